@@ -1,0 +1,50 @@
+// What a Quantizer says about a graph: for each node, the specs of its inputs and of its output.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "annotate/quant_spec.h"
+
+namespace octet {
+
+struct QuantizationAnnotation {
+  // Input value -> spec, in the order in which the quantizer gave them; a value without entry stays as it is.
+  std::vector<std::pair<Value*, SpecVariant>> input_qspec_map;
+  std::optional<SpecVariant> output_qspec;
+  bool allow_implicit_sharing = true;
+  bool annotated = true;        // claimed: later patterns leave the node alone even when no spec is set
+  std::string rule;             // the pattern or config that made it, for reports
+  bool is_output_of_quantized_pattern = false;  // X86-style propagation
+
+  const SpecVariant* find_input(const Value* value) const;
+  void set_input(Value* value, SpecVariant spec);  // replaces or appends
+};
+
+// The annotations of one graph. Nodes are visited in graph order by whoever reads them.
+class Annotations {
+ public:
+  QuantizationAnnotation* find(const Node* node);
+  const QuantizationAnnotation* find(const Node* node) const;
+  bool is_annotated(const Node* node) const;  // find(node) && annotated
+  QuantizationAnnotation& operator[](const Node* node) { return map_[node]; }
+  void erase(const Node* node) { map_.erase(node); }
+  bool empty() const { return map_.empty(); }
+  size_t size() const { return map_.size(); }
+
+ private:
+  std::unordered_map<const Node*, QuantizationAnnotation> map_;
+};
+
+// Specs of one operator family; an absent one leaves that tensor float.
+struct QuantizationConfig {
+  std::optional<QuantizationSpec> input_activation;
+  std::optional<QuantizationSpec> output_activation;
+  std::optional<QuantizationSpec> weight;
+  std::optional<QuantizationSpec> bias;
+  bool is_qat = false;
+};
+
+}  // namespace octet

@@ -1,0 +1,100 @@
+// What a Quantizer may ask of one tensor: PT2E's four kinds of specification. Names and meanings follow torchao's
+// quantization/pt2e/quantizer/quantizer.py.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/graph.h"
+
+namespace octet {
+
+class Observer;
+
+enum class QScheme { kPerTensorAffine, kPerTensorSymmetric, kPerChannelAffine, kPerChannelSymmetric, kPerChannelAffineFloatQParams };
+bool is_per_channel(QScheme qscheme);
+bool is_symmetric(QScheme qscheme);
+std::string_view name_of(QScheme qscheme);  // "per_tensor_affine", ...
+std::optional<QScheme> find_qscheme(std::string_view name);
+
+constexpr double kFloatEps = 1.1920928955078125e-07;  // FLT_EPSILON, the observers' default eps
+constexpr double kBackendEps = 0.000244140625;        // 2^-12, what every shipped backend asks for
+
+// The edge from a value into one of its users, or the value itself (PT2E's EdgeOrNode; a node there is its output value here).
+struct Edge {
+  Value* value = nullptr;
+  Node* user = nullptr;
+  bool operator==(const Edge&) const = default;
+};
+using EdgeOrNode = std::variant<Edge, Value*>;
+
+// How to make the observer of a spec: its registered name and constructor arguments beyond what the spec says itself.
+struct ObserverChoice {
+  std::string name = "min_max";       // see annotate/observer.h for the built-in ones
+  std::optional<double> eps;          // default kFloatEps
+  int bins = 2048;                    // histogram
+  double averaging_constant = 0.01;   // moving averages
+  bool operator==(const ObserverChoice&) const = default;
+};
+
+struct QuantizationSpec {
+  DType dtype = DType::kInt8;
+  ObserverChoice observer_or_fake_quant_ctr;
+  std::optional<int64_t> quant_min;   // both or neither; default: the dtype's range
+  std::optional<int64_t> quant_max;
+  std::optional<QScheme> qscheme;
+  std::optional<int> ch_axis;         // of per-channel schemes
+  bool is_dynamic = false;
+  bool operator==(const QuantizationSpec&) const = default;
+};
+
+// Uses the observer of another edge or value.
+struct SharedQuantizationSpec {
+  EdgeOrNode edge_or_node;
+  bool operator==(const SharedQuantizationSpec&) const = default;
+};
+
+// Scale and zero point are known beforehand (sigmoid: 1/256 and 0).
+struct FixedQParamsQuantizationSpec {
+  DType dtype = DType::kUInt8;
+  double scale = 1.0;                 // > 0
+  int64_t zero_point = 0;
+  std::optional<int64_t> quant_min;
+  std::optional<int64_t> quant_max;
+  std::optional<QScheme> qscheme;
+  bool is_dynamic = false;
+  bool operator==(const FixedQParamsQuantizationSpec&) const = default;
+};
+
+// (scale, zero_point) of others -> (scale, zero_point) of this one. Named so that JSON can say it: "product_of_scales", "sum_of_scales".
+struct DerivedQParams {
+  std::vector<float> scale;
+  std::vector<int64_t> zero_point;
+};
+using DeriveQParamsFn = std::function<DerivedQParams(const std::vector<std::shared_ptr<Observer>>&)>;
+
+// Scale and zero point follow from other observers (int32 bias: scale(x) * scale(w)).
+struct DerivedQuantizationSpec {
+  std::vector<EdgeOrNode> derived_from;
+  std::string derive_name;            // for reports and JSON
+  DeriveQParamsFn derive_qparams_fn;
+  DType dtype = DType::kInt32;
+  std::optional<int64_t> quant_min;
+  std::optional<int64_t> quant_max;
+  std::optional<QScheme> qscheme;
+  std::optional<int> ch_axis;
+  bool is_dynamic = false;
+};
+
+using SpecVariant = std::variant<QuantizationSpec, SharedQuantizationSpec, FixedQParamsQuantizationSpec, DerivedQuantizationSpec>;
+
+// Throws Error("annotate", subject, ...) when the spec contradicts itself: quant_min > quant_max, a range outside of the dtype,
+// ch_axis < 0 or missing for a per-channel scheme, a scale that is not positive and finite.
+void check_spec(const SpecVariant& spec, const std::string& subject);
+
+}  // namespace octet

@@ -1,0 +1,333 @@
+// The program as it is edited: Nodes (calls of ATen or custom ops) that define and use Values. Free of torch.
+//
+//   graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3]):
+//     %conv2d: f32[1,4,6,6] = aten.conv2d.default(%x, %w)      <- a Node, its arguments, the Value that it defines
+//     return (%conv2d)
+//
+// The Graph owns everything; Node* and Value* stay valid until they are erased. Ops with several results define several Values
+// (there are no getitem nodes). Names are unique within one graph; subgraphs (bodies of cond, while_loop, scan) are Graphs of their own.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/tensor.h"
+
+namespace octet {
+
+class Graph;
+class Node;
+class Value;
+
+// ---- types -------------------------------------------------------------------------------------------------------------------
+
+// A size that is a number, or an expression of shape symbols as torch writes it (sympy's srepr) with the value seen at export.
+struct Dim {
+  int64_t value = 0;               // when symbolic: the hint, or -1 when there is none
+  std::string expr;                // "" when the size is a number
+  bool is_symbolic() const { return !expr.empty(); }
+  bool operator==(const Dim&) const = default;
+};
+
+struct Device {
+  std::string type = "cpu";
+  std::optional<int64_t> index;
+  bool operator==(const Device&) const = default;
+};
+
+enum class Layout { kUnknown, kSparseCoo, kSparseCsr, kSparseCsc, kSparseBsr, kSparseBsc, kMkldnn, kStrided };  // torch's serde numbering
+enum class MemoryFormat { kUnknown, kContiguous, kChannelsLast, kChannelsLast3d, kPreserve };                    // likewise
+
+struct TensorMeta {
+  DType dtype = DType::kFloat32;
+  std::vector<Dim> sizes;
+  std::vector<Dim> strides;
+  Dim storage_offset;
+  bool requires_grad = false;
+  Device device;
+  Layout layout = Layout::kStrided;
+
+  bool is_static() const;              // no symbolic size
+  std::vector<int64_t> shape() const;  // sizes; a symbolic one gives its hint
+  bool operator==(const TensorMeta&) const = default;
+};
+// Contiguous, on the CPU.
+TensorMeta make_meta(DType dtype, const std::vector<int64_t>& shape);
+
+enum class ValueKind { kTensor, kSymInt, kSymFloat, kSymBool, kCustomObj, kToken, kNone };
+
+// One result of a Node or one input of a Graph.
+class Value {
+ public:
+  const std::string& name() const { return name_; }
+  ValueKind kind() const { return kind_; }
+  Node* producer() const { return producer_; }  // null for a graph input
+  int index() const { return index_; }          // which result of the producer, counted over all its result values
+  Graph& graph() const { return *graph_; }
+
+  // Every use, once per node that uses it (a node that uses it twice stands once), in the order of the graph's edits.
+  // Uses by graph outputs are not among them: see is_output().
+  const std::vector<Node*>& users() const { return users_; }
+  bool is_output() const;
+  bool has_one_user() const { return users_.size() == 1 && !is_output(); }
+  bool is_unused() const { return users_.empty() && !is_output(); }
+
+  std::optional<TensorMeta> meta;   // of tensors; may be absent in graphs built by hand
+  std::string symbol;               // of SymInt/SymFloat/SymBool: torch's expression, "" when unknown
+  int64_t symbol_hint = -1;         // of SymInt/SymBool
+  double symbol_hint_float = 0;     // of SymFloat
+  bool has_symbol_hint = false;
+  std::string class_fqn;            // of custom objects
+
+ private:
+  friend class Graph;
+  friend class Node;
+  std::string name_;
+  ValueKind kind_ = ValueKind::kTensor;
+  Node* producer_ = nullptr;
+  int index_ = 0;
+  Graph* graph_ = nullptr;
+  std::vector<Node*> users_;
+};
+
+// ---- arguments ---------------------------------------------------------------------------------------------------------------
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+// An int, float or bool list that may hold symbols: each element a number or a SymInt/SymFloat/SymBool value.
+struct SymIntList { std::vector<std::variant<int64_t, Value*>> items; bool operator==(const SymIntList&) const = default; };
+struct SymFloatList { std::vector<std::variant<double, Value*>> items; bool operator==(const SymFloatList&) const = default; };
+struct SymBoolList { std::vector<std::variant<bool, Value*>> items; bool operator==(const SymBoolList&) const = default; };
+struct OptionalTensors { std::vector<Value*> items; bool operator==(const OptionalTensors&) const = default; };  // null: None
+struct OptionalTensor { Value* value = nullptr; bool operator==(const OptionalTensor&) const = default; };       // as_optional_tensor
+struct NestedTensors { std::vector<std::vector<Value*>> items; bool operator==(const NestedTensors&) const = default; };
+struct OperatorRef { std::string target; bool operator==(const OperatorRef&) const = default; };
+struct Subgraph { std::string name; std::shared_ptr<Graph> graph; bool operator==(const Subgraph&) const = default; };
+struct Argument;
+struct ArgumentMap { std::map<std::string, std::shared_ptr<Argument>> items; bool operator==(const ArgumentMap&) const = default; };
+// Literals behind a symbolic tag in the file (as_sym_int holding a plain int), kept apart so that writing gives the same file.
+struct SymIntLiteral { int64_t value = 0; bool operator==(const SymIntLiteral&) const = default; };
+struct SymFloatLiteral { double value = 0; bool operator==(const SymFloatLiteral&) const = default; };
+struct SymBoolLiteral { bool value = false; bool operator==(const SymBoolLiteral&) const = default; };
+
+// One alternative for each argument kind of torch's schema. `Value*` stands for as_tensor, as_sym_int, as_sym_float, as_sym_bool and
+// as_custom_obj, told apart by Value::kind(); it is never null.
+using ArgumentVariant =
+    std::variant<None, Value*, std::vector<Value*>, OptionalTensor, OptionalTensors, NestedTensors, int64_t, std::vector<int64_t>,
+                 std::vector<std::vector<int64_t>>, double, std::vector<double>, std::vector<std::vector<double>>, bool, std::vector<bool>,
+                 std::string, std::vector<std::string>, std::complex<double>, SymIntLiteral, SymFloatLiteral, SymBoolLiteral, SymIntList,
+                 SymFloatList, SymBoolList, DType, MemoryFormat, Layout, Device, Subgraph, OperatorRef, ArgumentMap>;
+
+struct Argument : ArgumentVariant {
+  using ArgumentVariant::ArgumentVariant;
+  using ArgumentVariant::operator=;
+  Argument() : ArgumentVariant(None{}) {}
+  Argument(const char* text) : ArgumentVariant(std::string(text)) {}
+  Argument(int value) : ArgumentVariant(int64_t{value}) {}
+
+  bool is_none() const { return std::holds_alternative<None>(*this); }
+  template <typename T>
+  const T* find() const { return std::get_if<T>(static_cast<const ArgumentVariant*>(this)); }
+  Value* value_or_null() const;  // the single Value of a Value* or OptionalTensor argument, else null
+};
+
+// Calls `visit` on each Value slot of the argument, nested ones included (not those inside subgraphs). Slots that hold null are skipped.
+void for_each_value(const Argument& argument, const std::function<void(Value*)>& visit);
+// The same with the right to change the slot. Does not maintain users; Node and Graph do when they call it.
+void rewrite_values(Argument& argument, const std::function<Value*(Value*)>& replace);
+
+enum class ArgumentKind { kUnknown, kPositional, kKeyword };
+
+struct NamedArgument {
+  std::string name;  // of the op's schema: "input", "weight", "stride"
+  Argument value;
+  ArgumentKind kind = ArgumentKind::kPositional;
+};
+
+// ---- nodes -------------------------------------------------------------------------------------------------------------------
+
+// What one result slot of an op defines: one value, a list of values (Tensor[]), or nothing (None, or a literal that torch recorded).
+struct ResultSlot {
+  enum class Kind { kSingle, kList, kOptionalList, kLiteral };  // kSingle covers tensors and symbols; kLiteral: see `literal`
+  Kind kind = Kind::kSingle;
+  std::vector<Value*> values;  // kSingle: one; kOptionalList: null where None
+  Argument literal;            // kLiteral
+};
+
+class Node {
+ public:
+  const std::string& name() const { return name_; }
+  // Without the "torch.ops." of the file: "aten.conv2d.default", "quantized_decomposed.quantize_per_tensor.default", "higher_order.cond";
+  // Python functions keep their module: "_operator.add".
+  const std::string& target() const { return target_; }
+  // True for the op in any overload, in-place twin included: is("aten.relu") holds for aten.relu.default and aten.relu_.default;
+  // is("aten.relu.default") only for that.
+  bool is(std::string_view op) const;
+
+  const std::vector<NamedArgument>& arguments() const { return arguments_; }
+  const Argument* find_argument(std::string_view name) const;  // null when the call left it out
+  Value* find_input(std::string_view name) const;              // the Value of that argument, null when absent, None or not a Value
+  // Literals by name, with what the op's schema gives when the call left the argument out.
+  int64_t int_or(std::string_view name, int64_t fallback) const;
+  double float_or(std::string_view name, double fallback) const;  // an int literal is converted
+  bool bool_or(std::string_view name, bool fallback) const;
+  std::vector<int64_t> ints_or(std::string_view name, std::vector<int64_t> fallback) const;  // a single int gives one element
+
+  std::vector<Value*> inputs() const;          // distinct Values in order of first use
+  const std::vector<ResultSlot>& results() const { return results_; }
+  std::vector<Value*> outputs() const;         // every Value it defines
+  Value* output() const;                       // the only one; InternalError when there is not exactly one
+  Value* output_or_null() const;               // the only one, or null
+
+  void set_argument(std::string_view name, Argument value, ArgumentKind kind = ArgumentKind::kPositional);  // replaces or appends
+  void erase_argument(std::string_view name);
+  void set_target(std::string target) { target_ = std::move(target); }
+  // Replaces each use of `from` in this node's arguments.
+  void replace_input(Value* from, Value* to);
+
+  Graph& graph() const { return *graph_; }
+
+  // "nn_module_stack", "torch_fn", "stack_trace", "source_fn_stack", ... as the file has them.
+  std::map<std::string, std::string> metadata;
+  std::optional<bool> is_hop_single_tensor_return;
+
+ private:
+  friend class Graph;
+  std::string name_;
+  std::string target_;
+  std::vector<NamedArgument> arguments_;
+  std::vector<ResultSlot> results_;
+  Graph* graph_ = nullptr;
+  std::list<std::unique_ptr<Node>>::iterator position_;
+};
+
+// One level of nn_module_stack, outermost first: {"block.conv", "torch.nn.modules.conv.Conv2d"}.
+struct ModuleFrame {
+  std::string path;
+  std::string type;
+};
+std::vector<ModuleFrame> module_stack(const Node& node);
+
+// ---- graphs ------------------------------------------------------------------------------------------------------------------
+
+enum class InputKind { kUserInput, kParameter, kBuffer, kTensorConstant, kCustomObj, kToken, kConstant };
+
+struct GraphInput {
+  Value* value = nullptr;
+  InputKind kind = InputKind::kUserInput;
+  std::string fqn;          // of parameter, buffer, tensor constant, custom object: the key in Graph::constants
+  bool persistent = true;   // of buffers
+  Argument constant;        // of kConstant (and of user inputs that are not values): the literal of the example call
+};
+
+enum class OutputKind { kUserOutput, kLoss, kBufferMutation, kParameterMutation, kUserInputMutation, kGradientToParameter, kGradientToUserInput, kToken };
+
+struct GraphOutput {
+  Argument value;           // usually Value*; literals are allowed for user outputs
+  OutputKind kind = OutputKind::kUserOutput;
+  std::string target;       // fqn of the buffer or parameter, or the name of the user input
+};
+
+struct Constant {
+  Tensor tensor;
+  bool is_parameter = false;
+  bool requires_grad = false;
+};
+
+struct RangeConstraint {
+  std::optional<int64_t> min;
+  std::optional<int64_t> max;
+  bool operator==(const RangeConstraint&) const = default;
+};
+
+// Parts of the archive that no pass reads and that the writer puts back unchanged. pt2_reader fills it, pt2_writer reads it.
+struct ArchiveExtras;
+
+class Graph {
+ public:
+  Graph();
+  ~Graph();
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+  Graph(const Graph&) = delete;
+
+  // --- reading
+  std::vector<Node*> nodes() const;                 // a snapshot in order: safe to edit the graph while walking it
+  size_t node_count() const { return nodes_.size(); }
+  std::vector<Node*> nodes_of(std::string_view op) const;  // those for which is(op)
+  const std::vector<GraphInput>& inputs() const { return inputs_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  std::vector<Value*> user_inputs() const;          // Values of kUserInput, in order
+  Value* find_value(std::string_view name) const;
+  Node* find_node(std::string_view name) const;
+  const GraphInput* find_input(const Value* value) const;  // null when `value` is no graph input
+  // The tensor behind a parameter, buffer or constant input; null for anything else.
+  const Tensor* find_constant(const Value* value) const;
+  bool is_before(const Node& a, const Node& b) const;  // by position; amortised O(1) between edits
+
+  // --- building and editing. All keep users and names right.
+  Value* add_input(std::string name, ValueKind kind = ValueKind::kTensor, std::optional<TensorMeta> meta = std::nullopt);  // a user input
+  Value* add_input(GraphInput input, std::string name, ValueKind kind, std::optional<TensorMeta> meta);  // any other, in the given order
+  // A new parameter, buffer or constant under a fresh fqn made from `fqn` (and a fresh value name), placed before the user inputs.
+  Value* add_constant(const std::string& fqn, Tensor tensor, InputKind kind = InputKind::kBuffer);
+  // Creates a node before `before` (at the end when null) with no results yet. The name is made unique; arguments' users are updated.
+  Node* add_node(std::string target, std::vector<NamedArgument> arguments, std::string name, Node* before = nullptr);
+  Value* add_result(Node& node, std::string name, std::optional<TensorMeta> meta, ValueKind kind = ValueKind::kTensor);  // kSingle slot
+  std::vector<Value*> add_list_result(Node& node, std::vector<std::string> names, std::vector<std::optional<TensorMeta>> metas);  // kList slot
+  void add_literal_result(Node& node, Argument literal);
+  void add_optional_list_result(Node& node, const std::vector<std::optional<std::string>>& names, std::vector<std::optional<TensorMeta>> metas);
+  // One node with one tensor result named like the node: what most passes need.
+  Node* insert(std::string target, std::vector<NamedArgument> arguments, std::string name, std::optional<TensorMeta> meta, Node* before);
+  void add_output(GraphOutput output);
+  void set_output(size_t index, Argument value);
+
+  void replace_uses(Value* from, Value* to);        // in nodes and in graph outputs
+  void replace_uses_in_outputs(Value* from, Value* to);
+  void move_before(Node& node, Node* before);
+  void erase(Node& node);                           // its values must be unused; InternalError otherwise
+  void erase_input(Value& value);                   // must be unused; drops the constant too when no other input names its fqn
+  std::string fresh_name(std::string_view base) const;  // base, base_1, base_2, ...
+  void rename(Node& node, std::string name);        // and its value when it has the node's name
+  void rename(Value& value, std::string name);
+
+  // --- the program around the graph (empty in subgraphs)
+  std::map<std::string, Constant> constants;                    // by fqn, whether an input names it or not
+  std::map<std::string, RangeConstraint> range_constraints;     // by symbol
+  std::shared_ptr<ArchiveExtras> extras;                        // null for graphs that came from no archive
+  std::string source;                                           // the file it was read from, for messages
+  bool is_single_tensor_return = false;                         // of subgraphs, as the file has it
+
+ private:
+  Value* make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta, Node* producer, int index);
+  void drop_value(Value* value);
+  void link(Node& node, const Argument& argument);
+  void unlink(Node& node);  // removes node from the users of all its inputs
+  void relink(Node& node);
+  friend class Node;
+  friend class Value;
+
+  std::list<std::unique_ptr<Node>> nodes_;
+  std::unordered_map<std::string, std::unique_ptr<Value>> values_;
+  std::unordered_map<std::string, Node*> node_names_;
+  std::vector<GraphInput> inputs_;
+  std::vector<GraphOutput> outputs_;
+  std::unordered_map<const Value*, int> output_uses_;
+  mutable std::unordered_map<const Node*, size_t> order_;  // cache for is_before, empty when stale
+};
+
+// A deep copy with equal names; constants share their storage. `mapping`, when given, receives old value -> new value.
+std::unique_ptr<Graph> clone(const Graph& graph, std::unordered_map<const Value*, Value*>* mapping = nullptr);
+
+}  // namespace octet

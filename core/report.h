@@ -1,0 +1,45 @@
+// Why something was or was not done. A refusal is a value, not an exception: it reaches the user through the Report.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace octet {
+
+// Accepted, or refused with a reason that completes "node %x stayed float: ...".
+class Verdict {
+ public:
+  static Verdict accept() { return Verdict(true, {}); }
+  static Verdict refuse(std::string reason) { return Verdict(false, std::move(reason)); }
+  explicit operator bool() const { return accepted_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  Verdict(bool accepted, std::string reason) : accepted_(accepted), reason_(std::move(reason)) {}
+  bool accepted_;
+  std::string reason_;
+};
+
+struct ReportEntry {
+  std::string stage;   // "annotate", "prepare", "convert", "lower", ...
+  std::string node;    // node name
+  std::string target;  // op
+  std::string module;  // innermost module path, may be empty
+  std::string reason;
+};
+
+// What happened to a program on its way: each compute op that stayed float or runs elsewhere, with the reason; and notes.
+class Report {
+ public:
+  void add(ReportEntry entry) { entries_.push_back(std::move(entry)); }
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+  const std::vector<ReportEntry>& entries() const { return entries_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  std::vector<ReportEntry> entries_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace octet

@@ -1,0 +1,114 @@
+// What a backend runs: tensors and ops in execution order, cut into segments. Standard types only: the runtime loads and runs a Program
+// without LibTorch.
+//
+// Meaning of an op: read each integer input as real = scale * (q - zero_point), compute in real numbers, apply the post-ops, and write
+// each integer output as q = clamp(round_half_even(real / scale) + zero_point, range of its dtype). A backend may fuse and use integer
+// arithmetic; it stays within one output step of that. backends/reference is that meaning, spelled out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/tensor.h"
+
+namespace octet {
+
+// real = scale * (q - zero_point). One entry, or one per slice along `axis`.
+struct TensorQParams {
+  std::vector<float> scale;
+  std::vector<int32_t> zero_point;
+  int axis = -1;  // -1: per tensor
+  bool operator==(const TensorQParams&) const = default;
+  bool is_per_tensor() const { return axis < 0; }
+};
+
+struct ProgramTensor {
+  enum class Role { kInput, kOutput, kConstant, kIntermediate };
+  std::string name;                     // of the Value it came from; unique
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;           // logical, as in the graph (NCHW)
+  std::optional<TensorQParams> qparams; // of integer tensors that stand for reals
+  Role role = Role::kIntermediate;      // an output that is also an input has kInput; Program::outputs decides
+  Tensor data;                          // of constants: contiguous
+  int64_t numel() const { return product(shape); }
+};
+
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+
+// The ops of a Program. Inputs by position; -1 where an optional one is absent. `stride`, `padding`, `dilation`, `kernel_size`: one entry per
+// spatial dimension. Ops marked (p) take post-ops: attributes "post_min"/"post_max" (double, real units; a missing one is unbounded):
+// the clamp that relu, relu6, hardtanh and clamp become, applied before the output is quantized.
+//
+//   conv            (p) x [N,C,spatial], w [O,C/groups,spatial], bias? [O] (f32 real units, or i32 with scale x*w and zero point 0)
+//                       stride, padding, dilation, groups; w per tensor or per channel (axis 0)
+//   conv_transpose  (p) x, w [C,O/groups,spatial], bias?; stride, padding, output_padding, dilation, groups
+//   linear          (p) x [..., in], w [out, in], bias? [out]
+//   matmul          (p) a [..., M, K], b [..., K, N]
+//   add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double, default 1)
+//   max_pool            x; kernel_size, stride, padding, dilation, ceil_mode
+//   avg_pool        (p) x; kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override (int, 0: none)
+//   adaptive_avg_pool (p) x; output_size
+//   mean            (p) x; dims, keepdim
+//   clamp               x; min?, max? (doubles)       (relu: min = 0)
+//   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh, leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt
+//   softmax             x; dim
+//   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
+//   batch_norm          x, mean [C], var [C], weight?, bias?; eps
+//   quantize            f32 -> integer      dequantize  integer -> f32      requantize  integer -> integer
+//   reshape             x (output shape says it)      permute  x; dims      cat  inputs...; dim      slice  x; dim, start, step
+//   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim first], value (double)
+//   upsample            x; mode (nearest, bilinear), align_corners, scales [per spatial dimension: input step per output pixel]
+//   embedding           weight [V, D], indices
+//   cast                between real dtypes    copy  x
+struct ProgramOp {
+  std::string kind;
+  std::string name;                 // of the graph node that it came from (the last one when several were fused)
+  std::vector<int> inputs;          // tensor indices, -1: absent
+  std::vector<int> outputs;
+  std::map<std::string, Attribute> attributes;
+  std::vector<std::string> sources; // names of every graph node folded into it, for --explain
+  std::string module;               // innermost module path, may be empty
+  int64_t macs = 0;                 // multiply-accumulates per run, 0 when the op has none
+
+  bool flag(const std::string& key, bool fallback = false) const;
+  int64_t integer(const std::string& key, int64_t fallback) const;
+  double real(const std::string& key, double fallback) const;
+  std::string text(const std::string& key, const std::string& fallback) const;
+  std::vector<int64_t> integers(const std::string& key, std::vector<int64_t> fallback = {}) const;
+  std::vector<double> reals(const std::string& key, std::vector<double> fallback = {}) const;
+  std::optional<double> find_real(const std::string& key) const;
+};
+
+// A run of ops on one backend. Segments execute in order; what flows between them are plain row-major tensors.
+struct Segment {
+  std::string backend;
+  std::vector<int> ops;       // indices into Program::ops, in execution order
+  std::vector<int> inputs;    // tensors read that are neither constants nor made here
+  std::vector<int> outputs;   // tensors made here that later segments or the caller read
+};
+
+struct Program {
+  static constexpr int kFormatVersion = 1;
+  std::string backend;                            // it was lowered for
+  std::map<std::string, std::string> versions;    // "octet", "onednn", "xnnpack" at lowering time
+  std::vector<ProgramTensor> tensors;
+  std::vector<ProgramOp> ops;
+  std::vector<Segment> segments;
+  std::vector<int> inputs;                        // tensor indices, one per flattened user input; -1 for one that is not a tensor or is unused
+  std::vector<int> outputs;                       // tensor indices in the order of the flattened outputs; may repeat
+  std::map<std::string, std::string> reasons;     // op name -> why it does not run on `backend`
+};
+
+// Ops, tensors and segments in a readable form, one line an op:
+//   onednn  conv2d_1: u8[1,16,56,56] = conv(x u8[1,3,112,112], w i8[16,3,3,3] per-channel, b) stride=[2,2] post_min=0 post_max=6
+std::string to_text(const Program& program);
+
+// Throws InternalError when indices, shapes or the order of definitions are inconsistent.
+void verify(const Program& program);
+
+}  // namespace octet
