@@ -1,0 +1,38 @@
+// A Graph as text and back. Weights are not in the text: the names, shapes and dtypes of constants are.
+//
+//   graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3], %n = buffer "bn.running_mean": f32[4]):
+//     %y: f32[1,4,6,6] = aten.conv2d.default(%x, %w, None, [1, 1])
+//     %v: f32[1,4,6], %i: i64[1,4,6] = aten.max.dim(%y, 3)
+//     [%a: f32[1,2,6], %b: f32[1,2,6]] = aten.split.Tensor(%v, 2, 1)
+//     return (%a, mutate "bn.running_mean" = %n)
+//
+// An argument stands without its name while it is the next one in the op's schema, else as `name=value`. White space and line ends have
+// no meaning to the parser; `#` starts a comment.
+//   types      f32[2,3]; sizes may be symbolic: f32[{s0: 2},3] (expression, then the value seen at export), with strides f32[2,3]{1,2},
+//              storage offset f32[2,3]@4 and device f32[2]:"cuda:0" only when not contiguous, not 0, not the CPU; `grad` marks requires_grad.
+//              Of symbols: int, float, bool, with the expression: int{Symbol('s0'): 2}. Of others: object "class", token, none.
+//   inputs     %x: type; %x = param|buffer|local_buffer|tensor|object "fqn": type; %x = token; %x = const VALUE
+//   outputs    %x, a literal, mutate "fqn" = %x (buffers), mutate_param "fqn" = %x, mutate_input "name" = %x, loss %x, token %x,
+//              grad_param "fqn" = %x, grad_input "name" = %x
+//   literals   None 1 1.5 inf nan True "text" f32 (a dtype) [1, 2] [%a, None] [[1], [2]] (1+2j) sym(1) memory_format.channels_last
+//              layout.strided device"cpu" op"aten.add.Tensor" {"key": value} optional(%x) graph "name" (subgraph in braces follows)
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/graph.h"
+
+namespace octet {
+
+// Printing a graph, parsing the text and printing again gives the same text.
+std::string to_text(const Graph& graph);
+
+// One node as it stands in the text of its graph, without indentation.
+std::string to_text(const Node& node);
+
+// Parameters, buffers and tensor constants get zero-filled tensors of their type. A result without a type has no meta. An op may leave out
+// its overload: "default" is taken, or else the only one whose arguments fit. Throws Error("text", "line 3", ...).
+Graph parse_graph(std::string_view text);
+
+}  // namespace octet
