@@ -1,0 +1,199 @@
+// The mechanism behind the tables of annotation_rule.h.
+#include "annotate/annotation_rule.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace octet {
+
+SlotSpec weight_along(int ch_axis) { return ByRole{Role::kWeight, ch_axis}; }
+SlotSpec same_as(std::string slot) { return SameAs{std::move(slot), SameAs::Half::kEdge}; }
+SlotSpec same_as_value(std::string slot) { return SameAs{std::move(slot), SameAs::Half::kValue}; }
+SlotSpec all_same(Role role) { return AllSame{role}; }
+SlotSpec fixed(double scale, int64_t zero_point, DType dtype) {
+  FixedQParamsQuantizationSpec spec;
+  spec.dtype = dtype;
+  spec.scale = scale;
+  spec.zero_point = zero_point;
+  spec.qscheme = QScheme::kPerTensorAffine;
+  return spec;
+}
+
+namespace {
+
+const std::optional<QuantizationSpec>& spec_of(const QuantizationConfig& config, Role role) {
+  switch (role) {
+    case Role::kInput: return config.input_activation;
+    case Role::kOutput: return config.output_activation;
+    case Role::kWeight: return config.weight;
+    case Role::kBias: return config.bias;
+  }
+  OCTET_ASSERT(false, "unknown role");
+}
+
+std::optional<SpecVariant> by_role(const QuantizationConfig& config, const ByRole& cell) {
+  std::optional<QuantizationSpec> spec = spec_of(config, cell.role);
+  if (!spec) return std::nullopt;
+  if (cell.ch_axis) spec->ch_axis = cell.ch_axis;
+  return SpecVariant(*spec);
+}
+
+Edge edge_of(const RuleMatch& at, const std::string& slot) {
+  Value* value = at.match.find(slot);
+  OCTET_ASSERT(value != nullptr, fmt::format("slot \"{}\" is not bound", slot));
+  return Edge{value, at.match.consumer(slot)};
+}
+
+// The spec of one edge (value given) or of the pattern's output (value null); nothing: leave it float.
+std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Value* value) {
+  if (const ByRole* role = std::get_if<ByRole>(&cell)) return by_role(at.config, *role);
+  if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell)) return SpecVariant(*spec);
+  if (const FixedQParamsQuantizationSpec* spec = std::get_if<FixedQParamsQuantizationSpec>(&cell)) return SpecVariant(*spec);
+  if (const SameAs* same = std::get_if<SameAs>(&cell)) {
+    if (!at.match.find(same->slot)) return std::nullopt;
+    const Edge edge = edge_of(at, same->slot);
+    if (same->half == SameAs::Half::kValue) return SpecVariant(SharedQuantizationSpec{edge.value});
+    return SpecVariant(SharedQuantizationSpec{edge});
+  }
+  if (const LikeProducer* like = std::get_if<LikeProducer>(&cell)) {
+    const QuantizationAnnotation* producer = value && value->producer() ? at.annotations.find(value->producer()) : nullptr;
+    if (producer && producer->annotated && producer->output_qspec) return SpecVariant(SharedQuantizationSpec{value});
+    return by_role(at.config, ByRole{like->otherwise, std::nullopt});
+  }
+  if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) {
+    DerivedQuantizationSpec spec = derived->spec;
+    for (const std::string& slot : derived->slots) spec.derived_from.push_back(edge_of(at, slot));
+    return SpecVariant(spec);
+  }
+  return std::nullopt;
+}
+
+// All values of a list slot share the observer of one of them; returns the owner's edge.
+Edge annotate_all_same(const AnnotationRule& rule, const AllSame& cell, const std::string& slot, const RuleMatch& at,
+                       QuantizationAnnotation& annotation) {
+  const std::vector<Value*>& values = at.match.find_all(slot);
+  Value* owner = rule.choose_owner ? rule.choose_owner(at, values) : values.front();
+  const Edge edge{owner, at.match.consumer(slot)};
+  const std::optional<SpecVariant> spec = by_role(at.config, ByRole{cell.role, std::nullopt});
+  if (!spec) return edge;
+  annotation.set_input(owner, *spec);
+  for (Value* value : values)
+    if (!annotation.find_input(value)) annotation.set_input(value, SharedQuantizationSpec{edge});
+  return edge;
+}
+
+bool is_taken(const Value* value, const Annotations& annotations, const RuleState& state) {
+  if (value->producer()) return annotations.is_annotated(value->producer());
+  return state.taken.contains(value);
+}
+
+void take(const Value* value, Annotations& annotations, RuleState& state) {
+  if (value->producer())
+    annotations[value->producer()].annotated = true;
+  else
+    state.taken[value] = true;
+}
+
+void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotations& annotations, RuleState& state) {
+  std::map<Node*, QuantizationAnnotation> fresh;
+  std::map<std::string, Edge> owners;
+  for (Node* node : at.match.nodes) fresh[node].rule = rule.name;
+  for (const auto& [slot, cell] : rule.inputs) {
+    if (!at.match.find(slot)) continue;
+    QuantizationAnnotation& annotation = fresh.at(at.match.consumer(slot));
+    if (const AllSame* same = std::get_if<AllSame>(&cell)) {
+      owners.emplace(slot, annotate_all_same(rule, *same, slot, at, annotation));
+      continue;
+    }
+    for (Value* value : at.match.find_all(slot))
+      if (const std::optional<SpecVariant> spec = resolve(cell, at, value)) annotation.set_input(value, *spec);
+  }
+  std::optional<SpecVariant> output = resolve(rule.output, at, nullptr);
+  const SameAs* same = std::get_if<SameAs>(&rule.output);
+  if (output && same && owners.contains(same->slot)) output = SharedQuantizationSpec{owners.at(same->slot)};
+  fresh.at(at.match.root).output_qspec = std::move(output);
+  for (auto& [node, annotation] : fresh) annotations[node] = std::move(annotation);
+  for (const std::vector<std::string>* slots : {&rule.owned, &rule.marked})
+    for (const std::string& slot : *slots)
+      for (const Value* value : at.match.find_all(slot)) take(value, annotations, state);
+}
+
+// Empty when nothing speaks against annotating the match.
+std::string objection(const AnnotationRule& rule, const RuleMatch& at, const RuleState& state) {
+  for (const std::string& slot : rule.owned)
+    for (const Value* value : at.match.find_all(slot))
+      if (is_taken(value, at.annotations, state)) return fmt::format("%{} already belongs to another quantized op", value->name());
+  for (RuleCheck check : rule.checks)
+    if (const Verdict verdict = check(at); !verdict) return verdict.reason();
+  return {};
+}
+
+void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
+  const auto require = [&](const std::string& slot) {
+    if (!pattern.find_variable(slot))
+      throw Error("annotate", rule.name, fmt::format("slot \"{}\" does not occur in its pattern, got {}", slot, rule.pattern));
+  };
+  for (const auto& [slot, cell] : rule.inputs) {
+    require(slot);
+    if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) std::for_each(derived->slots.begin(), derived->slots.end(), require);
+    if (const SameAs* same = std::get_if<SameAs>(&cell)) require(same->slot);
+  }
+  if (const SameAs* same = std::get_if<SameAs>(&rule.output)) require(same->slot);
+  std::for_each(rule.owned.begin(), rule.owned.end(), require);
+  std::for_each(rule.marked.begin(), rule.marked.end(), require);
+}
+
+}  // namespace
+
+int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules, const ConfigOf& config_of, Annotations& annotations, RuleState& state) {
+  const std::vector<Node*> nodes = graph.nodes();
+  int count = 0;
+  for (const AnnotationRule& rule : rules) {
+    const Pattern pattern = parse_pattern(rule.pattern);
+    check_slots(rule, pattern);
+    for (Node* node : nodes) {
+      if (annotations.is_annotated(node)) continue;
+      const std::optional<Match> found = match(pattern, *node);
+      if (!found) continue;
+      if (std::any_of(found->nodes.begin(), found->nodes.end(), [&](Node* inner) { return annotations.is_annotated(inner); })) continue;
+      const ConfigChoice choice = config_of(rule, *found);
+      if (!choice.config) {
+        if (!choice.reason.empty()) state.refusals[found->nodes.back()] = choice.reason;
+        continue;
+      }
+      const RuleMatch at{*found, graph, *choice.config, annotations};
+      if (const std::string reason = objection(rule, at, state); !reason.empty()) {
+        state.refusals[&at.anchor()] = reason;
+        continue;
+      }
+      write_annotation(rule, at, annotations, state);
+      ++count;
+    }
+  }
+  return count;
+}
+
+int propagate_sharing(Graph& graph, std::span<const std::string> ops, const std::function<bool(const Node&)>& accepts, Annotations& annotations) {
+  int count = 0;
+  for (Node* node : graph.nodes()) {
+    if (std::none_of(ops.begin(), ops.end(), [&](const std::string& op) { return node->is(op); })) continue;
+    if (node->arguments().empty()) continue;
+    Value* input = node->arguments().front().value.value_or_null();
+    if (!input || !input->producer() || annotations.is_annotated(node)) continue;
+    const QuantizationAnnotation* producer = annotations.find(input->producer());
+    if (!producer || !producer->output_qspec || input->producer()->output_or_null() != input) continue;
+    if (accepts && !accepts(*node)) continue;
+    QuantizationAnnotation annotation;
+    annotation.rule = "share";
+    annotation.set_input(input, SharedQuantizationSpec{input});
+    annotation.output_qspec = SharedQuantizationSpec{input};
+    annotations[node] = std::move(annotation);
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace octet
