@@ -1,0 +1,78 @@
+// octet bench: latency of a program, with load time and peak memory.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/tensor_file.h"
+#include "tools/command.h"
+#include "tools/runnable.h"
+
+namespace octet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+// Runs until both a second and 20 runs have passed, but no more than 10 s or 2000 runs.
+std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& inputs) {
+  constexpr int kWarmUps = 5, kLeastRuns = 20;
+  constexpr double kEnoughMs = 1000, kMostMs = 10000;
+  for (int i = 0; i < kWarmUps; ++i) program.run(inputs);
+  std::vector<double> times;
+  const Clock::time_point start = Clock::now();
+  for (double total = 0; times.size() < 2000 && total < kMostMs && (total < kEnoughMs || times.size() < kLeastRuns); total = milliseconds_since(start)) {
+    const Clock::time_point before = Clock::now();
+    program.run(inputs);
+    times.push_back(milliseconds_since(before));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+double peak_rss_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  struct Options {
+    std::string file, inputs;
+    int threads = 1;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
+  command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
+  command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; made up when absent (integers are 0)");
+  command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->callback([options] {
+    const Clock::time_point start = Clock::now();
+    const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
+    const double load_ms = milliseconds_since(start);
+    const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
+    const std::vector<double> times = measure(*program, inputs);
+    const double median = times[times.size() / 2];
+    const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
+    if (options->json) {
+      const nlohmann::ordered_json result = {{"median_ms", median},   {"p90_ms", p90},       {"runs", times.size()}, {"threads", options->threads},
+                                             {"load_ms", load_ms}, {"peak_rss_mb", peak_rss_mb()}};
+      fmt::print("{}\n", result.dump());
+    } else {
+      fmt::print("median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak memory {:.0f} MB\n", median, p90, times.size(),
+                 options->threads, options->threads == 1 ? "" : "s", load_ms, peak_rss_mb());
+    }
+  });
+}
+
+}  // namespace octet

@@ -1,0 +1,47 @@
+// What the subcommands of `octet` share. Each lives in a file of its own and adds itself to the CLI11 app; octet.cpp lists them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace octet {
+
+// Adds the subcommand to `app`; its callback does the work and throws Error. Options that a build lacks are simply not added, so that CLI11
+// refuses them as a usage error.
+using AddCommand = void (*)(CLI::App& app);
+
+void add_quantize_command(CLI::App& app);
+void add_calibrate_command(CLI::App& app);
+void add_fuse_command(CLI::App& app);
+void add_lower_command(CLI::App& app);
+void add_run_command(CLI::App& app);
+void add_bench_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
+
+// A progress bar on stderr when that is a terminal, nothing otherwise. Ends its line when destroyed.
+class Progress {
+ public:
+  Progress(std::string_view label, size_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void advance(size_t done);
+
+ private:
+  std::string label_;
+  size_t total_;
+  bool shown_;
+};
+
+// One line on stderr.
+void log_line(std::string_view text);
+// Writes beside `path` and renames; throws Error("output", path, ...).
+void write_text_file(const std::string& path, const std::string& text);
+bool has_suffix(std::string_view path, std::string_view suffix);
+
+}  // namespace octet

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Sets everything up and runs the main job: EfficientNet-Lite0 with its ImageNet weights is exported, calibrated on photographs, quantized to
+# int8, lowered to oneDNN and XNNPACK, and classifies photographs that the calibration did not see. Ends with one table.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh
+
+out=build/demo
+octet=build/release/bin/octet
+step() { echo "== $*" >&2; }
+
+step "export EfficientNet-Lite0 and the photographs"
+[ -f $out/model.pt2 ] || .venv/bin/python tools/models/export.py efficientnet_lite0 --out $out
+step "quantize: xnnpack quantizer, 16 crops of 4 photographs"
+$octet quantize $out/model.pt2 --quantizer xnnpack --calibration $out/calibration.pt --output $out/int8.pt2 --report $out/report.json
+for backend in onednn xnnpack; do
+  step "lower to $backend"
+  $octet lower $out/int8.pt2 --backend $backend --output $out/int8.$backend.octet
+done
+step "classify the held-back photographs"
+for backend in onednn xnnpack; do
+  mkdir -p $out/$backend
+  for input in "$out"/inputs/*.pt; do
+    $octet run $out/int8.$backend.octet --inputs "$input" --outputs "$out/$backend/$(basename "$input")"
+  done
+done
+.venv/bin/python tools/models/demo_table.py $out

@@ -1,0 +1,30 @@
+// octet fuse: the float program with its batch norms folded, and nothing else changed.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/pass.h"
+#include "core/passes/fold_conv_bn.h"
+#include "core/pt2_reader.h"
+#include "core/pt2_writer.h"
+#include "core/verify.h"
+#include "tools/command.h"
+
+namespace octet {
+
+void add_fuse_command(CLI::App& app) {
+  struct Options {
+    std::string model, output;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("fuse", "Fold batch norms into the convolutions and linears before them");
+  command->add_option("model", options->model, "The float .pt2")->required();
+  command->add_option("--output", options->output, "The .pt2 to write")->required();
+  command->callback([options] {
+    Graph graph = read_pt2(options->model);
+    verify(graph);
+    run_passes(graph, {{"fold_conv_bn", [](Graph& g) { return fold_conv_bn(g); }}}, [](const std::string& line) { log_line(line); });
+    write_pt2(graph, options->output);
+  });
+}
+
+}  // namespace octet

@@ -1,0 +1,63 @@
+// octet inspect: what is in a .pt2 or .octet file.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/pt2_reader.h"
+#include "core/verify.h"
+#include "lowering/artifact.h"
+#include "tools/command.h"
+#include "tools/inspect_graph.h"
+
+namespace octet {
+namespace {
+
+nlohmann::ordered_json tensor_json(const Program& program, int index) {
+  if (index < 0) return nullptr;
+  const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+  return {{"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}};
+}
+
+nlohmann::ordered_json program_json(const Program& program) {
+  nlohmann::ordered_json ops = nlohmann::ordered_json::array();
+  for (const Segment& segment : program.segments) {
+    for (int index : segment.ops) {
+      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      nlohmann::ordered_json inputs = nlohmann::ordered_json::array(), outputs = nlohmann::ordered_json::array();
+      for (int input : op.inputs) inputs.push_back(tensor_json(program, input));
+      for (int output : op.outputs) outputs.push_back(tensor_json(program, output));
+      ops.push_back({{"name", op.name}, {"kind", op.kind}, {"backend", segment.backend}, {"inputs", inputs}, {"outputs", outputs}, {"macs", op.macs}});
+      const auto reason = program.reasons.find(op.name);
+      if (reason != program.reasons.end()) ops.back()["reason"] = reason->second;
+    }
+  }
+  return {{"backend", program.backend}, {"versions", program.versions}, {"ops", ops}};
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  struct Options {
+    std::string file;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("inspect", "Print the ops of a .pt2 (FX's tabular form) or of an .octet program");
+  command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] {
+    if (has_suffix(options->file, ".octet")) {
+      const Program program = load_program(options->file);
+      fmt::print("{}", options->json ? program_json(program).dump(1) + "\n" : to_text(program));
+      return;
+    }
+    if (!has_suffix(options->file, ".pt2"))
+      throw Error("inspect", options->file, "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
+    const Graph graph = read_pt2(options->file);
+    verify(graph);
+    fmt::print("{}", options->json ? to_json(graph).dump(1) + "\n" : to_table(graph));
+  });
+}
+
+}  // namespace octet

@@ -1,0 +1,42 @@
+// The `octet` command: the list of its subcommands, and how errors leave it.
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "core/error.h"
+#include "tools/command.h"
+
+namespace {
+
+constexpr octet::AddCommand kCommands[] = {
+    octet::add_quantize_command, octet::add_calibrate_command, octet::add_fuse_command,    octet::add_lower_command,
+    octet::add_run_command,      octet::add_bench_command,     octet::add_inspect_command,
+};
+
+int fail(const char* what) {
+  std::cout.flush();
+  std::cerr << "octet: " << what << std::endl;
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.", "octet");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("octet 0.1.0"));
+  for (const octet::AddCommand add : kCommands) add(app);
+  try {
+    app.parse(argc, argv);  // runs the subcommand's callback
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  } catch (const octet::Error& error) {
+    return fail(error.what());
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+  return 0;
+}

@@ -1,0 +1,27 @@
+// octet run: one call of a program, .pt2 through the interpreter, .octet through its backends.
+#include <CLI/CLI.hpp>
+
+#include "core/tensor_file.h"
+#include "tools/command.h"
+#include "tools/runnable.h"
+
+namespace octet {
+
+void add_run_command(CLI::App& app) {
+  struct Options {
+    std::string file, inputs, outputs;
+    int threads = 1;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Run a .pt2 (interpreted op by op) or an .octet program once");
+  command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
+  command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs")->required();
+  command->add_option("--outputs", options->outputs, "Where the tuple of outputs goes")->required();
+  command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->callback([options] {
+    const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
+    write_outputs(options->outputs, program->run(read_inputs(options->inputs)));
+  });
+}
+
+}  // namespace octet

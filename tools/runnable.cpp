@@ -1,0 +1,105 @@
+#include "tools/runnable.h"
+
+#include <random>
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "backends/runtime/session.h"
+#include "core/aten_bridge.h"
+#include "core/error.h"
+#include "core/interpreter.h"
+#include "core/pt2_reader.h"
+#include "core/verify.h"
+#include "lowering/artifact.h"
+#include "tools/command.h"
+
+namespace octet {
+namespace {
+
+Tensor example_tensor(DType dtype, const std::vector<int64_t>& shape, std::mt19937& random) {
+  Tensor tensor = Tensor::zeros(dtype, shape);
+  if (dtype == DType::kFloat32) {
+    std::normal_distribution<float> normal;
+    float* data = tensor.data<float>();
+    for (int64_t i = 0, n = tensor.numel(); i < n; ++i) data[i] = normal(random);
+  }
+  return tensor;
+}
+
+class InterpretedProgram : public Runnable {
+ public:
+  explicit InterpretedProgram(const std::string& path) : graph_(read_pt2(path)), interpreter_(verified(graph_)) {}
+
+  std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override { return interpreter_.run(inputs); }
+
+  std::vector<c10::IValue> example_inputs() const override {
+    std::mt19937 random(0);
+    std::vector<c10::IValue> inputs;
+    for (const GraphInput& input : graph_.inputs()) {
+      if (input.kind == InputKind::kConstant) {
+        throw Error("bench", "%" + input.value->name(), "is an input that is not a tensor; give --inputs");
+      }
+      if (input.kind != InputKind::kUserInput) continue;
+      if (!input.value->meta) throw Error("bench", "%" + input.value->name(), "has no recorded shape; give --inputs");
+      inputs.emplace_back(to_aten(example_tensor(input.value->meta->dtype, input.value->meta->shape(), random)));
+    }
+    return inputs;
+  }
+
+ private:
+  static const Graph& verified(const Graph& graph) {
+    verify(graph);
+    return graph;
+  }
+  Graph graph_;
+  Interpreter interpreter_;
+};
+
+class LoweredProgram : public Runnable {
+ public:
+  LoweredProgram(const std::string& path, int threads) : session_(load_program(path), threads) {}
+
+  std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].isTensor()) {
+        tensors.push_back(from_aten(inputs[i].toTensor()));
+      } else {
+        tensors.emplace_back();  // an input that is no tensor was fixed when the program was lowered
+      }
+    }
+    std::vector<c10::IValue> outputs;
+    for (const Tensor& tensor : session_.run(tensors)) outputs.emplace_back(to_aten(tensor));
+    return outputs;
+  }
+
+  std::vector<c10::IValue> example_inputs() const override {
+    std::mt19937 random(0);
+    const Program& program = session_.program();
+    std::vector<c10::IValue> inputs;
+    for (int index : program.inputs) {
+      if (index < 0) {
+        inputs.emplace_back();
+        continue;
+      }
+      const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+      inputs.emplace_back(to_aten(example_tensor(tensor.dtype, tensor.shape, random)));
+    }
+    return inputs;
+  }
+
+ private:
+  Session session_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads) {
+  at::set_num_threads(threads);
+  if (has_suffix(path, ".octet")) return std::make_unique<LoweredProgram>(path, threads);
+  if (has_suffix(path, ".pt2")) return std::make_unique<InterpretedProgram>(path);
+  throw Error("run", path, "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
+}
+
+}  // namespace octet

@@ -1,0 +1,24 @@
+// A program that can be called, whatever its file format: what `octet run` and `octet bench` work on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/ivalue.h>
+
+namespace octet {
+
+class Runnable {
+ public:
+  virtual ~Runnable() = default;
+  // Flattened user inputs in, flattened user outputs out.
+  virtual std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) = 0;
+  // Inputs of the right types and shapes: integers 0, floats from a fixed random stream.
+  virtual std::vector<c10::IValue> example_inputs() const = 0;
+};
+
+// By suffix: .pt2 or .octet. threads: at least 1.
+std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads);
+
+}  // namespace octet
