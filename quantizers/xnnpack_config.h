@@ -1,0 +1,23 @@
+// The configurations of QNNPACK-style symmetric quantization: int8 activations per tensor, int8 weights with zero point 0.
+#pragma once
+
+#include "annotate/annotation.h"
+
+namespace octet {
+
+// Arguments and defaults as in ExecuTorch's get_symmetric_quantization_config.
+struct SymmetricOptions {
+  bool is_per_channel = false;  // one weight scale per output channel
+  bool is_dynamic = false;      // activations get their scale at run time; outputs stay float
+  int64_t act_qmin = -128;
+  int64_t act_qmax = 127;
+  int64_t weight_qmin = -127;
+  int64_t weight_qmax = 127;
+  bool operator==(const SymmetricOptions&) const = default;
+};
+
+// Activations: affine, histogram observer (placeholder when dynamic). Weights: symmetric min-max, channel axis 0. Bias float. eps 2^-12.
+// Throws Error("quantizer", ...) when a range is empty, lies outside of int8, or does not contain 0.
+QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& options = {});
+
+}  // namespace octet
