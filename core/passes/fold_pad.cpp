@@ -47,8 +47,8 @@ bool fold_into(Graph& graph, Node& conv, size_t spatial) {
   std::vector<int64_t> padding = conv.ints_or("padding", {0});
   padding.resize(spatial, padding.back());
   for (size_t i = 0; i < spatial; ++i) padding[i] += extra[i];
-  if (conv.find_argument("stride") == nullptr) conv.set_argument("stride", std::vector<int64_t>(spatial, 1));
-  conv.set_argument("padding", padding);
+  // By keyword when the call left it out: a positional argument behind a gap would be read as the one in the gap.
+  conv.set_argument("padding", padding, ArgumentKind::kKeyword);
   conv.set_argument("input", source);
   graph.erase(*pad);
   return true;

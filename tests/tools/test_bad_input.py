@@ -1,0 +1,143 @@
+"""What a user can do wrong: each gives one line that says where, what and what to do, exit code 1, and leaves no half-written file."""
+import json
+import os
+import unittest
+import zipfile
+
+import torch
+
+from support import CommandTest
+
+
+class BadInput(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.small_model()
+
+    def tearDown(self):
+        left = [name for name in os.listdir(self.folder) if name.startswith("q.") or name.endswith((".part", ".tmp"))]
+        self.assertEqual(left, [], "no half-written file")
+
+    def quantize(self, model="model.pt2", calibration="calibration.pt", quantizer="xnnpack"):
+        return self.fails("quantize", self.path(model), "--quantizer", quantizer, "--calibration", self.path(calibration), "--output", self.path("q.pt2"))
+
+    def assert_line(self, line, *parts):
+        for part in parts:
+            self.assertIn(part, line)
+
+    def rewrite(self, change, name="broken.pt2"):
+        """A copy of the model with model.json changed."""
+        with zipfile.ZipFile(self.path("model.pt2")) as source, zipfile.ZipFile(self.path(name), "w") as target:
+            for entry in source.namelist():
+                data = source.read(entry)
+                if entry.endswith("models/model.json"):
+                    data = change(json.loads(data))
+                    data = json.dumps(data).encode() if not isinstance(data, bytes) else data
+                if data is not None:
+                    target.writestr(entry, data)
+        return name
+
+    def test_missing_file(self):
+        self.assert_line(self.quantize(model="absent.pt2"), "octet: pt2: ", "absent.pt2")
+
+    def test_not_a_zip(self):
+        with open(self.path("text.pt2"), "w") as file:
+            file.write("hello")
+        self.assert_line(self.quantize(model="text.pt2"), "octet: pt2: ", "text.pt2")
+
+    def test_truncated_archive(self):
+        data = open(self.path("model.pt2"), "rb").read()
+        for share in (0.1, 0.5, 0.99):
+            with open(self.path("cut.pt2"), "wb") as file:
+                file.write(data[: int(len(data) * share)])
+            self.assert_line(self.quantize(model="cut.pt2"), "octet: pt2: ", "cut.pt2")
+
+    def test_wrong_schema_version(self):
+        def change(model):
+            model["schema_version"]["major"] = 99
+            return model
+        self.assert_line(self.quantize(model=self.rewrite(change)), "octet: pt2: ", "99", "want 8")
+
+    def test_model_json_is_not_json(self):
+        self.assert_line(self.quantize(model=self.rewrite(lambda model: b"{\"graph_module\": ")), "octet: pt2: ", "broken.pt2")
+
+    def test_unknown_op(self):
+        def change(model):
+            model["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.acme.frobnicate.default"
+            return model
+        self.assert_line(self.quantize(model=self.rewrite(change)), "acme.frobnicate")
+
+    def test_missing_weights(self):
+        with zipfile.ZipFile(self.path("model.pt2")) as source, zipfile.ZipFile(self.path("bare.pt2"), "w") as target:
+            for entry in source.namelist():
+                if not entry.endswith("weight_0"):
+                    target.writestr(entry, source.read(entry))
+        self.assert_line(self.quantize(model="bare.pt2"), "octet: pt2: ", "bare.pt2", "weight_0")
+
+    def test_calibration_of_wrong_shape(self):
+        self.save("wrong.pt", [(torch.randn(1, 3, 16, 16),)])
+        self.assert_line(self.quantize(calibration="wrong.pt"), "octet: calibrate: ", "1, 3, 16, 16", "1, 3, 32, 32")
+
+    def test_calibration_of_wrong_dtype(self):
+        self.save("wrong.pt", [(torch.zeros(1, 3, 32, 32, dtype=torch.int64),)])
+        self.assert_line(self.quantize(calibration="wrong.pt"), "octet: calibrate: ", "i64", "f32")
+
+    def test_calibration_with_too_many_inputs(self):
+        self.save("wrong.pt", [(torch.randn(1, 3, 32, 32), torch.randn(1))])
+        self.assert_line(self.quantize(calibration="wrong.pt"), "octet: calibrate: ", "got 2", "want 1")
+
+    def test_empty_calibration(self):
+        self.save("empty.pt", [])
+        self.assert_line(self.quantize(calibration="empty.pt"), "empty.pt")
+
+    def test_nan_and_inf_in_calibration(self):
+        for value in (float("nan"), float("inf")):
+            bad = torch.randn(1, 3, 32, 32)
+            bad[0, 1, 2, 3] = value
+            self.save("bad.pt", [(torch.randn(1, 3, 32, 32),), (bad,)])
+            self.assert_line(self.quantize(calibration="bad.pt"), "octet: calibrate: ", "batch 1")
+
+    def test_calibration_file_is_something_else(self):
+        with open(self.path("junk.pt"), "wb") as file:
+            file.write(os.urandom(1000))
+        self.assert_line(self.quantize(calibration="junk.pt"), "junk.pt")
+
+    def test_unwritable_output(self):
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"),
+                          "--output", self.path("no/such/folder/q.pt2"))
+        self.assert_line(line, "no/such/folder/q.pt2")
+
+    def test_nothing_to_quantize(self):
+        self.export(torch.nn.Sigmoid(), torch.randn(2, 3), name="sigmoid.pt2")
+        self.save("data.pt", [(torch.randn(2, 3),)])
+        self.assert_line(self.quantize(model="sigmoid.pt2", calibration="data.pt"), "sigmoid.pt2", "nothing")
+
+    def test_unknown_quantizer(self):
+        self.assert_line(self.quantize(quantizer="acme"), "acme", "xnnpack")
+
+    def test_quantizer_file_with_a_wrong_value(self):
+        json.dump({"base": "xnnpack", "global": {"act_qmin": "low"}}, open(self.path("bad.json"), "w"))
+        self.assert_line(self.quantize(quantizer=self.path("bad.json")), "bad.json", "/global/act_qmin", "low")
+
+    def test_static_quantization_without_data(self):
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"))
+        self.assert_line(line, "--calibration")
+
+    def test_run_with_inputs_of_wrong_shape(self):
+        self.save("wrong.pt", (torch.randn(1, 3, 5, 5),))
+        line = self.fails("run", self.path("model.pt2"), "--inputs", self.path("wrong.pt"), "--outputs", self.path("q.pt"))
+        self.assert_line(line, "octet: run: ", "1, 3, 5, 5", "1, 3, 32, 32")
+
+    def test_damaged_octet_file(self):
+        for name, data in (("short.octet", b"\x10"), ("huge.octet", b"\xff" * 64), ("junk.octet", (8).to_bytes(8, "little") + b"notjson!")):
+            with open(self.path(name), "wb") as file:
+                file.write(data)
+            line = self.fails("run", self.path(name), "--inputs", self.path("x.pt"), "--outputs", self.path("q.pt"))
+            self.assert_line(line, "octet: artifact: ", name)
+
+    def test_file_of_unknown_kind(self):
+        self.assert_line(self.fails("inspect", self.path("x.pt")), "x.pt", ".octet")
+
+
+if __name__ == "__main__":
+    unittest.main()

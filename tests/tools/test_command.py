@@ -1,0 +1,113 @@
+"""The subcommands on a small model, from export to the two backends."""
+import json
+import os
+import unittest
+
+import torch
+
+from support import CommandTest, last_scale, sqnr
+
+
+class Command(CommandTest):
+    def test_quantized_program_loads_in_pytorch_and_gives_the_same_output(self):
+        net, x = self.quantized_model()
+        import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
+        program = torch.export.load(self.path("q.pt2"))
+        with torch.no_grad():
+            expected = program.module()(x)
+            self.assertGreater(sqnr(net(x), expected), 20)
+        torch.testing.assert_close(self.run_file("q.pt2")[0], expected, rtol=0, atol=1e-5)
+        names = list(program.state_dict) + list(program.constants)
+        self.assertNotIn("project.weight", names, "the float weight must be gone")
+
+    def test_both_backends_stay_within_two_steps_of_the_interpreted_program(self):
+        self.quantized_model()
+        expected = self.run_file("q.pt2")[0]
+        step = last_scale(self.inspect("q.pt2")["nodes"])
+        for backend in ("onednn", "xnnpack", "reference"):
+            with self.subTest(backend=backend):
+                self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path("m.octet"))
+                result = self.run_file("m.octet")[0]
+                self.assertLessEqual((result - expected).abs().max().item(), 2.001 * step)
+
+    def test_no_quantize_op_is_left_between_the_ops_of_a_backend(self):
+        self.quantized_model()
+        for backend in ("onednn", "xnnpack"):
+            self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path("m.octet"))
+            ops = self.inspect("m.octet")["ops"]
+            self.assertEqual({op["backend"] for op in ops if op["macs"] > 0}, {backend})
+            self.assertEqual([op["kind"] for op in ops].count("quantize"), 1, "only the input is quantized")
+            self.assertEqual([op["kind"] for op in ops].count("dequantize"), 1, "only the output is dequantized")
+
+    def test_bench_prints_the_agreed_keys(self):
+        self.quantized_model()
+        result = json.loads(self.octet("bench", self.path("q.pt2"), "--json")[0])
+        self.assertEqual(set(result), {"median_ms", "p90_ms", "runs", "threads", "load_ms", "peak_rss_mb"})
+        self.assertGreater(result["runs"], 0)
+
+    def test_inspect_prints_the_tabular_form_and_json(self):
+        self.quantized_model()
+        table = self.octet("inspect", self.path("q.pt2"))[0].splitlines()
+        self.assertEqual(table[0].split(), ["opcode", "name", "target", "args", "kwargs", "type"])
+        self.assertTrue(table[-1].startswith("output"))
+        graph = self.inspect("q.pt2")
+        self.assertEqual(set(graph), {"nodes", "inputs", "outputs", "quantized_ops", "float_ops"})
+        self.assertEqual(set(graph["nodes"][0]), {"name", "target", "args", "dtype", "shape", "module"})
+        self.assertEqual(graph["float_ops"], 0)
+        self.assertEqual(graph["inputs"], [{"name": "x", "dtype": "float32", "shape": [1, 3, 32, 32]}])
+
+    def test_fuse_folds_batch_norms_and_nothing_else(self):
+        net, x = self.small_model()
+        self.octet("fuse", self.path("model.pt2"), "--output", self.path("fused.pt2"))
+        targets = [node["target"] for node in self.inspect("fused.pt2")["nodes"]]
+        self.assertFalse([t for t in targets if "batch_norm" in t or "quantize" in t])
+        torch.testing.assert_close(torch.export.load(self.path("fused.pt2")).module()(x), net(x), rtol=1e-4, atol=1e-5)
+
+    def test_calibration_can_be_a_step_of_its_own(self):
+        self.small_model()
+        base = [self.path("model.pt2"), "--quantizer", "xnnpack"]
+        self.octet("calibrate", *base, "--calibration", self.path("calibration.pt"), "--state", self.path("s.json"))
+        self.octet("quantize", *base, "--state", self.path("s.json"), "--output", self.path("from_state.pt2"))
+        self.octet("quantize", *base, "--calibration", self.path("calibration.pt"), "--output", self.path("direct.pt2"))
+        self.assertTrue(torch.equal(self.run_file("from_state.pt2")[0], self.run_file("direct.pt2")[0]))
+
+    def test_report_lists_what_stayed_float_with_a_reason(self):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Sigmoid(), torch.nn.Linear(8, 4))
+        self.export(net, torch.randn(2, 8))
+        self.save("calibration.pt", [(torch.randn(2, 8),)])
+        json.dump({"base": "xnnpack", "global": {"is_per_channel": True}, "module_name": {"2": None}}, open(self.path("quantizer.json"), "w"))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"),
+                   "--output", self.path("q.pt2"), "--report", self.path("r.json"))
+        report = json.load(open(self.path("r.json")))
+        reasons = {entry["node"]: entry["reason"] for entry in report["float_ops"]}
+        self.assertIn("linear_1", reasons)
+        self.assertTrue(all(reasons.values()))
+
+    def test_strict_fails_when_a_compute_op_stays_float(self):
+        class Mixed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = torch.nn.Linear(8, 8), torch.nn.Bilinear(8, 8, 4)
+
+            def forward(self, x):
+                return self.b(self.a(x), x)
+        self.export(Mixed(), torch.randn(2, 8))
+        self.save("calibration.pt", [(torch.randn(2, 8),)])
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"),
+                          "--output", self.path("q.pt2"), "--strict")
+        self.assertIn("stayed float", line)
+        self.assertFalse(os.path.exists(self.path("q.pt2")))
+
+    def test_usage_errors_exit_with_2(self):
+        for arguments in ([], ["quantise"], ["quantize"], ["quantize", "a.pt2", "--quantizer", "xnnpack", "--output", "q.pt2", "--no-such-option"],
+                          ["lower", "q.pt2", "--backend", "tpu", "--output", "m.octet"], ["run", "a.pt2", "--inputs", "x.pt"]):
+            with self.subTest(arguments=arguments):
+                self.octet(*arguments, code=2)
+
+    def test_help_exits_with_0(self):
+        self.assertIn("quantize", self.octet("--help")[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
