@@ -1,0 +1,25 @@
+// Says of each compute op that got no annotation why it stays float.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "annotate/annotation_rule.h"
+#include "core/report.h"
+#include "quantizers/module_filter.h"
+
+namespace octet {
+
+struct FloatReportArgs {
+  std::string quantizer;                     // its name
+  const ConfigTable& configs;
+  const NodeFilter& filter;                  // may be empty
+  const RuleState& state;                    // what the rules refused
+  std::span<const std::string> compute_ops;
+  std::span<const std::string> sharing_ops;
+};
+
+// Adds one entry of stage "annotate" per compute op without annotation, and a note per config row that applies to no node.
+void report_float_nodes(const Graph& graph, const Annotations& annotations, const FloatReportArgs& args, Report& report);
+
+}  // namespace octet

@@ -1,0 +1,35 @@
+// Conditions of the XNNPACK rows beyond the shape of their patterns.
+#pragma once
+
+#include <vector>
+
+#include "annotate/annotation_rule.h"
+
+namespace octet {
+
+// Every tensor that the pattern binds is float32: observers see only that.
+Verdict inputs_are_float32(const RuleMatch& at);
+// No bound constant holds a value beyond 3.4e15, the most that a histogram can take. compat: looks at single-element constants only.
+Verdict constants_are_observable(const RuleMatch& at);
+Verdict scalars_are_observable(const RuleMatch& at);
+// Slot w is a parameter, buffer or constant, or computed from those alone.
+Verdict weight_is_constant(const RuleMatch& at);
+// Of transposed convolutions: one group.
+Verdict has_one_group(const RuleMatch& at);
+// As the peer asks it: output channels / weight.shape[1] is 1.
+Verdict has_one_group_by_shape(const RuleMatch& at);
+// Slot w has 4 dimensions and more than one input channel per group: the convolutions that quantize dynamically.
+Verdict is_plain_conv2d(const RuleMatch& at);
+// compat: a convolution read by a relu alone is left to the conv_relu rows even when those refuse it.
+Verdict is_not_before_relu(const RuleMatch& at);
+// compat: the pool is an output of a source partition of nn.AdaptiveAvgPool2d or F.adaptive_avg_pool2d.
+Verdict is_pool_partition(const RuleMatch& at);
+
+// Of cat: the first input that traces through sharing ops to an output with a spec, else the first.
+Value* first_quantized_input(const RuleMatch& at, const std::vector<Value*>& values);
+Value* first_quantized_input_compat(const RuleMatch& at, const std::vector<Value*>& values);
+
+// compat: nodes of the same source partition as the pool (a module called twice makes one partition), in graph order.
+std::vector<const Node*> pool_partition(const Graph& graph, const Node& pool);
+
+}  // namespace octet

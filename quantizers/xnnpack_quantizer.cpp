@@ -1,0 +1,143 @@
+// Which config goes with which match; the rest is in the tables of xnnpack_rules.cpp.
+#include "quantizers/xnnpack_quantizer.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/passes/fold_pad.h"
+#include "core/passes/remove_dead.h"
+#include "core/passes/scalars_to_constants.h"
+#include "quantizers/float_report.h"
+#include "quantizers/xnnpack_checks.h"
+#include "quantizers/xnnpack_rules.h"
+
+namespace octet {
+
+namespace {
+
+bool is_dynamic(const QuantizationConfig& config) { return config.input_activation && config.input_activation->is_dynamic; }
+
+constexpr const char* kDynamicOnly = "its configuration is dynamic, which takes linear and convolution only";
+
+}  // namespace
+
+struct XNNPACKQuantizer::Run {
+  const QuantizationConfig* config = nullptr;
+  std::string description;        // for reports
+  NodeFilter filter;
+  bool accepts_graph_inputs = false;  // what the filter says of a weight, which belongs to no module
+  std::string op;
+};
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_global(std::optional<QuantizationConfig> config) {
+  configs_.set_global(std::move(config));
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& name, std::optional<QuantizationConfig> config) {
+  configs_.set_module_name(name, std::move(config));
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_type(const std::string& type, std::optional<QuantizationConfig> config) {
+  configs_.set_module_type(type, std::move(config));
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
+  configs_.set_operator_type(op, std::move(config));
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {
+  filter_ = std::move(filter);
+  return *this;
+}
+
+bool XNNPACKQuantizer::has_static_config() const {
+  const auto is_static = [](const ConfigTable::Config& config) { return config && !is_dynamic(*config); };
+  const auto any_static = [&](const ConfigTable::Rows& rows) {
+    return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return is_static(row.second); });
+  };
+  return (configs_.global() && is_static(*configs_.global())) || any_static(configs_.module_names()) || any_static(configs_.module_types()) ||
+         any_static(configs_.operator_types());
+}
+
+void XNNPACKQuantizer::transform_for_annotation(Graph& graph) {
+  scalars_to_constants(graph, compat_ == Compat::kTorchao ? ScalarOps::kAll : ScalarOps::kFloatOnly);
+  if (compat_ == Compat::kTorchao) {
+    if (has_static_config()) remove_dead(graph);  // the peer does it while it looks for batch norms
+    return;
+  }
+  fold_pad(graph);
+  remove_dead(graph);
+}
+
+void XNNPACKQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
+  RuleState state;
+  const bool compat = compat_ == Compat::kTorchao;
+  if (compat)
+    annotate_compat(graph, annotations, state);
+  else
+    annotate_own(graph, annotations, state);
+  const std::span<const std::string> sharing = compat ? xnnpack_sharing_ops_compat() : xnnpack_sharing_ops();
+  report_float_nodes(graph, annotations, {name_, configs_, filter_, state, compute_ops(), sharing}, report);
+}
+
+void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const {
+  const auto allows = [&](const Node& node) { return (!filter_ || filter_(node)) && configs_.find(node).config; };
+  const auto choose = [&](bool dynamic, const Match& match) -> ConfigChoice {
+    const Node& anchor = *match.nodes.back();
+    const ConfigTable::Choice choice = configs_.find(anchor);
+    if (!choice.config) return {nullptr, choice.reason};
+    // A clamp that its own settings leave float is not fused; the shorter rule takes the op alone.
+    if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return allows(*node); })) return {nullptr, {}};
+    if (is_dynamic(*choice.config) != dynamic) return {nullptr, dynamic ? "" : kDynamicOnly};
+    return {choice.config, {}};
+  };
+  annotate_by_rules(graph, xnnpack_rules(), [&](const AnnotationRule&, const Match& match) { return choose(false, match); }, annotations, state);
+  annotate_by_rules(graph, xnnpack_dynamic_rules(), [&](const AnnotationRule&, const Match& match) { return choose(true, match); }, annotations, state);
+  const auto shares = [&](const Node& node) { return allows(node) && !is_dynamic(*configs_.find(node).config); };
+  propagate_sharing(graph, xnnpack_sharing_ops(), shares, annotations);
+}
+
+void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations, RuleState& state) const {
+  for (const auto& [name, config] : configs_.module_names())
+    if (config)
+      annotate_run(graph, {&*config, fmt::format("module_name \"{}\"", name), [&](const Node& node) { return is_in_module(node, name); }, false, {}},
+                   annotations, state);
+  for (const auto& [type, config] : configs_.module_types())
+    if (config)
+      annotate_run(graph, {&*config, fmt::format("module_type \"{}\"", type), [&](const Node& node) { return is_in_module_type(node, type); }, false, {}},
+                   annotations, state);
+  const NodeFilter is_elsewhere = [&](const Node& node) {
+    return std::none_of(configs_.module_names().begin(), configs_.module_names().end(), [&](const auto& row) { return is_in_module(node, row.first); }) &&
+           std::none_of(configs_.module_types().begin(), configs_.module_types().end(), [&](const auto& row) { return is_in_module_type(node, row.first); });
+  };
+  for (const auto& [op, config] : configs_.operator_types())
+    if (config) annotate_run(graph, {&*config, fmt::format("op_type \"{}\"", op), is_elsewhere, true, op}, annotations, state);
+  if (configs_.global() && *configs_.global())
+    annotate_run(graph, {&**configs_.global(), "the global configuration", is_elsewhere, true, {}}, annotations, state);
+  propagate_sharing(graph, xnnpack_sharing_ops_compat(), {}, annotations);
+}
+
+void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& annotations, RuleState& state) const {
+  const auto accepts = [&](const Node& node) { return (!filter_ || filter_(node)) && run.filter(node); };
+  const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
+    const std::span<const std::string> ops = operator_types_of(rule.name);
+    if (!run.op.empty() && std::find(ops.begin(), ops.end(), run.op) == ops.end()) return {};
+    if (rule.name == "cat") return {run.config, {}};  // the peer asks no filter about it
+    const bool is_pool = rule.name == "adaptive_avg_pool2d";
+    for (const Node* node : is_pool ? pool_partition(graph, *match.root) : std::vector<const Node*>(match.nodes.begin(), match.nodes.end()))
+      if (!accepts(*node)) return {};
+    for (const std::string& slot : rule.owned)
+      for (const Value* value : match.find_all(slot))
+        if (value->producer() ? !accepts(*value->producer()) : !run.accepts_graph_inputs)
+          return {nullptr, fmt::format("the filter of {} excludes its weight %{} (compat torchao)", run.description, value->name())};
+    return {run.config, {}};
+  };
+  annotate_by_rules(graph, is_dynamic(*run.config) ? xnnpack_dynamic_rules_compat() : xnnpack_rules_compat(), choose, annotations, state);
+}
+
+}  // namespace octet

@@ -1,0 +1,153 @@
+// The rows. First match wins, so longer patterns stand first; in the compat tables the order is the peer's.
+#include "quantizers/xnnpack_rules.h"
+
+#include <map>
+
+#include "quantizers/xnnpack_checks.h"
+
+namespace octet {
+
+namespace {
+
+// x: activation, w: weight [out, in / groups, ...] (transposed: [in, out / groups, ...]), b: bias.
+#define OCTET_CLAMP "{relu|relu6|hardtanh|clamp}"
+#define OCTET_RELU "{aten.relu.default|aten.relu_.default}"
+#define OCTET_CONV "{conv1d|conv2d|conv3d}(x, w, b?)"
+#define OCTET_CONV_TRANSPOSE "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)"
+#define OCTET_LINEAR "linear(x, w, b?)"
+#define OCTET_ADD "{aten.add.Tensor|aten.add_.Tensor}(x, y?)"
+#define OCTET_MUL "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)"
+
+using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
+using Checks = std::vector<RuleCheck>;
+using Slots = std::vector<std::string>;
+
+const Inputs kWeighted = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
+const Inputs kTransposed = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
+const Inputs kBinary = {{"x", kInput}, {"y", kInput}};
+const Inputs kPool = {{"x", LikeProducer{Role::kInput}}};
+const Inputs kList = {{"x", all_same(Role::kInput)}};
+const Slots kWeightAndBias = {"w", "b"};
+
+const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable};
+const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, has_one_group};
+const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable};
+const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, is_plain_conv2d};
+const Checks kDynamicTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, has_one_group, is_plain_conv2d};
+const Checks kBinaryChecksCompat = {scalars_are_observable, inputs_are_float32};
+
+const std::vector<AnnotationRule> kRules = {
+    // name                  pattern                               inputs       output       checks             owned  marked  owner
+    {"conv_clamp",           OCTET_CLAMP "(" OCTET_CONV ")",           kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
+    {"conv",                 OCTET_CONV,                             kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
+    {"conv_transpose_clamp", OCTET_CLAMP "(" OCTET_CONV_TRANSPOSE ")", kTransposed, kOutput,      kTransposedChecks, {},    {},     nullptr},
+    {"conv_transpose",       OCTET_CONV_TRANSPOSE,                   kTransposed, kOutput,      kTransposedChecks, {},    {},     nullptr},
+    {"linear_clamp",         OCTET_CLAMP "(" OCTET_LINEAR ")",         kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
+    {"linear",               OCTET_LINEAR,                           kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
+    {"adaptive_avg_pool2d",  "adaptive_avg_pool2d(x)",             kPool,       same_as("x"), kBinaryChecks,     {},    {},     nullptr},
+    {"add_clamp",            OCTET_CLAMP "(" OCTET_ADD ")",            kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
+    {"add",                  OCTET_ADD,                              kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
+    {"mul_clamp",            OCTET_CLAMP "(" OCTET_MUL ")",            kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
+    {"mul",                  OCTET_MUL,                              kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
+    {"cat",                  "cat(x...)",                          kList,       same_as("x"), kBinaryChecks,     {},    {},     first_quantized_input},
+};
+
+const std::vector<AnnotationRule> kDynamicRules = {
+    // name            pattern               inputs       output   checks                    owned  marked  owner
+    {"linear",         OCTET_LINEAR,           kWeighted,   kOutput, kWeightedChecks,          {},    {},     nullptr},
+    {"conv",           OCTET_CONV,             kWeighted,   kOutput, kDynamicConvChecks,       {},    {},     nullptr},
+    {"conv_transpose", OCTET_CONV_TRANSPOSE,   kTransposed, kOutput, kDynamicTransposedChecks, {},    {},     nullptr},
+};
+
+const std::vector<AnnotationRule> kRulesCompat = {
+    // name                 pattern                              inputs       output       checks                          owned           marked          owner
+    {"linear_relu",         OCTET_RELU "(" OCTET_LINEAR ")",         kWeighted,   kOutput,      {},                                           kWeightAndBias, {}, nullptr},
+    {"linear",              OCTET_LINEAR,                          kWeighted,   kOutput,      {},                                           {}, kWeightAndBias, nullptr},
+    {"conv",                OCTET_CONV,                            kWeighted,   kOutput,      {is_not_before_relu},                         kWeightAndBias, {}, nullptr},
+    {"conv_transpose",      OCTET_CONV_TRANSPOSE,                  kTransposed, kOutput,      {is_not_before_relu, has_one_group_by_shape}, kWeightAndBias, {}, nullptr},
+    {"conv_relu",           OCTET_RELU "(" OCTET_CONV ")",           kWeighted,   kOutput,      {},                                           kWeightAndBias, {}, nullptr},
+    {"conv_transpose_relu", OCTET_RELU "(" OCTET_CONV_TRANSPOSE ")", kTransposed, kOutput,      {has_one_group_by_shape},                     kWeightAndBias, {}, nullptr},
+    {"adaptive_avg_pool2d", "aten.adaptive_avg_pool2d.default(x)", kPool,     same_as("x"), {is_pool_partition},                          {}, {}, nullptr},
+    {"add_relu",            OCTET_RELU "(" OCTET_ADD ")",            kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
+    {"add",                 OCTET_ADD,                             kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
+    {"mul_relu",            OCTET_RELU "(" OCTET_MUL ")",            kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
+    {"mul",                 OCTET_MUL,                             kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
+    {"cat",                 "aten.cat.default(x...)",            kList,       same_as("x"), {},                                           {}, {}, first_quantized_input_compat},
+};
+
+const std::vector<AnnotationRule> kDynamicRulesCompat = {
+    // name            pattern               inputs       output   checks                                                         owned           marked          owner
+    {"linear",         OCTET_LINEAR,           kWeighted,   kOutput, {},                                                            {}, kWeightAndBias, nullptr},
+    {"conv",           OCTET_CONV,             kWeighted,   kOutput, {is_not_before_relu, is_plain_conv2d},                         kWeightAndBias, {}, nullptr},
+    {"conv_transpose", OCTET_CONV_TRANSPOSE,   kTransposed, kOutput, {is_not_before_relu, has_one_group_by_shape, is_plain_conv2d}, kWeightAndBias, {}, nullptr},
+};
+
+const std::vector<std::string> kSharingOpsCompat = {
+    "aten.relu.default",         "aten.hardtanh.default",     "aten.hardtanh_.default",  "aten.max_pool2d.default",
+    "aten.mean.default",         "aten.mean.dim",             "aten.permute.default",    "aten.permute_copy.default",
+    "aten.transpose.int",        "aten.squeeze.dim",          "aten.squeeze_copy.dim",   "aten.adaptive_avg_pool2d.default",
+    "aten.view_copy.default",    "aten.view.default",         "aten.reshape.default",    "aten.slice.Tensor",
+    "aten.slice_copy.Tensor",    "aten.flatten.using_ints",   "aten.dropout.default",    "aten.dropout_.default",
+};
+
+const std::vector<std::string> kSharingOps = {
+    // clamps that no producer took
+    "aten.relu", "aten.relu6", "aten.hardtanh", "aten.clamp.default",
+    // selection and averaging
+    "aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d", "aten.mean.default", "aten.mean.dim", "aten.adaptive_avg_pool2d",
+    // movement
+    "aten.permute", "aten.permute_copy", "aten.transpose.int", "aten.t", "aten.squeeze", "aten.squeeze_copy", "aten.unsqueeze",
+    "aten.view.default", "aten.view_copy.default", "aten.reshape", "aten.slice", "aten.slice_copy", "aten.select.int", "aten.narrow",
+    "aten.flatten.using_ints", "aten.unflatten.int", "aten.expand.default", "aten.contiguous", "aten.clone", "aten.alias", "aten.detach",
+    "aten.pixel_shuffle", "aten.channel_shuffle", "aten.upsample_nearest2d",
+    // identities once trained
+    "aten.dropout",
+};
+
+const std::vector<std::string> kComputeOps = {
+    "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d",
+    "aten.linear", "aten.matmul", "aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.einsum", "aten.scaled_dot_product_attention",
+    "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten.embedding", "aten.embedding_bag",
+    "aten.add", "aten.sub", "aten.rsub", "aten.mul", "aten.div", "aten.pow", "aten.sqrt", "aten.rsqrt", "aten.exp", "aten.maximum", "aten.minimum",
+    "aten.relu", "aten.relu6", "aten.hardtanh", "aten.clamp", "aten.leaky_relu", "aten.prelu", "aten.elu", "aten.gelu", "aten.silu", "aten.mish",
+    "aten.sigmoid", "aten.tanh", "aten.hardswish", "aten.hardsigmoid", "aten.softmax", "aten.log_softmax", "aten._softmax", "aten._log_softmax",
+    "aten.batch_norm", "aten.layer_norm", "aten.group_norm", "aten.instance_norm", "aten.rms_norm",
+    "aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d", "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d",
+    "aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_max_pool2d", "aten.mean", "aten.sum", "aten.cat", "aten.stack",
+    "aten.upsample_nearest2d", "aten.upsample_bilinear2d", "aten.pad", "aten.constant_pad_nd",
+};
+
+const std::vector<std::string> kConvTypes = {"aten.conv2d.default", "aten.conv1d.default", "aten.convolution.default"};
+const std::vector<std::string> kConvTransposeTypes = {
+    "aten.conv_transpose1d",       "aten.conv_transpose1d.default", "aten.conv_transpose2d",
+    "aten.conv_transpose2d.input", "aten.conv_transpose3d",         "aten.conv_transpose3d.input",
+};
+const std::vector<std::string> kLinearTypes = {"aten.linear.default"};
+const std::vector<std::string> kPoolTypes = {"aten.adaptive_avg_pool2d.default"};
+const std::vector<std::string> kAddTypes = {"aten.add.Tensor"};
+const std::vector<std::string> kMulTypes = {"aten.mul.Tensor"};
+const std::vector<std::string> kCatTypes = {"aten.cat.default"};
+
+const std::map<std::string, const std::vector<std::string>*> kOperatorTypes = {
+    {"conv", &kConvTypes},     {"conv_relu", &kConvTypes},     {"conv_transpose", &kConvTransposeTypes}, {"conv_transpose_relu", &kConvTransposeTypes},
+    {"linear", &kLinearTypes}, {"linear_relu", &kLinearTypes}, {"adaptive_avg_pool2d", &kPoolTypes},
+    {"add", &kAddTypes},       {"add_relu", &kAddTypes},       {"mul", &kMulTypes}, {"mul_relu", &kMulTypes}, {"cat", &kCatTypes},
+};
+
+}  // namespace
+
+std::span<const AnnotationRule> xnnpack_rules() { return kRules; }
+std::span<const AnnotationRule> xnnpack_dynamic_rules() { return kDynamicRules; }
+std::span<const AnnotationRule> xnnpack_rules_compat() { return kRulesCompat; }
+std::span<const AnnotationRule> xnnpack_dynamic_rules_compat() { return kDynamicRulesCompat; }
+std::span<const std::string> xnnpack_sharing_ops() { return kSharingOps; }
+std::span<const std::string> xnnpack_sharing_ops_compat() { return kSharingOpsCompat; }
+std::span<const std::string> compute_ops() { return kComputeOps; }
+
+std::span<const std::string> operator_types_of(const std::string& rule) {
+  const std::map<std::string, const std::vector<std::string>*>::const_iterator found = kOperatorTypes.find(rule);
+  if (found == kOperatorTypes.end()) return {};
+  return *found->second;
+}
+
+}  // namespace octet

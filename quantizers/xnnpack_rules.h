@@ -1,0 +1,28 @@
+// What the XNNPACK quantizer takes, as tables. The peer is ExecuTorch's XNNPACKQuantizer.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "annotate/annotation_rule.h"
+
+namespace octet {
+
+// Octet's own rows, static and dynamic.
+std::span<const AnnotationRule> xnnpack_rules();
+std::span<const AnnotationRule> xnnpack_dynamic_rules();
+// The peer's choices, in its order.
+std::span<const AnnotationRule> xnnpack_rules_compat();
+std::span<const AnnotationRule> xnnpack_dynamic_rules_compat();
+
+// Ops that move or select values, or clamp them: an int8 kernel keeps scale and zero point, so input and output share one observer.
+std::span<const std::string> xnnpack_sharing_ops();
+std::span<const std::string> xnnpack_sharing_ops_compat();
+
+// Ops that compute: the report says of each one without annotation why it stayed float.
+std::span<const std::string> compute_ops();
+
+// compat: the ops for which set_operator_type() runs this row.
+std::span<const std::string> operator_types_of(const std::string& rule);
+
+}  // namespace octet
