@@ -1,0 +1,38 @@
+// First fit by decreasing size.
+#include "backends/runtime/arena_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace octet {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  ArenaPlan plan;
+  plan.offsets.resize(buffers.size());
+  std::vector<size_t> placed;  // by rising offset
+  for (size_t index : order) {
+    const ArenaBuffer& buffer = buffers[index];
+    size_t offset = 0;
+    for (size_t other : placed) {
+      if (buffers[other].last < buffer.first || buffer.last < buffers[other].first) continue;
+      if (offset + aligned(buffer.bytes) <= plan.offsets[other]) break;
+      offset = std::max(offset, plan.offsets[other] + aligned(buffers[other].bytes));
+    }
+    plan.offsets[index] = offset;
+    plan.bytes = std::max(plan.bytes, offset + aligned(buffer.bytes));
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), index, [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }), index);
+  }
+  return plan;
+}
+
+}  // namespace octet

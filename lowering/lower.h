@@ -1,0 +1,25 @@
+// From a q/dq graph to a Program: import, fuse, partition.
+#pragma once
+
+#include "core/graph.h"
+#include "core/report.h"
+#include "lowering/backend.h"
+#include "lowering/program.h"
+
+namespace octet {
+
+enum class Fallback { kReference, kNone };
+
+struct LowerOptions {
+  Fallback fallback = Fallback::kReference;  // where ops run that the backend refuses; kNone: refuse the whole program
+  bool fuse = true;                          // false: the graph op by op, as imported
+};
+
+// Throws Error("lower", node, ...) on symbolic sizes and on ops that no backend knows (all of them at once). Each op that stays out of the
+// backend enters `report` and Program::reasons.
+Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options, Report& report);
+
+// One line per op: backend, kind, shapes and why it does not run on the wanted backend; a summary at the end.
+std::string explain(const Program& program);
+
+}  // namespace octet

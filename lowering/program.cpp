@@ -1,0 +1,239 @@
+// Attribute access, text form and consistency check of a Program.
+#include "lowering/program.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+template <typename T>
+const T* find_attribute(const ProgramOp& op, const std::string& key) {
+  const auto found = op.attributes.find(key);
+  if (found == op.attributes.end()) return nullptr;
+  const T* value = std::get_if<T>(&found->second);
+  OCTET_ASSERT(value != nullptr, "attribute \"" + key + "\" of " + op.kind + " " + op.name + " has another type");
+  return value;
+}
+
+}  // namespace
+
+bool ProgramOp::flag(const std::string& key, bool fallback) const {
+  const bool* value = find_attribute<bool>(*this, key);
+  return value == nullptr ? fallback : *value;
+}
+
+int64_t ProgramOp::integer(const std::string& key, int64_t fallback) const {
+  const int64_t* value = find_attribute<int64_t>(*this, key);
+  return value == nullptr ? fallback : *value;
+}
+
+double ProgramOp::real(const std::string& key, double fallback) const {
+  const std::optional<double> value = find_real(key);
+  return value ? *value : fallback;
+}
+
+std::optional<double> ProgramOp::find_real(const std::string& key) const {
+  const auto found = attributes.find(key);
+  if (found == attributes.end()) return std::nullopt;
+  if (const int64_t* whole = std::get_if<int64_t>(&found->second)) return static_cast<double>(*whole);
+  return *find_attribute<double>(*this, key);
+}
+
+std::string ProgramOp::text(const std::string& key, const std::string& fallback) const {
+  const std::string* value = find_attribute<std::string>(*this, key);
+  return value == nullptr ? fallback : *value;
+}
+
+std::vector<int64_t> ProgramOp::integers(const std::string& key, std::vector<int64_t> fallback) const {
+  const std::vector<int64_t>* value = find_attribute<std::vector<int64_t>>(*this, key);
+  return value == nullptr ? fallback : *value;
+}
+
+std::vector<double> ProgramOp::reals(const std::string& key, std::vector<double> fallback) const {
+  const std::vector<double>* value = find_attribute<std::vector<double>>(*this, key);
+  return value == nullptr ? fallback : *value;
+}
+
+// ---- text --------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string tensor_text(const ProgramTensor& tensor) {
+  std::string text = fmt::format("{} {}[{}]", tensor.name, short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
+  if (tensor.qparams && !tensor.qparams->is_per_tensor()) text += " per-channel";
+  return text;
+}
+
+std::string attribute_text(const Attribute& attribute) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<double>>) {
+          return fmt::format("[{}]", fmt::join(value, ","));
+        } else {
+          return fmt::format("{}", value);
+        }
+      },
+      attribute);
+}
+
+std::string op_text(const Program& program, const ProgramOp& op) {
+  std::vector<std::string> outputs;
+  for (int index : op.outputs) {
+    const ProgramTensor& tensor = program.tensors.at(static_cast<size_t>(index));
+    outputs.push_back(fmt::format("{}: {}[{}]", tensor.name, short_name_of(tensor.dtype), fmt::join(tensor.shape, ",")));
+  }
+  std::vector<std::string> inputs;
+  for (int index : op.inputs) inputs.push_back(index < 0 ? "none" : tensor_text(program.tensors.at(static_cast<size_t>(index))));
+  std::string text = fmt::format("{} = {}({})", fmt::join(outputs, ", "), op.kind, fmt::join(inputs, ", "));
+  for (const auto& [key, value] : op.attributes) text += fmt::format(" {}={}", key, attribute_text(value));
+  return text;
+}
+
+std::vector<std::string> names_of(const Program& program, const std::vector<int>& indices) {
+  std::vector<std::string> names;
+  for (int index : indices) names.push_back(index < 0 ? "none" : program.tensors.at(static_cast<size_t>(index)).name);
+  return names;
+}
+
+}  // namespace
+
+std::string to_text(const Program& program) {
+  std::string text;
+  for (int index : program.inputs)
+    text += index < 0 ? "input none\n" : fmt::format("input {}\n", tensor_text(program.tensors.at(static_cast<size_t>(index))));
+  for (const ProgramTensor& tensor : program.tensors) {
+    if (!tensor.qparams || !tensor.qparams->is_per_tensor()) continue;
+    text += fmt::format("scale {} = {:.9g}, {}\n", tensor.name, tensor.qparams->scale.front(), tensor.qparams->zero_point.front());
+  }
+  std::vector<const Segment*> owner(program.ops.size(), nullptr);
+  for (const Segment& segment : program.segments)
+    for (int index : segment.ops) owner[static_cast<size_t>(index)] = &segment;
+  const auto line = [&](size_t index) {
+    const Segment* segment = owner[index];
+    const std::string where = segment == nullptr ? "" : fmt::format("{:<10}", segment->backend);
+    text += fmt::format("{}{}\n", where, op_text(program, program.ops[index]));
+  };
+  for (const Segment& segment : program.segments)
+    for (int index : segment.ops) line(static_cast<size_t>(index));
+  for (size_t i = 0; i < program.ops.size(); ++i)
+    if (owner[i] == nullptr) line(i);
+  return text + fmt::format("return {}\n", fmt::join(names_of(program, program.outputs), ", "));
+}
+
+// ---- check -------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void check_index(const Program& program, int index, const std::string& where) {
+  OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.tensors.size(), fmt::format("{}: tensor index {} out of range", where, index));
+}
+
+void verify_tensor(const ProgramTensor& tensor) {
+  for (int64_t size : tensor.shape) OCTET_ASSERT(size >= 0, tensor.name + " has a negative size");
+  if (tensor.role == ProgramTensor::Role::kConstant) {
+    OCTET_ASSERT(tensor.data.defined() && tensor.data.is_contiguous(), tensor.name + " is a constant without contiguous data");
+    OCTET_ASSERT(tensor.data.dtype() == tensor.dtype && tensor.data.shape() == tensor.shape, tensor.name + " differs from its data");
+  }
+  if (!tensor.qparams) return;
+  const TensorQParams& qparams = *tensor.qparams;
+  OCTET_ASSERT(is_integer(tensor.dtype), tensor.name + " has quantization parameters but is no integer tensor");
+  OCTET_ASSERT(qparams.axis < static_cast<int>(tensor.shape.size()), tensor.name + " has its quantization axis out of range");
+  const size_t count = qparams.is_per_tensor() ? 1 : static_cast<size_t>(tensor.shape[static_cast<size_t>(qparams.axis)]);
+  OCTET_ASSERT(qparams.scale.size() == count && qparams.zero_point.size() == count,
+               fmt::format("{} has {} scales and {} zero points, want {}", tensor.name, qparams.scale.size(), qparams.zero_point.size(), count));
+}
+
+// Marks what is defined before the first op.
+std::vector<bool> initially_defined(const Program& program) {
+  std::vector<bool> defined(program.tensors.size(), false);
+  for (int index : program.inputs) {
+    if (index < 0) continue;
+    check_index(program, index, "inputs");
+    defined[static_cast<size_t>(index)] = true;
+  }
+  for (size_t i = 0; i < program.tensors.size(); ++i)
+    if (program.tensors[i].role == ProgramTensor::Role::kConstant) defined[i] = true;
+  return defined;
+}
+
+void verify_op(const Program& program, const ProgramOp& op, std::vector<bool>& defined) {
+  OCTET_ASSERT(!op.outputs.empty(), op.kind + " " + op.name + " has no output");
+  for (int index : op.inputs) {
+    if (index < 0) continue;
+    check_index(program, index, op.name);
+    OCTET_ASSERT(defined[static_cast<size_t>(index)], op.name + " reads " + program.tensors[static_cast<size_t>(index)].name + " before it is made");
+  }
+  for (int index : op.outputs) {
+    check_index(program, index, op.name);
+    OCTET_ASSERT(!defined[static_cast<size_t>(index)], program.tensors[static_cast<size_t>(index)].name + " is made twice");
+    defined[static_cast<size_t>(index)] = true;
+  }
+}
+
+// What an op reads must be a constant, made in its segment or listed as the segment's input; what others read must be listed as its output.
+void verify_flow(const Program& program) {
+  std::vector<int> maker(program.tensors.size(), -1);
+  for (size_t s = 0; s < program.segments.size(); ++s)
+    for (int op : program.segments[s].ops)
+      for (int index : program.ops[static_cast<size_t>(op)].outputs) maker[static_cast<size_t>(index)] = static_cast<int>(s);
+  const auto check_given = [&](int index) {
+    const int from = maker[static_cast<size_t>(index)];
+    if (from < 0) return;
+    const std::vector<int>& outputs = program.segments[static_cast<size_t>(from)].outputs;
+    OCTET_ASSERT(std::find(outputs.begin(), outputs.end(), index) != outputs.end(), program.tensors[static_cast<size_t>(index)].name + " leaves its segment unlisted");
+  };
+  for (size_t s = 0; s < program.segments.size(); ++s) {
+    const Segment& segment = program.segments[s];
+    for (int index : segment.inputs) check_given(index);
+    for (int index : segment.outputs) OCTET_ASSERT(maker[static_cast<size_t>(index)] == static_cast<int>(s), "a segment lists an output that it does not make");
+    for (int op : segment.ops)
+      for (int index : program.ops[static_cast<size_t>(op)].inputs) {
+        if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant || maker[static_cast<size_t>(index)] == static_cast<int>(s)) continue;
+        OCTET_ASSERT(std::find(segment.inputs.begin(), segment.inputs.end(), index) != segment.inputs.end(),
+                     program.tensors[static_cast<size_t>(index)].name + " enters a segment unlisted");
+      }
+  }
+  for (int index : program.outputs) check_given(index);
+}
+
+}  // namespace
+
+void verify(const Program& program) {
+  for (const ProgramTensor& tensor : program.tensors) verify_tensor(tensor);
+  std::vector<bool> defined = initially_defined(program);
+  if (program.segments.empty()) {
+    for (const ProgramOp& op : program.ops) verify_op(program, op, defined);
+  }
+  std::vector<bool> placed(program.ops.size(), false);
+  for (const Segment& segment : program.segments) {
+    for (int index : segment.inputs) {
+      check_index(program, index, "segment input");
+      OCTET_ASSERT(defined[static_cast<size_t>(index)], "a segment reads " + program.tensors[static_cast<size_t>(index)].name + " before it is made");
+    }
+    for (int index : segment.ops) {
+      OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.ops.size(), fmt::format("segment: op index {} out of range", index));
+      OCTET_ASSERT(!placed[static_cast<size_t>(index)], program.ops[static_cast<size_t>(index)].name + " stands in two segments");
+      placed[static_cast<size_t>(index)] = true;
+      verify_op(program, program.ops[static_cast<size_t>(index)], defined);
+    }
+    for (int index : segment.outputs) {
+      check_index(program, index, "segment output");
+      OCTET_ASSERT(defined[static_cast<size_t>(index)], "a segment gives " + program.tensors[static_cast<size_t>(index)].name + ", which it does not make");
+    }
+  }
+  if (!program.segments.empty())
+    OCTET_ASSERT(std::find(placed.begin(), placed.end(), false) == placed.end(), "an op stands in no segment");
+  for (int index : program.outputs) {
+    check_index(program, index, "outputs");
+    OCTET_ASSERT(defined[static_cast<size_t>(index)], "output " + program.tensors[static_cast<size_t>(index)].name + " is never made");
+  }
+  verify_flow(program);
+}
+
+}  // namespace octet

@@ -1,0 +1,180 @@
+// JSON writes doubles in the shortest form that reads back equal, so scales are exact; infinities and NaN, which it lacks, are strings.
+#include "lowering/program_json.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::json;
+
+// ---- writing
+
+Json real_to_json(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+// bool, int, string and int list as they are; {"real": x} and {"reals": [...]} keep doubles apart from ints.
+Json attribute_to_json(const Attribute& attribute) {
+  if (const double* real = std::get_if<double>(&attribute)) return {{"real", real_to_json(*real)}};
+  if (const std::vector<double>* reals = std::get_if<std::vector<double>>(&attribute)) {
+    Json list = Json::array();
+    for (double real : *reals) list.push_back(real_to_json(real));
+    return {{"reals", list}};
+  }
+  return std::visit(
+      [](const auto& value) -> Json {
+        return value;
+      },
+      attribute);
+}
+
+Json tensor_to_json(const ProgramTensor& tensor) {
+  Json json = {{"name", tensor.name}, {"dtype", std::string(name_of(tensor.dtype))}, {"shape", tensor.shape}, {"role", static_cast<int>(tensor.role)}};
+  if (tensor.qparams) {
+    Json scales = Json::array();
+    for (float scale : tensor.qparams->scale) scales.push_back(real_to_json(scale));
+    json["qparams"] = {{"scale", scales}, {"zero_point", tensor.qparams->zero_point}, {"axis", tensor.qparams->axis}};
+  }
+  return json;
+}
+
+Json op_to_json(const ProgramOp& op) {
+  Json attributes = Json::object();
+  for (const auto& [key, value] : op.attributes) attributes[key] = attribute_to_json(value);
+  return {{"kind", op.kind},       {"name", op.name},     {"inputs", op.inputs}, {"outputs", op.outputs}, {"attributes", attributes},
+          {"sources", op.sources}, {"module", op.module}, {"macs", op.macs}};
+}
+
+Json segment_to_json(const Segment& segment) {
+  return {{"backend", segment.backend}, {"ops", segment.ops}, {"inputs", segment.inputs}, {"outputs", segment.outputs}};
+}
+
+// ---- reading. Json's own exceptions (missing key, wrong type) are turned into one Error by program_from_json_text.
+
+double real_from_json(const Json& json) {
+  if (!json.is_string()) return json.get<double>();
+  const std::string text = json.get<std::string>();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  throw std::invalid_argument("number \"" + text + "\"");
+}
+
+// A JSON number that is a whole number: get<int64_t> alone would cut fractions off.
+int64_t integer_from_json(const Json& json) {
+  if (!json.is_number_integer()) throw std::invalid_argument("got " + json.dump() + ", want an integer");
+  return json.get<int64_t>();
+}
+
+template <typename T>
+std::vector<T> integers_from_json(const Json& json) {
+  if (!json.is_array()) throw std::invalid_argument("got " + json.dump().substr(0, 40) + ", want a list of integers");
+  std::vector<T> values;
+  for (const Json& item : json) {
+    const int64_t value = integer_from_json(item);
+    if (value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max()) throw std::invalid_argument(fmt::format("integer {} out of range", value));
+    values.push_back(static_cast<T>(value));
+  }
+  return values;
+}
+
+Attribute attribute_from_json(const Json& json) {
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_array()) return integers_from_json<int64_t>(json);
+  if (json.contains("real")) return real_from_json(json.at("real"));
+  std::vector<double> reals;
+  for (const Json& item : json.at("reals")) reals.push_back(real_from_json(item));
+  return reals;
+}
+
+TensorQParams qparams_from_json(const Json& json) {
+  TensorQParams qparams;
+  for (const Json& item : json.at("scale")) qparams.scale.push_back(static_cast<float>(real_from_json(item)));
+  qparams.zero_point = integers_from_json<int32_t>(json.at("zero_point"));
+  qparams.axis = static_cast<int>(integer_from_json(json.at("axis")));
+  return qparams;
+}
+
+ProgramTensor tensor_from_json(const Json& json) {
+  ProgramTensor tensor;
+  tensor.name = json.at("name").get<std::string>();
+  const std::string dtype = json.at("dtype").get<std::string>();
+  const std::optional<DType> found = find_dtype(dtype);
+  if (!found) throw std::invalid_argument("dtype \"" + dtype + "\"");
+  tensor.dtype = *found;
+  tensor.shape = integers_from_json<int64_t>(json.at("shape"));
+  int64_t bytes = static_cast<int64_t>(size_of(tensor.dtype));
+  for (int64_t size : tensor.shape)
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > (int64_t{1} << 46))
+      throw std::invalid_argument("shape of tensor " + tensor.name);
+  const int64_t role = integer_from_json(json.at("role"));
+  if (role < 0 || role > static_cast<int>(ProgramTensor::Role::kIntermediate)) throw std::invalid_argument("role of tensor " + tensor.name);
+  tensor.role = static_cast<ProgramTensor::Role>(role);
+  if (json.contains("qparams")) tensor.qparams = qparams_from_json(json.at("qparams"));
+  return tensor;
+}
+
+ProgramOp op_from_json(const Json& json) {
+  ProgramOp op;
+  op.kind = json.at("kind").get<std::string>();
+  op.name = json.at("name").get<std::string>();
+  op.inputs = integers_from_json<int>(json.at("inputs"));
+  op.outputs = integers_from_json<int>(json.at("outputs"));
+  for (const auto& [key, value] : json.at("attributes").items()) op.attributes[key] = attribute_from_json(value);
+  op.sources = json.at("sources").get<std::vector<std::string>>();
+  op.module = json.at("module").get<std::string>();
+  op.macs = integer_from_json(json.at("macs"));
+  return op;
+}
+
+Segment segment_from_json(const Json& json) {
+  return {json.at("backend").get<std::string>(), integers_from_json<int>(json.at("ops")), integers_from_json<int>(json.at("inputs")),
+          integers_from_json<int>(json.at("outputs"))};
+}
+
+Program program_from_json(const Json& json) {
+  Program program;
+  program.backend = json.at("backend").get<std::string>();
+  program.versions = json.at("versions").get<std::map<std::string, std::string>>();
+  for (const Json& item : json.at("tensors")) program.tensors.push_back(tensor_from_json(item));
+  for (const Json& item : json.at("ops")) program.ops.push_back(op_from_json(item));
+  for (const Json& item : json.at("segments")) program.segments.push_back(segment_from_json(item));
+  program.inputs = integers_from_json<int>(json.at("inputs"));
+  program.outputs = integers_from_json<int>(json.at("outputs"));
+  program.reasons = json.at("reasons").get<std::map<std::string, std::string>>();
+  return program;
+}
+
+}  // namespace
+
+std::string to_json_text(const Program& program) {
+  Json json = {{"backend", program.backend}, {"versions", program.versions}, {"tensors", Json::array()},   {"ops", Json::array()},
+               {"segments", Json::array()},  {"inputs", program.inputs},     {"outputs", program.outputs}, {"reasons", program.reasons}};
+  for (const ProgramTensor& tensor : program.tensors) json["tensors"].push_back(tensor_to_json(tensor));
+  for (const ProgramOp& op : program.ops) json["ops"].push_back(op_to_json(op));
+  for (const Segment& segment : program.segments) json["segments"].push_back(segment_to_json(segment));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Program program_from_json_text(const std::string& text, const std::string& file) {
+  try {
+    return program_from_json(Json::parse(text));
+  } catch (const Json::exception& fault) {
+    throw Error("artifact", file, fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
+  } catch (const std::invalid_argument& fault) {
+    throw Error("artifact", file, fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
+  }
+}
+
+}  // namespace octet

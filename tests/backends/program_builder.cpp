@@ -1,0 +1,159 @@
+// Building, filling and comparing; see the header.
+#include "tests/backends/program_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include "backends/reference/reference_backend.h"
+#include "backends/registry.h"
+#include "core/error.h"
+
+namespace octet {
+
+TensorQParams quantized(float scale, int32_t zero_point) { return {{scale}, {zero_point}, -1}; }
+
+TensorQParams per_channel(std::vector<float> scales, int axis) {
+  const std::vector<int32_t> zeros(scales.size(), 0);
+  return {std::move(scales), zeros, axis};
+}
+
+Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed, std::optional<int64_t> low, std::optional<int64_t> high) {
+  std::mt19937 random(seed);
+  Tensor tensor = Tensor::zeros(dtype, std::move(shape));
+  const IntegerRange range = dtype == DType::kInt64 ? IntegerRange{0, 1} : integer_range(dtype);
+  std::uniform_int_distribution<int64_t> distribution(low.value_or(range.min), high.value_or(range.max));
+  for (int64_t i = 0, n = tensor.numel(); i < n; ++i) {
+    const int64_t value = distribution(random);
+    std::memcpy(tensor.raw() + i * static_cast<int64_t>(size_of(dtype)), &value, size_of(dtype));  // little endian
+  }
+  return tensor;
+}
+
+Tensor random_floats(std::vector<int64_t> shape, float low, float high, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> distribution(low, high);
+  Tensor tensor = Tensor::zeros(DType::kFloat32, std::move(shape));
+  for (int64_t i = 0, n = tensor.numel(); i < n; ++i) tensor.data<float>()[i] = distribution(random);
+  return tensor;
+}
+
+std::vector<float> random_scales(size_t count, float low, float high, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> distribution(low, high);
+  std::vector<float> scales(count);
+  for (float& scale : scales) scale = distribution(random);
+  return scales;
+}
+
+int ProgramBuilder::add(ProgramTensor tensor) {
+  program_.tensors.push_back(std::move(tensor));
+  return static_cast<int>(program_.tensors.size()) - 1;
+}
+
+int ProgramBuilder::input(const std::string& name, DType dtype, std::vector<int64_t> shape, std::optional<TensorQParams> qparams) {
+  program_.inputs.push_back(add({name, dtype, std::move(shape), std::move(qparams), ProgramTensor::Role::kInput, {}}));
+  return program_.inputs.back();
+}
+
+int ProgramBuilder::constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
+  return add({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data.contiguous()});
+}
+
+int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
+                       std::optional<TensorQParams> qparams, std::map<std::string, Attribute> attributes) {
+  const int index = add({output, dtype, std::move(shape), std::move(qparams), ProgramTensor::Role::kIntermediate, {}});
+  ProgramOp op;
+  op.kind = kind;
+  op.name = output;
+  op.inputs = std::move(inputs);
+  op.outputs = {index};
+  op.attributes = std::move(attributes);
+  op.sources = {output};
+  program_.ops.push_back(std::move(op));
+  return index;
+}
+
+void ProgramBuilder::output(int tensor) {
+  ProgramTensor& entry = program_.tensors.at(static_cast<size_t>(tensor));
+  if (entry.role == ProgramTensor::Role::kIntermediate) entry.role = ProgramTensor::Role::kOutput;
+  program_.outputs.push_back(tensor);
+}
+
+Program ProgramBuilder::finish() {
+  verify(program_);
+  return program_;
+}
+
+Program with_one_segment(Program program, const std::string& backend) {
+  Segment segment;
+  segment.backend = backend;
+  segment.ops.resize(program.ops.size());
+  std::iota(segment.ops.begin(), segment.ops.end(), 0);
+  for (int index : program.inputs)
+    if (index >= 0) segment.inputs.push_back(index);
+  for (int index : program.outputs)
+    if (std::find(segment.outputs.begin(), segment.outputs.end(), index) == segment.outputs.end()) segment.outputs.push_back(index);
+  program.backend = backend;
+  program.segments = {std::move(segment)};
+  return program;
+}
+
+std::optional<std::string> refusal(const Program& program, const std::string& backend) {
+  const std::unique_ptr<BackendSupport> support = make_support(backend);
+  for (const ProgramOp& op : program.ops) {
+    const Verdict verdict = support->accepts(program, op);
+    if (!verdict) return op.name + ": " + verdict.reason();
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+std::vector<Tensor> run_segment(const Program& program, const Backend& backend, const std::vector<Tensor>& inputs) {
+  const Segment& segment = program.segments.front();
+  std::vector<Tensor> outputs;
+  for (int index : segment.outputs) {
+    const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+    outputs.push_back(Tensor::zeros(tensor.dtype, tensor.shape));
+  }
+  backend.compile(program, segment, 1)->run(inputs, outputs);
+  return outputs;
+}
+
+double element(const Tensor& tensor, int64_t i) {
+  switch (tensor.dtype()) {
+    case DType::kFloat32: return tensor.data<float>()[i];
+    case DType::kInt8: return tensor.data<int8_t>()[i];
+    case DType::kUInt8: return tensor.data<uint8_t>()[i];
+    case DType::kInt16: return tensor.data<int16_t>()[i];
+    case DType::kInt32: return tensor.data<int32_t>()[i];
+    case DType::kInt64: return static_cast<double>(tensor.data<int64_t>()[i]);
+    case DType::kBool: return tensor.data<bool>()[i] ? 1 : 0;
+    default: throw Error("test", std::string(name_of(tensor.dtype())), "is not compared here");
+  }
+}
+
+}  // namespace
+
+double check_against_reference(const Program& program, const std::string& backend, const std::vector<Tensor>& inputs) {
+  const std::optional<std::string> refused = refusal(program, backend);
+  INFO(to_text(program));
+  REQUIRE(refused.value_or("accepted") == "accepted");
+  const std::vector<Tensor> got = run_segment(with_one_segment(program, backend), *make_backend(backend), inputs);
+  const std::vector<Tensor> want = run_segment(with_one_segment(program, "reference"), ReferenceBackend(), inputs);
+  double greatest = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    for (int64_t j = 0, n = got[i].numel(); j < n; ++j) {
+      const double difference = std::abs(element(got[i], j) - element(want[i], j));
+      greatest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(greatest, difference);
+    }
+  }
+  return greatest;
+}
+
+}  // namespace octet
