@@ -1,5 +1,5 @@
 // Observers: what turns the values that flow over an edge into scale and zero point. One class per kind, one instance per sharing group.
-// The mathematics is torchao's quantization/pt2e/observer.py (1.3 of its feature table), to the bit where float order allows.
+// The mathematics is torchao's quantization/pt2e/observer.py, to the bit where float order allows.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "annotate/qparams.h"
 #include "annotate/quant_spec.h"
 
 namespace octet {
-
-// real = scale * (quantized - zero_point).
-struct QParams {
-  std::vector<float> scale;          // > 0; size 1, or the channel count
-  std::vector<int64_t> zero_point;   // in [quant_min, quant_max]; same size as scale
-  std::vector<float> float_zero_point;  // of per_channel_affine_float_qparams only, then zero_point is empty
-  int axis = -1;                     // -1: per tensor
-};
 
 // What every observer knows about its target.
 struct ObserverArgs {
@@ -33,20 +26,36 @@ struct ObserverArgs {
   ObserverChoice choice;
 };
 
+// Everything an observer has learned, for saving between processes. Empty vectors: nothing observed yet, or not kept by this kind.
+struct ObserverState {
+  std::vector<float> min;
+  std::vector<float> max;
+  std::vector<float> histogram;
+};
+
 class Observer {
  public:
+  // Resolves the quant range; throws Error("prepare", ...) when the arguments contradict each other.
   explicit Observer(ObserverArgs args);
   virtual ~Observer() = default;
-  // Takes in one batch. Throws Error on NaN (with the caller's subject added by calibrate()).
+  // Takes in one batch. Throws Error("calibrate", "", ...) on NaN; calibrate() adds the subject.
   virtual void observe(const at::Tensor& x) = 0;
   // Throws Error("convert", ...) when nothing was observed and the kind needs data.
   virtual QParams calculate_qparams() const = 0;
   virtual bool has_data() const = 0;
+  // Whether seeing the same tensor twice in a row leaves the same state as seeing it once.
+  virtual bool is_idempotent() const { return true; }
+  virtual ObserverState state() const { return {}; }
+  virtual void set_state(const ObserverState&) {}
   const ObserverArgs& args() const { return args_; }
   int64_t quant_min() const { return quant_min_; }  // resolved: the given one or the dtype's
   int64_t quant_max() const { return quant_max_; }
 
  protected:
+  Observer(ObserverArgs args, IntegerRange range) : args_(std::move(args)), quant_min_(range.min), quant_max_(range.max) {}
+  QParamsTarget target() const;
+  float eps() const;
+
   ObserverArgs args_;
   int64_t quant_min_;
   int64_t quant_max_;
@@ -55,5 +64,17 @@ class Observer {
 // By registered name: min_max, moving_average_min_max, per_channel_min_max, moving_average_per_channel_min_max, histogram, placeholder.
 // Throws Error naming the known ones.
 std::shared_ptr<Observer> make_observer(const ObserverArgs& args);
+std::vector<std::string> observer_names();
+
+// The ObserverArgs that a spec asks for: a spec without qscheme gets the affine one of its observer's kind, and ch_axis is dropped for observers that
+// look at the whole tensor.
+ObserverArgs observer_args(const QuantizationSpec& spec);
+std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec);
+// sources: the observers of spec.derived_from, in that order.
+std::shared_ptr<Observer> make_observer(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources);
+
+// Built-in derivations by name: "product_of_scales" (zero point 0; what an int32 bias wants), "sum_of_scales" (zero point of the first).
+// Null when unknown.
+DeriveQParamsFn find_derive_fn(std::string_view name);
 
 }  // namespace octet

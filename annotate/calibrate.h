@@ -1,0 +1,31 @@
+// Runs sample data through an observed graph.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/ivalue.h>
+
+#include "annotate/prepare.h"
+
+namespace octet {
+
+// The next batch (the graph's user inputs in order), or nothing when the data is used up.
+using BatchSource = std::function<std::optional<std::vector<c10::IValue>>()>;
+using ProgressCallback = std::function<void(size_t batches_done)>;
+
+// Every batch is run and dropped again before the next is asked for. Constants are observed once where the result is the same. Returns the number of batches.
+// Throws Error("calibrate", ...) when there is no batch, when a batch has NaN or infinities or the wrong number of inputs, and when an observed
+// value is NaN; the message names the batch (from 0) and the input or node.
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress = {});
+size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IValue>>& batches);
+
+// Observes what depends on constants alone, for programs that need no data (dynamic and weight-only quantization).
+void observe_constants(ObservedGraph& observed);
+
+// Whether an observation point of activations needs data that has not been seen.
+bool needs_calibration(const ObservedGraph& observed);
+
+}  // namespace octet

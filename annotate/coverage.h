@@ -1,0 +1,25 @@
+// What of a program stayed float after convert, and why.
+#pragma once
+
+#include <vector>
+
+#include "core/graph.h"
+#include "core/report.h"
+
+namespace octet {
+
+enum class OpWeight { kMatrix, kElementwise };  // convolutions and matrix products; everything else that computes on floats
+
+struct FloatOp {
+  const Node* node = nullptr;
+  OpWeight weight = OpWeight::kElementwise;
+};
+
+// The compute ops of a q/dq graph none of whose tensor inputs comes from a dequantize op. Views, copies and shape arithmetic do not count, nor do
+// ops on constants alone.
+std::vector<FloatOp> find_float_ops(const Graph& graph);
+
+// Adds an entry for each of them that the report does not speak of yet. Returns the number of ops of weight kMatrix that stayed float (what --strict asks).
+int report_float_ops(const Graph& graph, Report& report);
+
+}  // namespace octet

@@ -1,0 +1,46 @@
+// Which edges and values share one observer. Works on specs alone; does not look at data.
+//
+// Two things join edges: a SharedQuantizationSpec, and implicit sharing: an annotated edge joins the other annotated edges of the same
+// value and the value's own output spec when their final specs agree in everything but the observer, because these are the same tensor.
+// The outcome does not depend on the order in which specs refer to each other.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "annotate/annotation.h"
+
+namespace octet {
+
+struct EdgeOrNodeHash {
+  size_t operator()(const EdgeOrNode& key) const;
+};
+std::string describe(const EdgeOrNode& key);  // "%x" or "%x -> %conv"
+
+// Every annotated edge and output in graph order: for each annotated node its input edges as the quantizer gave them, then its output.
+struct SharingGroups {
+  struct Member {
+    EdgeOrNode key;
+    SpecVariant spec;
+    bool allow_implicit_sharing = true;
+    int group = -1;
+  };
+  std::vector<Member> members;
+  std::unordered_map<EdgeOrNode, size_t, EdgeOrNodeHash> index;  // into members
+  int group_count = 0;
+
+  const Member* find(const EdgeOrNode& key) const;
+  // The spec that `member` ends at when its SharedQuantizationSpecs are followed.
+  const SpecVariant& final_spec(const Member& member) const;
+  // The spec from which the group's observer is made: of its first member that has one of its own.
+  const SpecVariant& spec_of_group(int group) const;
+};
+
+enum class ImplicitSharing { kOn, kOff };
+
+// Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec names an edge or value that has no spec, or when specs refer to each
+// other in a circle; and when the members of a group ask for different dtypes.
+SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit = ImplicitSharing::kOn);
+
+}  // namespace octet
