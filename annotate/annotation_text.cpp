@@ -1,0 +1,60 @@
+// Prints annotations.
+#include "annotate/annotation_text.h"
+
+#include <fmt/format.h>
+
+namespace octet {
+
+namespace {
+
+std::string name_of_key(const EdgeOrNode& key) {
+  if (const Edge* edge = std::get_if<Edge>(&key)) return fmt::format("%{} -> %{}", edge->value->name(), edge->user->name());
+  return fmt::format("%{}", std::get<Value*>(key)->name());
+}
+
+std::string range_text(const std::optional<int64_t>& min, const std::optional<int64_t>& max) {
+  return min && max ? fmt::format(" {}..{}", *min, *max) : std::string();
+}
+
+struct SpecPrinter {
+  std::string operator()(const QuantizationSpec& spec) const {
+    std::string text(name_of(spec.dtype));
+    text += range_text(spec.quant_min, spec.quant_max);
+    if (spec.qscheme) text += fmt::format(" {}", name_of(*spec.qscheme));
+    if (spec.ch_axis && spec.qscheme && is_per_channel(*spec.qscheme)) text += fmt::format(" axis {}", *spec.ch_axis);
+    if (spec.is_dynamic) text += " dynamic";
+    return text + " " + spec.observer_or_fake_quant_ctr.name;
+  }
+  std::string operator()(const SharedQuantizationSpec& spec) const { return "same as " + name_of_key(spec.edge_or_node); }
+  std::string operator()(const FixedQParamsQuantizationSpec& spec) const {
+    return fmt::format("fixed {}, {} {}{}", spec.scale, spec.zero_point, name_of(spec.dtype), range_text(spec.quant_min, spec.quant_max));
+  }
+  std::string operator()(const DerivedQuantizationSpec& spec) const {
+    std::string text = fmt::format("derived ({}) from ", spec.derive_name);
+    for (size_t i = 0; i < spec.derived_from.size(); ++i) text += (i ? ", " : "") + name_of_key(spec.derived_from[i]);
+    return text;
+  }
+};
+
+}  // namespace
+
+std::string to_text(const SpecVariant& spec) { return std::visit(SpecPrinter(), spec); }
+
+std::string to_text(const Graph& graph, const Annotations& annotations) {
+  std::string text;
+  for (const Node* node : graph.nodes()) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (!annotation) continue;
+    text += fmt::format("%{} [{}]:", node->name(), annotation->rule);
+    const char* separator = " ";
+    for (const auto& [value, spec] : annotation->input_qspec_map) {
+      text += fmt::format("{}%{}: {}", separator, value->name(), to_text(spec));
+      separator = ", ";
+    }
+    if (annotation->output_qspec) text += " => " + to_text(*annotation->output_qspec);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace octet

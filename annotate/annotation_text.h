@@ -1,0 +1,19 @@
+// Annotations as text, for tests and for people.
+#pragma once
+
+#include <string>
+
+#include "annotate/annotation.h"
+#include "core/graph.h"
+
+namespace octet {
+
+// "int8 -128..127 per_tensor_affine histogram", "same as %x -> %conv", "same as %x", "fixed 0.00390625, 0 uint8", "derived (product_of_scales)
+// from %x -> %conv, %w -> %conv".
+std::string to_text(const SpecVariant& spec);
+
+// One line per annotated node in graph order, its input specs in the quantizer's order:
+//   %conv2d [conv]: %x: int8 ..., %w: int8 ... => int8 ...
+std::string to_text(const Graph& graph, const Annotations& annotations);
+
+}  // namespace octet
