@@ -42,10 +42,11 @@ constexpr const char* kThreadPoolFunctions[] = {
     "pthreadpool_parallelize_2d",
     "pthreadpool_parallelize_2d_tile_1d",
     "pthreadpool_parallelize_2d_tile_2d",
-    "pthreadpool_parallelize_2d_tile_2d_with_uarch",
+    "pthreadpool_parallelize_3d",
     "pthreadpool_parallelize_3d_tile_2d",
-    "pthreadpool_parallelize_3d_tile_2d_with_uarch",
+    "pthreadpool_parallelize_4d",
     "pthreadpool_parallelize_4d_tile_2d",
+    "pthreadpool_parallelize_5d",
     "pthreadpool_parallelize_5d_tile_2d",
     "pthreadpool_parallelize_6d_tile_2d",
 };

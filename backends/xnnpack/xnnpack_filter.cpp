@@ -1,0 +1,145 @@
+#include "backends/xnnpack/xnnpack_filter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+
+namespace octet::xnnpack {
+namespace {
+
+// Sizes of a filter [outer, inner, spatial], spatial as height x width.
+struct FilterShape {
+  int64_t outer;
+  int64_t inner;
+  int64_t height;
+  int64_t width;
+  int64_t taps() const { return height * width; }
+};
+
+FilterShape shape_of(const ProgramTensor& w) {
+  const size_t rank = w.shape.size();
+  return {w.shape[0], w.shape[1], rank == 4 ? w.shape[2] : 1, rank > 2 ? w.shape.back() : 1};
+}
+
+template <typename T>
+void permute(const T* from, T* to, const FilterShape& f, FilterLayout layout, int64_t groups, T mask) {
+  const int64_t per_group = f.outer / groups;  // of kTransposed: input channels
+  for (int64_t o = 0; o < f.outer; ++o) {
+    for (int64_t i = 0; i < f.inner; ++i) {
+      for (int64_t t = 0; t < f.taps(); ++t) {
+        int64_t at = 0;
+        switch (layout) {
+          case FilterLayout::kConvolution: at = (o * f.taps() + t) * f.inner + i; break;
+          case FilterLayout::kDepthwise: at = t * f.outer + o; break;
+          case FilterLayout::kTransposed: at = (((o / per_group) * f.inner + i) * f.taps() + t) * per_group + o % per_group; break;
+        }
+        to[at] = static_cast<T>(from[(o * f.inner + i) * f.taps() + t] ^ mask);
+      }
+    }
+  }
+}
+
+std::vector<size_t> filter_dims(const FilterShape& f, FilterLayout layout, int64_t groups) {
+  const size_t height = static_cast<size_t>(f.height), width = static_cast<size_t>(f.width);
+  switch (layout) {
+    case FilterLayout::kConvolution: return {static_cast<size_t>(f.outer), height, width, static_cast<size_t>(f.inner)};
+    case FilterLayout::kDepthwise: return {1, height, width, static_cast<size_t>(f.outer)};
+    case FilterLayout::kTransposed: return {static_cast<size_t>(f.inner * groups), height, width, static_cast<size_t>(f.outer / groups)};
+  }
+  OCTET_ASSERT(false, "unknown layout");
+}
+
+// The real bias, whatever its dtype.
+std::vector<double> real_bias(const Program& program, const ProgramOp& op, const std::vector<double>& product_scale) {
+  std::vector<double> real(product_scale.size(), 0.0);
+  if (!has_input(op, 2)) return real;
+  const ProgramTensor& bias = input_of(program, op, 2);
+  const Tensor data = bias.data.contiguous();
+  for (size_t c = 0; c < real.size(); ++c) {
+    if (bias.dtype == DType::kFloat32) {
+      real[c] = data.data<float>()[c];
+    } else if (bias.qparams.has_value()) {
+      const size_t i = bias.qparams->scale.size() == 1 ? 0 : c;
+      real[c] = double{bias.qparams->scale[i]} * (data.data<int32_t>()[c] - bias.qparams->zero_point.at(i));
+    } else {
+      real[c] = product_scale[c] * data.data<int32_t>()[c];
+    }
+  }
+  return real;
+}
+
+uint32_t define_integer_bias(StageBuilder& builder, const ProgramOp& op, size_t channels) {
+  const Program& program = builder.program();
+  const TensorQParams& x = *input_of(program, op, 0).qparams;
+  const TensorQParams& w = *input_of(program, op, 1).qparams;
+  Quantization quantization;
+  std::vector<double> product_scale(channels);
+  for (size_t c = 0; c < channels; ++c) product_scale[c] = double{x.scale[0]} * w.scale[w.scale.size() == 1 ? 0 : c];
+  quantization.scale.assign(product_scale.begin(), w.scale.size() == 1 ? product_scale.begin() + 1 : product_scale.end());
+  const std::vector<double> real = real_bias(program, op, product_scale);
+  std::vector<int32_t> values(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    const double q = std::nearbyint(real[c] / product_scale[c]);
+    if (!(std::abs(q) <= std::numeric_limits<int32_t>::max())) throw Refusal("bias does not fit into int32 at scale x * scale w");
+    values[c] = static_cast<int32_t>(q);
+  }
+  return builder.bias_s32(std::move(values), std::move(quantization));
+}
+
+}  // namespace
+
+FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op, FilterLayout layout, int64_t groups) {
+  const ProgramTensor& w = input_of(builder.program(), op, 1);
+  const FilterShape shape = shape_of(w);
+  const std::vector<size_t> dims = filter_dims(shape, layout, groups);
+  const Tensor data = w.data.contiguous();
+  Tensor permuted = data;
+  const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1);
+  if (!keeps_order || w.dtype == DType::kUInt8) {
+    permuted = Tensor::zeros(w.dtype, w.shape);
+    const uint8_t mask = w.dtype == DType::kUInt8 ? 0x80 : 0;
+    if (w.dtype == DType::kFloat32) {
+      permute<uint32_t>(data.data<uint32_t>(), permuted.data<uint32_t>(), shape, layout, groups, 0);
+    } else {
+      permute<uint8_t>(data.data<uint8_t>(), permuted.data<uint8_t>(), shape, layout, groups, mask);
+    }
+  }
+  Quantization quantization;
+  if (w.qparams.has_value()) quantization.scale = w.qparams->scale;
+  quantization.channel_dim = layout == FilterLayout::kDepthwise ? 3 : 0;
+  const size_t channels = layout == FilterLayout::kDepthwise ? dims[3] : dims[0];
+  FilterAndBias result{};
+  result.filter = builder.filter(w.dtype, dims, permuted.raw(), permuted.storage(), std::move(quantization));
+  if (w.dtype == DType::kFloat32) {
+    const std::vector<double> real = real_bias(builder.program(), op, std::vector<double>(channels, 1.0));
+    result.bias = builder.bias_f32(std::vector<float>(real.begin(), real.end()));
+  } else {
+    result.bias = define_integer_bias(builder, op, channels);
+  }
+  return result;
+}
+
+FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like, size_t height, size_t width, size_t channels, double weight) {
+  const std::vector<size_t> dims{1, height, width, channels};
+  const size_t count = height * width * channels;
+  if (like.dtype == DType::kFloat32) {
+    std::shared_ptr<std::vector<float>> values = std::make_shared<std::vector<float>>(count, static_cast<float>(weight));
+    const void* data = values->data();
+    return {builder.filter(DType::kFloat32, dims, data, std::move(values), {}), builder.bias_f32(std::vector<float>(channels))};
+  }
+  std::shared_ptr<std::vector<int8_t>> values = std::make_shared<std::vector<int8_t>>(count, int8_t{1});
+  const void* data = values->data();
+  const float scale = static_cast<float>(weight);
+  return {builder.filter(DType::kInt8, dims, data, std::move(values), {.scale = {scale}}),
+          builder.bias_s32(std::vector<int32_t>(channels), {.scale = {like.qparams->scale[0] * scale}})};
+}
+
+double largest_requantization_scale(const Program& program, const ProgramOp& op) {
+  const std::vector<float>& scales = input_of(program, op, 1).qparams->scale;
+  const float largest = *std::max_element(scales.begin(), scales.end());
+  return double{input_of(program, op, 0).qparams->scale[0]} * largest / output_of(program, op).qparams->scale[0];
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,143 @@
+#include "backends/xnnpack/xnnpack_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "core/error.h"
+
+namespace octet::xnnpack {
+namespace {
+
+constexpr int kBorder = -1;  // the "stage" of segment inputs
+
+// What a form costs where it is not there yet, relative to each other.
+constexpr int kReshapeCost = 1;       // a copy inside the stage
+constexpr int kUnlikelyOrderCost = 2; // importing in the order that the segment's other ops do not want
+constexpr int kConvertCost = 50;      // a transposition
+constexpr int kNewStageCost = 100;    // a transposition that cuts the stage
+
+struct Occurrence {
+  Form form;
+  int stage;
+};
+
+class Planner {
+ public:
+  Planner(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs) : program_(program) {
+    borders_.insert(inputs.begin(), inputs.end());
+    for (const ProgramOp* op : ops) {
+      const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
+      const bool is_spatial = std::all_of(forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
+      if (is_spatial) spatial_ranks_.insert(input_of(program, *op, 0).shape.size());
+    }
+    plan_.stages.emplace_back();
+  }
+
+  void add(const ProgramOp& op) {
+    const OpRow* row = find_op_row(op.kind);
+    const std::vector<Forms> candidates = row->forms(program_, op);
+    OCTET_ASSERT(!candidates.empty(), "an accepted op has a form");
+    const Forms* best = &candidates[0];
+    int best_cost = cost_of(op, *best);
+    for (const Forms& forms : candidates) {
+      const int cost = cost_of(op, forms);
+      if (cost < best_cost) best = &forms, best_cost = cost;
+    }
+    if (needs_new_stage(op, best->in)) plan_.stages.emplace_back();
+    for (int index : op.inputs) {
+      if (index >= 0 && is_activation(index)) read(index, best->in);
+    }
+    for (int index : op.outputs) occurrences_[index].push_back({best->out, current()});
+    plan_.stages.back().ops.push_back({&op, row, *best});
+  }
+
+  Plan finish(std::span<const int> outputs) {
+    for (int index : outputs) {
+      const Occurrence* made = any_of(index);
+      OCTET_ASSERT(made != nullptr && made->stage != kBorder, "a segment output is made in the segment");
+      plan_.exports.push_back(key_of(index, made->form));
+      plan_.stages[made->stage].writes.insert(plan_.exports.back());
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  int current() const { return static_cast<int>(plan_.stages.size()) - 1; }
+  bool is_activation(int index) const { return !is_constant(tensor_of(program_, index)); }
+  Order order(int index, Form form) const { return order_of(tensor_of(program_, index).shape, form); }
+  BufferKey key_of(int index, Form form) const { return {index, order(index, form)}; }
+
+  const Occurrence* any_of(int index) const {
+    auto it = occurrences_.find(index);
+    return it == occurrences_.end() || it->second.empty() ? nullptr : &it->second.front();
+  }
+
+  const Occurrence* in_order(int index, Form form) const {
+    auto it = occurrences_.find(index);
+    if (it == occurrences_.end()) return nullptr;
+    for (const Occurrence& occurrence : it->second)
+      if (order(index, occurrence.form) == order(index, form)) return &occurrence;
+    return nullptr;
+  }
+
+  int cost_of(const ProgramOp& op, const Forms& forms) const {
+    int cost = 0;
+    for (int index : op.inputs) {
+      if (index < 0 || !is_activation(index)) continue;
+      if (const Occurrence* there = in_order(index, forms.in)) {
+        if (there->stage == current() && there->form != forms.in) cost += kReshapeCost;
+      } else if (borders_.count(index)) {
+        const bool wants_channels_last = spatial_ranks_.count(tensor_of(program_, index).shape.size()) != 0;
+        if (wants_channels_last != (forms.in == Form::kChannelsLast)) cost += kUnlikelyOrderCost;
+      } else {
+        cost += any_of(index)->stage == current() ? kNewStageCost : kConvertCost;
+      }
+    }
+    return cost;
+  }
+
+  bool needs_new_stage(const ProgramOp& op, Form form) const {
+    return std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
+      if (index < 0 || !is_activation(index) || in_order(index, form) || borders_.count(index)) return false;
+      return any_of(index)->stage == current();
+    });
+  }
+
+  // Makes the tensor available to the current stage.
+  void read(int index, Form form) {
+    const BufferKey key = key_of(index, form);
+    const Occurrence* there = in_order(index, form);
+    if (there == nullptr && borders_.count(index)) {
+      plan_.imports.insert(key);
+      occurrences_[index].push_back({form, kBorder});
+      plan_.stages.back().reads.insert(key);
+    } else if (there == nullptr) {
+      const Occurrence* other = any_of(index);
+      const BufferKey from = key_of(index, other->form);
+      plan_.stages[other->stage].writes.insert(from);
+      plan_.stages.back().before.push_back({from, key});
+      plan_.stages.back().reads.insert(key);
+      occurrences_[index].push_back({form, kBorder});
+    } else if (there->stage != current()) {
+      if (there->stage != kBorder) plan_.stages[there->stage].writes.insert(key);
+      plan_.stages.back().reads.insert(key);
+    }
+  }
+
+  const Program& program_;
+  Plan plan_;
+  std::set<int> borders_;
+  std::set<size_t> spatial_ranks_;  // ranks of tensors that some op of the segment takes channels-last only
+  std::map<int, std::vector<Occurrence>> occurrences_;
+};
+
+}  // namespace
+
+Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs) {
+  Planner planner(program, ops, inputs);
+  for (const ProgramOp* op : ops) planner.add(*op);
+  return planner.finish(outputs);
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,48 @@
+// Cuts a segment into stages, each one XNNPACK runtime, and picks the form of every tensor. XNNPACK cannot transpose, so where an op wants
+// the other memory order of a tensor made in the same stage, a new stage begins and the tensor is converted in between.
+#pragma once
+
+#include <compare>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "backends/xnnpack/xnnpack_ops.h"
+
+namespace octet::xnnpack {
+
+// A tensor in one memory order, held outside of the runtimes.
+struct BufferKey {
+  int tensor;
+  Order order;
+  auto operator<=>(const BufferKey&) const = default;
+};
+
+struct PlannedOp {
+  const ProgramOp* op;
+  const OpRow* row;
+  Forms forms;
+};
+
+struct Conversion {
+  BufferKey from;
+  BufferKey to;
+};
+
+struct Stage {
+  std::vector<Conversion> before;  // to do before the runtime runs
+  std::vector<PlannedOp> ops;
+  std::set<BufferKey> reads;   // made before this stage
+  std::set<BufferKey> writes;  // made here, wanted later
+};
+
+struct Plan {
+  std::vector<Stage> stages;
+  std::set<BufferKey> imports;     // segment inputs, in each order that a stage reads
+  std::vector<BufferKey> exports;  // where each segment output is found
+};
+
+// ops in execution order, all with a row in the table and accepted by its check. outputs: tensors that the segment must deliver.
+Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs);
+
+}  // namespace octet::xnnpack
