@@ -8,14 +8,19 @@
 //
 // An argument stands without its name while it is the next one in the op's schema, else as `name=value`. White space and line ends have
 // no meaning to the parser; `#` starts a comment.
-//   types      f32[2,3]; sizes may be symbolic: f32[{s0: 2},3] (expression, then the value seen at export), with strides f32[2,3]{1,2},
-//              storage offset f32[2,3]@4 and device f32[2]:"cuda:0" only when not contiguous, not 0, not the CPU; `grad` marks requires_grad.
-//              Of symbols: int, float, bool, with the expression: int{Symbol('s0'): 2}. Of others: object "class", token, none.
-//   inputs     %x: type; %x = param|buffer|local_buffer|tensor|object "fqn": type; %x = token; %x = const VALUE
+//   types      f32[2,3]. A symbolic size is {"expression": value seen at export}. What is unusual follows: {1,2} strides, @4 storage offset,
+//              on "cuda:0", layout.mkldnn, grad / nograd (parameters have grad by default, others not).
+//              Of symbols: int, float, bool; int{"Symbol('s0')": 2} with expression and hint. Of others: object "class", token, none.
+//   inputs     %x: type; %x = param|buffer|local_buffer|tensor|object "fqn": type; %x = const VALUE; %x = input VALUE (a user input that is a
+//              literal)
 //   outputs    %x, a literal, mutate "fqn" = %x (buffers), mutate_param "fqn" = %x, mutate_input "name" = %x, loss %x, token %x,
 //              grad_param "fqn" = %x, grad_input "name" = %x
-//   literals   None 1 1.5 inf nan True "text" f32 (a dtype) [1, 2] [%a, None] [[1], [2]] (1+2j) sym(1) memory_format.channels_last
-//              layout.strided device"cpu" op"aten.add.Tensor" {"key": value} optional(%x) graph "name" (subgraph in braces follows)
+//   results    %a, %b = several; [%a, %b] a list; optional[%a, None] a list with gaps; literal(VALUE). A node is named like its only result, else
+//              like its op, unless `as name` follows the call.
+//   literals   None 1 1.5 inf nan True "text" f32 (a dtype) [1, 2] [%a, None] [[1], [2]] complex(1.0, 2.0) sym(1) memory_format.channels_last
+//              layout.strided device("cpu") op("aten.add.Tensor") optional(%x) {"key": value} and a subgraph: graph "name" (...): ... return (...).
+//              A list that looks like another kind has its kind in front: floats[] strings[] bools[] values[] optionals[%a] sym_ints[1]
+//              sym_floats[..] sym_bools[..] int_lists[] float_lists[..] nested[..].
 #pragma once
 
 #include <string>
@@ -25,8 +30,12 @@
 
 namespace octet {
 
-// Printing a graph, parsing the text and printing again gives the same text.
-std::string to_text(const Graph& graph);
+struct TextOptions {
+  bool types = true;  // false: results and inputs without their types, for short expectations in tests
+};
+
+// Printing a graph, parsing the text and printing again gives the same text. Metadata of nodes and data of constants are not in it.
+std::string to_text(const Graph& graph, const TextOptions& options = {});
 
 // One node as it stands in the text of its graph, without indentation.
 std::string to_text(const Node& node);

@@ -1,0 +1,603 @@
+// Text -> Graph.
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "core/op_schema.h"
+#include "core/overloads.h"
+#include "core/text.h"
+#include "core/text_lexer.h"
+#include "core/text_words.h"
+
+namespace octet {
+namespace {
+
+using namespace text_words;
+
+std::string describe(const Token& token) {
+  if (token.kind == Token::Kind::kEnd) return "the end";
+  return token.kind == Token::Kind::kName ? "%" + token.text : "'" + token.text + "'";
+}
+
+template <typename Table>
+std::optional<typename Table::value_type::first_type> find_by_word(const Table& table, std::string_view word) {
+  for (const auto& [key, text] : table)
+    if (text == word) return key;
+  return std::nullopt;
+}
+
+// The kind and the facts of a Value, as its type gives them.
+struct ParsedType {
+  ValueKind kind = ValueKind::kTensor;
+  std::optional<TensorMeta> meta;
+  std::string symbol;
+  bool has_hint = false;
+  int64_t hint = -1;
+  double hint_float = 0;
+  std::string class_fqn;
+};
+
+void apply(const ParsedType& type, Value& value) {
+  value.symbol = type.symbol;
+  value.has_symbol_hint = type.has_hint;
+  value.symbol_hint = type.hint;
+  value.symbol_hint_float = type.hint_float;
+  value.class_fqn = type.class_fqn;
+}
+
+struct ParsedName {
+  std::optional<std::string> name;  // nothing: None
+  ParsedType type;
+};
+
+struct ParsedSlot {
+  ResultSlot::Kind kind = ResultSlot::Kind::kSingle;
+  std::vector<ParsedName> names;
+  Argument literal;
+};
+
+Tensor zeros_like(const TensorMeta& meta, int line) {
+  if (!meta.is_static()) throw text_error(line, "a constant has a symbolic size, want numbers");
+  std::vector<int64_t> strides;
+  int64_t extent = meta.storage_offset.value + 1;
+  for (size_t i = 0; i < meta.sizes.size(); ++i) {
+    strides.push_back(meta.strides[i].value);
+    if (meta.sizes[i].value < 0) throw text_error(line, fmt::format("size {} of a constant is negative", meta.sizes[i].value));
+    extent += std::max<int64_t>(meta.sizes[i].value - 1, 0) * meta.strides[i].value;
+  }
+  return Tensor(Tensor::zeros(meta.dtype, {extent}).storage(), meta.dtype, meta.shape(), strides, meta.storage_offset.value);
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : tokens_(split_words(text)) {}
+
+  Graph run() {
+    expect_word("graph");
+    Graph graph;
+    parse_graph_body(graph);
+    if (peek().kind != Token::Kind::kEnd) fail("after the graph's return", "nothing more");
+    return graph;
+  }
+
+ private:
+  // ---- words
+  const Token& peek(size_t ahead = 0) const { return tokens_[std::min(position_ + ahead, tokens_.size() - 1)]; }
+  Token next() {
+    Token token = peek();
+    if (position_ + 1 < tokens_.size()) ++position_;
+    return token;
+  }
+  bool is_symbol(char symbol, size_t ahead = 0) const { return peek(ahead).kind == Token::Kind::kSymbol && peek(ahead).text[0] == symbol; }
+  bool is_word(std::string_view word) const { return peek().kind == Token::Kind::kWord && peek().text == word; }
+  bool take(char symbol) {
+    if (!is_symbol(symbol)) return false;
+    next();
+    return true;
+  }
+  bool take_word(std::string_view word) {
+    if (!is_word(word)) return false;
+    next();
+    return true;
+  }
+  [[noreturn]] void fail(const std::string& where, const std::string& want) const {
+    throw text_error(peek().line, fmt::format("{}: got {}, want {}", where, describe(peek()), want));
+  }
+  void expect(char symbol, const std::string& where) {
+    if (!take(symbol)) fail(where, fmt::format("'{}'", symbol));
+  }
+  void expect_word(std::string_view word) {
+    if (!take_word(word)) fail("here", fmt::format("'{}'", word));
+  }
+  std::string expect_string(const std::string& where) {
+    if (peek().kind != Token::Kind::kString) fail(where, "a string in double quotes");
+    return next().text;
+  }
+  std::string expect_name(const std::string& where) {
+    if (peek().kind != Token::Kind::kName) fail(where, "a name like %x");
+    return next().text;
+  }
+  // Calls item() for each entry up to `close`, which it takes.
+  template <typename Item>
+  void list(char close, const std::string& where, const Item& item) {
+    if (take(close)) return;
+    do {
+      if (is_symbol(close)) break;  // a comma before the end
+      item();
+    } while (take(','));
+    if (!take(close)) fail(where, fmt::format("',' or '{}'", close));
+  }
+
+  // ---- numbers
+  static bool is_float(const std::string& text) { return text.find_first_of(".en") != std::string::npos; }
+  int64_t expect_int(const std::string& where) {
+    if (peek().kind != Token::Kind::kNumber || is_float(peek().text)) fail(where, "an int");
+    return to_int(next());
+  }
+  int64_t to_int(const Token& token) const {
+    int64_t value = 0;
+    const auto [end, status] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
+    if (status != std::errc() || end != token.text.data() + token.text.size())
+      throw text_error(token.line, fmt::format("'{}' is no number, want an int of 64 bits or a float", token.text));
+    return value;
+  }
+  bool is_number() const { return peek().kind == Token::Kind::kNumber || is_word("inf") || is_word("nan"); }
+  double expect_float(const std::string& where) {
+    if (!is_number()) fail(where, "a number");
+    const Token token = next();
+    double value = 0;
+    const auto [end, status] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
+    if (status != std::errc() || end != token.text.data() + token.text.size())
+      throw text_error(token.line, fmt::format("'{}' is no number, want an int or a float", token.text));
+    return value;
+  }
+
+  // ---- types
+  Dim parse_dim() {
+    if (!take('{')) return {expect_int("size"), ""};
+    Dim dim;
+    dim.expr = expect_string("symbolic size");
+    expect(':', "symbolic size");
+    dim.value = expect_int("symbolic size");
+    expect('}', "symbolic size");
+    return dim;
+  }
+
+  Device parse_device(const std::string& text, int line) const {
+    const size_t colon = text.find(':');
+    Device device{text.substr(0, colon), std::nullopt};
+    if (colon != std::string::npos) device.index = to_int({Token::Kind::kNumber, text.substr(colon + 1), line});
+    return device;
+  }
+
+  Layout parse_layout(const Token& word) const {
+    const auto layout = find_by_word(kLayouts, std::string_view(word.text).substr(std::min<size_t>(7, word.text.size())));
+    if (!layout) throw text_error(word.line, "unknown " + word.text + ", want one like layout.strided");
+    return *layout;
+  }
+
+  TensorMeta parse_meta(DType dtype, bool grad_by_default) {
+    expect('[', "type");
+    std::vector<Dim> sizes;
+    list(']', "sizes", [&] { sizes.push_back(parse_dim()); });
+    std::vector<int64_t> shape;
+    for (const Dim& dim : sizes) shape.push_back(dim.value);
+    TensorMeta meta = make_meta(dtype, shape);
+    meta.sizes = sizes;
+    if (take('{')) {
+      meta.strides.clear();
+      list('}', "strides", [&] { meta.strides.push_back(parse_dim()); });
+      if (meta.strides.size() != sizes.size())
+        throw text_error(peek().line, fmt::format("got {} strides for {} sizes", meta.strides.size(), sizes.size()));
+    }
+    if (take('@')) meta.storage_offset = parse_dim();
+    if (take_word("on")) meta.device = parse_device(expect_string("device"), peek().line);
+    if (peek().kind == Token::Kind::kWord && peek().text.starts_with("layout.")) meta.layout = parse_layout(next());
+    meta.requires_grad = grad_by_default;
+    if (take_word("grad")) meta.requires_grad = true;
+    if (take_word("nograd")) meta.requires_grad = false;
+    return meta;
+  }
+
+  ParsedType parse_type(bool grad_by_default = false) {
+    if (peek().kind != Token::Kind::kWord) fail("type", "one like f32[2, 3]");
+    const Token word = next();
+    ParsedType type;
+    if (const auto dtype = find_dtype_by_short_name(word.text)) {
+      type.meta = parse_meta(*dtype, grad_by_default);
+    } else if (word.text == "object") {
+      type.kind = ValueKind::kCustomObj;
+      type.class_fqn = expect_string("class of the object");
+    } else if (word.text == "token") {
+      type.kind = ValueKind::kToken;
+    } else if (word.text == "none") {
+      type.kind = ValueKind::kNone;
+    } else if (const auto kind = find_by_word(kSymbolKinds, word.text)) {
+      type.kind = *kind;
+      if (take('{')) parse_symbol(type);
+    } else {
+      throw text_error(word.line, fmt::format("unknown type '{}', want one like f32[2, 3], int or token", word.text));
+    }
+    return type;
+  }
+
+  void parse_symbol(ParsedType& type) {
+    type.symbol = expect_string("symbol");
+    if (take(':')) {
+      type.has_hint = true;
+      if (type.kind == ValueKind::kSymFloat)
+        type.hint_float = expect_float("symbol's value");
+      else
+        type.hint = expect_int("symbol's value");
+    }
+    expect('}', "symbol");
+  }
+
+  // ---- graphs
+  void parse_graph_body(Graph& graph) {
+    expect('(', "graph");
+    list(')', "inputs", [&] { parse_input(graph); });
+    expect(':', "graph");
+    while (!is_word("return")) parse_node(graph);
+    next();
+    expect('(', "return");
+    list(')', "return", [&] { parse_output(graph); });
+  }
+
+  void parse_input(Graph& graph) {
+    const int line = peek().line;
+    const std::string name = expect_name("input");
+    check_new(graph, name, line);
+    GraphInput input;
+    ParsedType type;
+    if (take('=')) {
+      parse_input_kind(graph, input, type);
+    } else if (take(':')) {
+      type = parse_type();
+      if (type.kind == ValueKind::kToken) input.kind = InputKind::kToken;
+    }
+    const bool has_data = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kTensorConstant;
+    if (has_data && !type.meta)
+      throw text_error(line, fmt::format("%{} = \"{}\" has no type, want one like f32[2, 3] for its data", name, input.fqn));
+    if (has_data && !graph.constants.contains(input.fqn))
+      graph.constants[input.fqn] = {zeros_like(*type.meta, line), input.kind == InputKind::kParameter, type.meta->requires_grad};
+    apply(type, *graph.add_input(std::move(input), name, type.kind, type.meta));
+  }
+
+  void parse_input_kind(Graph& graph, GraphInput& input, ParsedType& type) {
+    const Token word = next();
+    if (word.text == "const" || word.text == "input") {
+      input.kind = word.text == "const" ? InputKind::kConstant : InputKind::kUserInput;
+      type.kind = ValueKind::kNone;
+      input.constant = parse_argument(graph);
+      return;
+    }
+    const auto kind = word.text == kLocalBuffer ? std::optional(InputKind::kBuffer) : find_by_word(kInputs, word.text);
+    if (!kind)
+      throw text_error(word.line,
+                       fmt::format("unknown input kind '{}', want param, buffer, local_buffer, tensor, object, const or input", word.text));
+    input.kind = *kind;
+    input.persistent = word.text != kLocalBuffer;
+    input.fqn = expect_string(word.text);
+    if (take(':')) type = parse_type(*kind == InputKind::kParameter);
+  }
+
+  void parse_output(Graph& graph) {
+    GraphOutput output;
+    if (peek().kind == Token::Kind::kWord)
+      for (const OutputWord& row : kOutputs) {
+        if (!take_word(row.word)) continue;
+        output.kind = row.kind;
+        if (row.has_target) {
+          output.target = expect_string(std::string(row.word));
+          expect('=', std::string(row.word));
+        }
+        break;
+      }
+    output.value = parse_argument(graph);
+    graph.add_output(std::move(output));
+  }
+
+  // ---- nodes
+  static void check_new(const Graph& graph, const std::string& name, int line) {
+    if (graph.find_value(name) != nullptr) throw text_error(line, fmt::format("%{} is defined twice, want another name", name));
+  }
+
+  ParsedName parse_result(const Graph& graph) {
+    if (take_word("None")) return {};
+    ParsedName result;
+    const int line = peek().line;
+    result.name = expect_name("result");
+    check_new(graph, *result.name, line);
+    if (take(':')) result.type = parse_type();
+    return result;
+  }
+
+  ParsedSlot parse_slot(Graph& graph) {
+    ParsedSlot slot;
+    if (take_word("literal")) {
+      slot.kind = ResultSlot::Kind::kLiteral;
+      expect('(', "literal");
+      slot.literal = parse_argument(graph);
+      expect(')', "literal");
+    } else if (is_symbol('[') || is_word("optional")) {
+      slot.kind = take_word("optional") ? ResultSlot::Kind::kOptionalList : ResultSlot::Kind::kList;
+      expect('[', "list of results");
+      list(']', "list of results", [&] { slot.names.push_back(parse_result(graph)); });
+      for (const ParsedName& name : slot.names)
+        if (!name.name && slot.kind == ResultSlot::Kind::kList) fail("list of results with None", "optional[...]");
+    } else {
+      slot.names.push_back(parse_result(graph));
+      if (!slot.names.front().name) fail("result", "a name");
+    }
+    return slot;
+  }
+
+  void parse_node(Graph& graph) {
+    const int line = peek().line;
+    std::vector<ParsedSlot> slots;
+    const bool has_results =
+        peek().kind != Token::Kind::kWord || ((is_word("literal") || is_word("optional")) && (is_symbol('(', 1) || is_symbol('[', 1)));
+    if (has_results) {
+      do slots.push_back(parse_slot(graph));
+      while (take(','));
+      expect('=', "results");
+    }
+    if (peek().kind != Token::Kind::kWord) fail(has_results ? "call" : "node", "an op like aten.relu.default, or return");
+    std::string target = next().text;
+    expect('(', target);
+    std::vector<NamedArgument> arguments;
+    list(')', target, [&] { arguments.push_back(parse_named_argument(graph)); });
+    complete(target, arguments, line);
+
+    const ParsedName* only = nullptr;
+    int count = 0;
+    for (const ParsedSlot& slot : slots)
+      for (const ParsedName& name : slot.names)
+        if (name.name && ++count > 0) only = &name;
+    std::string name = count == 1 ? *only->name : std::string(default_node_name(target, nullptr));
+    if (take_word("as"))
+      name = peek().kind == Token::Kind::kString || peek().kind == Token::Kind::kWord ? next().text : expect_string("name of the node");
+    add_results(graph, *graph.add_node(target, std::move(arguments), name), slots);
+  }
+
+  static void add_results(Graph& graph, Node& node, const std::vector<ParsedSlot>& slots) {
+    for (const ParsedSlot& slot : slots) {
+      std::vector<std::optional<std::string>> names;
+      std::vector<std::string> plain;
+      std::vector<std::optional<TensorMeta>> metas;
+      for (const ParsedName& name : slot.names) {
+        names.push_back(name.name);
+        plain.push_back(name.name.value_or(""));
+        metas.push_back(name.type.meta);
+      }
+      switch (slot.kind) {
+        case ResultSlot::Kind::kSingle:
+          graph.add_result(node, plain.front(), metas.front(), slot.names.front().type.kind);
+          break;
+        case ResultSlot::Kind::kList:
+          graph.add_list_result(node, plain, metas);
+          break;
+        case ResultSlot::Kind::kOptionalList:
+          graph.add_optional_list_result(node, names, metas);
+          break;
+        case ResultSlot::Kind::kLiteral:
+          graph.add_literal_result(node, slot.literal);
+          break;
+      }
+      for (size_t i = 0; i < slot.names.size(); ++i)
+        if (names[i]) apply(slot.names[i].type, *node.results().back().values[i]);
+    }
+  }
+
+  // Adds the overload when it is missing, and gives positional arguments their names.
+  static void complete(std::string& target, std::vector<NamedArgument>& arguments, int line) {
+    const OpSchema* schema = find_op_schema(target);
+    if (schema == nullptr) {
+      std::vector<std::string> candidates;
+      const std::string chosen = choose_overload(target, arguments, &candidates);
+      if (chosen.empty() && !candidates.empty())
+        throw text_error(line, fmt::format("{} does not say which overload, want one of {}", target, fmt::join(candidates, ", ")));
+      if (!chosen.empty()) target = chosen;
+      schema = find_op_schema(target);
+    }
+    if (schema == nullptr) return;  // not an op of the dispatcher: names are taken as they stand
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      NamedArgument& argument = arguments[i];
+      if (!argument.name.empty()) {
+        if (schema->find(argument.name) == nullptr) throw text_error(line, fmt::format("{} has no argument \"{}\"", target, argument.name));
+        continue;
+      }
+      if (i >= schema->arguments.size() || schema->arguments[i].kwarg_only)
+        throw text_error(line, fmt::format("{} takes {} positional arguments, got more; name the others", target, i));
+      argument.name = schema->arguments[i].name;
+      coerce_empty_list(argument.value, schema->arguments[i].type);
+    }
+  }
+
+  static void coerce_empty_list(Argument& argument, const std::string& type) {
+    const auto* ints = argument.find<std::vector<int64_t>>();
+    if (ints != nullptr && ints->empty() && type.starts_with("Tensor")) argument = std::vector<Value*>();
+  }
+
+  // ---- arguments
+  NamedArgument parse_named_argument(Graph& graph) {
+    NamedArgument argument;
+    const bool is_named = (peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kString) && is_symbol('=', 1);
+    if (is_named) {
+      argument.name = next().text;
+      argument.kind = ArgumentKind::kKeyword;
+      next();
+    }
+    argument.value = parse_argument(graph);
+    return argument;
+  }
+
+  Value* parse_value(const Graph& graph) {
+    const int line = peek().line;
+    const std::string name = expect_name("value");
+    Value* value = graph.find_value(name);
+    if (value == nullptr) throw text_error(line, fmt::format("%{} is not defined before its use", name));
+    return value;
+  }
+  Value* parse_value_or_none(const Graph& graph) { return take_word("None") ? nullptr : parse_value(graph); }
+
+  Argument parse_argument(Graph& graph);
+  Argument parse_word_argument(Graph& graph);
+  Argument parse_plain_list(Graph& graph);
+  Argument parse_prefixed_list(const std::string& prefix, Graph& graph);
+  Argument parse_map(Graph& graph);
+
+  template <typename Item>
+  std::vector<std::invoke_result_t<Item>> items(const Item& item) {
+    std::vector<std::invoke_result_t<Item>> out;
+    expect('[', "list");
+    list(']', "list", [&] { out.push_back(item()); });
+    return out;
+  }
+  bool expect_bool() {
+    if (take_word("True")) return true;
+    if (take_word("False")) return false;
+    fail("bool", "True or False");
+  }
+
+  std::vector<Token> tokens_;
+  size_t position_ = 0;
+};
+
+Argument Parser::parse_argument(Graph& graph) {
+  switch (peek().kind) {
+    case Token::Kind::kName:
+      return parse_value(graph);
+    case Token::Kind::kString:
+      return next().text;
+    case Token::Kind::kNumber:
+      return is_float(peek().text) ? Argument(expect_float("number")) : Argument(expect_int("number"));
+    case Token::Kind::kWord:
+      return parse_word_argument(graph);
+    default:
+      break;
+  }
+  if (is_symbol('[')) return parse_plain_list(graph);
+  if (is_symbol('{')) return parse_map(graph);
+  fail("argument", "a value like %x or a literal");
+}
+
+Argument Parser::parse_word_argument(Graph& graph) {
+  const Token word = peek();
+  if (take_word("None")) return None{};
+  if (is_word("True") || is_word("False")) return expect_bool();
+  if (is_number()) return expect_float("number");
+  next();
+  if (is_symbol('[')) return parse_prefixed_list(word.text, graph);
+  if (const auto dtype = find_dtype_by_short_name(word.text)) return *dtype;
+  if (word.text.starts_with("layout.")) return parse_layout(word);
+  if (word.text.starts_with("memory_format."))
+    if (const auto format = find_by_word(kMemoryFormats, std::string_view(word.text).substr(14))) return *format;
+  if (word.text == "graph") {
+    Subgraph subgraph{expect_string("name of the subgraph"), std::make_shared<Graph>()};
+    parse_graph_body(*subgraph.graph);
+    return subgraph;
+  }
+  if (!is_symbol('(')) throw text_error(word.line, fmt::format("unknown word '{}', want a literal", word.text));
+  next();
+  Argument result;
+  if (word.text == "optional") {
+    result = OptionalTensor{parse_value_or_none(graph)};
+  } else if (word.text == "device") {
+    result = parse_device(expect_string("device"), word.line);
+  } else if (word.text == "op") {
+    result = OperatorRef{expect_string("op")};
+  } else if (word.text == "complex") {
+    const double real = expect_float("complex");
+    expect(',', "complex");
+    result = std::complex<double>(real, expect_float("complex"));
+  } else if (word.text == "sym") {
+    const Argument literal = parse_argument(graph);
+    if (const auto* number = literal.find<int64_t>())
+      result = SymIntLiteral{*number};
+    else if (const auto* real = literal.find<double>())
+      result = SymFloatLiteral{*real};
+    else if (const auto* flag = literal.find<bool>())
+      result = SymBoolLiteral{*flag};
+    else
+      throw text_error(word.line, "sym() takes an int, a float or a bool");
+  } else {
+    throw text_error(word.line, fmt::format("unknown literal '{}(...)', want optional, device, op, complex or sym", word.text));
+  }
+  expect(')', word.text);
+  return result;
+}
+
+// The kind follows from the entries; int and empty when there are none.
+Argument Parser::parse_plain_list(Graph& graph) {
+  const Token& first = peek(1);
+  if (first.kind == Token::Kind::kString) return items([&] { return expect_string("list of strings"); });
+  if (first.text == "True" || first.text == "False") return items([&] { return expect_bool(); });
+  if (is_symbol('[', 1)) {
+    if (peek(2).kind == Token::Kind::kName) return NestedTensors{items([&] { return items([&] { return parse_value(graph); }); })};
+    return items([&] { return items([&] { return expect_int("list of lists of ints"); }); });
+  }
+  bool has_value = false, has_none = false, has_number = false, has_real = false, is_symbolic = false;
+  for (size_t i = 1; !is_symbol(']', i) && peek(i).kind != Token::Kind::kEnd; ++i) {
+    const Token& token = peek(i);
+    has_none |= token.kind == Token::Kind::kWord && token.text == "None";
+    has_number |= token.kind == Token::Kind::kNumber;
+    has_real |= token.text == "inf" || token.text == "nan" || (token.kind == Token::Kind::kNumber && is_float(token.text));
+    has_value |= token.kind == Token::Kind::kName;
+    const Value* value = token.kind == Token::Kind::kName ? graph.find_value(token.text) : nullptr;
+    is_symbolic |= value != nullptr && value->kind() == ValueKind::kSymInt;
+  }
+  if (has_none) return OptionalTensors{items([&] { return parse_value_or_none(graph); })};
+  if (has_value && (has_number || is_symbolic)) return parse_prefixed_list("sym_ints", graph);
+  if (has_value) return items([&] { return parse_value(graph); });
+  if (has_real) return items([&] { return expect_float("list of floats"); });
+  return items([&] { return expect_int("list of ints"); });
+}
+
+Argument Parser::parse_prefixed_list(const std::string& prefix, Graph& graph) {
+  const auto value = [&] { return parse_value(graph); };
+  const auto symbol_or = [&](const auto& literal) {
+    using Item = std::variant<std::invoke_result_t<decltype(literal)>, Value*>;
+    return [this, literal, value]() -> Item { return peek().kind == Token::Kind::kName ? Item(value()) : Item(literal()); };
+  };
+  const auto number = [&] { return expect_int(prefix); };
+  const auto real = [&] { return expect_float(prefix); };
+  if (prefix == "values") return items(value);
+  if (prefix == "optionals") return OptionalTensors{items([&] { return parse_value_or_none(graph); })};
+  if (prefix == "nested") return NestedTensors{items([&] { return items(value); })};
+  if (prefix == "floats") return items(real);
+  if (prefix == "bools") return items([&] { return expect_bool(); });
+  if (prefix == "strings") return items([&] { return expect_string(prefix); });
+  if (prefix == "int_lists") return items([&] { return items(number); });
+  if (prefix == "float_lists")
+    return items([&] {
+      take_word("floats");
+      return items(real);
+    });
+  if (prefix == "sym_ints") return SymIntList{items(symbol_or(number))};
+  if (prefix == "sym_floats") return SymFloatList{items(symbol_or(real))};
+  if (prefix == "sym_bools") return SymBoolList{items(symbol_or([&] { return expect_bool(); }))};
+  fail(fmt::format("unknown kind of list '{}'", prefix), "floats, bools, strings, values, optionals, nested, int_lists, float_lists or sym_ints");
+}
+
+Argument Parser::parse_map(Graph& graph) {
+  next();
+  ArgumentMap map;
+  list('}', "map", [&] {
+    const std::string key = expect_string("key of the map");
+    expect(':', "map");
+    map.items[key] = std::make_shared<Argument>(parse_argument(graph));
+  });
+  return map;
+}
+
+}  // namespace
+
+Graph parse_graph(std::string_view text) { return Parser(text).run(); }
+
+}  // namespace octet
