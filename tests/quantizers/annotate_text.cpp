@@ -1,0 +1,46 @@
+// Text in, text out.
+#include "quantizers/annotate_text.h"
+
+#include "annotate/annotation_text.h"
+#include "core/text.h"
+
+namespace octet::test {
+
+namespace {
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+Annotated annotate_text(const std::string& text, XNNPACKQuantizer& quantizer, const ModuleStacks& stacks) {
+  Graph graph = parse_graph(text);
+  for (const auto& [name, stack] : stacks) graph.find_node(name)->metadata["nn_module_stack"] = stack;
+  quantizer.transform_for_annotation(graph);
+  Annotations annotations;
+  Annotated result;
+  quantizer.annotate(graph, annotations, result.report);
+  result.text = to_text(graph, annotations);
+  replace_all(result.text, "int8 -128..127 per_tensor_affine histogram", "ACT");
+  replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max", "WEIGHT");
+  replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 1 per_channel_min_max", "WEIGHT1");
+  replace_all(result.text, "int8 -127..127 per_tensor_symmetric min_max", "WEIGHT_T");
+  return result;
+}
+
+Annotated annotate_text(const std::string& text, Compat compat, const ModuleStacks& stacks) {
+  XNNPACKQuantizer quantizer(compat);
+  SymmetricOptions options;
+  options.is_per_channel = true;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  return annotate_text(text, quantizer, stacks);
+}
+
+std::string reason_for(const Report& report, const std::string& node) {
+  for (const ReportEntry& entry : report.entries())
+    if (entry.node == node) return entry.reason;
+  return {};
+}
+
+}  // namespace octet::test

@@ -1,0 +1,27 @@
+// Annotates a graph given as text and prints the result, the common specs in short: ACT, WEIGHT (axis 0), WEIGHT1 (axis 1), WEIGHT_T (per tensor).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "core/report.h"
+#include "quantizers/xnnpack_quantizer.h"
+
+namespace octet::test {
+
+// Value or node name -> nn_module_stack as the file has it.
+using ModuleStacks = std::map<std::string, std::string>;
+
+struct Annotated {
+  std::string text;
+  Report report;
+};
+Annotated annotate_text(const std::string& graph, XNNPACKQuantizer& quantizer, const ModuleStacks& stacks = {});
+// With the per-channel static config as the global one.
+Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone, const ModuleStacks& stacks = {});
+
+// The reason that the report gives for a node, "" when it has none.
+std::string reason_for(const Report& report, const std::string& node);
+
+}  // namespace octet::test

@@ -1,0 +1,15 @@
+// Builds the quantizer that a golden case was made with, from the "quantizer" entry of its case.json.
+#pragma once
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "quantizers/xnnpack_quantizer.h"
+
+namespace octet::test {
+
+// Null when the case uses another quantizer or options that this build lacks (QAT).
+std::unique_ptr<XNNPACKQuantizer> make_golden_quantizer(const nlohmann::ordered_json& description, Compat compat);
+
+}  // namespace octet::test

@@ -1,0 +1,154 @@
+// Differential test: in compat mode the annotations equal those that the peer made for the golden cases.
+// Reads the folder that OCTET_GOLDEN_DIR names (tests/oracle makes it); skipped when it is unset.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "annotate/annotation_text.h"
+#include "core/passes/fold_conv_bn.h"
+#include "core/pt2_reader.h"
+#include "quantizers/golden_quantizer.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Names = std::map<std::string, std::string>;  // the peer's node -> our value
+
+const std::map<std::string, std::string> kObservers = {
+    {"HistogramObserver", "histogram"}, {"PerChannelMinMaxObserver", "per_channel_min_max"},
+    {"MinMaxObserver", "min_max"},      {"PlaceholderObserver", "placeholder"},
+};
+
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  return Json::parse(stream);
+}
+
+// "%name" strings of an argument, nested ones included, each once, in order.
+void collect_names(const Json& argument, std::vector<std::string>& names) {
+  if (argument.is_string()) {
+    const std::string text = argument;
+    if (text.starts_with("%") && std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
+  } else if (argument.is_structured()) {
+    for (const Json& item : argument) collect_names(item, names);
+  }
+}
+
+std::string without_torch(const std::string& name) { return name.starts_with("torch.") ? name.substr(6) : name; }
+
+// The peer's spec in the words of to_text(SpecVariant).
+std::string spec_text(const Json& spec, const Names& names) {
+  const auto known = [&](const std::string& name) { return names.contains(name) ? names.at(name) : "?" + name; };
+  if (spec.at("kind") == "shared") {
+    const Json& with = spec.at("with");
+    if (with.contains("node")) return "same as " + known(with.at("node"));
+    return fmt::format("same as {} -> {}", known(with.at("edge").at(0)), known(with.at("edge").at(1)));
+  }
+  std::string text = without_torch(spec.at("dtype"));
+  text += fmt::format(" {}..{}", spec.at("quant_min").get<int64_t>(), spec.at("quant_max").get<int64_t>());
+  const std::string qscheme = without_torch(spec.at("qscheme"));
+  text += " " + qscheme;
+  if (qscheme.starts_with("per_channel")) text += fmt::format(" axis {}", spec.at("ch_axis").get<int>());
+  if (spec.at("is_dynamic")) text += " dynamic";
+  return text + " " + kObservers.at(spec.at("observer").at("cls"));
+}
+
+std::string annotation_text(const Json& annotation, const Names& names) {
+  std::string text;
+  for (const Json& entry : annotation.at("inputs")) {
+    if (entry.at(1).is_null()) continue;
+    const std::string name = entry.at(0);
+    text += fmt::format("{}: {}, ", names.contains(name) ? names.at(name) : "?" + name, spec_text(entry.at(1), names));
+  }
+  if (!annotation.at("output").is_null()) text += "=> " + spec_text(annotation.at("output"), names);
+  return text;
+}
+
+std::string annotation_text(const QuantizationAnnotation& annotation) {
+  std::string text;
+  for (const auto& [value, spec] : annotation.input_qspec_map) text += fmt::format("%{}: {}, ", value->name(), to_text(spec));
+  if (annotation.output_qspec) text += "=> " + to_text(*annotation.output_qspec);
+  return text;
+}
+
+// Names of nodes differ for graph inputs alone; those are paired by their position among the inputs of the same call.
+Names pair_names(const Graph& graph, const Json& nodes) {
+  Names names;
+  for (const Json& golden : nodes) {
+    const std::string name = golden.at("name");
+    const Node* node = graph.find_node(name);
+    if (golden.at("op") != "call_function" || !node) continue;
+    names["%" + name] = "%" + name;
+    std::vector<std::string> inputs;
+    collect_names(golden.at("args"), inputs);
+    if (golden.contains("kwargs")) collect_names(golden.at("kwargs"), inputs);
+    const std::vector<Value*> values = node->inputs();
+    for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i) names.emplace(inputs[i], "%" + values[i]->name());
+  }
+  return names;
+}
+
+std::vector<std::string> differences(const std::filesystem::path& folder, XNNPACKQuantizer& quantizer) {
+  Graph graph = read_pt2(folder / "model.pt2");
+  fold_conv_bn(graph, {.check_users = false});
+  quantizer.transform_for_annotation(graph);
+  Annotations annotations;
+  Report report;
+  quantizer.annotate(graph, annotations, report);
+  const Json golden = read_json(folder / "annotated.json");
+  const Names names = pair_names(graph, golden.at("nodes"));
+  std::vector<std::string> found;
+  for (const Json& expected : golden.at("nodes")) {
+    if (expected.at("op") != "call_function" || expected.at("target") == "_operator.getitem") continue;
+    const Node* node = graph.find_node(expected.at("name").get<std::string>());
+    if (!node) {
+      found.push_back(fmt::format("{}: not in our graph", expected.at("name").get<std::string>()));
+      continue;
+    }
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    const std::string got = annotation ? annotation_text(*annotation) : "";
+    const std::string want = expected.contains("annotation") ? annotation_text(expected.at("annotation"), names) : "";
+    if (got != want) found.push_back(fmt::format("{}: got {}, want {}", node->name(), got, want));
+    const bool is_annotated = expected.contains("annotation") && expected.at("annotation").at("annotated");
+    if (annotations.is_annotated(node) != is_annotated) found.push_back(fmt::format("{}: annotated is {}", node->name(), !is_annotated));
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("xnnpack with compat torchao annotates the golden cases as the peer does", "[quantizers][golden][long]") {
+  const char* root = std::getenv("OCTET_GOLDEN_DIR");
+  if (!root) {
+    WARN("skipped: OCTET_GOLDEN_DIR is not set");
+    return;
+  }
+  int compared = 0;
+  int equal = 0;
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(root)) {
+    const std::filesystem::path folder = entry.path();
+    if (!std::filesystem::exists(folder / "annotated.json")) continue;
+    const Json description = read_json(folder / "case.json");
+    if (description.at("mode") == "qat") continue;
+    const std::unique_ptr<XNNPACKQuantizer> quantizer = test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
+    if (!quantizer) continue;
+    const std::vector<std::string> found = differences(folder, *quantizer);
+    ++compared;
+    equal += found.empty();
+    for (const std::string& difference : found) std::cerr << folder.filename().string() << ": " << difference << "\n";
+    CHECK(found.empty());
+  }
+  std::cerr << fmt::format("annotations: {} of {} golden cases are equal\n", equal, compared);
+  CHECK(compared > 0);
+}
+
+}  // namespace octet
