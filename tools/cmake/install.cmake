@@ -1,0 +1,30 @@
+# cmake --install: the command, static libraries, headers, and a package that find_package(octet) finds.
+#   find_package(octet REQUIRED)
+#   target_link_libraries(my_quantizer PRIVATE octet::quantizers)      # or octet::runtime, which needs no LibTorch
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(OCTET_INSTALLED_TARGETS octet_options octet_base octet_reference octet_runtime)
+if(OCTET_ONEDNN)
+  list(APPEND OCTET_INSTALLED_TARGETS octet_onednn)
+endif()
+if(OCTET_XNNPACK)
+  list(APPEND OCTET_INSTALLED_TARGETS octet_xnnpack octet_xnnpack_library)
+endif()
+if(OCTET_TORCH)
+  list(APPEND OCTET_INSTALLED_TARGETS octet_torch octet_core octet_annotate octet_quantizers octet_lowering)
+  install(TARGETS octet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+foreach(target ${OCTET_INSTALLED_TARGETS})
+  string(REPLACE octet_ "" name ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+endforeach()
+install(TARGETS ${OCTET_INSTALLED_TARGETS} EXPORT octet-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT octet-targets NAMESPACE octet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
+install(DIRECTORY core annotate quantizers lowering backends DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet FILES_MATCHING PATTERN "*.h")
+
+configure_package_config_file(tools/cmake/octet-config.cmake.in ${CMAKE_BINARY_DIR}/octet-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/octet-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/octet-config.cmake ${CMAKE_BINARY_DIR}/octet-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
