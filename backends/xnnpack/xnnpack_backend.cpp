@@ -1,0 +1,31 @@
+#include "backends/xnnpack/xnnpack_backend.h"
+
+#include <fmt/format.h>
+
+#include "backends/xnnpack/xnnpack_compile.h"
+#include "backends/xnnpack/xnnpack_library.h"
+#include "backends/xnnpack/xnnpack_ops.h"
+#include "core/error.h"
+
+namespace octet {
+
+std::map<std::string, std::string> XNNPACKBackend::versions() const { return xnnpack::library_versions(); }
+
+std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program, const Segment& segment, int threads) const {
+  std::vector<const ProgramOp*> ops;
+  for (int index : segment.ops) {
+    const ProgramOp& op = program.ops.at(static_cast<size_t>(index));
+    const xnnpack::OpRow* row = xnnpack::find_op_row(op.kind);
+    Verdict verdict = row == nullptr ? Verdict::refuse("the op is not known to this backend") : xnnpack::check_activations(program, op);
+    if (verdict) verdict = row->check(program, op);
+    if (!verdict) throw Error("xnnpack", op.name, fmt::format("cannot run {}: {}; lower the model again", op.kind, verdict.reason()));
+    ops.push_back(&op);
+  }
+  try {
+    return xnnpack::compile(program, ops, segment.inputs, segment.outputs, threads);
+  } catch (const xnnpack::Refusal& refusal) {
+    throw Error("xnnpack", "segment", fmt::format("this XNNPACK refuses an op of the artifact, got \"{}\"; lower the model again here", refusal.what()));
+  }
+}
+
+}  // namespace octet

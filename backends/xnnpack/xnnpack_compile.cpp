@@ -1,0 +1,111 @@
+#include "backends/xnnpack/xnnpack_compile.h"
+
+#include <algorithm>
+
+#include "backends/xnnpack/xnnpack_stage.h"
+#include "core/error.h"
+
+namespace octet::xnnpack {
+namespace {
+
+// A copy whose one or both ends lie in our own buffers.
+struct BorderCopy {
+  size_t border;  // index into the segment's inputs or outputs
+  Shuffle shuffle;
+  std::byte* buffer;
+};
+
+struct InnerCopy {
+  Shuffle shuffle;
+  const std::byte* from;
+  std::byte* to;
+};
+
+struct CompiledStage {
+  std::vector<InnerCopy> before;
+  StageRuntime stage;
+};
+
+class XNNPACKSegment : public CompiledSegment {
+ public:
+  XNNPACKSegment(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs,
+                 int threads) {
+    if (threads > 1) pool_.reset(pthreadpool_create(static_cast<size_t>(threads)));
+    const Plan plan = make_plan(program, ops, inputs, outputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (const BufferKey& key : plan.imports) {
+        if (key.tensor == inputs[i]) imports_.push_back({i, shuffle_of(program, key.tensor, Order::kRowMajor, key.order, true), buffer(program, key)});
+      }
+    }
+    for (const Stage& stage : plan.stages) add(program, stage);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const BufferKey& key = plan.exports[i];
+      exports_.push_back({i, shuffle_of(program, key.tensor, key.order, Order::kRowMajor, true), buffer(program, key)});
+    }
+  }
+
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    for (const BorderCopy& copy : imports_) xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
+    for (const CompiledStage& compiled : stages_) {
+      for (const InnerCopy& copy : compiled.before) xnnpack::run(copy.shuffle, copy.from, copy.to);
+      const xnn_status status = xnn_invoke_runtime(compiled.stage.runtime.get());
+      OCTET_ASSERT(status == xnn_status_success, "a runtime that was set up runs");
+    }
+    for (const BorderCopy& copy : exports_) xnnpack::run(copy.shuffle, copy.buffer, outputs[copy.border].raw());
+  }
+
+ private:
+  // at_border: outside of it u8 is u8, inside it is s8.
+  static Shuffle shuffle_of(const Program& program, int tensor, Order from, Order to, bool at_border) {
+    const ProgramTensor& t = tensor_of(program, tensor);
+    return shuffle_between(t, from, to, at_border && t.dtype == DType::kUInt8);
+  }
+
+  std::byte* buffer(const Program& program, const BufferKey& key) {
+    Tensor& found = buffers_[key];
+    if (!found.defined()) {
+      const ProgramTensor& tensor = tensor_of(program, key.tensor);
+      const int64_t bytes = tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
+      found = Tensor::zeros(DType::kUInt8, {bytes});
+    }
+    return found.raw();
+  }
+
+  void add(const Program& program, const Stage& stage) {
+    if (stage.ops.empty()) return;
+    CompiledStage compiled;
+    for (const Conversion& conversion : stage.before) {
+      const Shuffle shuffle = shuffle_of(program, conversion.from.tensor, conversion.from.order, conversion.to.order, false);
+      compiled.before.push_back({shuffle, buffer(program, conversion.from), buffer(program, conversion.to)});
+    }
+    StageBuilder builder(program, stage);
+    for (const PlannedOp& planned : stage.ops) {
+      try {
+        planned.row->emit(builder, *planned.op, planned.forms);
+      } catch (const Refusal& refusal) {
+        throw Refusal(planned.op->name + ": " + refusal.what());
+      }
+    }
+    compiled.stage = builder.finish(pool_.get());
+    std::vector<xnn_external_value> values;
+    for (const std::pair<const BufferKey, uint32_t>& id : compiled.stage.ids) values.push_back({id.second, buffer(program, id.first)});
+    require_success(xnn_setup_runtime(compiled.stage.runtime.get(), values.size(), values.data()), "xnn_setup_runtime");
+    stages_.push_back(std::move(compiled));
+  }
+
+  ThreadPoolHandle pool_;  // outlives the runtimes
+  std::map<BufferKey, Tensor> buffers_;
+  std::vector<BorderCopy> imports_;
+  std::vector<CompiledStage> stages_;
+  std::vector<BorderCopy> exports_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledSegment> compile(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs,
+                                         std::span<const int> outputs, int threads) {
+  initialize();
+  return std::make_unique<XNNPACKSegment>(program, ops, inputs, outputs, threads);
+}
+
+}  // namespace octet::xnnpack
