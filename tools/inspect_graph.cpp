@@ -181,12 +181,11 @@ std::string to_table(const Graph& graph) {
 
 nlohmann::ordered_json to_json(const Graph& graph) {
   Json nodes = Json::array(), inputs = Json::array(), outputs = Json::array();
-  int quantized = 0, floating = 0;
+  int quantized = 0;
   for (const Node* node : graph.nodes()) {
     nodes.push_back(node_json(*node));
-    if (!is_compute_op(*node)) continue;
     const std::vector<Value*> values = node->inputs();
-    ++(std::any_of(values.begin(), values.end(), is_dequantized) ? quantized : floating);
+    if (std::any_of(values.begin(), values.end(), is_dequantized)) ++quantized;
   }
   for (const GraphInput& input : graph.inputs())
     if (input.kind == InputKind::kUserInput) inputs.push_back(value_json(*input.value));
@@ -194,7 +193,7 @@ nlohmann::ordered_json to_json(const Graph& graph) {
     const Value* value = output.value.value_or_null();
     outputs.push_back(value == nullptr ? to_json(output.value) : value_json(*value));
   }
-  return {{"nodes", nodes}, {"inputs", inputs}, {"outputs", outputs}, {"quantized_ops", quantized}, {"float_ops", floating}};
+  return {{"nodes", nodes}, {"inputs", inputs}, {"outputs", outputs}, {"quantized_ops", quantized}, {"float_ops", find_float_ops(graph).size()}};
 }
 
 }  // namespace octet

@@ -13,7 +13,7 @@ namespace octet {
 std::string to_table(const Graph& graph);
 
 // {"nodes": [{"name", "target", "args", "dtype", "shape", "module"}...], "inputs", "outputs", "quantized_ops", "float_ops"}. args: by the name
-// of the op's schema, values as "%name". The last two count the compute ops with and without dequantized inputs.
+// of the op's schema, values as "%name". The last two count the ops that read dequantized values, and the compute ops that do not.
 nlohmann::ordered_json to_json(const Graph& graph);
 
 }  // namespace octet

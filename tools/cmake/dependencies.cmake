@@ -20,6 +20,7 @@ if(OCTET_TORCH)
   endif()
   find_package(Torch 2.13 REQUIRED)
   # TORCH_LIBRARIES drags in flags and includes as plain variables; one interface target keeps them away from the torch-free targets.
+  find_package(CLI11 REQUIRED)
   add_library(octet_torch INTERFACE)
   target_link_libraries(octet_torch INTERFACE octet_options ${TORCH_LIBRARIES})
 endif()

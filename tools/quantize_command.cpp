@@ -1,0 +1,86 @@
+// octet quantize: a float .pt2 becomes a q/dq .pt2.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "annotate/calibrate.h"
+#include "annotate/convert.h"
+#include "annotate/coverage.h"
+#include "annotate/observer_state.h"
+#include "core/error.h"
+#include "core/pt2_writer.h"
+#include "tools/command.h"
+#include "tools/quantize_flow.h"
+
+namespace octet {
+namespace {
+
+struct QuantizeOptions {
+  QuantizeFlow flow;
+  std::string output, calibration, state, report;
+  bool strict = false;
+};
+
+std::string report_json(const Report& report, const QuantizeOptions& options) {
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  for (const ReportEntry& entry : report.entries())
+    entries.push_back({{"node", entry.node}, {"target", entry.target}, {"module", entry.module}, {"stage", entry.stage}, {"reason", entry.reason}});
+  const nlohmann::ordered_json result = {
+      {"model", options.flow.model}, {"quantizer", options.flow.quantizer}, {"float_ops", entries}, {"notes", report.notes()}};
+  return result.dump(1) + "\n";
+}
+
+// The first few refusals and a count; --report has them all.
+void log_refusals(const Report& report) {
+  constexpr size_t kShown = 5;
+  const std::vector<ReportEntry>& entries = report.entries();
+  for (size_t i = 0; i < entries.size() && i < kShown; ++i) log_line(fmt::format("float: {} ({}): {}", entries[i].node, entries[i].target, entries[i].reason));
+  if (entries.size() > kShown) log_line(fmt::format("float: and {} more; --report FILE.json has them all", entries.size() - kShown));
+  for (const std::string& note : report.notes()) log_line("note: " + note);
+}
+
+void fill_observers(ObservedGraph& observed, const QuantizeOptions& options) {
+  if (!options.calibration.empty()) {
+    calibrate_from_file(observed, options.calibration);
+  } else if (!options.state.empty()) {
+    load_observer_state(observed, options.state);
+  } else {
+    observe_constants(observed);
+    if (needs_calibration(observed))
+      throw Error("quantize", options.flow.model, "static quantization needs data, got none; give --calibration DATA.pt or --state S.json");
+  }
+}
+
+void quantize(const QuantizeOptions& options) {
+  Report report;
+  ObservedGraph observed = prepare_model(options.flow, report);
+  fill_observers(observed, options);
+  ConvertOptions convert_options;
+  convert_options.compat_torchao = options.flow.is_compat();
+  const Graph converted = convert_pt2e(std::move(observed), convert_options, report);
+  if (!options.report.empty()) write_text_file(options.report, report_json(report, options));
+  const std::vector<FloatOp> floats = find_float_ops(converted);
+  if (options.strict && !floats.empty())
+    throw Error("quantize", floats.front().node->name(),
+                fmt::format("({}) stayed float, and {} more; want every compute op quantized (--strict)", floats.front().node->target(), floats.size() - 1));
+  write_pt2(converted, options.output);
+  log_refusals(report);
+}
+
+}  // namespace
+
+void add_quantize_command(CLI::App& app) {
+  auto options = std::make_shared<QuantizeOptions>();
+  CLI::App* command = app.add_subcommand("quantize", "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes");
+  add_flow_options(*command, options->flow);
+  command->add_option("--output", options->output, "The .pt2 to write")->required();
+  CLI::Option* calibration = command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples");
+  command->add_option("--state", options->state, "Observers' state that `octet calibrate` saved")->excludes(calibration);
+  command->add_option("--report", options->report, "Write what stayed float and why, as JSON")->check([](const std::string& path) {
+    return has_suffix(path, ".json") ? std::string() : "this build writes .json reports only";
+  });
+  command->add_flag("--strict", options->strict, "Fail when a compute op stays float");
+  command->callback([options] { quantize(*options); });
+}
+
+}  // namespace octet

@@ -1,0 +1,58 @@
+#include "tools/quantize_flow.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "annotate/calibrate.h"
+#include "core/error.h"
+#include "core/pt2_reader.h"
+#include "core/tensor_file.h"
+#include "core/verify.h"
+#include "quantizers/registry.h"
+#include "tools/command.h"
+
+namespace octet {
+
+void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
+  command.add_option("model", flow.model, "The float .pt2 that torch.export.save wrote")->required();
+  command.add_option("--quantizer", flow.quantizer, fmt::format("{}, or a JSON file", fmt::join(quantizer_names(), ", ")))->required();
+  command.add_option("--config", flow.config, "A JSON file with global, op_type, module_type, module_name settings on top");
+  command.add_option("--mode", flow.mode, "static; dynamic (activations per tensor, as torchao has them) only with --compat torchao")
+      ->check(CLI::IsMember({"static", "dynamic"}))
+      ->capture_default_str();
+  command.add_flag("--per-tensor", flow.per_tensor, "Weights per tensor instead of per channel");
+  command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")->check(CLI::IsMember({"auto", "off"}))->capture_default_str();
+  command.add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")->check(CLI::IsMember({"torchao"}));
+  command.parse_complete_callback([&flow] {
+    if (flow.mode == "dynamic" && !flow.is_compat()) throw CLI::ValidationError("--mode dynamic", "this build has it with --compat torchao only");
+  });
+}
+
+ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
+  Graph graph = read_pt2(flow.model);
+  verify(graph);
+  QuantizerOptions quantizer_options;
+  quantizer_options.compat_torchao = flow.is_compat();
+  quantizer_options.config = flow.config;
+  if (flow.per_tensor) quantizer_options.is_per_channel = false;
+  if (flow.mode == "dynamic") quantizer_options.is_dynamic = true;
+  const std::unique_ptr<Quantizer> quantizer = make_quantizer(flow.quantizer, quantizer_options);
+  PrepareOptions options;
+  options.fold_bn = flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;
+  options.compat_torchao = flow.is_compat();
+  ObservedGraph observed = prepare_pt2e(std::move(graph), *quantizer, report, options);
+  if (observation_points(observed.graph).empty())
+    throw Error("quantize", flow.model, fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops; choose another one or change its settings", flow.quantizer,
+                                                    observed.graph.node_count()));
+  return observed;
+}
+
+void calibrate_from_file(ObservedGraph& observed, const std::string& data) {
+  BatchReader reader(data);
+  Progress progress("calibrate", reader.size());
+  calibrate(
+      observed, [&]() { return reader.done() ? std::nullopt : std::optional(reader.next()); }, [&](size_t done) { progress.advance(done); });
+}
+
+}  // namespace octet

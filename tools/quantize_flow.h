@@ -1,0 +1,36 @@
+// What `octet quantize` and `octet calibrate` have in common: the options that decide the observed graph, and the way there.
+#pragma once
+
+#include <string>
+
+#include "annotate/prepare.h"
+#include "core/report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace octet {
+
+struct QuantizeFlow {
+  std::string model;
+  std::string quantizer;
+  std::string config;
+  std::string mode = "static";
+  std::string fold_bn = "auto";
+  std::string compat;
+  bool per_tensor = false;
+
+  bool is_compat() const { return compat == "torchao"; }
+};
+
+// --quantizer, --config, --mode, --per-tensor, --fold-bn, --compat and the model itself. Refuses combinations that this build lacks.
+void add_flow_options(CLI::App& command, QuantizeFlow& flow);
+
+// Reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
+ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report);
+
+// Streams the batches of a DATA.pt through the observers, with a progress bar on a terminal.
+void calibrate_from_file(ObservedGraph& observed, const std::string& data);
+
+}  // namespace octet
