@@ -148,6 +148,14 @@ Verdict is_not_before_relu(const RuleMatch& at) {
   return Verdict::accept();
 }
 
+bool shares_scale(const Node& node) {
+  if (!node.is("aten.pad") && !node.is("aten.constant_pad_nd")) return true;
+  const Argument* mode = node.find_argument("mode");
+  const std::string* name = mode ? mode->find<std::string>() : nullptr;
+  if (name && *name != "constant") return true;  // reflect, replicate, circular
+  return node.float_or("value", 0.0) == 0.0;
+}
+
 std::vector<const Node*> pool_partition(const Graph& graph, const Node& pool) {
   std::vector<const Node*> result;
   const std::string key = partition_key(pool);

@@ -98,7 +98,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, Rule
   };
   annotate_by_rules(graph, xnnpack_rules(), [&](const AnnotationRule&, const Match& match) { return choose(false, match); }, annotations, state);
   annotate_by_rules(graph, xnnpack_dynamic_rules(), [&](const AnnotationRule&, const Match& match) { return choose(true, match); }, annotations, state);
-  const auto shares = [&](const Node& node) { return allows(node) && !is_dynamic(*configs_.find(node).config); };
+  const auto shares = [&](const Node& node) { return shares_scale(node) && allows(node) && !is_dynamic(*configs_.find(node).config); };
   propagate_sharing(graph, xnnpack_sharing_ops(), shares, annotations);
 }
 

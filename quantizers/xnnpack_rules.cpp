@@ -100,6 +100,8 @@ const std::vector<std::string> kSharingOps = {
     "aten.view.default", "aten.view_copy.default", "aten.reshape", "aten.slice", "aten.slice_copy", "aten.select.int", "aten.narrow",
     "aten.flatten.using_ints", "aten.unflatten.int", "aten.expand.default", "aten.contiguous", "aten.clone", "aten.alias", "aten.detach",
     "aten.pixel_shuffle", "aten.channel_shuffle", "aten.upsample_nearest2d",
+    // movement that adds zeros, if it does: see shares_scale()
+    "aten.pad", "aten.constant_pad_nd",
     // identities once trained
     "aten.dropout",
 };

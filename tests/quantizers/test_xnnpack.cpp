@@ -119,6 +119,13 @@ TEST_CASE("ops that move values share along a chain", "[quantizers][xnnpack]") {
                                              "%u [share]: %f: same as %f => same as %f\n"));
 }
 
+TEST_CASE("padding shares when it adds zeros", "[quantizers][xnnpack]") {
+  CHECK_THAT(annotate_text(conv_then("%p: f32[1,4,7,7] = aten.pad.default(%c, [0, 1, 0, 1]) return (%p)")).text,
+             Catch::Matchers::EndsWith("%p [share]: %c: same as %c => same as %c\n"));
+  CHECK_THAT(annotate_text(conv_then("%p: f32[1,4,7,7] = aten.pad.default(%c, [0, 1, 0, 1], \"constant\", 1.0) return (%p)")).text,
+             !Catch::Matchers::Contains("%p"));
+}
+
 TEST_CASE("an op without a rule is reported", "[quantizers][xnnpack][report]") {
   const test::Annotated result = annotate_text("graph(%x: f32[2,4]): %s: f32[2,4] = aten.sigmoid.default(%x) return (%s)");
   CHECK(reason_for(result.report, "s") == "no rule of xnnpack matches aten.sigmoid.default");
