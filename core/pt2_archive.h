@@ -34,8 +34,8 @@ struct ArchiveExtras {
 // A .pt2 file (or any zip that torch writes) opened for reading. Move-only through the pointer; the mapping outlives it while a Storage uses it.
 class ArchiveReader {
  public:
-  // Throws Error when the file cannot be opened, is no zip, or is damaged.
-  explicit ArchiveReader(const std::filesystem::path& path);
+  // stage: of the Errors, "pt2" or "inputs". Throws Error when the file cannot be opened, is no zip, or is damaged.
+  ArchiveReader(const std::filesystem::path& path, std::string stage);
   ~ArchiveReader();
   ArchiveReader(const ArchiveReader&) = delete;
   ArchiveReader& operator=(const ArchiveReader&) = delete;
@@ -58,7 +58,7 @@ class ArchiveReader {
 class ArchiveWriter {
  public:
   // Throws Error when the folder is not writable.
-  explicit ArchiveWriter(const std::filesystem::path& path);
+  ArchiveWriter(const std::filesystem::path& path, std::string stage);
   ~ArchiveWriter();  // removes the unfinished file when commit() was not reached
   ArchiveWriter(const ArchiveWriter&) = delete;
   ArchiveWriter& operator=(const ArchiveWriter&) = delete;
@@ -74,5 +74,8 @@ class ArchiveWriter {
 
 // LibTorch's multi-line exception text as one line: the first line, without the C++ backtrace and source positions.
 std::string one_line(std::string_view text);
+
+// Writes `bytes` beside `path` and renames. Throws Error(stage, path, ...) when that cannot be done.
+void write_atomically(const std::filesystem::path& path, std::string_view bytes, const std::string& stage);
 
 }  // namespace octet

@@ -1,0 +1,245 @@
+#include "core/pt2_archive.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include <c10/util/Exception.h>
+#include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/read_adapter_interface.h>
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+using caffe2::serialize::PyTorchStreamReader;
+using caffe2::serialize::PyTorchStreamWriter;
+
+constexpr uint64_t kContainerVersion = 6;  // of torch's zip dialect, in .data/version
+constexpr size_t kLocalHeaderSize = 30;    // of a zip entry, before its name
+
+// A whole file, copy-on-write.
+struct Mapping {
+  std::byte* data = nullptr;
+  size_t size = 0;
+  ~Mapping() {
+    if (data != nullptr) munmap(data, size);
+  }
+};
+
+std::shared_ptr<Mapping> map_file(const std::filesystem::path& path, const std::string& stage) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw Error(stage, path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
+  struct stat facts = {};
+  const bool is_file = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
+  if (!is_file || facts.st_size == 0) {
+    close(file);
+    throw Error(stage, path.string(), is_file ? "is empty, want a zip archive that torch wrote" : "is no file, want a zip archive that torch wrote");
+  }
+  auto mapping = std::make_shared<Mapping>();
+  void* data = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+  const int code = errno;
+  close(file);
+  if (data == MAP_FAILED) throw Error(stage, path.string(), fmt::format("cannot be mapped: {}", std::strerror(code)));
+  mapping->data = static_cast<std::byte*>(data);
+  mapping->size = static_cast<size_t>(facts.st_size);
+  return mapping;
+}
+
+// Reads beyond the end give zeros and a short count, which the zip reader takes for damage.
+class MappedAdapter : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit MappedAdapter(std::shared_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
+  size_t size() const override { return mapping_->size; }
+  size_t read(uint64_t position, void* buffer, size_t count, const char* /*what*/) const override {
+    const size_t there = position >= mapping_->size ? 0 : std::min<size_t>(count, mapping_->size - position);
+    std::memcpy(buffer, mapping_->data + (there == 0 ? 0 : position), there);
+    std::memset(static_cast<char*>(buffer) + there, 0, count - there);
+    return there;
+  }
+
+ private:
+  std::shared_ptr<Mapping> mapping_;
+};
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  constexpr std::string_view kPosition = "[enforce fail at ";
+  if (text.starts_with(kPosition)) {
+    const size_t end = text.find("] . ");
+    if (end != std::string_view::npos) text.remove_prefix(end + 4);
+  }
+  return std::string(text);
+}
+
+// ---- reading
+
+struct ArchiveReader::State {
+  std::string path;
+  std::string stage;
+  std::shared_ptr<Mapping> mapping;
+  std::unique_ptr<PyTorchStreamReader> zip;
+  std::vector<std::string> names;
+  std::set<std::string, std::less<>> set;
+  std::map<std::string, std::shared_ptr<Storage>> mapped;
+
+  // Runs a call of LibTorch's reader; its exceptions become Errors about the record `name`.
+  template <typename Function>
+  auto guarded(const std::string& name, const Function& function) const {
+    if (!set.contains(name)) throw Error(stage, path, fmt::format("there is no record \"{}\" in the archive; the file is damaged", name));
+    try {
+      return function();
+    } catch (const c10::Error& error) {
+      throw Error(stage, path, fmt::format("record \"{}\" is damaged: {}", name, one_line(error.what_without_backtrace())));
+    }
+  }
+
+  // The bytes in the mapping, or null when the record is compressed, unaligned or not wholly there.
+  std::byte* find_in_place(const std::string& name, size_t size, size_t alignment) const {
+    const size_t header = zip->getRecordHeaderOffset(name);
+    const size_t offset = zip->getRecordOffset(name);
+    if (header > mapping->size || mapping->size - header < kLocalHeaderSize) return nullptr;
+    if (std::memcmp(mapping->data + header, "PK\3\4", 4) != 0) return nullptr;
+    uint16_t method = 0;  // 0: stored
+    std::memcpy(&method, mapping->data + header + 8, sizeof(method));
+    if (method != 0 || offset > mapping->size || mapping->size - offset < size) return nullptr;
+    return reinterpret_cast<uintptr_t>(mapping->data + offset) % alignment == 0 ? mapping->data + offset : nullptr;
+  }
+};
+
+ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stage) : state_(std::make_unique<State>()) {
+  state_->path = path.string();
+  state_->stage = std::move(stage);
+  state_->mapping = map_file(path, state_->stage);
+  try {
+    state_->zip = std::make_unique<PyTorchStreamReader>(std::make_shared<MappedAdapter>(state_->mapping));
+    state_->names = state_->zip->getAllRecords();
+  } catch (const c10::Error& error) {
+    throw Error(state_->stage, state_->path, fmt::format("is no archive that torch wrote, or is damaged: {}", one_line(error.what_without_backtrace())));
+  }
+  state_->set = {state_->names.begin(), state_->names.end()};
+}
+
+ArchiveReader::~ArchiveReader() = default;
+
+const std::vector<std::string>& ArchiveReader::names() const { return state_->names; }
+bool ArchiveReader::has(std::string_view name) const { return state_->set.contains(name); }
+
+std::string ArchiveReader::read(const std::string& name) const {
+  return state_->guarded(name, [&] {
+    const std::tuple<at::DataPtr, size_t> record = state_->zip->getRecord(name);
+    return std::string(static_cast<const char*>(std::get<0>(record).get()), std::get<1>(record));
+  });
+}
+
+std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alignment) {
+  std::shared_ptr<Storage>& storage = state_->mapped[name];
+  if (storage != nullptr) return storage;
+  storage = state_->guarded(name, [&] {
+    auto result = std::make_shared<Storage>();
+    result->size = state_->zip->getRecordSize(name);
+    if (std::byte* bytes = state_->find_in_place(name, result->size, alignment)) {
+      result->data = bytes;
+      result->owner = state_->mapping;
+      return result;
+    }
+    std::tuple<at::DataPtr, size_t> record = state_->zip->getRecord(name);
+    auto owner = std::make_shared<at::DataPtr>(std::move(std::get<0>(record)));
+    result->data = static_cast<std::byte*>(owner->get());
+    result->size = std::get<1>(record);
+    result->owner = owner;
+    return result;
+  });
+  return storage;
+}
+
+// ---- writing
+
+struct ArchiveWriter::State {
+  std::filesystem::path path;
+  std::filesystem::path temporary;
+  std::string stage;
+  std::ofstream file;
+  std::unique_ptr<PyTorchStreamWriter> zip;
+  bool is_committed = false;
+
+  [[noreturn]] void fail(const std::string& why) const { throw Error(stage, path.string(), fmt::format("cannot be written: {}", why)); }
+  template <typename Function>
+  void guarded(const Function& function) const {
+    try {
+      function();
+    } catch (const c10::Error& error) {
+      fail(one_line(error.what_without_backtrace()));
+    }
+  }
+};
+
+ArchiveWriter::ArchiveWriter(const std::filesystem::path& path, std::string stage) : state_(std::make_unique<State>()) {
+  state_->path = path;
+  state_->stage = std::move(stage);
+  state_->temporary = path;
+  state_->temporary += fmt::format(".{}.tmp", getpid());
+  state_->file.open(state_->temporary, std::ios::binary | std::ios::trunc);
+  if (!state_->file) state_->fail(std::strerror(errno));
+  // The function reports every write as done: the zip writer's destructor would throw otherwise. commit() looks at the stream instead.
+  std::ofstream& file = state_->file;
+  state_->guarded([&] {
+    state_->zip = std::make_unique<PyTorchStreamWriter>([&file](const void* bytes, size_t count) {
+      file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+      return count;
+    });
+    state_->zip->setMinVersion(kContainerVersion);
+  });
+}
+
+ArchiveWriter::~ArchiveWriter() {
+  if (state_->is_committed) return;
+  state_->zip.reset();
+  state_->file.close();
+  std::error_code ignored;
+  std::filesystem::remove(state_->temporary, ignored);
+}
+
+void ArchiveWriter::write(const std::string& name, std::string_view bytes) {
+  state_->guarded([&] { state_->zip->writeRecord(name, bytes.data(), bytes.size()); });
+}
+
+bool ArchiveWriter::has(const std::string& name) const { return state_->zip->getAllWrittenRecords().contains(name); }
+
+void ArchiveWriter::commit() {
+  state_->guarded([&] { state_->zip->writeEndOfFile(); });
+  errno = 0;
+  state_->file.close();
+  if (!state_->file) state_->fail(errno == 0 ? "the disk is full or gone" : std::strerror(errno));
+  std::error_code code;
+  std::filesystem::rename(state_->temporary, state_->path, code);
+  if (code) state_->fail(code.message());
+  state_->is_committed = true;
+}
+
+void write_atomically(const std::filesystem::path& path, std::string_view bytes, const std::string& stage) {
+  std::filesystem::path temporary = path;
+  temporary += fmt::format(".{}.tmp", getpid());
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  if (!file) throw Error(stage, path.string(), fmt::format("cannot be written: {}", std::strerror(errno)));
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  std::error_code code;
+  if (file) std::filesystem::rename(temporary, path, code);
+  if (file && !code) return;
+  const std::string why = code ? code.message() : "the disk is full or gone";
+  std::filesystem::remove(temporary, code);
+  throw Error(stage, path.string(), fmt::format("cannot be written: {}", why));
+}
+
+}  // namespace octet

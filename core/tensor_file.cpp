@@ -1,0 +1,162 @@
+#include "core/tensor_file.h"
+
+#include <cstring>
+#include <map>
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+#include <torch/csrc/jit/serialization/unpickler.h>
+
+#include "core/error.h"
+#include "core/pt2_archive.h"
+
+namespace octet {
+namespace {
+
+constexpr const char* kStage = "inputs";
+constexpr size_t kMappingAlignment = 16;
+constexpr std::string_view kExpected = "want a torch.save file of a tuple or list of tensors, ints, floats, bools, strings and None";
+
+// Storages handed to LibTorch, by address: what of each is really there.
+using StorageSizes = std::map<const void*, size_t>;
+
+// The pickle of a torch.save file with its storages mapped.
+c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
+  ArchiveReader archive(path, kStage);
+  const std::string text = archive.read("data.pkl");
+  size_t position = 0;
+  const auto read = [&](char* buffer, size_t count) {
+    const size_t there = std::min(count, text.size() - position);
+    std::memcpy(buffer, text.data() + position, there);
+    position += there;
+    return there;
+  };
+  const auto read_record = [&](const std::string& name) {
+    const std::shared_ptr<Storage> storage = archive.map("data/" + name, kMappingAlignment);
+    sizes[storage->data] = std::max(sizes[storage->data], storage->size);
+    auto owner = std::make_unique<std::shared_ptr<Storage>>(storage);
+    const auto release = [](void* context) { delete static_cast<std::shared_ptr<Storage>*>(context); };
+    return at::DataPtr(storage->data, owner.release(), release, at::Device(at::kCPU));
+  };
+  try {
+    torch::jit::Unpickler unpickler(read, nullptr, nullptr, read_record, at::Device(at::kCPU));
+    return unpickler.parse_ivalue();
+  } catch (const c10::Error& error) {
+    throw Error(kStage, path.string(), fmt::format("cannot be read: {}; {}", one_line(error.what_without_backtrace()), kExpected));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(kStage, path.string(), fmt::format("cannot be read: {}; {}", one_line(error.what()), kExpected));
+  }
+}
+
+// LibTorch trusts the sizes in the pickle; a tensor must lie inside of what the file holds.
+void check_tensor(const at::Tensor& tensor, const StorageSizes& sizes, const std::filesystem::path& path) {
+  if (!tensor.defined()) return;
+  if (tensor.layout() != at::kStrided || tensor.is_quantized()) throw Error(kStage, path.string(), "holds a sparse or quantized tensor, want dense ones");
+  const size_t element = tensor.element_size();
+  const auto found = sizes.find(tensor.storage().data());
+  const size_t limit = found == sizes.end() ? tensor.storage().nbytes() : found->second;
+  int64_t first = tensor.storage_offset();
+  int64_t last = first;
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) < 0) throw Error(kStage, path.string(), "holds a tensor of a negative size; the file is damaged");
+    if (tensor.size(i) == 0) return;
+    int64_t reach = 0;
+    int64_t& end = tensor.stride(i) < 0 ? first : last;
+    if (__builtin_mul_overflow(tensor.size(i) - 1, tensor.stride(i), &reach) || __builtin_add_overflow(end, reach, &end))
+      throw Error(kStage, path.string(), "holds a tensor whose sizes overflow; the file is damaged");
+  }
+  if (first < 0 || last < 0 || static_cast<uint64_t>(last) >= limit / element)
+    throw Error(kStage, path.string(), fmt::format("a tensor reaches element {}, got a storage of {}; the file is damaged", last, limit / element));
+}
+
+c10::IValue checked_value(const c10::IValue& value, const StorageSizes& sizes, const std::filesystem::path& path) {
+  if (value.isTensor()) {
+    check_tensor(value.toTensor(), sizes, path);
+    return value.toTensor().defined() ? c10::IValue(value.toTensor().detach()) : c10::IValue();
+  }
+  if (value.isInt() || value.isDouble() || value.isBool() || value.isNone() || value.isString()) return value;
+  throw Error(kStage, path.string(), fmt::format("holds a {}, {}", value.tagKind(), kExpected));
+}
+
+// The items of a tuple or list; a lone tensor is one item.
+std::vector<c10::IValue> items_of(const c10::IValue& value, const std::filesystem::path& path) {
+  if (value.isTensor()) return {value};
+  if (value.isTuple()) return value.toTupleRef().elements().vec();
+  if (value.isList()) return value.toListRef().vec();
+  throw Error(kStage, path.string(), fmt::format("holds a {}, {}", value.tagKind(), kExpected));
+}
+
+std::vector<c10::IValue> checked_items(const c10::IValue& value, const StorageSizes& sizes, const std::filesystem::path& path) {
+  std::vector<c10::IValue> items;
+  for (const c10::IValue& item : items_of(value, path)) items.push_back(checked_value(item, sizes, path));
+  return items;
+}
+
+}  // namespace
+
+std::vector<c10::IValue> read_inputs(const std::filesystem::path& path) {
+  StorageSizes sizes;
+  const c10::IValue value = unpickle(path, sizes);
+  return checked_items(value, sizes, path);
+}
+
+struct BatchReader::State {
+  std::vector<std::vector<c10::IValue>> batches;
+  size_t next = 0;
+};
+
+BatchReader::BatchReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
+  StorageSizes sizes;
+  const c10::IValue value = unpickle(path, sizes);
+  if (!value.isList() && !value.isTuple()) throw Error(kStage, path.string(), fmt::format("holds a {}, want a list of input tuples, one per batch", value.tagKind()));
+  for (const c10::IValue& batch : items_of(value, path)) {
+    if (!batch.isTensor() && !batch.isTuple() && !batch.isList())
+      throw Error(kStage, path.string(), fmt::format("batch {} is a {}, want a tuple of inputs", state_->batches.size(), batch.tagKind()));
+    state_->batches.push_back(checked_items(batch, sizes, path));
+  }
+  if (state_->batches.empty()) throw Error(kStage, path.string(), "holds no batch, got 0, want at least 1");
+}
+
+BatchReader::~BatchReader() = default;
+BatchReader::BatchReader(BatchReader&&) noexcept = default;
+BatchReader& BatchReader::operator=(BatchReader&&) noexcept = default;
+
+size_t BatchReader::size() const { return state_->batches.size(); }
+bool BatchReader::done() const { return state_->next == state_->batches.size(); }
+void BatchReader::rewind() { state_->next = 0; }
+
+std::vector<c10::IValue> BatchReader::next() {
+  OCTET_ASSERT(!done(), "all batches were read");
+  return state_->batches[state_->next++];
+}
+
+std::vector<c10::IValue> BatchReader::at(size_t index) const {
+  OCTET_ASSERT(index < size(), "no such batch");
+  return state_->batches[index];
+}
+
+void write_outputs(const std::filesystem::path& path, const std::vector<c10::IValue>& values) {
+  std::vector<c10::IValue> items;
+  for (const c10::IValue& value : values) {
+    if (!value.isTensor() || !value.toTensor().defined()) {
+      items.push_back(value.isTensor() ? c10::IValue() : value);
+      continue;
+    }
+    // A view would drag its whole storage into the file.
+    const at::Tensor tensor = value.toTensor().detach().contiguous();
+    const bool is_whole = tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();
+    items.emplace_back(is_whole ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
+  }
+  std::vector<char> bytes;
+  try {
+    bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create(std::move(items)));
+  } catch (const c10::Error& error) {
+    throw Error("outputs", path.string(), fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
+  }
+  write_atomically(path, {bytes.data(), bytes.size()}, "outputs");
+}
+
+}  // namespace octet
