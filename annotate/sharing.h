@@ -39,8 +39,8 @@ struct SharingGroups {
 
 enum class ImplicitSharing { kOn, kOff };
 
-// Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec names an edge or value that has no spec, or when specs refer to each
-// other in a circle; and when the members of a group ask for different dtypes.
+// Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec names an edge or value that has no spec, when specs refer to each
+// other in a circle, and as check_spec does. All members of a group end at specs that agree in dtype, range and scheme.
 SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit = ImplicitSharing::kOn);
 
 }  // namespace octet

@@ -1,0 +1,138 @@
+#include "annotate/calibrate.h"
+
+#include <map>
+#include <unordered_set>
+
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isnan.h>
+#include <fmt/format.h>
+
+#include "annotate/constant_part.h"
+#include "core/error.h"
+#include "core/interpreter.h"
+
+namespace octet {
+namespace {
+
+bool is_finite(const at::Tensor& tensor) { return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>(); }
+
+std::string without_stage(std::string text) {
+  const size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+class Calibration {
+ public:
+  explicit Calibration(ObservedGraph& observed) : observed_(observed) { choose_once(); }
+
+  void run(const BatchSource& next_batch, const ProgressCallback& progress) {
+    Interpreter interpreter(observed_.graph, {.after_node = {}, .handlers = {{std::string(kObserveTarget), handler()}}});
+    while (std::optional<std::vector<c10::IValue>> batch = next_batch()) {
+      check_batch(*batch);
+      interpreter.run(*batch);
+      batch.reset();
+      ++batches_;
+      if (progress) progress(batches_);
+    }
+  }
+
+  size_t batches() const { return batches_; }
+
+ private:
+  // Points on constants whose observer learns nothing from a second look. All points of the group must be on constants, or the observer idempotent.
+  void choose_once() {
+    const std::unordered_set<const Value*> constants = find_constant_values(observed_.graph);
+    std::map<int, int> points_of_group;
+    for (const Node* point : observation_points(observed_.graph)) ++points_of_group[group_of(*point)];
+    for (const Node* point : observation_points(observed_.graph)) {
+      const Observer& observer = *observed_.observers[static_cast<size_t>(group_of(*point))];
+      const bool running = observer.is_idempotent() && observer.args().choice.name.find("moving_average") == std::string::npos;
+      const bool alone = observer.is_idempotent() && points_of_group[group_of(*point)] == 1;
+      if (constants.contains(observed_value(*point)) && (running || alone)) once_.insert(point);
+    }
+  }
+
+  Handler handler() {
+    return [this](const Node& point, const std::vector<c10::IValue>& arguments) {
+      if (!once_.contains(&point) || batches_ == 0) observe(point, arguments.at(0).toTensor());
+      return std::vector<c10::IValue>{arguments.at(0)};
+    };
+  }
+
+  void observe(const Node& point, const at::Tensor& x) {
+    const Value* value = observed_value(point);
+    const std::string subject = fmt::format("batch {} %{}", batches_, value->name());
+    if (x.is_floating_point() && at::isnan(x).any().item<bool>()) throw Error("calibrate", subject, explain_nan(*value));
+    try {
+      observed_.observers[static_cast<size_t>(group_of(point))]->observe(x);
+    } catch (const Error& error) {
+      throw Error("calibrate", subject, without_stage(error.what()));
+    }
+  }
+
+  static std::string explain_nan(const Value& value) {
+    if (value.producer() == nullptr) return "the weights hold NaN, want finite numbers; check the exported model";
+    return fmt::format("{} gave NaN for finite inputs, want numbers; check the model with these inputs", value.producer()->target());
+  }
+
+  void check_batch(const std::vector<c10::IValue>& batch) const {
+    size_t i = 0;
+    for (const GraphInput& input : observed_.graph.inputs()) {
+      if (input.kind != InputKind::kUserInput && input.kind != InputKind::kConstant) continue;
+      if (i < batch.size() && batch[i].isTensor() && !is_finite(batch[i].toTensor()))
+        throw Error("calibrate", fmt::format("batch {} input {} %{}", batches_, i, input.value == nullptr ? "" : input.value->name()),
+                    "the data holds NaN or infinities, want finite numbers; remove or clean this batch");
+      ++i;
+    }
+    if (batch.size() != i) throw Error("calibrate", fmt::format("batch {}", batches_), fmt::format("wrong number of inputs, got {}, want {}", batch.size(), i));
+  }
+
+  ObservedGraph& observed_;
+  std::unordered_set<const Node*> once_;
+  size_t batches_ = 0;
+};
+
+}  // namespace
+
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress) {
+  Calibration calibration(observed);
+  calibration.run(next_batch, progress);
+  if (calibration.batches() == 0) throw Error("calibrate", "data", "no batches, got 0, want at least 1");
+  return calibration.batches();
+}
+
+size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IValue>>& batches) {
+  size_t i = 0;
+  return calibrate(observed, [&]() -> std::optional<std::vector<c10::IValue>> {
+    if (i == batches.size()) return std::nullopt;
+    return batches[i++];
+  });
+}
+
+void observe_constants(ObservedGraph& observed) {
+  const std::unordered_set<const Value*> constants = find_constant_values(observed.graph);
+  std::vector<const Value*> wanted;
+  for (const Node* point : observation_points(observed.graph))
+    if (constants.contains(point->output())) wanted.push_back(point->output());
+  const Graph part = extract_constant_part(observed.graph, wanted);
+  const auto observe = [&](const Node& point, const std::vector<c10::IValue>& arguments) {
+    try {
+      observed.observers[static_cast<size_t>(group_of(point))]->observe(arguments.at(0).toTensor());
+    } catch (const Error& error) {
+      throw Error("calibrate", "%" + observed_value(point)->name(), without_stage(error.what()));
+    }
+    return std::vector<c10::IValue>{arguments.at(0)};
+  };
+  Interpreter(part, {.after_node = {}, .handlers = {{std::string(kObserveTarget), observe}}}).run({});
+}
+
+bool needs_calibration(const ObservedGraph& observed) {
+  const std::unordered_set<const Value*> constants = find_constant_values(observed.graph);
+  for (const Node* point : observation_points(observed.graph)) {
+    const Observer& observer = *observed.observers[static_cast<size_t>(group_of(*point))];
+    if (!observer.has_data() && !constants.contains(observed_value(*point))) return true;
+  }
+  return false;
+}
+
+}  // namespace octet

@@ -1,0 +1,107 @@
+#include "annotate/constant_part.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "annotate/prepare.h"
+#include "core/error.h"
+#include "core/op_schema.h"
+#include "core/passes/remove_dead.h"
+
+namespace octet {
+namespace {
+
+bool is_dequantize(const Node& node) {
+  return node.target().starts_with("quantized_decomposed.dequantize") || node.target() == "quantized_decomposed.convert_element_type.no_fuse";
+}
+
+// Marks every graph input that `value` is computed from (or a view of).
+void mark_roots(const Value* value, std::unordered_set<const Value*>& roots, std::unordered_set<const Value*>& seen) {
+  std::vector<const Value*> open = {value};
+  while (!open.empty()) {
+    const Value* next = open.back();
+    open.pop_back();
+    if (!seen.insert(next).second) continue;
+    if (next->producer() == nullptr) {
+      roots.insert(next);
+      continue;
+    }
+    for (const Value* input : next->producer()->inputs()) open.push_back(input);
+  }
+}
+
+// Constant inputs that some op or output of the graph writes to.
+std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
+  std::unordered_set<const Value*> roots;
+  std::unordered_set<const Value*> seen;
+  for (const Node* node : graph.nodes()) {
+    const OpSchema* schema = find_op_schema(node->target());
+    if (schema == nullptr || !schema->is_mutable()) continue;
+    for (const SchemaArgument& argument : schema->arguments) {
+      const Argument* given = argument.is_write ? node->find_argument(argument.name) : nullptr;
+      if (given != nullptr) for_each_value(*given, [&](Value* value) { mark_roots(value, roots, seen); });
+    }
+  }
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation) continue;
+    for (const GraphInput& input : graph.inputs())
+      if (input.fqn == output.target && graph.find_constant(input.value) != nullptr) roots.insert(input.value);
+  }
+  return roots;
+}
+
+bool is_pure(const Node& node) {
+  if (node.target() == kObserveTarget) return true;
+  if (is_dequantize(node) || has_side_effects(node)) return false;
+  return std::all_of(node.results().begin(), node.results().end(), [](const ResultSlot& slot) { return slot.kind == ResultSlot::Kind::kSingle; });
+}
+
+}  // namespace
+
+std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
+  std::unordered_set<const Value*> constants;
+  const std::unordered_set<const Value*> written = find_written_inputs(graph);
+  for (const GraphInput& input : graph.inputs())
+    if (input.value != nullptr && graph.find_constant(input.value) != nullptr && !written.contains(input.value)) constants.insert(input.value);
+  for (const Node* node : graph.nodes()) {
+    const std::vector<Value*> inputs = node->inputs();
+    const bool all = std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return constants.contains(input); });
+    if (inputs.empty() || !all || !is_pure(*node)) continue;
+    for (const Value* output : node->outputs()) constants.insert(output);
+  }
+  return constants;
+}
+
+Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>& wanted) {
+  std::unordered_set<const Node*> needed;
+  std::vector<const Value*> open(wanted.begin(), wanted.end());
+  std::vector<const Value*> roots;
+  std::unordered_set<const Value*> seen;
+  while (!open.empty()) {
+    const Value* value = open.back();
+    open.pop_back();
+    if (!seen.insert(value).second) continue;
+    if (value->producer() == nullptr) roots.push_back(value);
+    if (value->producer() == nullptr || !needed.insert(value->producer()).second) continue;
+    for (const Value* input : value->producer()->inputs()) open.push_back(input);
+  }
+  Graph part;
+  std::unordered_map<const Value*, Value*> mapping;
+  for (const Value* root : roots) {
+    const Tensor* tensor = graph.find_constant(root);
+    OCTET_ASSERT(tensor != nullptr, "%" + root->name() + " is no constant");
+    mapping[root] = part.add_constant(graph.find_input(root)->fqn, *tensor, InputKind::kBuffer);
+  }
+  for (const Node* node : graph.nodes()) {
+    if (!needed.contains(node)) continue;
+    std::vector<NamedArgument> arguments = node->arguments();
+    for (NamedArgument& argument : arguments) rewrite_values(argument.value, [&](Value* value) { return mapping.at(value); });
+    Node* copy = part.add_node(node->target(), std::move(arguments), node->name());
+    for (const Value* output : node->outputs()) mapping[output] = part.add_result(*copy, output->name(), output->meta, output->kind());
+  }
+  for (const Value* value : wanted) part.add_output({.value = mapping.at(value), .target = {}});
+  return part;
+}
+
+}  // namespace octet

@@ -1,0 +1,117 @@
+#include "annotate/data_free_observers.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+// Placeholders take any dtype, floats too, for which there is no range.
+IntegerRange placeholder_range(const ObserverArgs& args) {
+  if (!is_integer(args.dtype) && !args.quant_min) return {0, 0};
+  return resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range, args.choice.name);
+}
+
+ObserverArgs args_of(const FixedQParamsQuantizationSpec& spec) {
+  ObserverArgs args{.dtype = spec.dtype, .quant_min = spec.quant_min, .quant_max = spec.quant_max, .ch_axis = {}, .choice = {}};
+  args.qscheme = spec.qscheme.value_or(QScheme::kPerTensorAffine);
+  args.choice.name = "fixed";
+  return args;
+}
+
+ObserverArgs args_of(const DerivedQuantizationSpec& spec) {
+  ObserverArgs args{.dtype = spec.dtype, .quant_min = spec.quant_min, .quant_max = spec.quant_max, .ch_axis = spec.ch_axis, .is_dynamic = spec.is_dynamic, .choice = {}};
+  args.qscheme = spec.qscheme.value_or(spec.ch_axis ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric);
+  args.choice.name = "derived";
+  return args;
+}
+
+std::vector<QParams> qparams_of(const std::vector<std::shared_ptr<Observer>>& observers) {
+  std::vector<QParams> result;
+  for (const std::shared_ptr<Observer>& observer : observers) result.push_back(observer->calculate_qparams());
+  return result;
+}
+
+// Applies `combine` element by element; a vector of one element serves all channels.
+std::vector<float> combine_scales(const std::vector<QParams>& qparams, float (*combine)(float, float)) {
+  size_t channels = 1;
+  for (const QParams& q : qparams) channels = std::max(channels, q.scale.size());
+  std::vector<float> result(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t i = 0; i < qparams.size(); ++i) {
+      const std::vector<float>& scale = qparams[i].scale;
+      if (scale.size() != 1 && scale.size() != channels)
+        throw Error("convert", "derived", fmt::format("scales of different lengths, got {} and {}", scale.size(), channels));
+      const float value = scale.size() == 1 ? scale[0] : scale[c];
+      result[c] = i == 0 ? value : combine(result[c], value);
+    }
+  }
+  return result;
+}
+
+DerivedQParams product_of_scales(const std::vector<std::shared_ptr<Observer>>& observers) {
+  DerivedQParams result{combine_scales(qparams_of(observers), [](float a, float b) { return a * b; }), {}};
+  result.zero_point.assign(result.scale.size(), 0);
+  return result;
+}
+
+DerivedQParams sum_of_scales(const std::vector<std::shared_ptr<Observer>>& observers) {
+  const std::vector<QParams> qparams = qparams_of(observers);
+  DerivedQParams result{combine_scales(qparams, [](float a, float b) { return a + b; }), qparams.front().zero_point};
+  if (result.zero_point.size() == 1) result.zero_point.resize(result.scale.size(), result.zero_point[0]);
+  return result;
+}
+
+}  // namespace
+
+PlaceholderObserver::PlaceholderObserver(ObserverArgs args) : Observer(args, placeholder_range(args)) {}
+
+QParams PlaceholderObserver::calculate_qparams() const {
+  throw Error("convert", args_.choice.name, "a placeholder observer has no scale; use it for dynamic quantization or float16, or choose min_max");
+}
+
+double PlaceholderObserver::min_scale() const { return args_.choice.eps.value_or(kFloatEps); }
+
+FixedQParamsObserver::FixedQParamsObserver(const FixedQParamsQuantizationSpec& spec)
+    : Observer(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "fixed")), scale_(spec.scale), zero_point_(spec.zero_point) {}
+
+QParams FixedQParamsObserver::calculate_qparams() const {
+  QParams result;
+  result.scale = {static_cast<float>(scale_)};
+  result.zero_point = {zero_point_};
+  result.zero_point_dtype = DType::kInt32;
+  return result;
+}
+
+DerivedObserver::DerivedObserver(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources)
+    : Observer(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "derived")),
+      derive_(spec.derive_qparams_fn),
+      sources_(std::move(sources)) {}
+
+QParams DerivedObserver::calculate_qparams() const {
+  const DerivedQParams derived = derive_(sources_);
+  if (derived.scale.empty() || derived.scale.size() != derived.zero_point.size())
+    throw Error("convert", "derived", fmt::format("the derive function gave {} scales and {} zero points; want one of each per channel", derived.scale.size(), derived.zero_point.size()));
+  if (!is_per_channel(args_.qscheme) && derived.scale.size() != 1)
+    throw Error("convert", "derived", fmt::format("a per-tensor spec got {} scales; set a per-channel qscheme and ch_axis", derived.scale.size()));
+  QParams result;
+  result.scale = derived.scale;
+  result.zero_point = derived.zero_point;
+  result.axis = is_per_channel(args_.qscheme) ? args_.ch_axis.value_or(0) : -1;
+  return result;
+}
+
+bool DerivedObserver::has_data() const {
+  return std::all_of(sources_.begin(), sources_.end(), [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
+}
+
+DeriveQParamsFn find_derive_fn(std::string_view name) {
+  if (name == "product_of_scales") return product_of_scales;
+  if (name == "sum_of_scales") return sum_of_scales;
+  return nullptr;
+}
+
+}  // namespace octet

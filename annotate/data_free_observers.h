@@ -1,0 +1,43 @@
+// Observers that look at no data: qparams computed at run time, known beforehand, or taken from other observers.
+#pragma once
+
+#include "annotate/observer.h"
+
+namespace octet {
+
+// Carries the configuration of dynamic quantization and of float16; calculate_qparams() throws.
+class PlaceholderObserver : public Observer {
+ public:
+  explicit PlaceholderObserver(ObserverArgs args);
+  void observe(const at::Tensor&) override {}
+  QParams calculate_qparams() const override;
+  bool has_data() const override { return true; }
+  double min_scale() const;  // eps of choose_qparams
+};
+
+class FixedQParamsObserver : public Observer {
+ public:
+  explicit FixedQParamsObserver(const FixedQParamsQuantizationSpec& spec);
+  void observe(const at::Tensor&) override {}
+  QParams calculate_qparams() const override;
+  bool has_data() const override { return true; }
+
+ private:
+  double scale_;
+  int64_t zero_point_;
+};
+
+class DerivedObserver : public Observer {
+ public:
+  DerivedObserver(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources);
+  void observe(const at::Tensor&) override {}
+  QParams calculate_qparams() const override;
+  bool has_data() const override;
+  const std::vector<std::shared_ptr<Observer>>& sources() const { return sources_; }
+
+ private:
+  DeriveQParamsFn derive_;
+  std::vector<std::shared_ptr<Observer>> sources_;
+};
+
+}  // namespace octet

@@ -1,0 +1,78 @@
+#include "annotate/observer.h"
+
+#include <functional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "annotate/data_free_observers.h"
+#include "annotate/histogram_observer.h"
+#include "annotate/min_max_observer.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+enum class Scope { kTensor, kChannel, kEither };
+
+struct ObserverKind {
+  std::string_view name;
+  Scope scope;
+  std::shared_ptr<Observer> (*make)(const ObserverArgs& args);
+};
+
+const ObserverKind kObserverKinds[] = {
+    {"min_max",                            Scope::kTensor,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<MinMaxObserver>(a, Averaging::kRunning); }},
+    {"moving_average_min_max",             Scope::kTensor,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<MinMaxObserver>(a, Averaging::kMoving); }},
+    {"per_channel_min_max",                Scope::kChannel, [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<PerChannelMinMaxObserver>(a, Averaging::kRunning); }},
+    {"moving_average_per_channel_min_max", Scope::kChannel, [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<PerChannelMinMaxObserver>(a, Averaging::kMoving); }},
+    {"histogram",                          Scope::kTensor,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<HistogramObserver>(a); }},
+    {"placeholder",                        Scope::kEither,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<PlaceholderObserver>(a); }},
+};
+
+const ObserverKind& kind_of(const std::string& name) {
+  for (const ObserverKind& kind : kObserverKinds)
+    if (kind.name == name) return kind;
+  throw Error("prepare", fmt::format("observer \"{}\"", name), fmt::format("unknown, want one of {}", fmt::join(observer_names(), ", ")));
+}
+
+}  // namespace
+
+Observer::Observer(ObserverArgs args)
+    : Observer(args, resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range, args.choice.name)) {}
+
+QParamsTarget Observer::target() const {
+  return {.dtype = args_.dtype,
+          .qscheme = args_.qscheme,
+          .quant_min = quant_min_,
+          .quant_max = quant_max_,
+          .has_custom_range = args_.quant_min.has_value(),
+          .eps = eps(),
+          .axis = args_.ch_axis.value_or(0)};
+}
+
+float Observer::eps() const { return static_cast<float>(args_.choice.eps.value_or(kFloatEps)); }
+
+std::shared_ptr<Observer> make_observer(const ObserverArgs& args) { return kind_of(args.choice.name).make(args); }
+
+std::vector<std::string> observer_names() {
+  std::vector<std::string> names;
+  for (const ObserverKind& kind : kObserverKinds) names.emplace_back(kind.name);
+  return names;
+}
+
+ObserverArgs observer_args(const QuantizationSpec& spec) {
+  const Scope scope = kind_of(spec.observer_or_fake_quant_ctr.name).scope;
+  ObserverArgs args{.dtype = spec.dtype, .quant_min = spec.quant_min, .quant_max = spec.quant_max, .ch_axis = {}, .is_dynamic = spec.is_dynamic, .choice = spec.observer_or_fake_quant_ctr};
+  args.qscheme = spec.qscheme.value_or(scope == Scope::kChannel ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine);
+  if (scope != Scope::kTensor) args.ch_axis = spec.ch_axis;
+  return args;
+}
+
+std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec) { return std::make_shared<FixedQParamsObserver>(spec); }
+
+std::shared_ptr<Observer> make_observer(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources) {
+  return std::make_shared<DerivedObserver>(spec, std::move(sources));
+}
+
+}  // namespace octet

@@ -1,0 +1,210 @@
+#include "annotate/prepare.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/op_schema.h"
+#include "core/passes/fold_conv_bn.h"
+#include "core/verify.h"
+
+namespace octet {
+namespace {
+
+// One observer per group. Derived ones come last, as they hold others; a derived spec may refer to another derived one.
+class ObserverMaker {
+ public:
+  explicit ObserverMaker(const SharingGroups& groups) : groups_(groups), made_(static_cast<size_t>(groups.group_count)) {}
+
+  std::vector<std::shared_ptr<Observer>> make_all() {
+    for (int group = 0; group < groups_.group_count; ++group) make(group);
+    return std::move(made_);
+  }
+
+ private:
+  std::shared_ptr<Observer> make(int group) {
+    std::shared_ptr<Observer>& observer = made_[static_cast<size_t>(group)];
+    if (observer != nullptr) return observer;
+    const SpecVariant& spec = groups_.spec_of_group(group);
+    if (const QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec)) return observer = make_observer(observer_args(*own));
+    if (const FixedQParamsQuantizationSpec* fixed = std::get_if<FixedQParamsQuantizationSpec>(&spec)) return observer = make_observer(*fixed);
+    return observer = make_derived(group, std::get<DerivedQuantizationSpec>(spec));
+  }
+
+  std::shared_ptr<Observer> make_derived(int group, const DerivedQuantizationSpec& spec) {
+    if (!in_work_.insert(group).second) throw Error("prepare", subject(group), "derived specs go in a circle; derive from an observed edge or value");
+    std::vector<std::shared_ptr<Observer>> sources;
+    for (const EdgeOrNode& source : spec.derived_from) {
+      const SharingGroups::Member* member = groups_.find(source);
+      if (member == nullptr)
+        throw Error("prepare", subject(group), fmt::format("derives from ({}), which has no spec; annotate that edge or value", describe(source)));
+      sources.push_back(make(member->group));
+    }
+    in_work_.erase(group);
+    return make_observer(spec, std::move(sources));
+  }
+
+  std::string subject(int group) const {
+    for (const SharingGroups::Member& member : groups_.members)
+      if (member.group == group) return describe(member.key);
+    return "";
+  }
+
+  const SharingGroups& groups_;
+  std::vector<std::shared_ptr<Observer>> made_;
+  std::unordered_set<int> in_work_;
+};
+
+// Puts the observation points in. Each node's inputs come first, then its output, node by node in graph order.
+class Inserter {
+ public:
+  Inserter(ObservedGraph& observed, const SharingGroups& groups, Report& report) : observed_(observed), graph_(observed.graph), groups_(groups), report_(report) {}
+
+  void run() {
+    const std::vector<Node*> nodes = graph_.nodes();
+    first_node_ = nodes.empty() ? nullptr : nodes.front();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (observed_.annotations.find(nodes[i]) == nullptr) continue;
+      const std::vector<Value*> inputs = nodes[i]->inputs();
+      for (Value* input : inputs) observe_input(*nodes[i], input);
+      observe_output(*nodes[i], i + 1 < nodes.size() ? nodes[i + 1] : nullptr);
+    }
+  }
+
+ private:
+  int find_group(const EdgeOrNode& key) const {
+    const SharingGroups::Member* member = groups_.find(key);
+    return member == nullptr ? -1 : member->group;
+  }
+
+  void observe_input(Node& node, Value* input) {
+    Value* original = input;
+    while (original->producer() != nullptr && original->producer()->target() == kObserveTarget) original = original->producer()->find_input("input");
+    const int group = find_group(Edge{original, &node});
+    if (group < 0 || is_written_buffer(node, original)) return;
+    if (!is_observable(*original, node)) return;
+    if (find_group(original) == group && original != input) return;  // its output point already does it
+    for (Node* user : input->users())
+      if (user->target() == kObserveTarget && group_of(*user) == group) {
+        node.replace_input(input, user->output());
+        return;
+      }
+    node.replace_input(input, insert_point(input, group)->output());
+  }
+
+  void observe_output(Node& node, Node* next) {
+    Value* output = node.output_or_null();
+    if (output == nullptr || output->kind() != ValueKind::kTensor) return;
+    const int group = find_group(output);
+    if (group < 0 || !is_observable(*output, node)) return;
+    Node* point = add_point(output, group, next);
+    graph_.replace_uses(output, point->output());
+    point->replace_input(point->output(), output);
+  }
+
+  // A point behind `input`: after its producer, or, for graph inputs, before the first node, in the order of the inputs.
+  Node* insert_point(Value* input, int group) {
+    if (input->producer() != nullptr) return add_point(input, group, node_after(*input->producer()));
+    const auto later = tops_.lower_bound(input->index());
+    Node* point = add_point(input, group, later == tops_.end() ? first_node_ : later->second);
+    tops_[input->index()] = point;
+    return point;
+  }
+
+  Node* node_after(const Node& node) const {
+    const std::vector<Node*> nodes = graph_.nodes();
+    const auto it = std::find(nodes.begin(), nodes.end(), &node);
+    return it == nodes.end() || it + 1 == nodes.end() ? nullptr : *(it + 1);
+  }
+
+  Node* add_point(Value* input, int group, Node* before) {
+    std::vector<NamedArgument> arguments = {{"input", input}, {"group", int64_t{group}}};
+    return graph_.insert(std::string(kObserveTarget), std::move(arguments), fmt::format("activation_post_process_{}", counter_++), input->meta, before);
+  }
+
+  bool is_observable(const Value& value, const Node& node) {
+    if (value.kind() == ValueKind::kTensor && (!value.meta || is_floating_point(value.meta->dtype))) return true;
+    const std::string what = value.meta ? std::string(name_of(value.meta->dtype)) : "no tensor";
+    report_.add({"prepare", node.name(), node.target(), "", fmt::format("%{} is not observed: it is {}, want a floating-point tensor", value.name(), what)});
+    return false;
+  }
+
+  // Whether `value` is what an in-place op writes to and comes from buffers alone: a quantized copy would take the write.
+  bool is_written_buffer(const Node& node, const Value* value) const {
+    const OpSchema* schema = find_op_schema(node.target());
+    if (schema == nullptr || schema->arguments.empty() || !schema->arguments.front().is_write) return false;
+    if (node.arguments().empty() || node.arguments().front().value.value_or_null() == nullptr) return false;
+    const Value* written = node.arguments().front().value.value_or_null();
+    while (written->producer() != nullptr && written->producer()->target() == kObserveTarget) written = written->producer()->find_input("input");
+    return written == value && comes_from_buffers(value);
+  }
+
+  bool comes_from_buffers(const Value* start) const {
+    std::vector<const Value*> open = {start};
+    std::unordered_set<const Value*> seen;
+    bool has_buffer = false;
+    while (!open.empty()) {
+      const Value* value = open.back();
+      open.pop_back();
+      if (!seen.insert(value).second) continue;
+      if (value->producer() != nullptr) {
+        for (const Value* input : value->producer()->inputs()) open.push_back(input);
+      } else if (const GraphInput* input = graph_.find_input(value)) {
+        if (input->kind == InputKind::kUserInput) return false;
+        has_buffer = has_buffer || input->kind == InputKind::kBuffer;
+      }
+    }
+    return has_buffer;
+  }
+
+  ObservedGraph& observed_;
+  Graph& graph_;
+  const SharingGroups& groups_;
+  Report& report_;
+  Node* first_node_ = nullptr;
+  std::map<int, Node*> tops_;                        // graph input's position -> its first point
+  int counter_ = 0;
+};
+
+}  // namespace
+
+ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
+  if (options.fold_bn == PrepareOptions::FoldBn::kAuto) fold_conv_bn(graph, {.check_users = !options.compat_torchao});
+  quantizer.transform_for_annotation(graph);
+  Annotations annotations;
+  quantizer.annotate(graph, annotations, report);
+  quantizer.validate(graph, annotations);
+  verify(graph);
+  return insert_observers(std::move(graph), std::move(annotations), report, options);
+}
+
+ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {
+  const SharingGroups groups = find_sharing_groups(graph, annotations, options.implicit_sharing);
+  ObservedGraph observed{std::move(graph), ObserverMaker(groups).make_all(), std::move(annotations)};
+  Inserter(observed, groups, report).run();
+  return observed;
+}
+
+std::vector<Node*> observation_points(const Graph& graph) {
+  std::vector<Node*> points;
+  for (Node* node : graph.nodes())
+    if (node->target() == kObserveTarget) points.push_back(node);
+  return points;
+}
+
+int group_of(const Node& observation_point) {
+  const int64_t group = observation_point.int_or("group", -1);
+  OCTET_ASSERT(observation_point.target() == kObserveTarget && group >= 0, observation_point.name());
+  return static_cast<int>(group);
+}
+
+Value* observed_value(const Node& observation_point) {
+  Value* value = observation_point.find_input("input");
+  while (value->producer() != nullptr && value->producer()->target() == kObserveTarget) value = value->producer()->find_input("input");
+  return value;
+}
+
+}  // namespace octet

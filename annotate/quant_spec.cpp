@@ -1,0 +1,92 @@
+#include "annotate/quant_spec.h"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "annotate/qparams.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+constexpr std::array<std::pair<QScheme, std::string_view>, 5> kQSchemes = {{
+    {QScheme::kPerTensorAffine, "per_tensor_affine"},
+    {QScheme::kPerTensorSymmetric, "per_tensor_symmetric"},
+    {QScheme::kPerChannelAffine, "per_channel_affine"},
+    {QScheme::kPerChannelSymmetric, "per_channel_symmetric"},
+    {QScheme::kPerChannelAffineFloatQParams, "per_channel_affine_float_qparams"},
+}};
+
+[[noreturn]] void refuse(const std::string& subject, const std::string& message) { throw Error("annotate", subject, message); }
+
+void check_axis(std::optional<QScheme> qscheme, std::optional<int> ch_axis, const std::string& subject) {
+  if (ch_axis && *ch_axis < 0) refuse(subject, fmt::format("ch_axis is negative, got {}, want 0 or more", *ch_axis));
+  if (qscheme && is_per_channel(*qscheme) && !ch_axis)
+    refuse(subject, fmt::format("a spec with qscheme {} has no ch_axis; set ch_axis to the channel dimension", name_of(*qscheme)));
+}
+
+void check_range(DType dtype, std::optional<int64_t> quant_min, std::optional<int64_t> quant_max, const std::string& subject) {
+  if (quant_min && quant_max && *quant_min > *quant_max)
+    refuse(subject, fmt::format("quant_min is above quant_max, got [{}, {}]", *quant_min, *quant_max));
+  if (!is_integer(dtype) || size_of(dtype) > 4) return;
+  const IntegerRange range = integer_range(dtype);
+  for (const std::optional<int64_t>& end : {quant_min, quant_max})
+    if (end && (*end < range.min || *end > range.max))
+      refuse(subject, fmt::format("the quant range leaves {}, got {}, want [{}, {}]", name_of(dtype), *end, range.min, range.max));
+}
+
+struct SpecChecker {
+  const std::string& subject;
+
+  void operator()(const QuantizationSpec& spec) const {
+    check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
+    check_axis(spec.qscheme, spec.ch_axis, subject);
+  }
+  void operator()(const SharedQuantizationSpec& spec) const {
+    const Edge* edge = std::get_if<Edge>(&spec.edge_or_node);
+    const Value* value = edge != nullptr ? edge->value : std::get<Value*>(spec.edge_or_node);
+    if (value == nullptr || (edge != nullptr && edge->user == nullptr)) refuse(subject, "a shared spec names no edge or value");
+  }
+  void operator()(const FixedQParamsQuantizationSpec& spec) const {
+    check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
+    if (!(spec.scale > 0) || !std::isfinite(spec.scale)) refuse(subject, fmt::format("a fixed scale must be positive and finite, got {}", spec.scale));
+    const int64_t low = spec.quant_min.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4 ? integer_range(spec.dtype).min : spec.zero_point);
+    const int64_t high = spec.quant_max.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4 ? integer_range(spec.dtype).max : spec.zero_point);
+    if (spec.zero_point < low || spec.zero_point > high)
+      refuse(subject, fmt::format("a fixed zero point lies outside of the quant range, got {}, want [{}, {}]", spec.zero_point, low, high));
+    if (spec.is_dynamic) refuse(subject, "a spec with fixed scale and zero point cannot be dynamic; unset is_dynamic");
+    if (spec.qscheme && is_per_channel(*spec.qscheme)) refuse(subject, fmt::format("fixed scale and zero point are per tensor, got {}", name_of(*spec.qscheme)));
+  }
+  void operator()(const DerivedQuantizationSpec& spec) const {
+    check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
+    check_axis(spec.qscheme, spec.ch_axis, subject);
+    if (spec.derived_from.empty()) refuse(subject, "a derived spec names nothing that it derives from");
+    if (!spec.derive_qparams_fn) refuse(subject, fmt::format("a derived spec has no function, got \"{}\"; want product_of_scales, sum_of_scales or your own", spec.derive_name));
+  }
+};
+
+}  // namespace
+
+bool is_per_channel(QScheme qscheme) {
+  return qscheme == QScheme::kPerChannelAffine || qscheme == QScheme::kPerChannelSymmetric || qscheme == QScheme::kPerChannelAffineFloatQParams;
+}
+
+bool is_symmetric(QScheme qscheme) { return qscheme == QScheme::kPerTensorSymmetric || qscheme == QScheme::kPerChannelSymmetric; }
+
+std::string_view name_of(QScheme qscheme) {
+  for (const auto& [scheme, name] : kQSchemes)
+    if (scheme == qscheme) return name;
+  OCTET_ASSERT(false, "unknown qscheme");
+}
+
+std::optional<QScheme> find_qscheme(std::string_view name) {
+  for (const auto& [scheme, known] : kQSchemes)
+    if (known == name) return scheme;
+  return std::nullopt;
+}
+
+void check_spec(const SpecVariant& spec, const std::string& subject) { std::visit(SpecChecker{subject}, spec); }
+
+}  // namespace octet

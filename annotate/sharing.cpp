@@ -1,0 +1,152 @@
+#include "annotate/sharing.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+// What two specs must agree in to share implicitly. A field that only one of them has makes them differ.
+struct SharedFields {
+  DType dtype;
+  std::optional<bool> is_dynamic;
+  std::optional<int64_t> quant_min, quant_max;
+  std::optional<QScheme> qscheme;
+  std::optional<std::optional<int>> ch_axis;
+  std::optional<double> scale;
+  std::optional<int64_t> zero_point;
+  bool operator==(const SharedFields&) const = default;
+};
+
+std::optional<SharedFields> shared_fields(const SpecVariant& spec) {
+  if (const QuantizationSpec* s = std::get_if<QuantizationSpec>(&spec))
+    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, s->ch_axis, {}, {}};
+  if (const FixedQParamsQuantizationSpec* s = std::get_if<FixedQParamsQuantizationSpec>(&spec))
+    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, {}, s->scale, s->zero_point};
+  if (const DerivedQuantizationSpec* s = std::get_if<DerivedQuantizationSpec>(&spec))
+    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, s->ch_axis, {}, {}};
+  return std::nullopt;
+}
+
+class UnionFind {
+ public:
+  explicit UnionFind(size_t size) : parent_(size) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+  size_t find(size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void join(size_t a, size_t b) { parent_[find(b)] = find(a); }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+void add_member(SharingGroups& groups, EdgeOrNode key, const SpecVariant& spec, bool allow_implicit_sharing) {
+  check_spec(spec, describe(key));
+  groups.index[key] = groups.members.size();
+  groups.members.push_back({key, spec, allow_implicit_sharing, -1});
+}
+
+void collect_members(SharingGroups& groups, const Graph& graph, const Annotations& annotations) {
+  for (Node* node : graph.nodes()) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation == nullptr) continue;
+    for (const auto& [value, spec] : annotation->input_qspec_map) {
+      const std::vector<Value*> inputs = node->inputs();
+      if (std::find(inputs.begin(), inputs.end(), value) == inputs.end())
+        throw Error("prepare", "%" + node->name(), fmt::format("annotated with a spec for %{}, which is none of its inputs", value == nullptr ? "?" : value->name()));
+      add_member(groups, Edge{value, node}, spec, annotation->allow_implicit_sharing);
+    }
+    if (annotation->output_qspec && node->output_or_null() != nullptr)
+      add_member(groups, node->output(), *annotation->output_qspec, annotation->allow_implicit_sharing);
+  }
+}
+
+// "(%y -> %relu) as (%x)": the way from one shared spec to the next.
+std::string describe_way(const SharingGroups& groups, const std::vector<size_t>& way) {
+  std::vector<std::string> names;
+  for (size_t i : way) names.push_back("(" + describe(groups.members[i].key) + ")");
+  return fmt::format("{}", fmt::join(names, " as "));
+}
+
+// Follows shared specs to the one that stands by itself.
+size_t follow(const SharingGroups& groups, size_t start) {
+  std::vector<size_t> way;
+  size_t i = start;
+  while (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&groups.members[i].spec)) {
+    const bool is_circle = std::find(way.begin(), way.end(), i) != way.end();
+    way.push_back(i);
+    if (is_circle)
+      throw Error("prepare", describe(groups.members[start].key), fmt::format("shared specs go in a circle: {}; give one of them a spec of its own", describe_way(groups, way)));
+    const auto next = groups.index.find(shared->edge_or_node);
+    if (next == groups.index.end())
+      throw Error("prepare", describe(groups.members[start].key),
+                  fmt::format("shares the observer of ({}), which has no spec, by way of {}; annotate that edge or value, or share with another",
+                              describe(shared->edge_or_node), describe_way(groups, way)));
+    i = next->second;
+  }
+  return i;
+}
+
+// Joins the edge with the other annotated edges of its value and with the value's output.
+void share_implicitly(const SharingGroups& groups, const std::vector<std::optional<SharedFields>>& fields, size_t i, UnionFind& sets) {
+  const Edge& edge = std::get<Edge>(groups.members[i].key);
+  const auto join_with = [&](const EdgeOrNode& other) {
+    const auto it = groups.index.find(other);
+    if (it != groups.index.end() && fields[it->second] == fields[i]) sets.join(it->second, i);
+  };
+  for (Node* user : edge.value->users())
+    if (user != edge.user) join_with(Edge{edge.value, user});
+  join_with(edge.value);
+}
+
+}  // namespace
+
+size_t EdgeOrNodeHash::operator()(const EdgeOrNode& key) const {
+  if (const Edge* edge = std::get_if<Edge>(&key)) return std::hash<const void*>()(edge->value) * 31 + std::hash<const void*>()(edge->user);
+  return std::hash<const void*>()(std::get<Value*>(key));
+}
+
+std::string describe(const EdgeOrNode& key) {
+  if (const Edge* edge = std::get_if<Edge>(&key))
+    return fmt::format("%{} -> %{}", edge->value == nullptr ? "?" : edge->value->name(), edge->user == nullptr ? "?" : edge->user->name());
+  const Value* value = std::get<Value*>(key);
+  return value == nullptr ? "?" : "%" + value->name();
+}
+
+const SharingGroups::Member* SharingGroups::find(const EdgeOrNode& key) const {
+  const auto it = index.find(key);
+  return it == index.end() ? nullptr : &members[it->second];
+}
+
+const SpecVariant& SharingGroups::final_spec(const Member& member) const { return members[follow(*this, index.at(member.key))].spec; }
+
+const SpecVariant& SharingGroups::spec_of_group(int group) const {
+  for (const Member& member : members)
+    if (member.group == group && !std::holds_alternative<SharedQuantizationSpec>(member.spec)) return member.spec;
+  OCTET_ASSERT(false, "a group of shared specs only");
+}
+
+SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit) {
+  SharingGroups groups;
+  collect_members(groups, graph, annotations);
+  std::vector<std::optional<SharedFields>> fields;
+  for (size_t i = 0; i < groups.members.size(); ++i) fields.push_back(shared_fields(groups.members[follow(groups, i)].spec));
+  UnionFind sets(groups.members.size());
+  for (size_t i = 0; i < groups.members.size(); ++i) {
+    const SharingGroups::Member& member = groups.members[i];
+    if (implicit == ImplicitSharing::kOn && member.allow_implicit_sharing && std::holds_alternative<Edge>(member.key)) share_implicitly(groups, fields, i, sets);
+    if (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&member.spec)) sets.join(groups.index.at(shared->edge_or_node), i);
+  }
+  std::unordered_map<size_t, int> numbers;
+  for (size_t i = 0; i < groups.members.size(); ++i) groups.members[i].group = numbers.try_emplace(sets.find(i), static_cast<int>(numbers.size())).first->second;
+  groups.group_count = static_cast<int>(numbers.size());
+  return groups;
+}
+
+}  // namespace octet
