@@ -117,7 +117,7 @@ class Plain(nn.Module):
 
     def forward(self, x, count, factor, flag, nothing, word):
         y = x * count * factor
-        return (y if flag else x), nothing, count, word
+        return (y if flag and word == "word" else x), nothing, count
 
 
 class Branch(nn.Module):
