@@ -49,22 +49,24 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 //   conv_transpose  (p) x, w [C,O/groups,spatial], bias?; stride, padding, output_padding, dilation, groups
 //   linear          (p) x [..., in], w [out, in], bias? [out]
 //   matmul          (p) a [..., M, K], b [..., K, N]
-//   add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double, default 1)
+//   add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double, default 1)      div, minimum, maximum  (p) a, b (broadcast)
 //   max_pool            x; kernel_size, stride, padding, dilation, ceil_mode
 //   avg_pool        (p) x; kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override (int, 0: none)
 //   adaptive_avg_pool (p) x; output_size
 //   mean            (p) x; dims, keepdim
 //   clamp               x; min?, max? (doubles)       (relu: min = 0)
-//   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh, leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt
+//   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh, leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt, pow(alpha)
+//   prelu               x, weight [C] or [1]      where  condition (bool), a, b (broadcast)
 //   softmax             x; dim
 //   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
 //   batch_norm          x, mean [C], var [C], weight?, bias?; eps
-//   quantize            f32 -> integer      dequantize  integer -> f32      requantize  integer -> integer
+//   quantize            f32 -> integer; quant_min, quant_max (ints) when narrower than the dtype      dequantize  integer -> f32      requantize  integer -> integer
 //   reshape             x (output shape says it)      permute  x; dims      cat  inputs...; dim      slice  x; dim, start, step
 //   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim first], value (double)
 //   upsample            x; mode (nearest, bilinear), align_corners, scales [per spatial dimension: input step per output pixel]
 //   embedding           weight [V, D], indices
 //   cast                between real dtypes    copy  x
+//   fake_quantize_dynamic  f32 -> f32: quantized and dequantized with scale and zero point of its own range; quant_min, quant_max, eps, symmetric
 struct ProgramOp {
   std::string kind;
   std::string name;                 // of the graph node that it came from (the last one when several were fused)

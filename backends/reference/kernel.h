@@ -1,0 +1,139 @@
+// What the kernels share: access to an op's tensors, reading them as reals, writing reals back.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/report.h"
+#include "lowering/program.h"
+
+namespace octet::reference {
+
+// One op about to run. Tensors are contiguous; an absent input is undefined.
+struct KernelCall {
+  const Program& program;
+  const ProgramOp& op;
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> outputs;
+
+  size_t input_count() const { return inputs.size(); }
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
+  const ProgramTensor& input(size_t i) const { return program.tensors[static_cast<size_t>(op.inputs[i])]; }
+  const ProgramTensor& output(size_t i = 0) const { return program.tensors[static_cast<size_t>(op.outputs[i])]; }
+  const std::vector<int64_t>& input_shape(size_t i) const { return input(i).shape; }
+  const std::vector<int64_t>& output_shape() const { return output().shape; }
+};
+
+using Kernel = void (*)(const KernelCall&);
+
+struct KernelRow {
+  const char* kind;
+  Kernel run;
+  Verdict (*check)(const Program&, const ProgramOp&);  // shapes, counts and attributes; may assume nothing but valid tensor indices
+};
+
+// The rows of each family.
+std::span<const KernelRow> conv_kernels();
+std::span<const KernelRow> matmul_kernels();
+std::span<const KernelRow> elementwise_kernels();
+std::span<const KernelRow> pool_kernels();
+std::span<const KernelRow> norm_kernels();
+std::span<const KernelRow> shape_kernels();
+
+// The elements of a tensor as reals, row-major: a view when they are stored as T already, else a converted copy. Integers with qparams
+// give scale * (q - zero_point), others their value.
+template <typename T>
+class Reals {
+ public:
+  Reals(const Tensor& tensor, const ProgramTensor& info);
+  const T* data() const { return view_.data(); }
+  T operator[](int64_t i) const { return view_[static_cast<size_t>(i)]; }
+  size_t size() const { return view_.size(); }
+
+ private:
+  std::vector<T> owned_;
+  std::span<const T> view_;
+};
+
+inline Reals<float> floats(const KernelCall& call, size_t i) { return Reals<float>(call.inputs[i], call.input(i)); }
+inline Reals<double> doubles(const KernelCall& call, size_t i) { return Reals<double>(call.inputs[i], call.input(i)); }
+
+// Applies the op's post_min and post_max and stores `values` as the output's dtype: quantized when it has qparams, rounded to even and
+// clamped when it is another integer, cast otherwise.
+template <typename T>
+void store(const KernelCall& call, std::span<const T> values, size_t output = 0);
+
+// round_half_even, NaN gives 0, clamped to the dtype's range.
+int64_t round_to(double value, const IntegerRange& range);
+
+// Reads one integer of up to 32 bits.
+inline int32_t integer_at(const Tensor& tensor, int64_t i) {
+  switch (tensor.dtype()) {
+    case DType::kInt8: return tensor.data<int8_t>()[i];
+    case DType::kUInt8: return tensor.data<uint8_t>()[i];
+    case DType::kInt16: return tensor.data<int16_t>()[i];
+    case DType::kUInt16: return tensor.data<uint16_t>()[i];
+    default: return tensor.data<int32_t>()[i];
+  }
+}
+
+// True for integer dtypes up to 16 bits with qparams: those whose products fit the 64-bit accumulators.
+bool is_small_quantized(const ProgramTensor& tensor);
+
+// The integer values minus their zero point (per tensor, or along axis 0), as int16 (they need at most 17 bits: int32 for 16-bit dtypes).
+std::vector<int32_t> centered(const Tensor& tensor, const ProgramTensor& info);
+
+// Scale of slice `channel` (the same for all when per tensor).
+inline double scale_at(const TensorQParams& qparams, int64_t channel) {
+  return qparams.scale[qparams.is_per_tensor() ? 0 : static_cast<size_t>(channel)];
+}
+
+// A bias [channels] in real units, zeros when absent.
+std::vector<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t channels);
+
+// Walks the elements of `shape` in row-major order and gives, for each, the offset under `strides` (0 in broadcast dimensions).
+class StridedWalk {
+ public:
+  StridedWalk(std::vector<int64_t> shape, std::vector<int64_t> strides) : shape_(std::move(shape)), strides_(std::move(strides)), index_(shape_.size(), 0) {}
+  int64_t offset() const { return offset_; }
+  void next() {
+    for (size_t d = shape_.size(); d-- > 0;) {
+      offset_ += strides_[d];
+      if (++index_[d] < shape_[d]) return;
+      offset_ -= strides_[d] * shape_[d];
+      index_[d] = 0;
+    }
+  }
+
+ private:
+  std::vector<int64_t> shape_;
+  std::vector<int64_t> strides_;
+  std::vector<int64_t> index_;
+  int64_t offset_ = 0;
+};
+
+// Row-major strides of `shape` seen as `target` (aligned at the last dimension), 0 where it is broadcast.
+std::vector<int64_t> broadcast_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& target);
+bool is_broadcastable(const std::vector<int64_t>& shape, const std::vector<int64_t>& target);
+
+// Size before, of, and after dimension `dim`.
+struct DimSplit {
+  int64_t outer = 1;
+  int64_t size = 1;
+  int64_t inner = 1;
+};
+DimSplit split_at(const std::vector<int64_t>& shape, size_t dim);
+
+// ---- helpers of the checks
+
+// The tensor behind input i; null when absent.
+const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i);
+// Refuses when fewer than `required` inputs are there, more than `most` are given, or the output count is not 1.
+Verdict check_counts(const ProgramOp& op, size_t required, size_t most);
+// A dimension number in [-rank, rank) made positive; nullopt otherwise.
+std::optional<size_t> find_dim(int64_t dim, size_t rank);
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace octet::reference

@@ -1,0 +1,243 @@
+// One element in, one element out: arithmetic, clamps, functions, conversions.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "backends/reference/kernel.h"
+#include "core/error.h"
+
+namespace octet::reference {
+namespace {
+
+// ---- two operands
+
+template <typename Function>
+void binary(const KernelCall& call, const Function& function) {
+  const Reals<double> a = doubles(call, 0);
+  const Reals<double> b = doubles(call, 1);
+  const std::vector<int64_t>& shape = call.output_shape();
+  std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
+  if (call.input_shape(0) == shape && call.input_shape(1) == shape) {
+    for (size_t i = 0; i < y.size(); ++i) y[i] = function(a[static_cast<int64_t>(i)], b[static_cast<int64_t>(i)]);
+  } else {
+    StridedWalk walk_a(shape, broadcast_strides(call.input_shape(0), shape));
+    StridedWalk walk_b(shape, broadcast_strides(call.input_shape(1), shape));
+    for (double& value : y) {
+      value = function(a[walk_a.offset()], b[walk_b.offset()]);
+      walk_a.next();
+      walk_b.next();
+    }
+  }
+  store<double>(call, y);
+}
+
+double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }    // NaN wins, as in torch
+double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+void add(const KernelCall& call) {
+  const double alpha = call.op.real("alpha", 1);
+  binary(call, [alpha](double a, double b) { return a + alpha * b; });
+}
+void sub(const KernelCall& call) {
+  const double alpha = call.op.real("alpha", 1);
+  binary(call, [alpha](double a, double b) { return a - alpha * b; });
+}
+void mul(const KernelCall& call) {
+  binary(call, [](double a, double b) { return a * b; });
+}
+void div(const KernelCall& call) {
+  binary(call, [](double a, double b) { return a / b; });
+}
+void minimum(const KernelCall& call) { binary(call, lesser); }
+void maximum(const KernelCall& call) { binary(call, greater); }
+
+void where(const KernelCall& call) {
+  const std::vector<int64_t>& shape = call.output_shape();
+  const Reals<double> operands[] = {doubles(call, 0), doubles(call, 1), doubles(call, 2)};
+  std::vector<StridedWalk> walks;
+  for (size_t i = 0; i < 3; ++i) walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
+  std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
+  for (double& value : y) {
+    const size_t chosen = operands[0][walks[0].offset()] != 0 ? 1 : 2;
+    value = operands[chosen][walks[chosen].offset()];
+    for (StridedWalk& walk : walks) walk.next();
+  }
+  store<double>(call, y);
+}
+
+// ---- one operand
+
+template <typename Function>
+void map_floats(const KernelCall& call, const Function& function) {
+  const Reals<float> x = floats(call, 0);
+  std::vector<float> y(x.size());
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(function(static_cast<double>(x[static_cast<int64_t>(i)])));
+  store<float>(call, y);
+}
+
+void clamp(const KernelCall& call) {
+  const double low = call.op.real("min", -INFINITY);
+  const double high = call.op.real("max", INFINITY);
+  const Reals<double> x = doubles(call, 0);
+  std::vector<double> y(x.data(), x.data() + x.size());
+  for (double& value : y) value = std::isnan(value) ? value : std::min(std::max(value, low), high);
+  store<double>(call, y);
+}
+
+using Function = double (*)(double x, double alpha);
+const std::map<std::string, Function> kFunctions = {
+    {"sigmoid", [](double x, double) { return 1 / (1 + std::exp(-x)); }},
+    {"tanh", [](double x, double) { return std::tanh(x); }},
+    {"hardswish", [](double x, double) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }},
+    {"hardsigmoid", [](double x, double) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }},
+    {"silu", [](double x, double) { return x / (1 + std::exp(-x)); }},
+    {"gelu", [](double x, double) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }},
+    {"gelu_tanh", [](double x, double) { return 0.5 * x * (1 + std::tanh(M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * x * x * x))); }},
+    {"leaky_relu", [](double x, double alpha) { return x >= 0 ? x : alpha * x; }},
+    {"elu", [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }},
+    {"exp", [](double x, double) { return std::exp(x); }},
+    {"neg", [](double x, double) { return -x; }},
+    {"abs", [](double x, double) { return std::fabs(x); }},
+    {"sqrt", [](double x, double) { return std::sqrt(x); }},
+    {"rsqrt", [](double x, double) { return 1 / std::sqrt(x); }},
+    {"pow", [](double x, double alpha) { return std::pow(x, alpha); }},
+};
+
+double default_alpha(const std::string& function) { return function == "leaky_relu" ? 0.01 : 1.0; }
+
+void unary(const KernelCall& call) {
+  const std::string name = call.op.text("fn", "");
+  const Function function = kFunctions.at(name);
+  const double alpha = call.op.real("alpha", default_alpha(name));
+  map_floats(call, [function, alpha](double x) { return function(x, alpha); });
+}
+
+void prelu(const KernelCall& call) {
+  const Reals<double> x = doubles(call, 0);
+  const Reals<double> weight = doubles(call, 1);
+  const DimSplit split = weight.size() == 1 ? DimSplit{1, 1, static_cast<int64_t>(x.size())} : split_at(call.input_shape(0), 1);
+  std::vector<double> y(x.size());
+  size_t i = 0;
+  for (int64_t outer = 0; outer < split.outer; ++outer)
+    for (int64_t c = 0; c < split.size; ++c)
+      for (int64_t inner = 0; inner < split.inner; ++inner, ++i) y[i] = x[static_cast<int64_t>(i)] >= 0 ? x[static_cast<int64_t>(i)] : weight[c] * x[static_cast<int64_t>(i)];
+  store<double>(call, y);
+}
+
+// ---- conversions
+
+// quantize, dequantize, requantize: read as reals, store. quant_min and quant_max narrow what the dtype holds.
+void convert(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  store<float>(call, {x.data(), x.size()});
+  const ProgramTensor& info = call.output();
+  if (!call.op.attributes.contains("quant_min") && !call.op.attributes.contains("quant_max")) return;
+  const IntegerRange range = integer_range(info.dtype);
+  const int64_t low = call.op.integer("quant_min", range.min);
+  const int64_t high = call.op.integer("quant_max", range.max);
+  const Tensor& out = call.outputs[0];
+  for (int64_t i = 0, n = out.numel(); i < n; ++i) {
+    const int64_t value = std::clamp<int64_t>(integer_at(out, i), low, high);
+    std::memcpy(out.raw() + i * static_cast<int64_t>(size_of(info.dtype)), &value, size_of(info.dtype));  // little endian
+  }
+}
+
+void cast(const KernelCall& call) {
+  const Reals<double> x = doubles(call, 0);
+  store<double>(call, {x.data(), x.size()});
+}
+
+// The range of x, widened to hold 0, mapped onto [quant_min, quant_max] as torch's choose_qparams ops do, in float.
+void fake_quantize_dynamic(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  std::vector<float> y(x.data(), x.data() + x.size());
+  if (y.empty()) return;
+  const auto [least, most] = std::minmax_element(y.begin(), y.end());
+  const float low = std::min(*least, 0.0f);
+  const float high = std::max(*most, 0.0f);
+  const float quant_min = static_cast<float>(call.op.integer("quant_min", -128));
+  const float quant_max = static_cast<float>(call.op.integer("quant_max", 127));
+  const float eps = static_cast<float>(call.op.real("eps", 1.1920928955078125e-07));
+  float scale = (high - low) / (quant_max - quant_min);
+  float zero = 0;
+  if (call.op.flag("symmetric")) {
+    scale = std::max(std::max(-low, high) / ((quant_max - quant_min) / 2), eps);
+    zero = quant_min < 0 ? 0.0f : std::nearbyint((quant_max + quant_min) / 2);
+  } else {
+    scale = std::max(scale, eps);
+    zero = std::min(std::max(quant_min - std::nearbyint(low / scale), quant_min), quant_max);
+  }
+  const float inverse = 1.0f / scale;
+  for (float& value : y) value = (std::min(std::max(std::nearbyint(value * inverse) + zero, quant_min), quant_max) - zero) * scale;
+  store<float>(call, y);
+}
+
+// ---- checks
+
+Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inputs) {
+  if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
+  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  for (size_t i = 0; i < inputs; ++i) {
+    const std::vector<int64_t>& x = find_input(program, op, i)->shape;
+    if (!is_broadcastable(x, y)) return Verdict::refuse(fmt::format("input {} does not broadcast to {}", shape_text(x), shape_text(y)));
+  }
+  return Verdict::accept();
+}
+Verdict check_binary(const Program& program, const ProgramOp& op) { return check_broadcast(program, op, 2); }
+Verdict check_where(const Program& program, const ProgramOp& op) { return check_broadcast(program, op, 3); }
+
+Verdict check_same_shape(const Program& program, const ProgramOp& op, size_t inputs) {
+  if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  if (x != y) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
+  return Verdict::accept();
+}
+Verdict check_one(const Program& program, const ProgramOp& op) { return check_same_shape(program, op, 1); }
+
+Verdict check_quantize(const Program& program, const ProgramOp& op) {
+  if (Verdict shapes = check_one(program, op); !shapes) return shapes;
+  if (!program.tensors[static_cast<size_t>(op.outputs[0])].qparams) return Verdict::refuse("its output has no scale and zero point");
+  return Verdict::accept();
+}
+
+Verdict check_unary(const Program& program, const ProgramOp& op) {
+  if (!kFunctions.contains(op.text("fn", ""))) return Verdict::refuse(fmt::format("unknown function \"{}\"", op.text("fn", "")));
+  return check_one(program, op);
+}
+
+Verdict check_prelu(const Program& program, const ProgramOp& op) {
+  if (Verdict shapes = check_same_shape(program, op, 2); !shapes) return shapes;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const int64_t count = find_input(program, op, 1)->numel();
+  if (count != 1 && (x.size() < 2 || count != x[1])) return Verdict::refuse(fmt::format("{} slopes for input {}", count, shape_text(x)));
+  return Verdict::accept();
+}
+
+constexpr KernelRow kRows[] = {
+    {"add", add, check_binary},
+    {"sub", sub, check_binary},
+    {"mul", mul, check_binary},
+    {"div", div, check_binary},
+    {"minimum", minimum, check_binary},
+    {"maximum", maximum, check_binary},
+    {"where", where, check_where},
+    {"clamp", clamp, check_one},
+    {"unary", unary, check_unary},
+    {"prelu", prelu, check_prelu},
+    {"quantize", convert, check_quantize},
+    {"dequantize", convert, check_one},
+    {"requantize", convert, check_quantize},
+    {"cast", cast, check_one},
+    {"copy", cast, check_one},
+    {"fake_quantize_dynamic", fake_quantize_dynamic, check_one},
+};
+
+}  // namespace
+
+std::span<const KernelRow> elementwise_kernels() { return kRows; }
+
+}  // namespace octet::reference

@@ -1,0 +1,123 @@
+// Normalizations: softmax, layer_norm, batch_norm.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "backends/reference/kernel.h"
+
+namespace octet::reference {
+namespace {
+
+void softmax(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  const std::vector<int64_t>& shape = call.input_shape(0);
+  const DimSplit split = shape.empty() ? DimSplit{} : split_at(shape, *find_dim(call.op.integer("dim", -1), shape.size()));
+  std::vector<double> y(x.size());
+  for (int64_t outer = 0; outer < split.outer; ++outer)
+    for (int64_t inner = 0; inner < split.inner; ++inner) {
+      const int64_t base = outer * split.size * split.inner + inner;
+      double greatest = -INFINITY;
+      for (int64_t i = 0; i < split.size; ++i) greatest = std::max<double>(greatest, x[base + i * split.inner]);
+      double sum = 0;
+      for (int64_t i = 0; i < split.size; ++i) sum += y[static_cast<size_t>(base + i * split.inner)] = std::exp(x[base + i * split.inner] - greatest);
+      for (int64_t i = 0; i < split.size; ++i) y[static_cast<size_t>(base + i * split.inner)] /= sum;
+    }
+  store<double>(call, y);
+}
+
+void layer_norm(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  const std::vector<int64_t>& shape = call.input_shape(0);
+  const size_t trailing = static_cast<size_t>(call.op.integer("normalized_dims", 1));
+  int64_t width = 1;
+  for (size_t d = shape.size() - trailing; d < shape.size(); ++d) width *= shape[d];
+  const double eps = call.op.real("eps", 1e-5);
+  const std::vector<double> bias = bias_or_zeros(call, 2, width);
+  std::vector<double> weight(static_cast<size_t>(width), 1.0);
+  if (call.has_input(1)) weight = bias_or_zeros(call, 1, width);
+  std::vector<double> y(x.size());
+  for (int64_t row = 0, rows = width == 0 ? 0 : static_cast<int64_t>(x.size()) / width; row < rows; ++row) {
+    const float* in = x.data() + row * width;
+    double sum = 0;
+    for (int64_t i = 0; i < width; ++i) sum += in[i];
+    const double center = sum / static_cast<double>(width);
+    double squares = 0;
+    for (int64_t i = 0; i < width; ++i) squares += (in[i] - center) * (in[i] - center);
+    const double inverse = 1 / std::sqrt(squares / static_cast<double>(width) + eps);
+    for (int64_t i = 0; i < width; ++i)
+      y[static_cast<size_t>(row * width + i)] = (in[i] - center) * inverse * weight[static_cast<size_t>(i)] + bias[static_cast<size_t>(i)];
+  }
+  store<double>(call, y);
+}
+
+void batch_norm(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  const DimSplit split = split_at(call.input_shape(0), 1);
+  const std::vector<double> center = bias_or_zeros(call, 1, split.size);
+  const std::vector<double> variance = bias_or_zeros(call, 2, split.size);
+  const std::vector<double> bias = bias_or_zeros(call, 4, split.size);
+  std::vector<double> weight(static_cast<size_t>(split.size), 1.0);
+  if (call.has_input(3)) weight = bias_or_zeros(call, 3, split.size);
+  const double eps = call.op.real("eps", 1e-5);
+  std::vector<double> y(x.size());
+  size_t i = 0;
+  for (int64_t outer = 0; outer < split.outer; ++outer)
+    for (size_t c = 0; c < static_cast<size_t>(split.size); ++c) {
+      const double factor = weight[c] / std::sqrt(variance[c] + eps);
+      for (int64_t inner = 0; inner < split.inner; ++inner, ++i) y[i] = (x[static_cast<int64_t>(i)] - center[c]) * factor + bias[c];
+    }
+  store<double>(call, y);
+}
+
+// ---- checks
+
+Verdict check_shape_kept(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  if (x != y) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
+  return Verdict::accept();
+}
+
+// Inputs from `first` on have `count` elements each.
+Verdict check_parameters(const Program& program, const ProgramOp& op, size_t first, int64_t count) {
+  for (size_t i = first; i < op.inputs.size(); ++i) {
+    const ProgramTensor* parameter = find_input(program, op, i);
+    if (parameter != nullptr && parameter->numel() != count) return Verdict::refuse(fmt::format("input {} has {} elements, want {}", i, parameter->numel(), count));
+  }
+  return check_shape_kept(program, op);
+}
+
+Verdict check_softmax(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  if (!x.empty() && !find_dim(op.integer("dim", -1), x.size())) return Verdict::refuse(fmt::format("dimension {} of input {}", op.integer("dim", -1), shape_text(x)));
+  return check_shape_kept(program, op);
+}
+
+Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 3); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const int64_t trailing = op.integer("normalized_dims", 1);
+  if (trailing < 1 || trailing > static_cast<int64_t>(x.size())) return Verdict::refuse(fmt::format("{} normalized dimensions of input {}", trailing, shape_text(x)));
+  return check_parameters(program, op, 1, product({x.end() - trailing, x.end()}));
+}
+
+Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 3, 5); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  if (x.size() < 2) return Verdict::refuse(fmt::format("input {}, want at least 2 dimensions", shape_text(x)));
+  return check_parameters(program, op, 1, x[1]);
+}
+
+constexpr KernelRow kRows[] = {
+    {"softmax", softmax, check_softmax},
+    {"layer_norm", layer_norm, check_layer_norm},
+    {"batch_norm", batch_norm, check_batch_norm},
+};
+
+}  // namespace
+
+std::span<const KernelRow> norm_kernels() { return kRows; }
+
+}  // namespace octet::reference

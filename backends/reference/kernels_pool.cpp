@@ -1,0 +1,221 @@
+// Windows and reductions: max_pool, avg_pool, adaptive_avg_pool, mean.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "backends/reference/kernel.h"
+
+namespace octet::reference {
+namespace {
+
+constexpr size_t kMaxSpatial = 3;
+using Size3 = std::array<int64_t, kMaxSpatial>;
+
+// Pooling sizes, with leading spatial dimensions of 1 up to three.
+struct Window {
+  int64_t planes = 1;  // batch * channels
+  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
+  int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
+};
+
+size_t spatial_rank(const ProgramOp& op) { return op.integers(op.kind == "adaptive_avg_pool" ? "output_size" : "kernel_size").size(); }
+
+Window make_window(const KernelCall& call) {
+  const std::vector<int64_t>& x = call.input_shape(0);
+  const size_t spatial = spatial_rank(call.op);
+  const size_t lead = x.size() - spatial;
+  const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
+  const std::vector<int64_t> kernel = call.op.integers("kernel_size", ones);
+  const std::vector<int64_t> stride = call.op.integers("stride", kernel), padding = call.op.integers("padding", zeros), dilation = call.op.integers("dilation", ones);
+  Window window;
+  for (size_t d = 0; d < lead; ++d) window.planes *= x[d];
+  for (size_t d = 0; d < spatial; ++d) {
+    const size_t at = kMaxSpatial - spatial + d;
+    window.in[at] = x[lead + d];
+    window.out[at] = call.output_shape()[lead + d];
+    window.kernel[at] = kernel[d];
+    window.stride[at] = stride[d];
+    window.padding[at] = padding[d];
+    window.dilation[at] = dilation[d];
+  }
+  return window;
+}
+
+// Calls visit(index into the plane) for each input pixel of the window at `start` that is not padding.
+template <typename Visit>
+void visit_window(const Window& w, const Size3& start, const Visit& visit) {
+  for (int64_t kz = 0; kz < w.kernel[0]; ++kz)
+    for (int64_t ky = 0; ky < w.kernel[1]; ++ky)
+      for (int64_t kx = 0; kx < w.kernel[2]; ++kx) {
+        const int64_t z = start[0] + kz * w.dilation[0], y = start[1] + ky * w.dilation[1], x = start[2] + kx * w.dilation[2];
+        if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1] || x < 0 || x >= w.in[2]) continue;
+        visit((z * w.in[1] + y) * w.in[2] + x);
+      }
+}
+
+// Calls pool(plane, start of the window) for each output pixel, in order, and stores what it returns.
+template <typename Pool>
+void for_each_window(const KernelCall& call, const Window& w, const Pool& pool) {
+  std::vector<double> y;
+  y.reserve(static_cast<size_t>(call.outputs[0].numel()));
+  for (int64_t plane = 0; plane < w.planes; ++plane)
+    for (int64_t oz = 0; oz < w.out[0]; ++oz)
+      for (int64_t oy = 0; oy < w.out[1]; ++oy)
+        for (int64_t ox = 0; ox < w.out[2]; ++ox)
+          y.push_back(pool(plane, Size3{oz * w.stride[0] - w.padding[0], oy * w.stride[1] - w.padding[1], ox * w.stride[2] - w.padding[2]}));
+  store<double>(call, y);
+}
+
+void max_pool(const KernelCall& call) {
+  const Window w = make_window(call);
+  const Reals<float> x = floats(call, 0);
+  for_each_window(call, w, [&](int64_t plane, const Size3& start) {
+    double greatest = -INFINITY;
+    visit_window(w, start, [&](int64_t i) {
+      const double value = x[plane * w.in_pixels() + i];
+      if (value > greatest || std::isnan(value)) greatest = value;
+    });
+    return greatest;
+  });
+}
+
+void avg_pool(const KernelCall& call) {
+  const Window w = make_window(call);
+  const Reals<float> x = floats(call, 0);
+  const bool count_padding = call.op.flag("count_include_pad", true);
+  const int64_t divisor = call.op.integer("divisor_override", 0);
+  for_each_window(call, w, [&](int64_t plane, const Size3& start) {
+    double sum = 0;
+    int64_t count = 0;
+    visit_window(w, start, [&](int64_t i) {
+      sum += x[plane * w.in_pixels() + i];
+      ++count;
+    });
+    if (count_padding) {
+      count = 1;
+      for (size_t d = 0; d < kMaxSpatial; ++d) count *= std::min(start[d] + w.kernel[d], w.in[d] + w.padding[d]) - start[d];
+    }
+    return count == 0 && divisor == 0 ? 0.0 : sum / static_cast<double>(divisor != 0 ? divisor : count);
+  });
+}
+
+void adaptive_avg_pool(const KernelCall& call) {
+  const Window w = make_window(call);
+  const Reals<float> x = floats(call, 0);
+  std::vector<double> result;
+  const auto begin = [&](size_t d, int64_t o) { return o * w.in[d] / w.out[d]; };
+  const auto end = [&](size_t d, int64_t o) { return ((o + 1) * w.in[d] + w.out[d] - 1) / w.out[d]; };
+  for (int64_t i = 0, n = w.planes * w.out_pixels(); i < n; ++i) {
+    const int64_t ox = i % w.out[2], oy = i / w.out[2] % w.out[1], oz = i / w.out[2] / w.out[1] % w.out[0], plane = i / w.out_pixels();
+    double sum = 0;
+    for (int64_t z = begin(0, oz); z < end(0, oz); ++z)
+      for (int64_t y = begin(1, oy); y < end(1, oy); ++y)
+        for (int64_t xx = begin(2, ox); xx < end(2, ox); ++xx) sum += x[plane * w.in_pixels() + (z * w.in[1] + y) * w.in[2] + xx];
+    const int64_t count = (end(0, oz) - begin(0, oz)) * (end(1, oy) - begin(1, oy)) * (end(2, ox) - begin(2, ox));
+    result.push_back(sum / static_cast<double>(count));
+  }
+  store<double>(call, result);
+}
+
+// Which dimensions of the input are reduced; all when `dims` is empty or absent.
+std::vector<bool> reduced_dims(const ProgramOp& op, size_t rank) {
+  const std::vector<int64_t> dims = op.integers("dims");
+  std::vector<bool> is_reduced(rank, dims.empty());
+  for (int64_t dim : dims)
+    if (const std::optional<size_t> found = find_dim(dim, rank)) is_reduced[*found] = true;
+  return is_reduced;
+}
+
+void mean(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  const std::vector<int64_t>& shape = call.input_shape(0);
+  const std::vector<bool> is_reduced = reduced_dims(call.op, shape.size());
+  std::vector<int64_t> kept = shape;
+  int64_t count = 1;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (is_reduced[d]) {
+      count *= shape[d];
+      kept[d] = 1;
+    }
+  StridedWalk walk(shape, broadcast_strides(kept, shape));
+  std::vector<double> y(static_cast<size_t>(product(kept)), 0.0);
+  for (int64_t i = 0, n = static_cast<int64_t>(x.size()); i < n; ++i, walk.next()) y[static_cast<size_t>(walk.offset())] += x[i];
+  for (double& value : y) value /= static_cast<double>(count);
+  store<double>(call, y);
+}
+
+// ---- checks
+
+Verdict check_pool_attributes(const ProgramOp& op, size_t spatial) {
+  struct Limit {
+    const char* key;
+    int64_t least;
+  };
+  for (const Limit& limit : {Limit{"kernel_size", 1}, Limit{"stride", 1}, Limit{"dilation", 1}, Limit{"padding", 0}}) {
+    if (!op.attributes.contains(limit.key)) continue;
+    const std::vector<int64_t> values = op.integers(limit.key);
+    if (values.size() != spatial) return Verdict::refuse(fmt::format("{} has {} entries, want {}", limit.key, values.size(), spatial));
+    for (int64_t value : values)
+      if (value < limit.least || value > (int64_t{1} << 31)) return Verdict::refuse(fmt::format("{} has entry {}", limit.key, value));
+  }
+  return Verdict::accept();
+}
+
+int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode) {
+  const int64_t reach = in + 2 * padding - dilation * (kernel - 1) - 1;
+  if (reach < 0) return 0;
+  int64_t size = (reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (ceil_mode && (size - 1) * stride >= in + padding) --size;
+  return size;
+}
+
+Verdict check_pool(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const size_t spatial = spatial_rank(op);
+  if (spatial < 1 || spatial > kMaxSpatial || x.size() < spatial) return Verdict::refuse(fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
+  const size_t lead = x.size() - spatial;
+  std::vector<int64_t> want = x;
+  if (op.kind == "adaptive_avg_pool") {
+    const std::vector<int64_t> sizes = op.integers("output_size");
+    for (size_t d = 0; d < spatial; ++d) want[lead + d] = sizes[d];
+  } else {
+    if (Verdict attributes = check_pool_attributes(op, spatial); !attributes) return attributes;
+    const std::vector<int64_t> kernel = op.integers("kernel_size"), ones(spatial, 1), zeros(spatial, 0);
+    const std::vector<int64_t> stride = op.integers("stride", kernel), padding = op.integers("padding", zeros), dilation = op.integers("dilation", ones);
+    for (size_t d = 0; d < spatial; ++d) want[lead + d] = pooled_size(x[lead + d], kernel[d], stride[d], padding[d], dilation[d], op.flag("ceil_mode"));
+  }
+  if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
+  return Verdict::accept();
+}
+
+Verdict check_mean(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  for (int64_t dim : op.integers("dims"))
+    if (!find_dim(dim, x.size())) return Verdict::refuse(fmt::format("dimension {} of input {}", dim, shape_text(x)));
+  const std::vector<bool> is_reduced = reduced_dims(op, x.size());
+  std::vector<int64_t> want;
+  for (size_t d = 0; d < x.size(); ++d)
+    if (!is_reduced[d] || op.flag("keepdim")) want.push_back(is_reduced[d] ? 1 : x[d]);
+  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
+  return Verdict::accept();
+}
+
+constexpr KernelRow kRows[] = {
+    {"max_pool", max_pool, check_pool},
+    {"avg_pool", avg_pool, check_pool},
+    {"adaptive_avg_pool", adaptive_avg_pool, check_pool},
+    {"mean", mean, check_mean},
+};
+
+}  // namespace
+
+std::span<const KernelRow> pool_kernels() { return kRows; }
+
+}  // namespace octet::reference

@@ -1,0 +1,305 @@
+// Moving elements: reshape, permute, cat, slice, expand, pad, upsample, embedding. Where input and output store elements alike (dtype and
+// qparams), bytes are moved; otherwise they go through reals.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "backends/reference/kernel.h"
+#include "core/error.h"
+
+namespace octet::reference {
+namespace {
+
+bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b) { return a.dtype == b.dtype && (a.qparams == b.qparams || !a.qparams || !b.qparams); }
+
+// Gathers output element i from input 0 at source(i); a negative source gives `fill`.
+template <typename Source>
+void gather(const KernelCall& call, const Source& source, double fill = 0) {
+  const ProgramTensor& from = call.input(0);
+  const ProgramTensor& to = call.output();
+  const int64_t count = call.outputs[0].numel();
+  if (!is_stored_alike(from, to) || fill != 0) {
+    const Reals<double> x = doubles(call, 0);
+    std::vector<double> y(static_cast<size_t>(count));
+    for (double& value : y) {
+      const int64_t at = source();
+      value = at < 0 ? fill : x[at];
+    }
+    return store<double>(call, y);
+  }
+  // Alike: bytes. What is filled in is 0 in real units, so the zero point.
+  const size_t element = size_of(to.dtype);
+  const int64_t zero = to.qparams ? to.qparams->zero_point[0] : 0;
+  std::byte* out = call.outputs[0].raw();
+  const std::byte* in = call.inputs[0].raw();
+  for (int64_t i = 0; i < count; ++i, out += element) {
+    const int64_t at = source();
+    if (at < 0) {
+      std::memcpy(out, &zero, std::min(element, sizeof(zero)));  // little endian
+    } else {
+      std::memcpy(out, in + static_cast<size_t>(at) * element, element);
+    }
+  }
+}
+
+void reshape(const KernelCall& call) {
+  int64_t next = 0;
+  gather(call, [&next] { return next++; });
+}
+
+// Strides of the input in the order of the output's dimensions.
+void gather_strided(const KernelCall& call, std::vector<int64_t> strides, int64_t offset) {
+  StridedWalk walk(call.output_shape(), std::move(strides));
+  gather(call, [&walk, offset] {
+    const int64_t at = offset + walk.offset();
+    walk.next();
+    return at;
+  });
+}
+
+void permute(const KernelCall& call) {
+  const std::vector<int64_t> own = contiguous_strides(call.input_shape(0));
+  std::vector<int64_t> strides;
+  for (int64_t dim : call.op.integers("dims")) strides.push_back(own[*find_dim(dim, own.size())]);
+  gather_strided(call, std::move(strides), 0);
+}
+
+void slice(const KernelCall& call) {
+  std::vector<int64_t> strides = contiguous_strides(call.input_shape(0));
+  const size_t dim = *find_dim(call.op.integer("dim", 0), strides.size());
+  const int64_t offset = call.op.integer("start", 0) * strides[dim];
+  strides[dim] *= call.op.integer("step", 1);
+  gather_strided(call, std::move(strides), offset);
+}
+
+void expand(const KernelCall& call) { gather_strided(call, broadcast_strides(call.input_shape(0), call.output_shape()), 0); }
+
+void pad(const KernelCall& call) {
+  const std::vector<int64_t> pads = call.op.integers("pads");
+  const std::vector<int64_t>& in = call.input_shape(0);
+  const std::vector<int64_t>& out = call.output_shape();
+  const std::vector<int64_t> strides = contiguous_strides(in);
+  std::vector<int64_t> index(out.size(), 0);
+  gather(
+      call,
+      [&] {
+        int64_t at = 0;
+        for (size_t d = 0; d < out.size() && at >= 0; ++d) {
+          const int64_t position = index[d] - pads[2 * d];
+          at = position < 0 || position >= in[d] ? -1 : at + position * strides[d];
+        }
+        for (size_t d = out.size(); d-- > 0;) {
+          if (++index[d] < out[d]) break;
+          index[d] = 0;
+        }
+        return at;
+      },
+      call.op.real("value", 0));
+}
+
+void cat(const KernelCall& call) {
+  const std::vector<int64_t>& shape = call.output_shape();
+  const size_t dim = *find_dim(call.op.integer("dim", 0), shape.size());
+  const DimSplit whole = split_at(shape, dim);
+  bool is_alike = true;
+  for (size_t i = 0; i < call.input_count(); ++i) is_alike = is_alike && is_stored_alike(call.input(i), call.output());
+  const size_t element = size_of(call.output().dtype);
+  std::vector<double> y(is_alike ? 0 : static_cast<size_t>(call.outputs[0].numel()));
+  int64_t start = 0;
+  for (size_t i = 0; i < call.input_count(); ++i) {
+    const int64_t run = call.input_shape(i)[dim] * whole.inner;
+    for (int64_t outer = 0; outer < whole.outer; ++outer) {
+      const int64_t to = (outer * whole.size + start) * whole.inner;
+      if (is_alike) {
+        std::memcpy(call.outputs[0].raw() + static_cast<size_t>(to) * element, call.inputs[i].raw() + static_cast<size_t>(outer * run) * element, static_cast<size_t>(run) * element);
+      }
+    }
+    if (!is_alike) {
+      const Reals<double> x = doubles(call, i);
+      for (int64_t outer = 0; outer < whole.outer; ++outer) std::copy_n(x.data() + outer * run, run, y.data() + (outer * whole.size + start) * whole.inner);
+    }
+    start += call.input_shape(i)[dim];
+  }
+  if (!is_alike) store<double>(call, y);
+}
+
+// ---- upsample
+
+// Input positions and the weight of the second one, for one output coordinate.
+struct Tap {
+  int64_t low = 0;
+  int64_t high = 0;
+  double weight = 0;
+};
+
+Tap tap_at(const ProgramOp& op, double scale, int64_t out, int64_t in_size) {
+  if (op.text("mode", "nearest") == "nearest") {
+    const int64_t at = std::min(static_cast<int64_t>(std::floor(static_cast<float>(out) * static_cast<float>(scale))), in_size - 1);
+    return {at, at, 0};
+  }
+  const double position = op.flag("align_corners") ? static_cast<double>(out) * scale : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
+  const int64_t low = std::min(static_cast<int64_t>(position), in_size - 1);
+  return {low, std::min(low + 1, in_size - 1), position - static_cast<double>(low)};
+}
+
+void upsample(const KernelCall& call) {
+  const std::vector<int64_t>& in = call.input_shape(0);
+  const std::vector<int64_t>& out = call.output_shape();
+  const std::vector<double> scales = call.op.reals("scales");
+  const Reals<float> x = floats(call, 0);
+  std::vector<double> y;
+  y.reserve(static_cast<size_t>(call.outputs[0].numel()));
+  for (int64_t plane = 0; plane < in[0] * in[1]; ++plane)
+    for (int64_t oy = 0; oy < out[2]; ++oy) {
+      const Tap row = tap_at(call.op, scales[0], oy, in[2]);
+      for (int64_t ox = 0; ox < out[3]; ++ox) {
+        const Tap column = tap_at(call.op, scales[1], ox, in[3]);
+        const auto at = [&](int64_t iy, int64_t ix) { return static_cast<double>(x[(plane * in[2] + iy) * in[3] + ix]); };
+        const double top = at(row.low, column.low) * (1 - column.weight) + at(row.low, column.high) * column.weight;
+        const double bottom = at(row.high, column.low) * (1 - column.weight) + at(row.high, column.high) * column.weight;
+        y.push_back(top * (1 - row.weight) + bottom * row.weight);
+      }
+    }
+  store<double>(call, y);
+}
+
+void embedding(const KernelCall& call) {
+  const Tensor& weight = call.inputs[0];
+  const int64_t rows = call.input_shape(0)[0];
+  const int64_t width = call.input_shape(0)[1];
+  const Tensor& indices = call.inputs[1];
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0, n = indices.numel(); i < n; ++i) {
+    const int64_t row = indices.dtype() == DType::kInt64 ? indices.data<int64_t>()[i] : indices.data<int32_t>()[i];
+    if (row < 0 || row >= rows) throw Error("run", call.op.name, fmt::format("index {} is outside of the table's {} rows; check the input", row, rows));
+    chosen.push_back(row);
+  }
+  if (is_stored_alike(call.input(0), call.output())) {
+    const size_t bytes = static_cast<size_t>(width) * size_of(weight.dtype());
+    for (size_t i = 0; i < chosen.size(); ++i) std::memcpy(call.outputs[0].raw() + i * bytes, weight.raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
+    return;
+  }
+  // Only the chosen rows are converted.
+  const ProgramTensor& table = call.input(0);
+  std::vector<float> y;
+  for (int64_t row : chosen) {
+    auto storage = std::make_shared<Storage>(*weight.storage());
+    const Tensor slice(storage, weight.dtype(), {1, width}, {width, 1}, weight.offset() + row * width);
+    ProgramTensor info{table.name, table.dtype, {1, width}, table.qparams, table.role, {}};
+    if (info.qparams && info.qparams->axis == 0) info.qparams = TensorQParams{{table.qparams->scale[static_cast<size_t>(row)]}, {table.qparams->zero_point[static_cast<size_t>(row)]}, -1};
+    const Reals<float> values(slice, info);
+    y.insert(y.end(), values.data(), values.data() + width);
+  }
+  store<float>(call, y);
+}
+
+// ---- checks
+
+const std::vector<int64_t>& output_shape(const Program& program, const ProgramOp& op) { return program.tensors[static_cast<size_t>(op.outputs[0])].shape; }
+
+Verdict check_want(const Program& program, const ProgramOp& op, const std::vector<int64_t>& want) {
+  if (output_shape(program, op) == want) return Verdict::accept();
+  return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(output_shape(program, op)), shape_text(want)));
+}
+
+Verdict check_reshape(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const ProgramTensor& x = *find_input(program, op, 0);
+  if (x.numel() != product(output_shape(program, op))) return Verdict::refuse(fmt::format("{} elements into shape {}", x.numel(), shape_text(output_shape(program, op))));
+  return Verdict::accept();
+}
+
+Verdict check_permute(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  std::vector<bool> is_seen(x.size(), false);
+  std::vector<int64_t> want;
+  for (int64_t dim : op.integers("dims")) {
+    const std::optional<size_t> found = find_dim(dim, x.size());
+    if (!found || is_seen[*found]) return Verdict::refuse(fmt::format("dims {} of input {}", shape_text(op.integers("dims")), shape_text(x)));
+    is_seen[*found] = true;
+    want.push_back(x[*found]);
+  }
+  return check_want(program, op, want);
+}
+
+Verdict check_slice(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::optional<size_t> dim = find_dim(op.integer("dim", 0), x.size());
+  const int64_t start = op.integer("start", 0), step = op.integer("step", 1);
+  const std::vector<int64_t>& y = output_shape(program, op);
+  if (!dim || step < 1 || start < 0 || y.size() != x.size()) return Verdict::refuse("slice with dimension, start or step out of range");
+  if (y[*dim] > 0 && (start >= x[*dim] || y[*dim] - 1 > (x[*dim] - 1 - start) / step)) return Verdict::refuse(fmt::format("slice {} of {} reaches outside", shape_text(y), shape_text(x)));
+  std::vector<int64_t> want = x;
+  want[*dim] = y[*dim];
+  return check_want(program, op, want);
+}
+
+Verdict check_expand(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  if (!is_broadcastable(find_input(program, op, 0)->shape, output_shape(program, op))) return Verdict::refuse("input does not broadcast to the output");
+  return Verdict::accept();
+}
+
+Verdict check_pad(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  std::vector<int64_t> want = find_input(program, op, 0)->shape;
+  const std::vector<int64_t> pads = op.integers("pads");
+  if (pads.size() != 2 * want.size()) return Verdict::refuse(fmt::format("{} pads for {} dimensions", pads.size(), want.size()));
+  for (size_t d = 0; d < want.size(); ++d) want[d] += pads[2 * d] + pads[2 * d + 1];
+  return check_want(program, op, want);
+}
+
+Verdict check_cat(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, op.inputs.size(), op.inputs.size()); !counts) return counts;
+  const std::vector<int64_t>& y = output_shape(program, op);
+  const std::optional<size_t> dim = find_dim(op.integer("dim", 0), y.size());
+  if (!dim || op.inputs.empty()) return Verdict::refuse("cat of nothing or along a dimension out of range");
+  std::vector<int64_t> want = y;
+  want[*dim] = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    std::vector<int64_t> x = find_input(program, op, i)->shape;
+    if (x.size() != y.size()) return Verdict::refuse(fmt::format("input {} into {}", shape_text(x), shape_text(y)));
+    want[*dim] += x[*dim];
+    x[*dim] = y[*dim];
+    if (x != y) return Verdict::refuse(fmt::format("input {} does not fit {}", i, shape_text(y)));
+  }
+  return check_want(program, op, want);
+}
+
+Verdict check_upsample(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& y = output_shape(program, op);
+  const std::vector<double> scales = op.reals("scales");
+  if (x.size() != 4 || y.size() != 4 || x[0] != y[0] || x[1] != y[1] || scales.size() != 2 || product(x) == 0) return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
+  for (double scale : scales)
+    if (!(scale >= 0 && scale < 1e9)) return Verdict::refuse(fmt::format("scale {}", scale));
+  return Verdict::accept();
+}
+
+Verdict check_embedding(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
+  const ProgramTensor& weight = *find_input(program, op, 0);
+  const ProgramTensor& indices = *find_input(program, op, 1);
+  if (weight.shape.size() != 2 || (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32)) return Verdict::refuse("embedding wants a table [V, D] and integer indices");
+  std::vector<int64_t> want = indices.shape;
+  want.push_back(weight.shape[1]);
+  return check_want(program, op, want);
+}
+
+constexpr KernelRow kRows[] = {
+    {"reshape", reshape, check_reshape}, {"permute", permute, check_permute},    {"slice", slice, check_slice},
+    {"expand", expand, check_expand},    {"pad", pad, check_pad},                {"cat", cat, check_cat},
+    {"upsample", upsample, check_upsample}, {"embedding", embedding, check_embedding},
+};
+
+}  // namespace
+
+std::span<const KernelRow> shape_kernels() { return kRows; }
+
+}  // namespace octet::reference
