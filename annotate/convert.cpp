@@ -1,0 +1,168 @@
+#include "annotate/convert.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "annotate/coverage.h"
+#include "annotate/data_free_observers.h"
+#include "core/error.h"
+#include "core/verify.h"
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kNamespace = "quantized_decomposed.";
+
+// Replaces one observation point after the other by quantize and dequantize ops.
+class Converter {
+ public:
+  Converter(ObservedGraph& observed, const ConvertOptions& options, Report& report) : observed_(observed), graph_(observed.graph), options_(options), report_(report) {}
+
+  void run() {
+    for (Node* point : observation_points(graph_)) replace(*point);
+  }
+
+ private:
+  void replace(Node& point) {
+    Value* input = point.find_input("input");
+    const Observer& observer = *observed_.observers.at(static_cast<size_t>(group_of(point)));
+    Value* result = input;
+    if (observer.args().is_dynamic) {
+      result = add_dynamic(point, input, observer);
+    } else if (observer.args().dtype == DType::kFloat16) {
+      result = add_float16(point, input);
+    } else if (is_quantized_dtype(observer.args().dtype)) {
+      const QParams qparams = qparams_of(point, observer);
+      result = qparams.axis >= 0 ? add_per_channel(point, input, observer, qparams) : add_per_tensor(point, input, observer, qparams);
+    }
+    graph_.replace_uses(point.output(), result);
+    graph_.erase(point);
+  }
+
+  static bool is_quantized_dtype(DType dtype) {
+    switch (dtype) {
+      case DType::kUInt8: case DType::kInt8: case DType::kUInt16: case DType::kInt16: case DType::kInt32:
+      case DType::kFloat8E5M2: case DType::kFloat8E4M3FN: return true;
+      default: return false;
+    }
+  }
+
+  QParams qparams_of(const Node& point, const Observer& observer) {
+    const std::string subject = fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
+    if (!observer.has_data()) {
+      if (!options_.compat_torchao)
+        throw Error("convert", subject, fmt::format("the {} observer saw no data, got 0 samples, want at least 1; calibrate before converting", observer.args().choice.name));
+      report_.note(fmt::format("convert: {}: the observer saw no data; scale 1 and zero point 0 were taken", subject));
+      QParams result;
+      result.scale = {1.0f};
+      result.zero_point = {0};
+      result.axis = is_per_channel(observer.args().qscheme) ? observer.args().ch_axis.value_or(0) : -1;
+      return result;
+    }
+    try {
+      return observer.calculate_qparams();
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      throw Error("convert", subject, text.substr(std::min(text.size(), text.find(": ") + 2)));
+    }
+  }
+
+  std::optional<TensorMeta> quantized_meta(const Value* input, DType dtype) const {
+    std::optional<TensorMeta> meta = input->meta;
+    if (!meta) return meta;
+    meta->dtype = dtype;
+    meta->requires_grad = false;
+    return meta;
+  }
+
+  // The keyword that brings back the dtype of models that are not f32.
+  static void add_out_dtype(std::vector<NamedArgument>& arguments, const Value* input) {
+    if (input->meta && input->meta->dtype != DType::kFloat32) arguments.push_back({"out_dtype", input->meta->dtype, ArgumentKind::kKeyword});
+  }
+
+  Value* add_pair(Node& point, const std::string& kind, std::vector<NamedArgument> arguments, Value* input, DType dtype) {
+    Node* quantize = insert("quantize_" + kind, arguments, quantized_meta(input, dtype), point);
+    arguments.front().value = quantize->output();
+    add_out_dtype(arguments, input);
+    std::optional<TensorMeta> meta = input->meta;
+    if (meta) meta->requires_grad = false;
+    return insert("dequantize_" + kind, std::move(arguments), std::move(meta), point)->output();
+  }
+
+  Value* add_per_tensor(Node& point, Value* input, const Observer& observer, const QParams& qparams) {
+    return add_pair(point, "per_tensor.default",
+                    {{"input", input}, {"scale", static_cast<double>(qparams.scale.at(0))}, {"zero_point", qparams.zero_point.at(0)},
+                     {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()}, {"dtype", observer.args().dtype}},
+                    input, observer.args().dtype);
+  }
+
+  Value* add_per_channel(Node& point, Value* input, const Observer& observer, const QParams& qparams) {
+    const std::vector<int64_t> shape = {static_cast<int64_t>(qparams.scale.size())};
+    Value* scales = add_buffer("_scale_", Tensor::from<float>(DType::kFloat32, shape, qparams.scale));
+    Value* zero_points = add_buffer("_zero_point_", zero_point_tensor(qparams, shape));
+    return add_pair(point, "per_channel.default",
+                    {{"input", input}, {"scales", scales}, {"zero_points", zero_points}, {"axis", int64_t{qparams.axis}},
+                     {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()}, {"dtype", observer.args().dtype}},
+                    input, observer.args().dtype);
+  }
+
+  static Tensor zero_point_tensor(const QParams& qparams, const std::vector<int64_t>& shape) {
+    if (qparams.zero_point_dtype == DType::kFloat32) return Tensor::from<float>(DType::kFloat32, shape, qparams.float_zero_point);
+    if (qparams.zero_point_dtype == DType::kInt64) return Tensor::from<int64_t>(DType::kInt64, shape, qparams.zero_point);
+    const std::vector<int32_t> narrow(qparams.zero_point.begin(), qparams.zero_point.end());
+    return Tensor::from<int32_t>(DType::kInt32, shape, narrow);
+  }
+
+  // A buffer under prefix + the first free number.
+  Value* add_buffer(const std::string& prefix, Tensor tensor) {
+    int number = 0;
+    while (graph_.constants.contains(prefix + std::to_string(number))) ++number;
+    return graph_.add_constant(prefix + std::to_string(number), std::move(tensor));
+  }
+
+  Value* add_dynamic(Node& point, Value* input, const Observer& observer) {
+    const DType dtype = observer.args().dtype;
+    if (dtype != DType::kInt8 && dtype != DType::kUInt8)
+      throw Error("convert", "%" + observed_value(point)->name(), fmt::format("dynamic quantization to {}, want int8 or uint8; change the spec's dtype", name_of(dtype)));
+    const bool symmetric = is_symmetric(observer.args().qscheme);
+    Node* choose = graph_.add_node(std::string(kNamespace) + (symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
+                                   {{"input", input}, {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()},
+                                    {"eps", observer.args().choice.eps.value_or(kFloatEps)}, {"dtype", dtype}},
+                                   symmetric ? "choose_qparams_symmetric_tensor" : "choose_qparams_tensor", &point);
+    Value* scale = graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kFloat64, {1}));
+    Value* zero_point = graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kInt64, {1}));
+    return add_pair(point, "per_tensor.tensor",
+                    {{"input", input}, {"scale", scale}, {"zero_point", zero_point}, {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()}, {"dtype", dtype}}, input, dtype);
+  }
+
+  Value* add_float16(Node& point, Value* input) {
+    Node* half = insert("convert_element_type.no_fuse", {{"input", input}, {"dtype", DType::kFloat16}}, quantized_meta(input, DType::kFloat16), point);
+    return insert("convert_element_type.no_fuse", {{"input", half->output()}, {"dtype", DType::kFloat32}}, quantized_meta(input, DType::kFloat32), point)->output();
+  }
+
+  Node* insert(const std::string& op, std::vector<NamedArgument> arguments, std::optional<TensorMeta> meta, Node& before) {
+    std::string name = op;
+    std::replace(name.begin(), name.end(), '.', '_');
+    return graph_.insert(std::string(kNamespace) + op, std::move(arguments), std::move(name), std::move(meta), &before);
+  }
+
+  ObservedGraph& observed_;
+  Graph& graph_;
+  const ConvertOptions& options_;
+  Report& report_;
+};
+
+}  // namespace
+
+Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report) {
+  Converter(observed, options, report).run();
+  duplicate_dequantize(observed.graph, observed.annotations);
+  port_qdq_metadata(observed.graph, observed.annotations);
+  if (options.fold_quantize) fold_quantized_constants(observed.graph);
+  verify(observed.graph);
+  report_float_ops(observed.graph, report);
+  return std::move(observed.graph);
+}
+
+}  // namespace octet

@@ -1,0 +1,81 @@
+#include "annotate/coverage.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "annotate/constant_part.h"
+
+namespace octet {
+namespace {
+
+// Convolutions and matrix products, where int8 pays most.
+constexpr std::string_view kMatrixOps[] = {
+    "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d",
+    "aten.linear", "aten.matmul", "aten.mm",     "aten.bmm",         "aten.addmm",            "aten.baddbmm",          "aten.mv",
+    "aten.einsum", "aten.scaled_dot_product_attention", "aten.bilinear", "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu",
+};
+
+// Ops that move, view or make data and compute nothing on it.
+constexpr std::string_view kMovingOps[] = {
+    "aten.view", "aten._unsafe_view", "aten.reshape", "aten.flatten", "aten.unflatten", "aten.permute", "aten.transpose", "aten.t", "aten.numpy_T",
+    "aten.contiguous", "aten.clone", "aten.detach", "aten.alias", "aten.lift_fresh_copy", "aten.slice", "aten.select", "aten.split", "aten.split_with_sizes",
+    "aten.chunk", "aten.unbind", "aten.squeeze", "aten.unsqueeze", "aten.expand", "aten.expand_as", "aten.cat", "aten.stack", "aten.copy", "aten.to", "aten._to_copy",
+    "aten.type_as", "aten.dropout", "aten.feature_dropout", "aten.alpha_dropout", "aten.pad", "aten.constant_pad_nd", "aten.gather", "aten.index", "aten.index_select", "aten.masked_fill",
+    "aten.where", "aten.repeat", "aten.flip", "aten.roll", "aten.pixel_shuffle", "aten.pixel_unshuffle", "aten.channel_shuffle", "aten.embedding", "aten.zeros", "aten.ones", "aten.full",
+    "aten.zeros_like", "aten.ones_like", "aten.full_like", "aten.empty", "aten.arange", "aten.narrow", "aten.movedim", "aten.triu", "aten.tril", "aten.scatter", "aten.index_put",
+    "aten.slice_copy", "aten.select_copy", "aten.view_copy", "aten.permute_copy", "aten.squeeze_copy", "aten.unsqueeze_copy", "aten.expand_copy", "aten.scalar_tensor", "aten.new_zeros",
+    "aten.new_ones", "aten.new_full", "aten.fill", "aten.identity",
+};
+
+template <size_t N>
+bool is_any(const Node& node, const std::string_view (&ops)[N]) {
+  return std::any_of(std::begin(ops), std::end(ops), [&](std::string_view op) { return node.is(op); });
+}
+
+bool is_float_tensor(const Value* value) { return value->kind() == ValueKind::kTensor && value->meta && is_floating_point(value->meta->dtype); }
+
+bool comes_from_dequantize(const Value* value) {
+  return value->producer() != nullptr && value->producer()->target().starts_with("quantized_decomposed.dequantize");
+}
+
+bool computes_on_floats(const Node& node) {
+  if (!node.target().starts_with("aten.") || is_any(node, kMovingOps)) return false;
+  const std::vector<Value*> inputs = node.inputs();
+  const std::vector<Value*> outputs = node.outputs();
+  return std::any_of(inputs.begin(), inputs.end(), is_float_tensor) && std::any_of(outputs.begin(), outputs.end(), is_float_tensor);
+}
+
+}  // namespace
+
+std::vector<FloatOp> find_float_ops(const Graph& graph) {
+  const std::unordered_set<const Value*> constants = find_constant_values(graph);
+  std::vector<FloatOp> result;
+  for (const Node* node : graph.nodes()) {
+    if (!computes_on_floats(*node)) continue;
+    const std::vector<Value*> inputs = node->inputs();
+    if (std::any_of(inputs.begin(), inputs.end(), comes_from_dequantize)) continue;
+    const bool fused = inputs.size() == 1 && inputs.front()->producer() != nullptr && node->outputs().size() == 1 && node->output()->has_one_user() &&
+                       node->output()->users().front()->target().starts_with("quantized_decomposed.quantize");
+    if (fused || std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return constants.contains(input); })) continue;
+    result.push_back({node, is_any(*node, kMatrixOps) ? OpWeight::kMatrix : OpWeight::kElementwise});
+  }
+  return result;
+}
+
+int report_float_ops(const Graph& graph, Report& report) {
+  std::unordered_set<std::string> known;
+  for (const ReportEntry& entry : report.entries()) known.insert(entry.node);
+  int matrix_ops = 0;
+  for (const FloatOp& op : find_float_ops(graph)) {
+    matrix_ops += op.weight == OpWeight::kMatrix ? 1 : 0;
+    if (known.contains(op.node->name())) continue;
+    const std::vector<ModuleFrame> stack = module_stack(*op.node);
+    report.add({"convert", op.node->name(), op.node->target(), stack.empty() ? "" : stack.back().path, "no rule of the quantizer gave it a spec"});
+  }
+  return matrix_ops;
+}
+
+}  // namespace octet
