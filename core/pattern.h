@@ -8,7 +8,7 @@
 //   batch_norm(x, ...)                      the other tensor arguments may be anything
 //
 // A bare name is the ATen op in all its overloads and its in-place twin: relu is aten.relu.default and aten.relu_.default. `q` and `dq`
-// are the quantize and dequantize ops of quantized_decomposed, per tensor and per channel. Parameters correspond to the tensor arguments
+// are the quantize and dequantize ops of quantized_decomposed, per tensor and per channel; their scales are not named. Parameters correspond to the tensor arguments
 // of the op in the order of its schema (conv2d: input, weight, bias); literals are not named. `b?` may be absent. A tensor argument that
 // the pattern does not name must be absent, unless the pattern ends in `...`. A variable that stands twice must be the same Value.
 #pragma once

@@ -11,7 +11,9 @@ struct ConvRow {
   size_t spatial;  // dimensions
 };
 
-constexpr std::array<ConvRow, 3> kConvs = {{{"aten.conv1d.default", 1}, {"aten.conv2d.default", 2}, {"aten.conv3d.default", 3}}};
+constexpr std::array<ConvRow, 3> kConvs = {
+    {{"aten.conv1d.default", 1}, {"aten.conv2d.default", 2}, {"aten.conv3d.default", 3}}
+};
 
 bool is_zero_pad(const Node& node) {
   if (node.is("aten.constant_pad_nd")) return node.float_or("value", 0.0) == 0.0;

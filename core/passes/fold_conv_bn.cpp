@@ -1,0 +1,253 @@
+#include "core/passes/fold_conv_bn.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include "core/aten_bridge.h"
+#include "core/op_schema.h"
+
+namespace octet {
+namespace {
+
+enum class Form { kConv, kTransposed, kLinear };
+
+struct Foldable {
+  std::string_view op;
+  Form form;
+};
+constexpr std::array<Foldable, 7> kFoldable = {
+    {{"aten.conv1d", Form::kConv},
+     {"aten.conv2d", Form::kConv},
+     {"aten.conv3d", Form::kConv},
+     {"aten.conv_transpose1d", Form::kTransposed},
+     {"aten.conv_transpose2d", Form::kTransposed},
+     {"aten.conv_transpose3d", Form::kTransposed},
+     {"aten.linear", Form::kLinear}}
+};
+
+// What a fold depends on: calls that agree in all of it (a module called twice) share the folded tensors.
+struct Parameters {
+  Form form = Form::kConv;
+  int64_t groups = 1;
+  Value* weight = nullptr;
+  Value* bias = nullptr;  // may be null, like gamma and beta
+  Value* gamma = nullptr;
+  Value* beta = nullptr;
+  Value* mean = nullptr;
+  Value* var = nullptr;
+  double eps = 0;
+  auto operator<=>(const Parameters&) const = default;
+};
+
+struct Candidate {
+  Node* conv = nullptr;
+  Node* bn = nullptr;
+  Parameters parameters;
+};
+
+struct Folded {
+  at::Tensor weight;
+  at::Tensor bias;
+};
+
+// The value holds the same tensor in each run: data of the program that nobody writes to.
+bool is_constant(const Graph& graph, const Value* value) {
+  const GraphInput* input = value->producer() == nullptr ? graph.find_input(value) : nullptr;
+  const Tensor* tensor = graph.find_constant(value);
+  if (input == nullptr || tensor == nullptr || !tensor->defined()) return false;
+  for (const GraphOutput& output : graph.outputs())
+    if (output.kind != OutputKind::kUserOutput && output.target == input->fqn) return false;
+  for (const Node* user : value->users()) {
+    const OpSchema* schema = find_op_schema(user->target());
+    if (schema == nullptr) continue;
+    for (const SchemaArgument& argument : schema->arguments)
+      if (argument.is_write && user->find_input(argument.name) == value) return false;
+  }
+  return true;
+}
+
+bool is_constant_or_null(const Graph& graph, const Value* value) { return value == nullptr || is_constant(graph, value); }
+
+bool is_inference_bn(const Node& node) {
+  if (node.is("aten._native_batch_norm_legit_no_training")) return true;
+  return node.is("aten.batch_norm") && !node.bool_or("training", true);
+}
+
+bool is_rank(const Value* value, size_t rank) { return !value->meta || value->meta->sizes.size() == rank; }
+
+// Batch norm works on dimension 1: that must be the output channels.
+bool channels_are_second(const Node& conv, Form form, const Tensor& weight) {
+  if (form != Form::kLinear) return is_rank(conv.output(), weight.shape().size());
+  const Value* input = conv.find_input("input");
+  return input != nullptr && input->meta && input->meta->sizes.size() <= 2;
+}
+
+int64_t output_channels(const Parameters& parameters, const Tensor& weight) {
+  return parameters.form == Form::kTransposed ? weight.shape()[1] * parameters.groups : weight.shape()[0];
+}
+
+bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options, Candidate& candidate) {
+  Value* input = bn->find_input("input");
+  Node* conv = input == nullptr ? nullptr : input->producer();
+  if (conv == nullptr || conv->output_or_null() != input) return false;
+  const auto row = std::find_if(kFoldable.begin(), kFoldable.end(), [&](const Foldable& foldable) { return conv->is(foldable.op); });
+  if (row == kFoldable.end() || (options.check_users && !input->has_one_user())) return false;
+  const std::vector<Value*> results = bn->outputs();
+  if (results.empty() || std::any_of(results.begin() + 1, results.end(), [](const Value* value) { return !value->is_unused(); })) return false;
+
+  Parameters parameters{.form = row->form,
+                        .groups = row->form == Form::kTransposed ? conv->int_or("groups", 1) : 1,
+                        .weight = conv->find_input("weight"),
+                        .bias = conv->find_input("bias"),
+                        .gamma = bn->find_input("weight"),
+                        .beta = bn->find_input("bias"),
+                        .mean = bn->find_input("running_mean"),
+                        .var = bn->find_input("running_var"),
+                        .eps = bn->float_or("eps", 1e-5)};
+  for (const Value* needed : {parameters.weight, parameters.mean, parameters.var})
+    if (needed == nullptr || !is_constant(graph, needed)) return false;
+  for (const Value* optional : {parameters.bias, parameters.gamma, parameters.beta})
+    if (!is_constant_or_null(graph, optional)) return false;
+  const Tensor& weight = *graph.find_constant(parameters.weight);
+  if (weight.shape().size() < 2 || !channels_are_second(*conv, row->form, weight)) return false;
+  if (graph.find_constant(parameters.mean)->numel() != output_channels(parameters, weight)) return false;
+  candidate = {conv, bn, parameters};
+  return true;
+}
+
+// Per output channel along the weight's dimension that holds it. A transposed weight is [in, out / groups, ...]: its input channels carry
+// the groups.
+at::Tensor scale_weight(const at::Tensor& weight, const at::Tensor& scale, const Parameters& parameters) {
+  if (parameters.form == Form::kLinear) return weight.mul(scale.unsqueeze(-1).to(weight.scalar_type()));
+  std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
+  if (parameters.form == Form::kConv) {
+    shape[0] = -1;
+    return weight.mul(scale.reshape(shape)).to(weight.scalar_type());
+  }
+  if (parameters.groups == 1) {
+    shape[1] = -1;
+    return weight.mul(scale.reshape(shape)).to(weight.scalar_type());
+  }
+  std::vector<int64_t> grouped = weight.sizes().vec();
+  grouped[0] /= parameters.groups;
+  grouped.insert(grouped.begin(), parameters.groups);
+  shape.insert(shape.begin(), parameters.groups);
+  shape[2] = weight.size(1);
+  return weight.reshape(grouped).mul(scale.reshape(shape)).reshape(weight.sizes()).to(weight.scalar_type());
+}
+
+// The order of operations is torch's, so that the result agrees with it to the last bit.
+Folded fold(const Graph& graph, const Parameters& parameters) {
+  const c10::AutoGradMode no_grad(false);
+  const auto data = [&](const Value* value) { return value == nullptr ? at::Tensor() : to_aten(*graph.find_constant(value)); };
+  const at::Tensor weight = data(parameters.weight);
+  const at::Tensor mean = data(parameters.mean);
+  const at::Tensor bias = parameters.bias != nullptr ? data(parameters.bias) : at::zeros_like(mean);
+  const at::Tensor gamma = parameters.gamma != nullptr ? data(parameters.gamma) : at::ones_like(mean);
+  const at::Tensor beta = parameters.beta != nullptr ? data(parameters.beta) : at::zeros_like(mean);
+  const at::Tensor inverse_deviation = data(parameters.var).add(parameters.eps).rsqrt();
+  const at::Tensor scale = gamma.mul(inverse_deviation);
+  const at::Tensor centered = bias.sub(mean);
+  const at::Tensor scaled = parameters.form == Form::kLinear ? centered.mul(scale) : centered.mul(inverse_deviation).mul(gamma);
+  const c10::ScalarType bias_type = parameters.bias != nullptr ? bias.scalar_type() : weight.scalar_type();
+  return {scale_weight(weight, scale, parameters), scaled.add(beta).to(bias_type)};
+}
+
+// Whether nodes other than the convolutions of the group use the value.
+bool is_used_elsewhere(const Value* value, const std::vector<Candidate>& group) {
+  return value->is_output() || std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
+           return std::none_of(group.begin(), group.end(), [&](const Candidate& candidate) { return candidate.conv == user; });
+         });
+}
+
+// The old value with new data when only the group uses it, else a new constant.
+Value* store(Graph& graph, Value* old, const at::Tensor& data, const std::vector<Candidate>& group) {
+  const std::string fqn = graph.find_input(old)->fqn;
+  Tensor tensor = from_aten(data);
+  if (is_used_elsewhere(old, group)) return graph.add_constant(fqn, std::move(tensor), graph.find_input(old)->kind);
+  if (old->meta)
+    for (size_t i = 0; i < tensor.strides().size(); ++i) old->meta->strides[i] = {tensor.strides()[i], ""};
+  if (old->meta) old->meta->storage_offset = {};
+  graph.constants.at(fqn).tensor = std::move(tensor);
+  return old;
+}
+
+void erase_if_unused(Graph& graph, Value* value) {
+  if (value != nullptr && value->is_unused()) graph.erase_input(*value);
+}
+
+// The statistics' buffers, and the counter that torch keeps beside them.
+void drop_dead_inputs(Graph& graph, const std::vector<std::string>& names) {
+  constexpr std::string_view kMean = "running_mean";
+  for (const std::string& name : names) {
+    Value* value = graph.find_value(name);
+    if (value == nullptr || !value->is_unused()) continue;
+    std::string fqn = graph.find_input(value)->fqn;
+    erase_if_unused(graph, value);
+    if (!fqn.ends_with(kMean)) continue;
+    fqn.replace(fqn.size() - kMean.size(), kMean.size(), "num_batches_tracked");
+    for (const GraphInput& input : graph.inputs()) {
+      if (input.fqn != fqn) continue;
+      const bool is_mutated =
+          std::any_of(graph.outputs().begin(), graph.outputs().end(), [&](const GraphOutput& output) { return output.target == fqn; });
+      if (!is_mutated) erase_if_unused(graph, input.value);
+      break;
+    }
+  }
+}
+
+void fold_group(Graph& graph, const Parameters& parameters, const std::vector<Candidate>& group) {
+  const Folded folded = fold(graph, parameters);
+  const std::string weight_fqn = graph.find_input(parameters.weight)->fqn;
+  Value* weight = store(graph, parameters.weight, folded.weight, group);
+  Value* bias = parameters.bias != nullptr ? store(graph, parameters.bias, folded.bias, group)
+                                           : graph.add_constant(weight_fqn + "_bias", from_aten(folded.bias), InputKind::kParameter);
+  for (const Candidate& candidate : group) {
+    candidate.conv->set_argument("weight", weight);
+    candidate.conv->set_argument("bias", bias);
+    graph.replace_uses(candidate.bn->outputs().front(), candidate.conv->output());
+    graph.erase(*candidate.bn);
+  }
+}
+
+int fold_once(Graph& graph, const FoldOptions& options) {
+  std::vector<std::vector<Candidate>> groups;
+  std::map<Parameters, size_t> group_of;
+  std::map<const Node*, const Node*> taken;
+  for (Node* node : graph.nodes()) {
+    Candidate candidate;
+    if (!is_inference_bn(*node) || !find_candidate(graph, node, options, candidate)) continue;
+    if (!taken.emplace(candidate.conv, node).second) continue;  // one batch norm a convolution
+    const auto [entry, is_new] = group_of.emplace(candidate.parameters, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[entry->second].push_back(candidate);
+  }
+  int folds = 0;
+  std::vector<std::string> may_be_dead;
+  for (const std::vector<Candidate>& group : groups) {
+    const Parameters& p = group.front().parameters;
+    for (const Value* value : {p.weight, p.bias, p.gamma, p.beta, p.mean, p.var})
+      if (value != nullptr) may_be_dead.push_back(value->name());
+    fold_group(graph, p, group);
+    folds += static_cast<int>(group.size());
+  }
+  drop_dead_inputs(graph, may_be_dead);
+  return folds;
+}
+
+}  // namespace
+
+int fold_conv_bn(Graph& graph, const FoldOptions& options) {
+  int folds = 0;
+  while (const int more = fold_once(graph, options)) folds += more;  // a batch norm behind a batch norm takes a second round
+  return folds;
+}
+
+}  // namespace octet
