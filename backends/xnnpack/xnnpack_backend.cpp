@@ -24,7 +24,8 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
   try {
     return xnnpack::compile(program, ops, segment.inputs, segment.outputs, threads);
   } catch (const xnnpack::Refusal& refusal) {
-    throw Error("xnnpack", "segment", fmt::format("this XNNPACK refuses an op of the artifact, got \"{}\"; lower the model again here", refusal.what()));
+    throw Error("xnnpack", "segment",
+                fmt::format("this XNNPACK refuses an op of the artifact, got \"{}\"; lower the model again here", refusal.what()));
   }
 }
 

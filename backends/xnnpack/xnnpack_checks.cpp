@@ -19,16 +19,19 @@ constexpr int64_t kMaxSummands = 65536;  // products of 8-bit integers that an i
 bool is_float(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
 
 Verdict check_activation(const ProgramTensor& tensor) {
-  if (tensor.shape.size() > kMaxRank) return Verdict::refuse(fmt::format("{} has rank {}, XNNPACK takes at most {}", tensor.name, tensor.shape.size(), kMaxRank));
+  if (tensor.shape.size() > kMaxRank)
+    return Verdict::refuse(fmt::format("{} has rank {}, XNNPACK takes at most {}", tensor.name, tensor.shape.size(), kMaxRank));
   if (tensor.numel() == 0) return Verdict::refuse(fmt::format("{} is empty", tensor.name));
   if (is_float(tensor)) return Verdict::accept();
   if (tensor.dtype != DType::kInt8 && tensor.dtype != DType::kUInt8) {
     return Verdict::refuse(fmt::format("{} is {}, XNNPACK takes float32, int8 and uint8", tensor.name, name_of(tensor.dtype)));
   }
   if (!tensor.qparams.has_value()) return Verdict::refuse(fmt::format("{} is {} without scale and zero point", tensor.name, name_of(tensor.dtype)));
-  if (!tensor.qparams->is_per_tensor()) return Verdict::refuse(fmt::format("{} is quantized per channel, XNNPACK takes that for weights only", tensor.name));
+  if (!tensor.qparams->is_per_tensor())
+    return Verdict::refuse(fmt::format("{} is quantized per channel, XNNPACK takes that for weights only", tensor.name));
   const float scale = tensor.qparams->scale.at(0);
-  if (!(scale > 0) || !std::isnormal(scale)) return Verdict::refuse(fmt::format("{} has scale {}, XNNPACK wants a normal positive number", tensor.name, scale));
+  if (!(scale > 0) || !std::isnormal(scale))
+    return Verdict::refuse(fmt::format("{} has scale {}, XNNPACK wants a normal positive number", tensor.name, scale));
   const int32_t zero_point = signed_zero_point(tensor);
   if (zero_point < -128 || zero_point > 127) return Verdict::refuse(fmt::format("{} has a zero point outside of its dtype", tensor.name));
   return Verdict::accept();
@@ -62,12 +65,15 @@ Verdict check_weight(const Program& program, const ProgramOp& op, bool may_be_pe
   if (!is_constant(w)) return Verdict::refuse("weight is not a constant");
   const bool is_quantized = !is_float(input_of(program, op, 0));
   if (is_quantized == is_float(w)) return Verdict::refuse("weight and input are not both integer or both float");
-  if (is_float(input_of(program, op, 0)) != is_float(output_of(program, op))) return Verdict::refuse("input and output are not both integer or both float");
+  if (is_float(input_of(program, op, 0)) != is_float(output_of(program, op)))
+    return Verdict::refuse("input and output are not both integer or both float");
   if (is_quantized) {
-    if (w.dtype != DType::kInt8 && w.dtype != DType::kUInt8) return Verdict::refuse(fmt::format("weight is {}, XNNPACK takes int8", name_of(w.dtype)));
+    if (w.dtype != DType::kInt8 && w.dtype != DType::kUInt8)
+      return Verdict::refuse(fmt::format("weight is {}, XNNPACK takes int8", name_of(w.dtype)));
     if (!w.qparams.has_value()) return Verdict::refuse("weight has no scale");
     if (!w.qparams->is_per_tensor() && (!may_be_per_channel || w.qparams->axis != 0)) {
-      return Verdict::refuse(fmt::format("weight is quantized along axis {}, XNNPACK takes {}", w.qparams->axis, may_be_per_channel ? "axis 0" : "one scale"));
+      return Verdict::refuse(
+          fmt::format("weight is quantized along axis {}, XNNPACK takes {}", w.qparams->axis, may_be_per_channel ? "axis 0" : "one scale"));
     }
     for (size_t i = 0; i < w.qparams->zero_point.size(); ++i) {
       if (signed_zero_point(w, i) != 0) return Verdict::refuse("weight has a zero point that is not the middle of its dtype");
@@ -204,10 +210,21 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_one_kind(program, op);
   if (!verdict) return verdict;
   if (is_float(output_of(program, op))) {
-    if (std::find(std::begin(kFloat), std::end(kFloat), fn) == std::end(kFloat)) return Verdict::refuse(fmt::format("this XNNPACK has no float {}", fn));
+    if (std::find(std::begin(kFloat), std::end(kFloat), fn) == std::end(kFloat))
+      return Verdict::refuse(fmt::format("this XNNPACK has no float {}", fn));
     return Verdict::accept();
   }
-  if (std::find(std::begin(kInteger), std::end(kInteger), fn) == std::end(kInteger)) return Verdict::refuse(fmt::format("this XNNPACK has no 8-bit {}", fn));
+  if (std::find(std::begin(kInteger), std::end(kInteger), fn) == std::end(kInteger))
+    return Verdict::refuse(fmt::format("this XNNPACK has no 8-bit {}", fn));
+  const ProgramTensor& out = output_of(program, op);
+  if (fn == "tanh" && (out.qparams->scale[0] != 1.0f / 128 || signed_zero_point(out) != 0)) {
+    return Verdict::refuse(fmt::format("output scale is {} and zero point {}, XNNPACK's tanh wants 1/128 and the middle", out.qparams->scale[0],
+                                       out.qparams->zero_point[0]));
+  }
+  if (fn == "sigmoid" && (out.qparams->scale[0] != 1.0f / 256 || signed_zero_point(out) != -128)) {
+    return Verdict::refuse(fmt::format("output scale is {} and zero point {}, XNNPACK's sigmoid wants 1/256 and the lowest", out.qparams->scale[0],
+                                       out.qparams->zero_point[0]));
+  }
   return Verdict::accept();
 }
 
@@ -246,7 +263,9 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
 
 Verdict check_conversion(const Program& program, const ProgramOp& op) {
   const bool reads_float = is_float(input_of(program, op, 0)), writes_float = is_float(output_of(program, op));
-  const bool fits = op.kind == "quantize" ? reads_float && !writes_float : op.kind == "dequantize" ? !reads_float && writes_float : !reads_float && !writes_float;
+  const bool fits = op.kind == "quantize"     ? reads_float && !writes_float
+                    : op.kind == "dequantize" ? !reads_float && writes_float
+                                              : !reads_float && !writes_float;
   return fits ? Verdict::accept() : Verdict::refuse("its dtypes are not those of its kind");
 }
 

@@ -34,7 +34,8 @@ class XNNPACKSegment : public CompiledSegment {
     const Plan plan = make_plan(program, ops, inputs, outputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
       for (const BufferKey& key : plan.imports) {
-        if (key.tensor == inputs[i]) imports_.push_back({i, shuffle_of(program, key.tensor, Order::kRowMajor, key.order, true), buffer(program, key)});
+        if (key.tensor == inputs[i])
+          imports_.push_back({i, shuffle_of(program, key.tensor, Order::kRowMajor, key.order, true), buffer(program, key)});
       }
     }
     for (const Stage& stage : plan.stages) add(program, stage);

@@ -18,13 +18,13 @@ struct UnaryRow {
 
 // Functions without parameters; leaky_relu and elu have one, silu and hardsigmoid are composed.
 constexpr UnaryRow kUnaries[] = {
-    {"sigmoid", xnn_define_sigmoid, "xnn_define_sigmoid"},
-    {"hardswish", xnn_define_hardswish, "xnn_define_hardswish"},
-    {"neg", xnn_define_negate, "xnn_define_negate"},
-    {"abs", xnn_define_abs, "xnn_define_abs"},
-    {"sqrt", xnn_define_square_root, "xnn_define_square_root"},
+    {"sigmoid",   xnn_define_sigmoid,     "xnn_define_sigmoid"    },
+    {"hardswish", xnn_define_hardswish,   "xnn_define_hardswish"  },
+    {"neg",       xnn_define_negate,      "xnn_define_negate"     },
+    {"abs",       xnn_define_abs,         "xnn_define_abs"        },
+    {"sqrt",      xnn_define_square_root, "xnn_define_square_root"},
 #ifdef OCTET_XNNPACK_HAS_TANH
-    {"tanh", xnn_define_tanh, "xnn_define_tanh"},
+    {"tanh",      xnn_define_tanh,        "xnn_define_tanh"       },
 #endif
 };
 
@@ -41,6 +41,25 @@ void emit_hardsigmoid(StageBuilder& builder, const ProgramTensor& like, const st
   require_success(xnn_define_add2(builder.subgraph(), 0.0f, 6.0f, x, builder.scalar_f32(3.0f), shifted, 0), "xnn_define_add2");
   require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, shifted, builder.scalar_f32(1.0f / 6.0f), y, 0),
                   "xnn_define_multiply2");
+}
+
+// tanh(x) = 2 sigmoid(2x) - 1, each step exact on the integers but for the sigmoid: with output scale 1/128 and zero point 0 the result has
+// the integers that sigmoid gives with 1/256 and -128.
+void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
+  const auto scratch = [&](float scale, int32_t zero_point) {
+    ProgramTensor like;
+    like.dtype = DType::kInt8;
+    like.qparams = TensorQParams{{scale}, {zero_point}, -1};
+    return builder.scratch(like, dims);
+  };
+  const uint32_t twice = scratch(2 * in.qparams->scale[0], signed_zero_point(in));
+  const uint32_t gate = scratch(1.0f / 256, -128);
+  const uint32_t twice_gate = scratch(1.0f / 128, -128);
+  const xnn_subgraph_t subgraph = builder.subgraph();
+  require_success(xnn_define_multiply2(subgraph, -kInfinity, kInfinity, x, builder.scalar_s8(1, 2.0f), twice, 0), "xnn_define_multiply2");
+  require_success(xnn_define_sigmoid(subgraph, twice, gate, 0), "xnn_define_sigmoid");
+  require_success(xnn_define_multiply2(subgraph, -kInfinity, kInfinity, gate, builder.scalar_s8(1, 2.0f), twice_gate, 0), "xnn_define_multiply2");
+  require_success(xnn_define_add2(subgraph, -kInfinity, kInfinity, twice_gate, builder.scalar_s8(-128, 1.0f / 128), y, 0), "xnn_define_add2");
 }
 
 void emit_same_shape(StageBuilder& builder, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
@@ -79,6 +98,9 @@ void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   if (fn == "silu") return emit_silu(builder, in, dims_of(in.shape, forms.in), x, y);
   if (fn == "hardsigmoid") return emit_hardsigmoid(builder, in, dims_of(in.shape, forms.in), x, y);
+#ifndef OCTET_XNNPACK_HAS_TANH
+  if (fn == "tanh") return emit_integer_tanh(builder, in, dims_of(in.shape, forms.in), x, y);
+#endif
   if (fn == "elu") return require_success(xnn_define_elu(builder.subgraph(), static_cast<float>(op.real("alpha", 1.0)), x, y, 0), "xnn_define_elu");
   if (fn == "leaky_relu") {
     return require_success(xnn_define_leaky_relu(builder.subgraph(), static_cast<float>(op.real("alpha", 0.01)), x, y, 0), "xnn_define_leaky_relu");

@@ -15,12 +15,11 @@ void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms form
   const size_t channels = static_cast<size_t>(x.shape[1]);
   const FilterAndBias weights = define_uniform_depthwise(builder, x, window.kernel_height, window.kernel_width, channels, 1.0 / divisor);
   const OutputRange range = post_range_of(op);
-  require_success(
-      xnn_define_depthwise_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
-                                          window.kernel_height, window.kernel_width, window.stride_height, window.stride_width, 1, 1, 1,
-                                          channels, range.min, range.max, builder.input(op.inputs[0], forms.in), weights.filter, weights.bias,
-                                          builder.output(op.outputs[0], forms.out), 0),
-      "xnn_define_depthwise_convolution_2d");
+  require_success(xnn_define_depthwise_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
+                                                      window.kernel_height, window.kernel_width, window.stride_height, window.stride_width, 1, 1, 1,
+                                                      channels, range.min, range.max, builder.input(op.inputs[0], forms.in), weights.filter,
+                                                      weights.bias, builder.output(op.outputs[0], forms.out), 0),
+                  "xnn_define_depthwise_convolution_2d");
 }
 
 void emit_global_average(StageBuilder& builder, const ProgramOp& op, Forms forms) {
@@ -34,18 +33,17 @@ void emit_global_average(StageBuilder& builder, const ProgramOp& op, Forms forms
 void emit_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const Window& window, int64_t divisor) {
   const ProgramTensor& x = input_of(builder.program(), op, 0);
   if (divisor == 0 && !window.has_padding()) divisor = window.taps();
-  const bool covers_input = !window.has_padding() && window.kernel_width == x.shape.back() &&
-                            (x.shape.size() == 3 || window.kernel_height == x.shape[2]);
+  const bool covers_input =
+      !window.has_padding() && window.kernel_width == x.shape.back() && (x.shape.size() == 3 || window.kernel_height == x.shape[2]);
   if (covers_input && divisor == window.taps()) return emit_global_average(builder, op, forms);
   if (divisor != 0 && (x.dtype != DType::kFloat32 || window.has_padding() || divisor != window.taps())) {
     return emit_uniform_average(builder, op, forms, window, static_cast<double>(divisor));
   }
   const OutputRange range = post_range_of(op);
-  require_success(
-      xnn_define_average_pooling_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
-                                    window.kernel_height, window.kernel_width, window.stride_height, window.stride_width, range.min, range.max,
-                                    builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
-      "xnn_define_average_pooling_2d");
+  require_success(xnn_define_average_pooling_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
+                                                window.kernel_height, window.kernel_width, window.stride_height, window.stride_width, range.min,
+                                                range.max, builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
+                  "xnn_define_average_pooling_2d");
 }
 
 }  // namespace
@@ -56,19 +54,17 @@ void emit_conv(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const int64_t groups = op.integer("groups", 1);
   const Window window = window_of(op, spatial_of(w.shape));
   const bool is_depthwise = groups > 1 && w.shape[1] == 1;
-  const FilterAndBias weights =
-      define_filter_and_bias(builder, op, is_depthwise ? FilterLayout::kDepthwise : FilterLayout::kConvolution, groups);
+  const FilterAndBias weights = define_filter_and_bias(builder, op, is_depthwise ? FilterLayout::kDepthwise : FilterLayout::kConvolution, groups);
   const OutputRange range = post_range_of(op);
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   const size_t group_outputs = static_cast<size_t>(w.shape[0] / groups);
   if (is_depthwise) {
-    require_success(
-        xnn_define_depthwise_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
-                                            window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
-                                            window.dilation_height, window.dilation_width, static_cast<uint32_t>(group_outputs), channels,
-                                            range.min, range.max, x, weights.filter, weights.bias, y, 0),
-        "xnn_define_depthwise_convolution_2d");
+    require_success(xnn_define_depthwise_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
+                                                        window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
+                                                        window.dilation_height, window.dilation_width, static_cast<uint32_t>(group_outputs), channels,
+                                                        range.min, range.max, x, weights.filter, weights.bias, y, 0),
+                    "xnn_define_depthwise_convolution_2d");
     return;
   }
   require_success(
@@ -86,12 +82,11 @@ void emit_conv_transpose(StageBuilder& builder, const ProgramOp& op, Forms forms
   const FilterAndBias weights = define_filter_and_bias(builder, op, FilterLayout::kTransposed, groups);
   const OutputRange range = post_range_of(op);
   require_success(
-      xnn_define_deconvolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
-                                  window.adjust_height, window.adjust_width, window.kernel_height, window.kernel_width, window.stride_height,
-                                  window.stride_width, window.dilation_height, window.dilation_width, static_cast<uint32_t>(groups),
+      xnn_define_deconvolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left, window.adjust_height,
+                                  window.adjust_width, window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
+                                  window.dilation_height, window.dilation_width, static_cast<uint32_t>(groups),
                                   static_cast<size_t>(w.shape[0] / groups), static_cast<size_t>(w.shape[1]), range.min, range.max,
-                                  builder.input(op.inputs[0], forms.in), weights.filter, weights.bias,
-                                  builder.output(op.outputs[0], forms.out), 0),
+                                  builder.input(op.inputs[0], forms.in), weights.filter, weights.bias, builder.output(op.outputs[0], forms.out), 0),
       "xnn_define_deconvolution_2d");
 }
 

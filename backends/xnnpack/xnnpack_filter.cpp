@@ -31,9 +31,15 @@ void permute(const T* from, T* to, const FilterShape& f, FilterLayout layout, in
       for (int64_t t = 0; t < f.taps(); ++t) {
         int64_t at = 0;
         switch (layout) {
-          case FilterLayout::kConvolution: at = (o * f.taps() + t) * f.inner + i; break;
-          case FilterLayout::kDepthwise: at = t * f.outer + o; break;
-          case FilterLayout::kTransposed: at = (((o / per_group) * f.inner + i) * f.taps() + t) * per_group + o % per_group; break;
+          case FilterLayout::kConvolution:
+            at = (o * f.taps() + t) * f.inner + i;
+            break;
+          case FilterLayout::kDepthwise:
+            at = t * f.outer + o;
+            break;
+          case FilterLayout::kTransposed:
+            at = (((o / per_group) * f.inner + i) * f.taps() + t) * per_group + o % per_group;
+            break;
         }
         to[at] = static_cast<T>(from[(o * f.inner + i) * f.taps() + t] ^ mask);
       }
@@ -44,9 +50,12 @@ void permute(const T* from, T* to, const FilterShape& f, FilterLayout layout, in
 std::vector<size_t> filter_dims(const FilterShape& f, FilterLayout layout, int64_t groups) {
   const size_t height = static_cast<size_t>(f.height), width = static_cast<size_t>(f.width);
   switch (layout) {
-    case FilterLayout::kConvolution: return {static_cast<size_t>(f.outer), height, width, static_cast<size_t>(f.inner)};
-    case FilterLayout::kDepthwise: return {1, height, width, static_cast<size_t>(f.outer)};
-    case FilterLayout::kTransposed: return {static_cast<size_t>(f.inner * groups), height, width, static_cast<size_t>(f.outer / groups)};
+    case FilterLayout::kConvolution:
+      return {static_cast<size_t>(f.outer), height, width, static_cast<size_t>(f.inner)};
+    case FilterLayout::kDepthwise:
+      return {1, height, width, static_cast<size_t>(f.outer)};
+    case FilterLayout::kTransposed:
+      return {static_cast<size_t>(f.inner * groups), height, width, static_cast<size_t>(f.outer / groups)};
   }
   OCTET_ASSERT(false, "unknown layout");
 }
@@ -121,7 +130,8 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   return result;
 }
 
-FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like, size_t height, size_t width, size_t channels, double weight) {
+FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like, size_t height, size_t width, size_t channels,
+                                       double weight) {
   const std::vector<size_t> dims{1, height, width, channels};
   const size_t count = height * width * channels;
   if (like.dtype == DType::kFloat32) {

@@ -15,14 +15,22 @@ namespace {
 
 const char* words_of(xnn_status status) {
   switch (status) {
-    case xnn_status_success: return "success";
-    case xnn_status_uninitialized: return "not initialized";
-    case xnn_status_invalid_parameter: return "invalid parameter";
-    case xnn_status_invalid_state: return "invalid state";
-    case xnn_status_unsupported_parameter: return "unsupported parameter";
-    case xnn_status_unsupported_hardware: return "unsupported hardware";
-    case xnn_status_out_of_memory: return "out of memory";
-    default: return "unknown status";
+    case xnn_status_success:
+      return "success";
+    case xnn_status_uninitialized:
+      return "not initialized";
+    case xnn_status_invalid_parameter:
+      return "invalid parameter";
+    case xnn_status_invalid_state:
+      return "invalid state";
+    case xnn_status_unsupported_parameter:
+      return "unsupported parameter";
+    case xnn_status_unsupported_hardware:
+      return "unsupported hardware";
+    case xnn_status_out_of_memory:
+      return "out of memory";
+    default:
+      return "unknown status";
   }
 }
 
@@ -54,13 +62,15 @@ constexpr const char* kThreadPoolFunctions[] = {
 void start() {
   const std::vector<std::string> libraries = thread_pool_libraries();
   if (libraries.size() != 1) {
-    throw Error("xnnpack", "pthreadpool",
-                fmt::format("its functions come from several libraries, got {}, want one; link libpthreadpool before LibTorch", fmt::join(libraries, ", ")));
+    throw Error(
+        "xnnpack", "pthreadpool",
+        fmt::format("its functions come from several libraries, got {}, want one; link libpthreadpool before LibTorch", fmt::join(libraries, ", ")));
   }
   const xnn_status status = xnn_initialize(nullptr);
   if (status != xnn_status_success) {
-    throw Error("xnnpack", "xnn_initialize",
-                fmt::format("XNNPACK does not start here, got \"{}\", want success; it needs a readable /proc/cpuinfo and SSE2 or NEON", words_of(status)));
+    throw Error(
+        "xnnpack", "xnn_initialize",
+        fmt::format("XNNPACK does not start here, got \"{}\", want success; it needs a readable /proc/cpuinfo and SSE2 or NEON", words_of(status)));
   }
 }
 
@@ -77,7 +87,9 @@ void initialize() {
 
 std::map<std::string, std::string> library_versions() {
   const std::string file = std::filesystem::path(library_of(reinterpret_cast<const void*>(&xnn_initialize))).filename().string();
-  return {{"xnnpack", fmt::format("{} ({})", file, OCTET_XNNPACK_GENERATION)}};
+  return {
+      {"xnnpack", fmt::format("{} ({})", file, OCTET_XNNPACK_GENERATION)}
+  };
 }
 
 std::vector<std::string> thread_pool_libraries() {

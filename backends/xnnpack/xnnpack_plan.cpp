@@ -12,10 +12,10 @@ namespace {
 constexpr int kBorder = -1;  // the "stage" of segment inputs
 
 // What a form costs where it is not there yet, relative to each other.
-constexpr int kReshapeCost = 1;       // a copy inside the stage
-constexpr int kUnlikelyOrderCost = 2; // importing in the order that the segment's other ops do not want
-constexpr int kConvertCost = 50;      // a transposition
-constexpr int kNewStageCost = 100;    // a transposition that cuts the stage
+constexpr int kReshapeCost = 1;        // a copy inside the stage
+constexpr int kUnlikelyOrderCost = 2;  // importing in the order that the segment's other ops do not want
+constexpr int kConvertCost = 50;       // a transposition
+constexpr int kNewStageCost = 100;     // a transposition that cuts the stage
 
 struct Occurrence {
   Form form;

@@ -9,11 +9,15 @@ namespace {
 
 xnn_datatype datatype_of(DType dtype, bool is_per_channel) {
   switch (dtype) {
-    case DType::kFloat32: return xnn_datatype_fp32;
+    case DType::kFloat32:
+      return xnn_datatype_fp32;
     case DType::kInt8:
-    case DType::kUInt8: return is_per_channel ? xnn_datatype_qcint8 : xnn_datatype_qint8;
-    case DType::kInt32: return is_per_channel ? xnn_datatype_qcint32 : xnn_datatype_qint32;
-    default: OCTET_ASSERT(false, "no XNNPACK datatype");
+    case DType::kUInt8:
+      return is_per_channel ? xnn_datatype_qcint8 : xnn_datatype_qint8;
+    case DType::kInt32:
+      return is_per_channel ? xnn_datatype_qcint32 : xnn_datatype_qint32;
+    default:
+      OCTET_ASSERT(false, "no XNNPACK datatype");
   }
 }
 
@@ -41,8 +45,8 @@ const T* StageBuilder::keep(std::vector<T> values) {
   return data;
 }
 
-uint32_t StageBuilder::define(DType dtype, const std::vector<size_t>& dims, const Quantization* quantization, const void* data,
-                              uint32_t external_id, uint32_t flags) {
+uint32_t StageBuilder::define(DType dtype, const std::vector<size_t>& dims, const Quantization* quantization, const void* data, uint32_t external_id,
+                              uint32_t flags) {
   uint32_t id = XNN_INVALID_VALUE_ID;
   if (quantization == nullptr) {
     require_success(xnn_define_tensor_value(subgraph(), datatype_of(dtype, false), dims.size(), dims.data(), data, external_id, flags, &id),

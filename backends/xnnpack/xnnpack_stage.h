@@ -23,7 +23,7 @@ struct StageRuntime {
 struct Quantization {
   std::vector<float> scale;  // one, or one per channel
   int32_t zero_point = 0;
-  size_t channel_dim = 0;    // of per-channel scales
+  size_t channel_dim = 0;  // of per-channel scales
 };
 
 // The methods that make values return XNNPACK's value ids; all throw Refusal.

@@ -29,8 +29,10 @@ std::string signature_of(const Program& program, const ProgramOp& op) {
     fmt::format_to(std::back_inserter(text), " {}={}", attribute.first, text_of(attribute.second));
   }
   for (int index : op.inputs) {
-    if (index < 0) text += " -";
-    else append_signature(text, xnnpack::tensor_of(program, index));
+    if (index < 0)
+      text += " -";
+    else
+      append_signature(text, xnnpack::tensor_of(program, index));
   }
   text += " ->";
   for (int index : op.outputs) append_signature(text, xnnpack::tensor_of(program, index));

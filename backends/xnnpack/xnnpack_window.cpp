@@ -44,11 +44,18 @@ Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel) {
   const Pair dilation = pair_of(per_dimension(op, "dilation", ones), 1);
   const Pair padding = pair_of(per_dimension(op, "padding", zeros), 0);
   const Pair adjust = pair_of(per_dimension(op, "output_padding", zeros), 0);
-  return {.kernel_height = size.height, .kernel_width = size.width,
-          .stride_height = stride.height, .stride_width = stride.width,
-          .dilation_height = dilation.height, .dilation_width = dilation.width,
-          .pad_top = padding.height, .pad_left = padding.width, .pad_bottom = padding.height, .pad_right = padding.width,
-          .adjust_height = adjust.height, .adjust_width = adjust.width};
+  return {.kernel_height = size.height,
+          .kernel_width = size.width,
+          .stride_height = stride.height,
+          .stride_width = stride.width,
+          .dilation_height = dilation.height,
+          .dilation_width = dilation.width,
+          .pad_top = padding.height,
+          .pad_left = padding.width,
+          .pad_bottom = padding.height,
+          .pad_right = padding.width,
+          .adjust_height = adjust.height,
+          .adjust_width = adjust.width};
 }
 
 Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in, const std::vector<int64_t>& out) {

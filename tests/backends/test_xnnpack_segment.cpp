@@ -1,0 +1,215 @@
+// Segments of several ops on XNNPACK: memory orders, u8 at the border, reuse, threads; what is refused and why; one thread pool library.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "backends/xnnpack/xnnpack_backend.h"
+#include "backends/xnnpack/xnnpack_library.h"
+#include "backends/xnnpack/xnnpack_support.h"
+#include "core/error.h"
+#include "tests/backends/program_builder.h"
+
+namespace octet {
+namespace {
+
+constexpr DType kU8 = DType::kUInt8;
+constexpr DType kS8 = DType::kInt8;
+
+int conv3x3(ProgramBuilder& b, int x, const std::string& name, DType dtype, const std::vector<int64_t>& in, int64_t outputs, TensorQParams q,
+            uint32_t seed) {
+  const int w = b.constant(name + ".w", random_integers(kS8, {outputs, in[1], 3, 3}, seed, -127, 127),
+                           per_channel(random_scales(static_cast<size_t>(outputs)), 0));
+  return b.op("conv",
+              {
+                  x, w, -1
+  },
+              name, dtype, {in[0], outputs, in[2], in[3]}, q,
+              {{"stride", ints({1, 1})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"groups", int64_t{1}}, {"post_min", 0.0}});
+}
+
+// Steps may add up where an op reads another's rounded output; this is what a chain of two or three is held to.
+constexpr double kChainSteps = 3;
+
+}  // namespace
+
+TEST_CASE("XNNPACK: a residual network block with a classifier runs as one segment", "[backends][xnnpack]") {
+  for (DType dtype : {kS8, kU8}) {
+    const int z = dtype == kU8 ? 128 : 0;
+    ProgramBuilder b;
+    const std::vector<int64_t> shape{2, 8, 6, 6};
+    const int f = b.input("f", DType::kFloat32, shape);
+    const int x = b.op("quantize", {f}, "x", dtype, shape, quantized(0.01f, z));
+    const int a = conv3x3(b, x, "a", dtype, shape, 8, quantized(0.05f, z), 1);
+    const int c = conv3x3(b, a, "c", dtype, shape, 8, quantized(0.3f, z), 2);
+    const int s = b.op("add",
+                       {
+                           c, x
+    },
+                       "s", dtype, shape, quantized(0.3f, z), {{"post_min", 0.0}});
+    const int m = b.op("mean",
+                       {
+                           s
+    },
+                       "m", dtype, {2, 8, 1, 1}, quantized(0.1f, z), {{"dims", ints({-1, -2})}, {"keepdim", true}});
+    const int r = b.op("reshape", {m}, "r", dtype, {2, 8}, quantized(0.1f, z));
+    const int w = b.constant("w", random_integers(kS8, {5, 8}, 3, -127, 127), per_channel(random_scales(5), 0));
+    const int y = b.op("linear", {r, w, -1}, "y", dtype, {2, 5}, quantized(0.05f, z));
+    b.output(b.op("dequantize", {y}, "out", DType::kFloat32, {2, 5}));
+    b.output(c);
+    CHECK(check_against_reference(b.finish(), "xnnpack", {random_floats(shape)}) <= kChainSteps);
+  }
+}
+
+TEST_CASE("XNNPACK: a flatten of pixels goes through row-major order", "[backends][xnnpack]") {
+  ProgramBuilder b;
+  const std::vector<int64_t> shape{2, 3, 4, 4};
+  const int x = b.input("x", kU8, shape, quantized(0.02f, 120));
+  const int a = conv3x3(b, x, "a", kU8, shape, 6, quantized(0.05f, 3), 1);
+  const int r = b.op("reshape", {a}, "r", kU8, {2, 96}, quantized(0.05f, 3));
+  const int w = b.constant("w", random_integers(kS8, {5, 96}, 3, -127, 127), quantized(0.004f, 0));
+  const int y = b.op("linear", {r, w, -1}, "y", kU8, {2, 5}, quantized(0.1f, 128));
+  const int back = b.op("reshape", {r}, "back", kU8, shape.size() == 4 ? std::vector<int64_t>{2, 6, 4, 4} : shape, quantized(0.05f, 3));
+  b.output(conv3x3(b, back, "c", kU8, {2, 6, 4, 4}, 4, quantized(0.2f, 0), 7));
+  b.output(r);
+  b.output(y);
+  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kU8, shape, 2)}) <= kChainSteps);
+}
+
+TEST_CASE("XNNPACK: patches become tokens without a transposition", "[backends][xnnpack]") {
+  ProgramBuilder b;
+  const std::vector<int64_t> shape{1, 3, 8, 8};
+  const TensorQParams q = quantized(0.05f, -3);
+  const int x = b.input("x", kS8, shape, quantized(0.02f, 4));
+  const int a = conv3x3(b, x, "a", kS8, shape, 10, q, 1);
+  const int flat = b.op("reshape", {a}, "flat", kS8, {1, 10, 64}, q);
+  const int tokens = b.op("permute",
+                          {
+                              flat
+  },
+                          "tokens", kS8, {1, 64, 10}, q, {{"dims", ints({0, 2, 1})}});
+  const int w = b.constant("w", random_integers(kS8, {7, 10}, 3, -127, 127), quantized(0.004f, 0));
+  b.output(b.op("linear", {tokens, w, -1}, "y", kS8, {1, 64, 7}, quantized(0.03f, 0)));
+  b.output(b.op("permute",
+                {
+                    x
+  },
+                "last", kS8, {1, 8, 8, 3}, quantized(0.02f, 4), {{"dims", ints({0, 2, 3, 1})}}));
+  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kS8, shape, 2)}) <= kChainSteps);
+}
+
+TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others read", "[backends][xnnpack]") {
+  ProgramBuilder b;
+  const std::vector<int64_t> shape{1, 4, 5, 5};
+  const TensorQParams q = quantized(0.05f, 3);
+  const int x = b.input("x", kS8, shape, quantized(0.02f, 4));
+  const int w = b.constant("w", random_integers(kS8, {4, 4, 1, 1}, 3, -127, 127), quantized(0.006f, 0));
+  const int y = b.op("conv",
+                     {
+                         x, w, -1
+  },
+                     "y", kS8, shape, q, {{"stride", ints({1, 1})}, {"padding", ints({0, 0})}, {"dilation", ints({1, 1})}, {"groups", int64_t{1}}});
+  const int relu = b.op("clamp",
+                        {
+                            y
+  },
+                        "relu", kS8, shape, q, {{"min", 0.0}});
+  b.output(y);
+  b.output(b.op("add", {relu, y}, "sum", kS8, shape, quantized(0.1f, 3)));
+  b.output(relu);
+  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kS8, shape, 2)}) <= 1);
+}
+
+TEST_CASE("XNNPACK: running again with other inputs, and with threads, gives the same as fresh", "[backends][xnnpack]") {
+  ProgramBuilder b;
+  const std::vector<int64_t> shape{1, 16, 12, 12};
+  const int x = b.input("x", kU8, shape, quantized(0.02f, 120));
+  b.output(conv3x3(b, x, "y", kU8, shape, 24, quantized(0.2f, 100), 1));
+  const Program program = with_one_segment(b.finish(), "xnnpack");
+  const std::unique_ptr<CompiledSegment> one = XNNPACKBackend().compile(program, program.segments[0], 1);
+  const std::unique_ptr<CompiledSegment> two = XNNPACKBackend().compile(program, program.segments[0], 2);
+  for (uint32_t seed : {1, 2, 3}) {
+    const std::vector<Tensor> inputs{random_integers(kU8, shape, seed)};
+    std::vector<Tensor> a{Tensor::zeros(kU8, {1, 24, 12, 12})}, c{Tensor::zeros(kU8, {1, 24, 12, 12})};
+    one->run(inputs, a);
+    two->run(inputs, c);
+    CHECK(std::equal(a[0].data<uint8_t>(), a[0].data<uint8_t>() + a[0].numel(), c[0].data<uint8_t>()));
+    CHECK(std::any_of(a[0].data<uint8_t>(), a[0].data<uint8_t>() + a[0].numel(), [&](uint8_t v) { return v != a[0].data<uint8_t>()[0]; }));
+  }
+}
+
+TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][xnnpack]") {
+  const std::vector<int64_t> shape{1, 4, 5, 5};
+  const TensorQParams q = quantized(0.05f, 3);
+  ProgramBuilder b;
+  const int x = b.input("x", kS8, shape, q);
+  const int f = b.input("f", DType::kFloat32, shape);
+  b.op("cat",
+       {
+           x, x
+  },
+       "cat", kS8, {1, 8, 5, 5}, q, {{"dim", int64_t{1}}});
+  b.op("unary",
+       {
+           x
+  },
+       "hardswish", kS8, shape, q, {{"fn", std::string("hardswish")}});
+  b.op("unary",
+       {
+           x
+  },
+       "sigmoid", kS8, shape, q, {{"fn", std::string("sigmoid")}});
+  b.op("softmax",
+       {
+           x
+  },
+       "softmax", kS8, shape, q, {{"dim", int64_t{1}}});
+  b.op("add", {x, f}, "mixed", DType::kFloat32, shape);
+  b.op("add", {x, x}, "far", kS8, shape, quantized(0.05f / 4000, 0));
+  b.op("max_pool",
+       {
+           x
+  },
+       "pool", kS8, shape, quantized(0.06f, 3), {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
+  b.op("permute",
+       {
+           x
+  },
+       "permute", kS8, {5, 5, 4, 1}, q, {{"dims", ints({2, 3, 1, 0})}});
+  const std::pair<const char*, const char*> reasons[] = {
+      {"cat",       "XNNPACK has no cat"                                                                 },
+      {"hardswish", "this XNNPACK has no 8-bit hardswish"                                                },
+      {"sigmoid",   "output scale is 0.05 and zero point 3, XNNPACK's sigmoid wants 1/256 and the lowest"},
+      {"softmax",   "XNNPACK has softmax in float32 only"                                                },
+      {"mixed",     "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"   },
+      {"far",       "XNNPACK refuses it (xnn_create_runtime_v2: unsupported parameter)"                  },
+      {"pool",      "input and output differ in scale or zero point"                                     },
+      {"permute",   "XNNPACK does not permute, but for channels to the last place or back"               },
+  };
+  const Program program = b.finish();
+  const XNNPACKSupport support;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    CHECK(program.ops[i].name == reasons[i].first);
+    CHECK(support.accepts(program, program.ops[i]).reason() == reasons[i].second);
+  }
+}
+
+TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that says so", "[backends][xnnpack]") {
+  ProgramBuilder b;
+  const int x = b.input("x", kS8, {1, 4}, quantized(0.05f, 3));
+  b.output(b.op("unary",
+                {
+                    x
+  },
+                "y", kS8, {1, 4}, quantized(0.05f, 3), {{"fn", std::string("hardswish")}}));
+  const Program program = with_one_segment(b.finish(), "xnnpack");
+  CHECK_THROWS_WITH(XNNPACKBackend().compile(program, program.segments[0], 1),
+                    Catch::Contains("cannot run unary: this XNNPACK has no 8-bit hardswish; lower the model again"));
+}
+
+TEST_CASE("XNNPACK: its thread pool functions and ours come from one library", "[backends][xnnpack]") {
+  const std::vector<std::string> libraries = xnnpack::thread_pool_libraries();
+  REQUIRE(libraries.size() == 1);
+  CHECK_THAT(libraries[0], Catch::Contains("pthreadpool") || Catch::Contains("torch"));
+}
+
+}  // namespace octet
