@@ -11,7 +11,8 @@
 namespace octet {
 
 // X.pt: torch.save of one tuple or list of tensors, ints, floats, bools, strings and None (a lone tensor counts as a tuple of one). Strides come
-// back as saved. Throws Error("inputs", ...) when the file is missing, damaged, or holds anything else.
+// back as saved. Throws Error("inputs", ...) when the file is missing, damaged, or holds anything else; ints beyond 32 bits are refused (LibTorch's
+// unpickler does not read Python's encoding of them), as are nested tuples and dicts.
 std::vector<c10::IValue> read_inputs(const std::filesystem::path& path);
 
 // DATA.pt: torch.save of a list of such tuples, one per batch. The tensors view the mapped file (each record once, copy-on-write), so the

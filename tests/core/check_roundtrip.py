@@ -14,6 +14,7 @@ import zipfile
 import torch
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
+BARE = ("net", "slices", "constants", "while_loop")
 WRITTEN_ANEW = (".data/", "byteorder")
 
 
@@ -80,6 +81,18 @@ def check_programs(before, after, fail):
             fail("the outputs differ")
 
 
+def check_bare(tool, before, after, fail):
+    """Without the original's calling convention, positional arguments give a tuple."""
+    run = subprocess.run([tool, "--bare", str(before), str(after)], capture_output=True, text=True)
+    if run.returncode != 0:
+        return fail(run.stderr.strip())
+    args, _ = torch.load(str(before).replace(".pt2", ".inputs.pt"), weights_only=False)
+    with torch.no_grad():
+        old, new = torch.export.load(before).module()(*args), torch.export.load(after).module()(*args)
+    if not isinstance(new, tuple) or not all(map(equal, torch.utils._pytree.tree_leaves(old), new)):
+        fail("the outputs of the file without extras differ")
+
+
 def main():
     tool, models, work = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     work.mkdir(parents=True, exist_ok=True)
@@ -96,6 +109,8 @@ def main():
         else:
             check_archives(before, after, problems.append)
             check_programs(before, after, problems.append)
+            if name in BARE:
+                check_bare(tool, before, after, problems.append)
             after.unlink()
         for problem in problems:
             print(f"{name}: {problem}")

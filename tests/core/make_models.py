@@ -180,6 +180,7 @@ def cases():
     yield "channels_last", ChannelsLast(), (x(1, 4, 6, 6).to(memory_format=torch.channels_last),), {}, {}
     yield "constants", Constants(), (x(2, 4),), {}, {}
     yield "mutating", Mutating(), (x(3), x(3)), {}, {}
+    yield "mutating_decomposed", Mutating(), (x(3), x(3)), {}, {"decompose": True}
     yield "dynamic", Dynamic(), (x(4, 2, 3),), {}, {"dynamic_shapes": ({0: rows},)}
     yield "dynamic_strict", Dynamic(), (x(4, 2, 3),), {}, {"dynamic_shapes": ({0: rows},), "strict": True}
     yield "nested", Nested(), (x(3), (x(3), [x(3)])), {"options": {"bias": x(3)}}, {}
@@ -195,16 +196,30 @@ def cases():
         "dynamic_shapes": (None, Dim.DYNAMIC, None, None, None, None)}
 
 
+def tensor_files():
+    base = torch.arange(24.0)
+    yield "mixed", (base[:6].view(2, 3).clone(), 3, 0.25, True, None, "text")
+    yield "strided", (base.view(4, 6).t(), base[3::5], torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last))
+    yield "batches", [(torch.full((4,), float(i)), torch.randn(2)) for i in range(3)]
+    yield "dict", {"x": base}
+    yield "module", nn.Linear(2, 2)
+    yield "empty_list", []
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     torch.utils._pytree._register_namedtuple(Pair, serialized_type_name="octet.Pair")
     for name, module, args, kwargs, options in cases():
         torch.manual_seed(0)
+        decompose = options.pop("decompose", False)
         program = export(module.eval(), tuple(args), kwargs or None, **options)
+        program = program.run_decompositions() if decompose else program
         extra = {"notes.txt": "kept as it is \u00e4", "folder/version": "3"} if name == "net" else None
         save(program, folder / f"{name}.pt2", extra_files=extra)
         torch.save((args, kwargs), folder / f"{name}.inputs.pt")
+    for name, value in tensor_files():
+        torch.save(value, folder / f"{name}.pt")
     (folder / "done").write_text("")
 
 

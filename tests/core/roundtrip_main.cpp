@@ -1,4 +1,5 @@
 // octet_roundtrip IN.pt2 OUT.pt2: reads a program and writes it again, for tests/core/check_roundtrip.py.
+// octet_roundtrip --bare IN.pt2 OUT.pt2: the same without what the graph does not hold itself, as for a graph built by hand.
 // octet_roundtrip --tensors IN.pt OUT.pt: the same for a file of inputs; --batches IN.pt OUT.pt: the first batch of a data set.
 #include <cstdio>
 #include <string>
@@ -16,10 +17,14 @@ int main(int count, char** arguments) {
     } else if (mode == "--batches") {
       octet::BatchReader reader(arguments[2]);
       octet::write_outputs(arguments[3], reader.next());
+    } else if (mode == "--bare") {
+      octet::Graph graph = octet::read_pt2(arguments[2]);
+      graph.extras = nullptr;
+      octet::write_pt2(graph, arguments[3]);
     } else if (count == 3) {
       octet::write_pt2(octet::read_pt2(arguments[1]), arguments[2]);
     } else {
-      std::fprintf(stderr, "usage: octet_roundtrip [--tensors|--batches] IN OUT\n");
+      std::fprintf(stderr, "usage: octet_roundtrip [--bare|--tensors|--batches] IN OUT\n");
       return 2;
     }
   } catch (const octet::Error& error) {
