@@ -1,0 +1,278 @@
+// Convolutions, matrix products, attention, pools and normalizations.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "lowering/importer.h"
+
+namespace octet {
+namespace {
+
+// ---- convolutions
+
+// The padding of "same": half of the kernel's reach on each side; the odd one goes to the end, through an op of its own.
+int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<int64_t>& reach, std::vector<int64_t>& padding) {
+  bool is_even = true;
+  for (size_t d = 0; d < reach.size(); ++d) {
+    padding[d] = reach[d] / 2;
+    is_even = is_even && reach[d] % 2 == 0;
+  }
+  if (is_even) return x;
+  std::vector<int64_t> shape = importer.tensor(x).shape;
+  const size_t lead = shape.size() - reach.size();
+  std::vector<int64_t> pads(2 * shape.size(), 0);
+  for (size_t d = 0; d < reach.size(); ++d) {
+    padding[d] = 0;
+    pads[2 * (lead + d)] = reach[d] / 2;
+    pads[2 * (lead + d) + 1] = reach[d] - reach[d] / 2;
+    shape[lead + d] += reach[d];
+  }
+  const DType dtype = importer.tensor(x).dtype;
+  return importer.emit_step(node, "pad", {x}, shape, dtype, {{"pads", pads}, {"value", 0.0}});
+}
+
+// An input without a batch dimension gets one of size 1 for the op, and the output loses it.
+void emit_batched(Importer& importer, const Node& node, const std::string& kind, std::vector<int> inputs, size_t batched_rank,
+                  std::map<std::string, Attribute> attributes) {
+  const ProgramTensor x = importer.tensor(inputs[0]);
+  if (x.shape.size() == batched_rank) {
+    importer.emit(node, kind, std::move(inputs), std::move(attributes));
+    return;
+  }
+  std::vector<int64_t> in_shape = x.shape;
+  in_shape.insert(in_shape.begin(), 1);
+  std::vector<int64_t> out_shape = static_shape(*node.outputs().front());
+  out_shape.insert(out_shape.begin(), 1);
+  inputs[0] = importer.emit_step(node, "reshape", {inputs[0]}, in_shape, x.dtype);
+  const int y = importer.emit_step(node, kind, std::move(inputs), out_shape, x.dtype, std::move(attributes));
+  importer.emit(node, "reshape", {y});
+}
+
+void import_conv(Importer& importer, const Node& node) {
+  int x = importer.operand(node, "input");
+  const int w = importer.operand(node, "weight");
+  const std::vector<int64_t> w_shape = importer.tensor(w).shape;
+  const size_t spatial = w_shape.size() - 2;
+  const std::vector<int64_t> dilation = repeated(node.ints_or("dilation", {1}), spatial);
+  std::vector<int64_t> padding(spatial, 0);
+  const Argument* given = node.find_argument("padding");
+  if (const std::string* word = given == nullptr ? nullptr : given->find<std::string>()) {
+    std::vector<int64_t> reach;
+    for (size_t d = 0; d < spatial; ++d) reach.push_back(dilation[d] * (w_shape[2 + d] - 1));
+    if (*word == "same") x = pad_to_same(importer, node, x, reach, padding);
+  } else {
+    padding = repeated(node.ints_or("padding", {0}), spatial);
+  }
+  emit_batched(importer, node, "conv", {x, w, importer.operand(node, "bias")}, spatial + 2,
+               {{"stride", repeated(node.ints_or("stride", {1}), spatial)}, {"padding", padding}, {"dilation", dilation}, {"groups", node.int_or("groups", 1)}});
+}
+
+void import_conv_transpose(Importer& importer, const Node& node) {
+  const int w = importer.operand(node, "weight");
+  const size_t spatial = importer.tensor(w).shape.size() - 2;
+  const auto sizes = [&](const char* name, int64_t fallback) { return repeated(node.ints_or(name, {fallback}), spatial); };
+  emit_batched(importer, node, "conv_transpose", {importer.operand(node, "input"), w, importer.operand(node, "bias")}, spatial + 2,
+               {{"stride", sizes("stride", 1)},
+                {"padding", sizes("padding", 0)},
+                {"output_padding", sizes("output_padding", 0)},
+                {"dilation", sizes("dilation", 1)},
+                {"groups", node.int_or("groups", 1)}});
+}
+
+// aten.convolution: one op for both.
+void import_convolution(Importer& importer, const Node& node) {
+  node.bool_or("transposed", false) ? import_conv_transpose(importer, node) : import_conv(importer, node);
+}
+
+// ---- matrix products
+
+void import_linear(Importer& importer, const Node& node) {
+  importer.emit(node, "linear", {importer.operand(node, "input"), importer.operand(node, "weight"), importer.operand(node, "bias")});
+}
+
+// Vectors become matrices for the op and lose the dimension afterwards.
+void emit_matmul(Importer& importer, const Node& node, int a, int b) {
+  std::vector<int64_t> sa = importer.tensor(a).shape;
+  std::vector<int64_t> sb = importer.tensor(b).shape;
+  std::vector<int64_t> out = static_shape(*node.outputs().front());
+  const DType dtype = importer.tensor(a).dtype;
+  const bool is_row = sa.size() == 1, is_column = sb.size() == 1;
+  if (is_row) {
+    sa.insert(sa.begin(), 1);
+    a = importer.emit_step(node, "reshape", {a}, sa, dtype);
+    out.insert(out.end() - (is_column ? 0 : 1), 1);
+  }
+  if (is_column) {
+    sb.push_back(1);
+    b = importer.emit_step(node, "reshape", {b}, sb, dtype);
+    out.push_back(1);
+  }
+  if (!is_row && !is_column) {
+    importer.emit(node, "matmul", {a, b});
+    return;
+  }
+  const int y = importer.emit_step(node, "matmul", {a, b}, out, dtype);
+  importer.emit(node, "reshape", {y});
+}
+
+void import_matmul(Importer& importer, const Node& node) {
+  const char* second = node.find_argument("mat2") != nullptr ? "mat2" : "other";
+  emit_matmul(importer, node, importer.operand(node, "self"), importer.operand(node, second));
+}
+
+// beta * self + alpha * (mat1 @ mat2)
+void import_addmm(Importer& importer, const Node& node) {
+  if (node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1) return importer.refuse(node, "with alpha or beta other than 1");
+  const std::vector<int64_t> shape = static_shape(*node.outputs().front());
+  const int product = importer.emit_step(node, "matmul", {importer.operand(node, "mat1"), importer.operand(node, "mat2")}, shape, DType::kFloat32);
+  importer.emit(node, "add", {product, importer.operand(node, "self")});
+}
+
+// -inf above the diagonal.
+int causal_mask(Importer& importer, const Node& node, int64_t rows, int64_t columns) {
+  std::vector<float> mask(static_cast<size_t>(rows * columns), 0.0f);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = i + 1; j < columns; ++j) mask[static_cast<size_t>(i * columns + j)] = -INFINITY;
+  return importer.add_constant(node.name() + "_causal", Tensor::from<float>(DType::kFloat32, {rows, columns}, mask));
+}
+
+// softmax(q @ transpose(k) * scale + mask) @ v
+void import_attention(Importer& importer, const Node& node) {
+  const int q = importer.operand(node, "query"), k = importer.operand(node, "key"), v = importer.operand(node, "value");
+  const std::vector<int64_t> sq = importer.tensor(q).shape, sk = importer.tensor(k).shape;
+  if (sq.size() != sk.size() || sq.size() < 2 || node.bool_or("enable_gqa", false)) return importer.refuse(node, "with grouped heads or tensors of unequal rank");
+  const size_t rank = sq.size();
+  std::vector<int64_t> dims, transposed = sk, scores = sq;
+  for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
+  std::swap(dims[rank - 1], dims[rank - 2]);
+  std::swap(transposed[rank - 1], transposed[rank - 2]);
+  scores.back() = sk[rank - 2];
+  const DType dtype = DType::kFloat32;
+  const int kt = importer.emit_step(node, "permute", {k}, transposed, dtype, {{"dims", dims}});
+  int s = importer.emit_step(node, "matmul", {q, kt}, scores, dtype);
+  const std::vector<float> scale = {static_cast<float>(node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back()))))};
+  s = importer.emit_step(node, "mul", {s, importer.add_constant(node.name() + "_scale", Tensor::from<float>(dtype, {}, scale))}, scores, dtype);
+  int mask = importer.operand(node, "attn_mask");
+  if (node.bool_or("is_causal", false)) mask = causal_mask(importer, node, sq[rank - 2], sk[rank - 2]);
+  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool) {
+    const std::vector<float> hidden = {-INFINITY};
+    const int minus_infinity = importer.add_constant(node.name() + "_hidden", Tensor::from<float>(dtype, {}, hidden));
+    s = importer.emit_step(node, "where", {mask, s, minus_infinity}, scores, dtype);
+  } else if (mask >= 0) {
+    s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
+  }
+  const int p = importer.emit_step(node, "softmax", {s}, scores, dtype, {{"dim", static_cast<int64_t>(rank) - 1}});
+  importer.emit(node, "matmul", {p, v});
+}
+
+// ---- pools
+
+void emit_pool(Importer& importer, const Node& node, const std::string& kind, size_t spatial, std::map<std::string, Attribute> attributes) {
+  const std::vector<int64_t> kernel = repeated(node.ints_or("kernel_size", {}), spatial);
+  std::vector<int64_t> stride = repeated(node.ints_or("stride", {}), spatial);
+  if (stride.empty()) stride = kernel;
+  attributes["kernel_size"] = kernel;
+  attributes["stride"] = stride;
+  attributes["padding"] = repeated(node.ints_or("padding", {0}), spatial);
+  attributes["ceil_mode"] = node.bool_or("ceil_mode", false);
+  const char* name = node.find_argument("self") != nullptr ? "self" : "input";
+  emit_batched(importer, node, kind, {importer.operand(node, name)}, spatial + 2, std::move(attributes));
+}
+
+size_t spatial_dims(const Node& node) { return static_cast<size_t>(node.target()[node.target().find("d.") - 1] - '0'); }
+
+void import_max_pool(Importer& importer, const Node& node) {
+  const size_t spatial = spatial_dims(node);
+  emit_pool(importer, node, "max_pool", spatial, {{"dilation", repeated(node.ints_or("dilation", {1}), spatial)}});
+}
+
+void import_max_pool_with_indices(Importer& importer, const Node& node) {
+  if (!node.outputs().back()->is_unused()) return importer.refuse(node, "whose indices are used");
+  emit_pool(importer, node, "max_pool", 2, {{"dilation", repeated(node.ints_or("dilation", {1}), 2)}});
+}
+
+void import_avg_pool(Importer& importer, const Node& node) {
+  emit_pool(importer, node, "avg_pool", spatial_dims(node),
+            {{"count_include_pad", node.bool_or("count_include_pad", true)}, {"divisor_override", node.int_or("divisor_override", 0)}});
+}
+
+void import_adaptive_avg_pool(Importer& importer, const Node& node) {
+  const size_t spatial = spatial_dims(node);
+  const std::vector<int64_t> out = static_shape(*node.outputs().front());
+  emit_batched(importer, node, "adaptive_avg_pool", {importer.operand(node, "self")}, spatial + 2,
+               {{"output_size", std::vector<int64_t>(out.end() - static_cast<int64_t>(spatial), out.end())}});
+}
+
+void import_mean(Importer& importer, const Node& node) {
+  std::vector<int64_t> dims = node.ints_or("dim", {});
+  const size_t rank = importer.input_shape(node, "self").size();
+  for (int64_t& dim : dims) dim = positive_dim(dim, rank);
+  if (dims.empty())
+    for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
+  importer.emit(node, "mean", {importer.operand(node, "self")}, {{"dims", dims}, {"keepdim", node.bool_or("keepdim", false)}});
+}
+
+// ---- normalizations
+
+void import_softmax(Importer& importer, const Node& node) {
+  const std::vector<int64_t> shape = importer.input_shape(node, "self");
+  importer.emit(node, "softmax", {importer.operand(node, "self")}, {{"dim", positive_dim(node.int_or("dim", -1), shape.size())}});
+}
+
+void import_layer_norm(Importer& importer, const Node& node) {
+  for (size_t i = 1; i < node.outputs().size(); ++i)
+    if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
+  importer.emit(node, "layer_norm", {importer.operand(node, "input"), importer.operand(node, "weight"), importer.operand(node, "bias")},
+                {{"normalized_dims", static_cast<int64_t>(node.ints_or("normalized_shape", {}).size())}, {"eps", node.float_or("eps", 1e-5)}});
+}
+
+void import_batch_norm(Importer& importer, const Node& node) {
+  if (node.bool_or("training", false)) return importer.refuse(node, "in training mode; export in eval mode");
+  for (size_t i = 1; i < node.outputs().size(); ++i)
+    if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
+  const int mean = importer.operand(node, "running_mean"), var = importer.operand(node, "running_var");
+  if (mean < 0 || var < 0) return importer.refuse(node, "without running statistics");
+  importer.emit(node, "batch_norm", {importer.operand(node, "input"), mean, var, importer.operand(node, "weight"), importer.operand(node, "bias")},
+                {{"eps", node.float_or("eps", 1e-5)}});
+}
+
+constexpr ImportRow kRows[] = {
+    {"aten.conv1d", import_conv},
+    {"aten.conv2d", import_conv},
+    {"aten.conv3d", import_conv},
+    {"aten.convolution", import_convolution},
+    {"aten.conv_transpose1d", import_conv_transpose},
+    {"aten.conv_transpose2d", import_conv_transpose},
+    {"aten.conv_transpose3d", import_conv_transpose},
+    {"aten.linear", import_linear},
+    {"aten.matmul", import_matmul},
+    {"aten.mm", import_matmul},
+    {"aten.bmm", import_matmul},
+    {"aten.addmm", import_addmm},
+    {"aten.scaled_dot_product_attention", import_attention},
+    {"aten.max_pool1d", import_max_pool},
+    {"aten.max_pool2d", import_max_pool},
+    {"aten.max_pool3d", import_max_pool},
+    {"aten.max_pool2d_with_indices", import_max_pool_with_indices},
+    {"aten.avg_pool1d", import_avg_pool},
+    {"aten.avg_pool2d", import_avg_pool},
+    {"aten.avg_pool3d", import_avg_pool},
+    {"aten.adaptive_avg_pool1d", import_adaptive_avg_pool},
+    {"aten.adaptive_avg_pool2d", import_adaptive_avg_pool},
+    {"aten._adaptive_avg_pool2d", import_adaptive_avg_pool},
+    {"aten.adaptive_avg_pool3d", import_adaptive_avg_pool},
+    {"aten.mean", import_mean},
+    {"aten.softmax", import_softmax},
+    {"aten._softmax", import_softmax},
+    {"aten.layer_norm", import_layer_norm},
+    {"aten.native_layer_norm", import_layer_norm},
+    {"aten.batch_norm", import_batch_norm},
+    {"aten._native_batch_norm_legit_no_training", import_batch_norm},
+};
+
+}  // namespace
+
+std::span<const ImportRow> compute_import_rows() { return kRows; }
+
+}  // namespace octet

@@ -1,0 +1,227 @@
+// The walk over the graph; what each op becomes stands in import_compute.cpp, import_shape.cpp and import_quantization.cpp.
+#include "lowering/import_graph.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "lowering/importer.h"
+
+namespace octet {
+namespace {
+
+struct OpName {
+  std::string base;          // "aten.relu"
+  bool is_in_place = false;  // of aten.relu_.default
+};
+
+OpName split_target(const std::string& target) {
+  OpName name{target.substr(0, target.rfind('.')), false};
+  if (name.base.starts_with("aten.") && name.base.ends_with('_') && !name.base.ends_with("__")) {
+    name.base.pop_back();
+    name.is_in_place = true;
+  }
+  return name;
+}
+
+const ImportRow* find_import_row(const std::string& op) {
+  for (const auto& rows : {compute_import_rows(), pointwise_import_rows(), shape_import_rows(), quantization_import_rows()})
+    for (const ImportRow& row : rows)
+      if (op == row.op) return &row;
+  return nullptr;
+}
+
+// Results that may share memory with their first input.
+bool is_view(const Node& node) {
+  static const char* const kViews[] = {"aten.view",   "aten.reshape", "aten.flatten",   "aten.unsqueeze", "aten.squeeze", "aten.permute", "aten.transpose",
+                                       "aten.t",      "aten.slice",   "aten.select",    "aten.expand",    "aten.split",   "aten.chunk",   "aten.unbind",
+                                       "aten.alias",  "aten.detach",  "aten.unflatten", "aten.narrow",    "aten.to",      "aten.dropout", "aten.contiguous",
+                                       "aten.expand_as", "aten.view_as", "aten.split_with_sizes"};
+  return std::any_of(std::begin(kViews), std::end(kViews), [&](const char* op) { return node.is(op); });
+}
+
+bool is_used_after(const Value& value, const Node& node) {
+  if (value.is_output()) return true;
+  return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) { return user != &node && value.graph().is_before(node, *user); });
+}
+
+}  // namespace
+
+std::vector<int64_t> static_shape(const Value& value) {
+  if (!value.meta) throw Error("lower", "%" + value.name(), "has no recorded shape; export the program with torch.export");
+  for (const Dim& dim : value.meta->sizes)
+    if (dim.is_symbolic()) throw Error("lower", "%" + value.name(), fmt::format("has a symbolic size {}, want numbers; export with static shapes to lower", dim.expr));
+  return value.meta->shape();
+}
+
+std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
+  if (values.size() == 1) values.resize(count, values.front());
+  return values;
+}
+
+int64_t positive_dim(int64_t dim, size_t rank) { return dim < 0 ? dim + static_cast<int64_t>(rank) : dim; }
+
+Importer::Importer(const Graph& graph) : graph_(graph) {}
+
+void Importer::fail(const Node& node, const std::string& what) const { throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what); }
+
+void Importer::refuse(const Node& node, const std::string& why) { refusals_.push_back({&node, why}); }
+
+int Importer::add_tensor(ProgramTensor tensor) {
+  const std::string base = tensor.name;
+  for (int suffix = 1; !names_.insert(tensor.name).second; ++suffix) tensor.name = fmt::format("{}_{}", base, suffix);
+  program_.tensors.push_back(std::move(tensor));
+  return static_cast<int>(program_.tensors.size()) - 1;
+}
+
+int Importer::add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
+  data = data.contiguous();
+  return add_tensor({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
+}
+
+int Importer::tensor_of(Value* value) {
+  const auto found = tensors_.find(value);
+  if (found != tensors_.end()) return found->second;
+  const Tensor* constant = graph_.find_constant(value);
+  if (constant == nullptr) throw Error("lower", "%" + value->name(), "is not a tensor that is known here (a symbol or a custom object), want a tensor; export with static shapes");
+  return tensors_[value] = add_constant(value->name(), *constant);
+}
+
+int Importer::operand(const Node& node, std::string_view name) {
+  const Argument* argument = node.find_argument(name);
+  if (argument == nullptr || argument->is_none()) return -1;
+  if (Value* value = argument->value_or_null()) return tensor_of(value);
+  if (argument->find<OptionalTensor>() != nullptr) return -1;
+  const std::vector<float> number = {static_cast<float>(node.float_or(name, 0))};
+  return add_constant(fmt::format("{}_{}", node.name(), name), Tensor::from<float>(DType::kFloat32, {}, number));
+}
+
+ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes) {
+  const int output = add_tensor({value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
+  tensors_[value] = output;
+  ProgramOp op;
+  op.kind = kind;
+  op.name = node.name();
+  op.inputs = std::move(inputs);
+  op.outputs = {output};
+  op.attributes = std::move(attributes);
+  op.sources = {node.name()};
+  const std::vector<ModuleFrame> frames = module_stack(node);
+  if (!frames.empty()) op.module = frames.back().path;
+  program_.ops.push_back(std::move(op));
+  return program_.ops.back();
+}
+
+ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes) {
+  return emit_value(node, node.outputs().front(), kind, std::move(inputs), std::move(attributes));
+}
+
+int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, std::vector<int64_t> shape, DType dtype,
+                        std::map<std::string, Attribute> attributes) {
+  const int output = add_tensor({fmt::format("{}_{}", node.name(), kind), dtype, std::move(shape), {}, ProgramTensor::Role::kIntermediate, {}});
+  ProgramOp op;
+  op.kind = kind;
+  op.name = tensor(output).name;
+  op.inputs = std::move(inputs);
+  op.outputs = {output};
+  op.attributes = std::move(attributes);
+  op.sources = {node.name()};
+  program_.ops.push_back(std::move(op));
+  return output;
+}
+
+void Importer::alias(Value* value, int tensor) { tensors_[value] = tensor; }
+
+void Importer::import_inputs() {
+  for (const GraphInput& input : graph_.inputs()) {
+    if (input.kind == InputKind::kConstant) program_.inputs.push_back(-1);
+    if (input.kind != InputKind::kUserInput) continue;
+    Value* value = input.value;
+    if (value->kind() != ValueKind::kTensor || value->is_unused()) {
+      program_.inputs.push_back(-1);
+      continue;
+    }
+    const std::vector<int64_t> shape = static_shape(*value);
+    tensors_[value] = add_tensor({value->name(), value->meta->dtype, shape, {}, ProgramTensor::Role::kInput, {}});
+    program_.inputs.push_back(tensors_[value]);
+  }
+}
+
+// What an in-place op writes is seen through its input from then on. That is followed for the input itself, not for other views of it.
+void Importer::check_in_place(const Node& node) const {
+  Value* written = node.inputs().empty() ? nullptr : node.inputs().front();
+  if (written == nullptr) return;
+  if (written->producer() == nullptr) fail(node, fmt::format("writes into %{}, an input of the program; make it functional (out of place) before the export", written->name()));
+  for (const Node* user : written->users()) {
+    if (user == &node || !is_view(*user) || !graph_.is_before(*user, node)) continue;
+    for (const Value* view : user->outputs())
+      if (is_used_after(*view, node)) fail(node, fmt::format("writes into %{}, of which %{} is a view that is used later; make it functional before the export", written->name(), view->name()));
+  }
+  for (const Node* producer = written->producer(); producer != nullptr && is_view(*producer);) {
+    const Value* base = producer->inputs().empty() ? nullptr : producer->inputs().front();
+    if (base == nullptr) return;
+    if (is_used_after(*base, node) || base->producer() == nullptr)
+      fail(node, fmt::format("writes into a view of %{}, which is used elsewhere; make it functional before the export", base->name()));
+    producer = base->producer();
+  }
+}
+
+void Importer::stand_in(const Node& node) {
+  for (Value* value : node.outputs()) {
+    if (tensors_.contains(value) || value->kind() != ValueKind::kTensor) continue;
+    tensors_[value] = add_tensor({value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
+  }
+}
+
+void Importer::import_node(const Node& node) {
+  const OpName name = split_target(node.target());
+  const ImportRow* row = find_import_row(name.base);
+  const size_t refused = refusals_.size();
+  if (row == nullptr) {
+    refuse(node, "");
+  } else {
+    if (name.is_in_place) check_in_place(node);
+    row->import(*this, node);
+    if (name.is_in_place && refusals_.size() == refused) tensors_[node.inputs().front()] = tensors_.at(node.outputs().front());
+  }
+  if (refusals_.size() != refused) stand_in(node);
+}
+
+void Importer::import_outputs() {
+  for (const GraphOutput& output : graph_.outputs()) {
+    if (output.kind == OutputKind::kToken) continue;
+    if (output.kind != OutputKind::kUserOutput)
+      throw Error("lower", output.target, "is changed by the program (a mutated buffer or input), which a lowered program cannot do; export without it");
+    bool has_value = false;
+    for_each_value(output.value, [&](Value* value) {
+      program_.outputs.push_back(tensor_of(value));
+      has_value = true;
+    });
+    if (!has_value) throw Error("lower", "outputs", "an output is no tensor (None or a number); return tensors only");
+  }
+  for (int index : program_.outputs) {
+    ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+    if (tensor.role == ProgramTensor::Role::kIntermediate) tensor.role = ProgramTensor::Role::kOutput;
+  }
+}
+
+Program Importer::run() {
+  import_inputs();
+  for (const Node* node : graph_.nodes()) import_node(*node);
+  if (!refusals_.empty()) {
+    std::vector<std::string> lines;
+    for (const Refusal& refusal : refusals_)
+      lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(), refusal.why.empty() ? "" : " " + refusal.why));
+    throw Error("lower", fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
+                fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before the export", lines.size(), lines.size() == 1 ? "" : "s",
+                            fmt::join(lines, ", ")));
+  }
+  import_outputs();
+  return std::move(program_);
+}
+
+Program import_graph(const Graph& graph) { return Importer(graph).run(); }
+
+}  // namespace octet

@@ -1,0 +1,88 @@
+// Plain loops: constants are converted once.
+#include "lowering/quantized_constants.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+template <typename T>
+std::vector<double> copied(const Tensor& tensor) {
+  const T* data = tensor.data<T>();
+  return std::vector<double>(data, data + tensor.numel());
+}
+
+// Which slice along `axis` each element belongs to.
+size_t channel_of(const Tensor& tensor, int axis, int64_t element) {
+  if (axis < 0) return 0;
+  int64_t inner = 1;
+  for (size_t d = static_cast<size_t>(axis) + 1; d < tensor.shape().size(); ++d) inner *= tensor.shape()[d];
+  return static_cast<size_t>(element / inner % tensor.shape()[static_cast<size_t>(axis)]);
+}
+
+}  // namespace
+
+bool has_constant_values(const Tensor& tensor) {
+  return is_integer(tensor.dtype()) || tensor.dtype() == DType::kBool || tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kFloat64;
+}
+
+std::vector<double> constant_values(const Tensor& given) {
+  const Tensor tensor = given.contiguous();
+  switch (tensor.dtype()) {
+    case DType::kFloat32: return copied<float>(tensor);
+    case DType::kFloat64: return copied<double>(tensor);
+    case DType::kInt8: return copied<int8_t>(tensor);
+    case DType::kUInt8: return copied<uint8_t>(tensor);
+    case DType::kInt16: return copied<int16_t>(tensor);
+    case DType::kUInt16: return copied<uint16_t>(tensor);
+    case DType::kInt32: return copied<int32_t>(tensor);
+    case DType::kUInt32: return copied<uint32_t>(tensor);
+    case DType::kInt64: return copied<int64_t>(tensor);
+    case DType::kUInt64: return copied<uint64_t>(tensor);
+    case DType::kBool: return copied<bool>(tensor);
+    default: throw Error("lower", "constant", "has dtype " + std::string(name_of(tensor.dtype())) + ", want integers, float32 or float64; cast it");
+  }
+}
+
+Tensor dequantize_constant(const Tensor& tensor, const std::vector<double>& scales, const std::vector<double>& zero_points, int axis) {
+  const std::vector<double> values = constant_values(tensor);
+  Tensor real = Tensor::zeros(DType::kFloat32, tensor.shape());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t channel = channel_of(tensor, axis, static_cast<int64_t>(i));
+    real.data<float>()[i] = static_cast<float>(values[i] - zero_points[channel]) * static_cast<float>(scales[channel]);
+  }
+  return real;
+}
+
+Tensor dequantize_constant(const Tensor& tensor, const TensorQParams& qparams) {
+  return dequantize_constant(tensor, {qparams.scale.begin(), qparams.scale.end()}, {qparams.zero_point.begin(), qparams.zero_point.end()}, qparams.axis);
+}
+
+Tensor quantize_constant(const Tensor& real, const TensorQParams& qparams, DType dtype, int64_t low, int64_t high) {
+  const std::vector<double> values = constant_values(real);
+  Tensor result = Tensor::zeros(dtype, real.shape());
+  const size_t bytes = size_of(dtype);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t channel = channel_of(real, qparams.axis, static_cast<int64_t>(i));
+    const float inverse = static_cast<float>(1.0 / static_cast<double>(qparams.scale[channel]));
+    const double q = static_cast<double>(std::nearbyint(static_cast<float>(values[i]) * inverse)) + qparams.zero_point[channel];
+    const int64_t clamped = std::isnan(q) ? low : static_cast<int64_t>(std::clamp(q, static_cast<double>(low), static_cast<double>(high)));
+    std::memcpy(result.raw() + i * bytes, &clamped, bytes);  // little endian
+  }
+  return result;
+}
+
+Tensor permute_constant(const Tensor& tensor, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> shape, strides;
+  for (int64_t dim : dims) {
+    shape.push_back(tensor.shape()[static_cast<size_t>(dim)]);
+    strides.push_back(tensor.strides()[static_cast<size_t>(dim)]);
+  }
+  return Tensor(tensor.storage(), tensor.dtype(), shape, strides, tensor.offset()).contiguous();
+}
+
+}  // namespace octet
