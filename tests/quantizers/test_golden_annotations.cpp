@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotate/annotation_text.h"
+#include "annotate/sharing.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/pt2_reader.h"
 #include "quantizers/golden_quantizer.h"
@@ -159,6 +160,40 @@ TEST_CASE("xnnpack with compat torchao annotates the golden cases as the peer do
   }
   std::cerr << fmt::format("annotations: {} of {} golden cases are equal\n", equal, compared);
   CHECK(compared > 0);
+}
+
+TEST_CASE("xnnpack on its own annotates at least the matrix ops that the peer does, in every golden case", "[quantizers][golden][long]") {
+  const char* root = std::getenv("OCTET_GOLDEN_DIR");
+  if (!root) {
+    WARN("skipped: OCTET_GOLDEN_DIR is not set");
+    return;
+  }
+  const auto matrix_ops = [](const std::filesystem::path& folder, XNNPACKQuantizer& quantizer) {
+    Graph graph = read_pt2(folder / "model.pt2");
+    fold_conv_bn(graph);
+    quantizer.transform_for_annotation(graph);
+    Annotations annotations;
+    Report report;
+    quantizer.annotate(graph, annotations, report);
+    CHECK_NOTHROW(find_sharing_groups(graph, annotations));
+    int count = 0;
+    for (const Node* node : graph.nodes()) {
+      const bool is_reported = std::any_of(report.entries().begin(), report.entries().end(), [&](const ReportEntry& entry) { return entry.node == node->name(); });
+      CHECK_FALSE((is_reported && annotations.is_annotated(node)));
+      const std::string& target = node->target();
+      count += (target.starts_with("aten.conv") || target.starts_with("aten.linear")) && annotations.is_annotated(node);
+    }
+    return count;
+  };
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(root)) {
+    if (!std::filesystem::exists(entry.path() / "case.json")) continue;
+    const Json description = read_json(entry.path() / "case.json");
+    const std::unique_ptr<XNNPACKQuantizer> peer = test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
+    const std::unique_ptr<XNNPACKQuantizer> own = test::make_golden_quantizer(description.at("quantizer"), Compat::kNone);
+    if (!peer) continue;
+    INFO(entry.path().filename().string());
+    CHECK(matrix_ops(entry.path(), *own) >= matrix_ops(entry.path(), *peer));
+  }
 }
 
 }  // namespace octet

@@ -1,0 +1,59 @@
+// Differential test of the whole flow on the oracle's XNNPACK cases, in compat mode: prepare, calibrate, convert, run. Skipped without OCTET_GOLDEN_DIR.
+#include <catch2/catch.hpp>
+
+#include <iostream>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "quantizers/golden_quantizer.h"
+#include "support/golden.h"
+
+namespace octet {
+namespace {
+
+using test::GoldenCase;
+
+// Where Octet keeps its own answer in compat mode too.
+const std::map<std::string, std::string> kKnownDifferences = {
+    {"xnn_conv_bn_shared_conv", "the peer folds the batch norm of one convolution into the weight of another; Octet gives each its own weight"},
+};
+
+// The first difference or the error; "" when all is equal.
+std::string first_difference(const GoldenCase& golden, Quantizer& quantizer, size_t& count) {
+  try {
+    const std::vector<std::string> differences = test::compare_flow(golden, quantizer);
+    count = differences.size();
+    return differences.empty() ? std::string() : differences.front();
+  } catch (const std::exception& error) {
+    count = 1;
+    return error.what();
+  }
+}
+
+void compare_cases(const std::string& prefix) {
+  int compared = 0;
+  int equal = 0;
+  for (const GoldenCase& golden : test::golden_cases(prefix)) {
+    if (golden.peer_failed() || golden.meta.at("mode") == "qat" || kKnownDifferences.contains(golden.name())) continue;
+    const std::unique_ptr<XNNPACKQuantizer> quantizer = test::make_golden_quantizer(golden.meta.at("quantizer"), Compat::kTorchao);
+    if (!quantizer) continue;
+    size_t count = 0;
+    const std::string difference = first_difference(golden, *quantizer, count);
+    ++compared;
+    equal += difference.empty();
+    if (!difference.empty()) std::cerr << fmt::format("{}: {} differences, the first: {}\n", golden.name(), count, difference);
+    INFO(golden.name());
+    CHECK(difference == "");
+  }
+  if (compared > 0) std::cerr << fmt::format("flow: {} of {} golden cases {}* are equal\n", equal, compared, prefix);
+}
+
+}  // namespace
+
+TEST_CASE("golden: the XNNPACK cases give the peer's observers, scales, q/dq graph and outputs", "[quantizers][golden][long]") { compare_cases("xnn_"); }
+TEST_CASE("golden: configurations and filters give the peer's results", "[quantizers][golden][long]") { compare_cases("cfg_"); }
+TEST_CASE("golden: dynamic quantization gives the peer's results", "[quantizers][golden][long]") { compare_cases("dyn_"); }
+TEST_CASE("golden: real models give the peer's results", "[quantizers][golden][real][long]") { compare_cases("real_"); }
+
+}  // namespace octet
