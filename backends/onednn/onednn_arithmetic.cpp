@@ -1,0 +1,110 @@
+// Scales, zero points and biases of the ops with weights, folded ahead of the run.
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_ops.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+// Why integer arithmetic does not apply; empty when it does.
+bool has_integer_weights(const ProgramTensor& w) {
+  if (w.dtype != DType::kInt8 || !w.qparams) return false;
+  for (int32_t zero_point : w.qparams->zero_point)
+    if (zero_point != 0) return false;
+  return true;
+}
+
+std::vector<double> weight_sums(const ProgramTensor& w, int64_t channels, int64_t groups, int64_t (*channel_of)(int64_t, const Dims&, int64_t)) {
+  std::vector<double> sums(static_cast<size_t>(channels), 0.0);
+  const Tensor data = w.data.contiguous();
+  const int8_t* values = data.data<int8_t>();
+  for (int64_t i = 0; i < w.numel(); ++i) sums[static_cast<size_t>(channel_of(i, w.shape, groups))] += values[i];
+  return sums;
+}
+
+}  // namespace
+
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point, int64_t (*channel_of)(int64_t, const Dims&, int64_t)) {
+  const ProgramTensor& w = builder.tensor(op.inputs[1]);
+  const int64_t groups = op.integer("groups", 1);
+  const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
+  const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
+  Arithmetic plan;
+  plan.x = SegmentBuilder::as_unsigned(builder.read(op.inputs[0]).quantity);
+  plan.is_integer = plan.x.is_integer() && has_integer_weights(w);
+  if (!plan.is_integer) {
+    plan.x = {};
+    plan.bias = bias;
+    plan.real_weights = builder.real_values(op.inputs[1]);
+    return plan;
+  }
+  plan.y = builder.output_quantity(op.outputs[0]);
+  plan.unit = plan.y.is_integer() ? plan.y.scale : 1.0;
+  const std::vector<float>& w_scale = w.qparams->scale;
+  if (w_scale.size() != 1 && channels % static_cast<int64_t>(w_scale.size()) != 0)
+    throw Refusal{fmt::format("the weight has {} scales for {} output channels", w_scale.size(), channels)};
+  for (float scale : w_scale) plan.scale.push_back(static_cast<float>(static_cast<double>(plan.x.scale) * scale / plan.unit));
+  if (plan.scale.size() > 1)
+    for (size_t i = plan.scale.size(); i < static_cast<size_t>(channels); ++i) plan.scale.push_back(plan.scale[i - w_scale.size()]);
+
+  const bool folds = fold_zero_point && plan.x.zero_point != 0;
+  if (!has_bias && !folds) return plan;
+  const std::vector<double> sums = folds ? weight_sums(w, channels, groups, channel_of) : std::vector<double>(static_cast<size_t>(channels), 0.0);
+  for (int64_t c = 0; c < channels; ++c) {
+    const size_t i = static_cast<size_t>(c);
+    const double scale = static_cast<double>(plan.x.scale) * w_scale[i % w_scale.size()];
+    const double real = (has_bias ? bias[i] : 0.0) - scale * plan.x.zero_point * sums[i];
+    plan.bias.push_back(static_cast<float>(real / plan.unit));
+  }
+  return plan;
+}
+
+dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask, bool fold_zero_point, const Clamp& clamp, std::vector<Argument>& arguments) {
+  dnnl::primitive_attr attributes = new_attributes();
+  dnnl::post_ops post_ops;
+  append_clamp(post_ops, clamp, plan.y, plan.unit);
+  attributes.set_post_ops(post_ops);
+  if (!plan.is_integer) return attributes;
+  attributes.set_scales_mask(DNNL_ARG_WEIGHTS, mask);
+  const Stored scale = builder.add_floats(plan.scale);
+  arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, scale.desc(), scale.place});
+  if (!fold_zero_point && plan.x.zero_point != 0) {
+    attributes.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    const Stored zero_point = builder.add_integers({plan.x.zero_point});
+    arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, zero_point.desc(), zero_point.place});
+  }
+  if (plan.y.zero_point != 0) {
+    attributes.set_zero_points_mask(DNNL_ARG_DST, 0);
+    const Stored zero_point = builder.add_integers({plan.y.zero_point});
+    arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, zero_point.desc(), zero_point.place});
+  }
+  return attributes;
+}
+
+Clamp clamp_of(const ProgramOp& op) { return {op.find_real("post_min"), op.find_real("post_max")}; }
+
+void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& quantity, double unit) {
+  bool has_min = clamp.min.has_value();
+  bool has_max = clamp.max.has_value();
+  if (quantity.is_integer()) {
+    const StepRange range = clamp_in_steps(quantity, clamp);
+    has_min = range.low > quantity.lowest();
+    has_max = range.high < quantity.highest();
+  }
+  if (!has_min && !has_max) return;
+  if (has_min && !has_max && *clamp.min == 0) {
+    post_ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    return;
+  }
+  const float limit = std::numeric_limits<float>::max();
+  post_ops.append_eltwise(dnnl::algorithm::eltwise_clip, has_min ? static_cast<float>(*clamp.min / unit) : -limit, has_max ? static_cast<float>(*clamp.max / unit) : limit);
+}
+
+void define_real(SegmentBuilder& builder, int output, const Stored& real) { builder.define(output, builder.to_dense(real, builder.output_quantity(output))); }
+
+}  // namespace octet::onednn

@@ -1,0 +1,260 @@
+// Values, buffers and reorders of a segment under construction.
+#include "backends/onednn/onednn_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "backends/onednn/onednn_kernels.h"
+#include "backends/onednn/onednn_library.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+const std::string_view kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool"};
+
+template <typename T>
+std::vector<float> dequantized(const ProgramTensor& tensor) {
+  const Tensor data = tensor.data.contiguous();
+  const T* values = data.data<T>();
+  const size_t count = static_cast<size_t>(tensor.numel());
+  std::vector<float> reals(count);
+  if (!tensor.qparams) {
+    std::copy(values, values + count, reals.begin());
+    return reals;
+  }
+  const TensorQParams& q = *tensor.qparams;
+  const size_t axis = q.is_per_tensor() ? 0 : static_cast<size_t>(q.axis);
+  const int64_t slices = static_cast<int64_t>(q.scale.size());
+  int64_t inner = 1;
+  for (size_t d = q.is_per_tensor() ? tensor.shape.size() : axis + 1; d < tensor.shape.size(); ++d) inner *= tensor.shape[d];
+  for (size_t i = 0; i < count; ++i) {
+    const size_t slice = slices == 1 ? 0 : static_cast<size_t>(static_cast<int64_t>(i) / inner % slices);
+    reals[i] = static_cast<float>(q.scale[slice] * (static_cast<double>(values[i]) - q.zero_point[q.zero_point.size() == 1 ? 0 : slice]));
+  }
+  return reals;
+}
+
+std::shared_ptr<void> copy_of(const void* data, size_t bytes) {
+  void* block = std::aligned_alloc(64, (std::max<size_t>(bytes, 1) + 63) / 64 * 64);
+  if (block == nullptr) throw std::bad_alloc();
+  if (bytes > 0) std::memcpy(block, data, bytes);
+  return std::shared_ptr<void>(block, std::free);
+}
+
+}  // namespace
+
+dnnl::primitive_attr new_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose)
+    : program_(program), segment_(segment), purpose_(purpose), kept_(program.tensors.size()), is_read_inside_(program.tensors.size()), is_read_channels_last_(program.tensors.size()), is_second_factor_(program.tensors.size()) {
+  for (int op_index : segment.ops) {
+    const ProgramOp& op = program.ops[static_cast<size_t>(op_index)];
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (op.inputs[i] < 0) continue;
+      const size_t input = static_cast<size_t>(op.inputs[i]);
+      const bool is_second_factor = op.kind == "matmul" && i == 1;
+      is_second_factor_[input] = is_second_factor && (!is_read_inside_[input] || is_second_factor_[input]);
+      is_read_inside_[input] = true;
+      if (i == 0 && std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) != std::end(kChannelsLastOps)) is_read_channels_last_[input] = true;
+    }
+  }
+  for (size_t i = 0; i < segment.inputs.size(); ++i) kept_[static_cast<size_t>(segment.inputs[i])] = load_external(segment.inputs[i], static_cast<int>(i));
+}
+
+int SegmentBuilder::add_buffer(Buffer buffer) {
+  buffers_.push_back(std::move(buffer));
+  return static_cast<int>(buffers_.size()) - 1;
+}
+
+Stored SegmentBuilder::load_external(int index, int position) {
+  const ProgramTensor& t = tensor(index);
+  const Quantity quantity = declared_quantity(index);
+  const int buffer = add_buffer({BufferKind::kInput, t.numel() * bytes_of(quantity.type), position, nullptr});
+  return {{buffer, 0}, quantity, t.shape, row_major(t.shape)};
+}
+
+Stored SegmentBuilder::load_constant(int index) {
+  const ProgramTensor& t = tensor(index);
+  const Tensor data = t.data.contiguous();
+  return add_constant(t.shape, declared_quantity(index), row_major(t.shape), std::shared_ptr<void>(std::make_shared<Tensor>(data), data.raw()));
+}
+
+std::vector<float> SegmentBuilder::real_values(int index) const {
+  const ProgramTensor& t = tensor(index);
+  OCTET_ASSERT(is_constant(index), t.name);
+  switch (t.dtype) {
+    case DType::kFloat32: return dequantized<float>(t);
+    case DType::kUInt8: return dequantized<uint8_t>(t);
+    case DType::kInt8: return dequantized<int8_t>(t);
+    case DType::kInt32: return dequantized<int32_t>(t);
+    default: throw Refusal{fmt::format("the constant {} is {}, want float32, int8, uint8 or int32", t.name, name_of(t.dtype))};
+  }
+}
+
+const Stored& SegmentBuilder::read(int index) {
+  std::optional<Stored>& kept = kept_[static_cast<size_t>(index)];
+  if (!kept && is_constant(index)) kept = load_constant(index);
+  OCTET_ASSERT(kept.has_value(), fmt::format("{} is read before it is made", tensor(index).name));
+  return *kept;
+}
+
+Quantity SegmentBuilder::as_unsigned(Quantity quantity) {
+  if (quantity.type == ElementType::s8) quantity = {ElementType::u8, quantity.scale, quantity.zero_point + 128};
+  return quantity;
+}
+
+Quantity SegmentBuilder::declared_quantity(int index) const {
+  const ProgramTensor& t = tensor(index);
+  const ElementType type = element_type(t.dtype);
+  if (type == ElementType::f32) return {};
+  if (!t.qparams) throw Refusal{fmt::format("{} is {} without scale and zero point", t.name, name_of(t.dtype))};
+  if (!t.qparams->is_per_tensor()) throw Refusal{fmt::format("{} is quantized per channel, want per tensor", t.name)};
+  if (type == ElementType::s32) throw Refusal{fmt::format("{} is int32, want int8, uint8 or float32", t.name)};
+  return {type, t.qparams->scale[0], t.qparams->zero_point[0]};
+}
+
+Quantity SegmentBuilder::output_quantity(int index) const {
+  const Quantity declared = declared_quantity(index);
+  if (!is_read_inside_[static_cast<size_t>(index)]) return declared;
+  if (!is_second_factor_[static_cast<size_t>(index)]) return as_unsigned(declared);
+  if (declared.type == ElementType::u8) return {ElementType::s8, declared.scale, declared.zero_point - 128};
+  return declared;
+}
+
+Stored SegmentBuilder::allocate(const Dims& shape, const Quantity& quantity, const Dims& strides) {
+  const int buffer = add_buffer({BufferKind::kArena, product(shape) * bytes_of(quantity.type), -1, nullptr});
+  return {{buffer, 0}, quantity, shape, strides};
+}
+
+Stored SegmentBuilder::add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides, std::shared_ptr<void> data) {
+  const int buffer = add_buffer({BufferKind::kConstant, product(shape) * bytes_of(quantity.type), -1, std::move(data)});
+  return {{buffer, 0}, quantity, shape, strides};
+}
+
+Stored SegmentBuilder::add_floats(const std::vector<float>& values) {
+  return add_constant({static_cast<int64_t>(values.size())}, {}, {1}, copy_of(values.data(), values.size() * sizeof(float)));
+}
+
+Stored SegmentBuilder::add_integers(const std::vector<int32_t>& values) {
+  return add_constant({static_cast<int64_t>(values.size())}, {ElementType::s32, 1, 0}, {1}, copy_of(values.data(), values.size() * sizeof(int32_t)));
+}
+
+Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed) {
+  Buffer buffer{BufferKind::kConstant, static_cast<int64_t>(packed.get_size()), -1, nullptr};
+  if (purpose_ == Purpose::kRun) {
+    void* block = std::aligned_alloc(64, (std::max<size_t>(packed.get_size(), 1) + 63) / 64 * 64);
+    if (block == nullptr) throw std::bad_alloc();
+    buffer.constant = std::shared_ptr<void>(block, std::free);
+    dnnl::memory source(plain, cpu_engine(), const_cast<void*>(data));
+    dnnl::memory target(packed, cpu_engine(), block);
+    dnnl::stream stream(cpu_engine());
+    dnnl::reorder(source, target).execute(stream, source, target);
+    stream.wait();
+  }
+  return {add_buffer(std::move(buffer)), 0};
+}
+
+void SegmentBuilder::refuse_reference_kernel(const char* what, const char* implementation) const {
+  const std::string name = implementation;
+  if (name.rfind("ref", 0) == 0 || name.find(":ref") != std::string::npos)
+    throw Refusal{fmt::format("this {} only has oneDNN's slow reference kernel ({})", what, name)};
+}
+
+void SegmentBuilder::add_loop(const char* what, Loop loop, std::vector<Place> arguments) {
+  Step step;
+  step.what = what;
+  step.loop = std::move(loop);
+  for (const Place& place : arguments) step.arguments.push_back({0, {}, place});
+  steps_.push_back(std::move(step));
+}
+
+Stored SegmentBuilder::convert(const Stored& from, const Quantity& quantity, const Dims& strides) {
+  if (from.quantity == quantity && same_strides(from.shape, from.strides, strides)) return {from.place, quantity, from.shape, strides};
+  for (const Conversion& known : conversions_)
+    if (known.from.place == from.place && known.from.shape == from.shape && known.from.strides == from.strides && known.from.quantity == from.quantity &&
+        known.to.quantity == quantity && same_strides(from.shape, known.to.strides, strides))
+      return {known.to.place, quantity, from.shape, strides};
+  const Stored to = allocate(from.shape, quantity, strides);
+  add_reorder(from, to);
+  conversions_.push_back({from, to});
+  return to;
+}
+
+Stored SegmentBuilder::to_dense(const Stored& from, const Quantity& quantity) { return convert(from, quantity, dense_like(from.shape, from.strides)); }
+
+Stored SegmentBuilder::to_real(int index, const Dims& strides) { return convert(read(index), Quantity{}, strides); }
+
+void SegmentBuilder::add_reorder(const Stored& from, const Stored& to) {
+  const Quantity& a = from.quantity;
+  const Quantity& b = to.quantity;
+  if (a.is_integer() && is_dense(from.shape, from.strides) && same_strides(from.shape, from.strides, to.strides)) {
+    add_table(*this, from, to, [](double real) { return real; });
+    return;
+  }
+  if (a == b) {
+    add_copy(*this, from, to);
+    return;
+  }
+  const bool is_shift = a.is_integer() && b.is_integer() && a.scale == b.scale;
+  dnnl::primitive_attr attributes = new_attributes();
+  std::vector<Argument> arguments = {{DNNL_ARG_FROM, from.desc(), from.place}, {DNNL_ARG_TO, to.desc(), to.place}};
+  if (!is_shift) {
+    attributes.set_scales_mask(DNNL_ARG_SRC, 0);
+    const Stored scale = add_floats({a.scale / b.scale});
+    arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, scale.desc(), scale.place});
+  }
+  if (a.zero_point != 0) {
+    attributes.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    const Stored zero_point = add_integers({a.zero_point});
+    arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, zero_point.desc(), zero_point.place});
+  }
+  if (b.zero_point != 0) {
+    attributes.set_zero_points_mask(DNNL_ARG_DST, 0);
+    const Stored zero_point = add_integers({b.zero_point});
+    arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, zero_point.desc(), zero_point.place});
+  }
+  const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(), attributes);
+  Step step;
+  step.what = "reorder";
+  if (purpose_ == Purpose::kRun) step.primitive = dnnl::reorder(desc);
+  step.scratch_bytes = static_cast<int64_t>(desc.scratchpad_desc().get_size());
+  if (step.scratch_bytes > 0) arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), scratch_place()});
+  step.arguments = std::move(arguments);
+  steps_.push_back(std::move(step));
+}
+
+void SegmentBuilder::define(int index, const Stored& stored) {
+  OCTET_ASSERT(product(stored.shape) == tensor(index).numel(), tensor(index).name);
+  kept_[static_cast<size_t>(index)] = stored;
+}
+
+bool SegmentBuilder::redirect_output(const Stored& kept, int output_position) {
+  Buffer& buffer = buffers_[static_cast<size_t>(kept.place.buffer)];
+  if (buffer.kind != BufferKind::kArena || kept.place.offset != 0 || buffer.bytes != kept.numel() * bytes_of(kept.quantity.type)) return false;
+  buffer.kind = BufferKind::kOutput;
+  buffer.external = output_position;
+  return true;
+}
+
+void SegmentBuilder::finish_outputs() {
+  for (size_t i = 0; i < segment_.outputs.size(); ++i) {
+    const int index = segment_.outputs[i];
+    const ProgramTensor& t = tensor(index);
+    const Stored kept = read(index);
+    const Quantity quantity = declared_quantity(index);
+    const Dims plain = row_major(t.shape);
+    if (kept.quantity == quantity && same_strides(t.shape, kept.strides, plain) && redirect_output(kept, static_cast<int>(i))) continue;
+    const int buffer = add_buffer({BufferKind::kOutput, t.numel() * bytes_of(quantity.type), static_cast<int>(i), nullptr});
+    add_reorder(kept, {{buffer, 0}, quantity, t.shape, plain});
+  }
+}
+
+}  // namespace octet::onednn

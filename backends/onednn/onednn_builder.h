@@ -1,0 +1,132 @@
+// Collects the steps of one segment: oneDNN primitives and own loops on buffers whose addresses are planned afterwards.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/onednn/onednn_form.h"
+#include "lowering/program.h"
+
+namespace octet::onednn {
+
+enum class BufferKind { kArena, kInput, kOutput, kConstant };
+
+struct Buffer {
+  BufferKind kind = BufferKind::kArena;
+  int64_t bytes = 0;
+  int external = -1;               // kInput, kOutput: index into the segment's inputs or outputs
+  std::shared_ptr<void> constant;  // kConstant: keeps the bytes alive
+};
+
+// An own loop; gets the addresses of the step's arguments, in their order.
+using Loop = std::function<void(std::byte* const* arguments)>;
+
+struct Argument {
+  int kind = 0;            // DNNL_ARG_...; not used by loops
+  dnnl::memory::desc desc; // not used by loops
+  Place place;
+};
+
+struct Step {
+  const char* what = "";
+  dnnl::primitive primitive;  // empty for loops, and when proving
+  Loop loop;
+  std::vector<Argument> arguments;
+  int64_t scratch_bytes = 0;
+};
+
+class SegmentBuilder {
+ public:
+  // Proving stops at primitive descriptors: nothing is generated, packed or run.
+  enum class Purpose { kRun, kProve };
+
+  SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose);
+
+  const ProgramTensor& tensor(int index) const { return program_.tensors[static_cast<size_t>(index)]; }
+  bool is_constant(int index) const { return tensor(index).role == ProgramTensor::Role::kConstant; }
+  // The constant's values as floats in real units, row-major. `index` must be a constant.
+  std::vector<float> real_values(int index) const;
+
+  // How the tensor is kept now.
+  const Stored& read(int index);
+  // The same reals in another order and quantity: itself, or through a reorder (made once).
+  Stored convert(const Stored& from, const Quantity& quantity, const Dims& strides);
+  // Of any order without gaps.
+  Stored to_dense(const Stored& from, const Quantity& quantity);
+  Stored to_real(int index, const Dims& strides);  // f32
+  // u8 or s8 as u8 with its zero point shifted; f32 stays.
+  static Quantity as_unsigned(Quantity quantity);
+
+  // In which quantity the op that makes the tensor should write it: as_unsigned of the declared one when ops in here read it.
+  Quantity output_quantity(int index) const;
+  // The declared one. Throws Refusal when the tensor is quantized per channel.
+  Quantity declared_quantity(int index) const;
+  // An op in here that works channels-last reads the tensor.
+  bool prefers_channels_last(int index) const { return is_read_channels_last_[static_cast<size_t>(index)]; }
+  // A new buffer for an op's result.
+  Stored allocate(const Dims& shape, const Quantity& quantity, const Dims& strides);
+  // Ends an op: the tensor is kept like this. Changes of quantity against the declared reals are made by a conversion.
+  void define(int index, const Stored& stored);
+
+  Stored add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides, std::shared_ptr<void> data);
+  Stored add_floats(const std::vector<float>& values);   // 1-D
+  Stored add_integers(const std::vector<int32_t>& values);
+
+  // `packed` weights: the constant in the layout that the primitive asked for.
+  Place add_packed(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed);
+
+  // Adds the scratchpad argument itself. The descriptor must have a user scratchpad.
+  template <typename PrimitiveDesc>
+  void add_primitive(const char* what, const PrimitiveDesc& desc, std::vector<Argument> arguments) {
+    refuse_reference_kernel(what, desc.impl_info_str());
+    Step step;
+    step.what = what;
+    if (purpose_ == Purpose::kRun) step.primitive = dnnl::primitive(desc.get());
+    step.scratch_bytes = static_cast<int64_t>(desc.scratchpad_desc().get_size());
+    step.arguments = std::move(arguments);
+    if (step.scratch_bytes > 0) step.arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), scratch_place()});
+    steps_.push_back(std::move(step));
+  }
+  void add_loop(const char* what, Loop loop, std::vector<Place> arguments);
+
+  // Copies what the segment gives back to where its caller wants it, or lets the last op write there. To be called after the last op.
+  void finish_outputs();
+
+  Purpose purpose() const { return purpose_; }
+
+  std::vector<Step>& steps() { return steps_; }
+  std::vector<Buffer>& buffers() { return buffers_; }
+  static Place scratch_place() { return {-2, 0}; }
+
+ private:
+  struct Conversion {
+    Stored from;
+    Stored to;
+  };
+
+  void refuse_reference_kernel(const char* what, const char* implementation) const;
+  int add_buffer(Buffer buffer);
+  void add_reorder(const Stored& from, const Stored& to);
+  bool redirect_output(const Stored& kept, int output_position);
+  Stored load_external(int index, int position);
+  Stored load_constant(int index);
+
+  const Program& program_;
+  const Segment& segment_;
+  Purpose purpose_;
+  std::vector<std::optional<Stored>> kept_;  // per Program tensor
+  std::vector<char> is_read_inside_;         // per Program tensor
+  std::vector<char> is_read_channels_last_;  // per Program tensor
+  std::vector<char> is_second_factor_;       // per Program tensor: read only as the second input of matmul
+  std::vector<Conversion> conversions_;
+  std::vector<Buffer> buffers_;
+  std::vector<Step> steps_;
+};
+
+// Attributes with a user scratchpad.
+dnnl::primitive_attr new_attributes();
+
+}  // namespace octet::onednn

@@ -1,0 +1,127 @@
+// Data movement. Where strides can say it (permute, slice, expand, most reshapes) nothing moves.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/onednn/onednn_ops.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+// In the quantity that the output declares, when that differs (an op that moves and requantizes).
+void define_moved(SegmentBuilder& builder, int output, const Stored& moved) {
+  const Quantity declared = builder.declared_quantity(output);
+  if (SegmentBuilder::as_unsigned(declared) == SegmentBuilder::as_unsigned(moved.quantity)) {
+    builder.define(output, moved);
+  } else {
+    builder.define(output, builder.to_dense(moved, builder.output_quantity(output)));
+  }
+}
+
+size_t dimension(const ProgramOp& op, const char* key, const Dims& shape) {
+  const int64_t dim = op.integer(key, 0);
+  return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim);
+}
+
+// Strides of `shape` over the same memory, when only dimensions of size 1 come or go.
+bool reshape_strides(const Stored& from, const Dims& shape, Dims& strides) {
+  std::vector<std::pair<int64_t, int64_t>> real;
+  for (size_t i = 0; i < from.shape.size(); ++i)
+    if (from.shape[i] != 1) real.emplace_back(from.shape[i], from.strides[i]);
+  strides.assign(shape.size(), 1);
+  size_t next = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    if (next == real.size() || real[next].first != shape[i]) return false;
+    strides[i] = real[next++].second;
+  }
+  return next == real.size();
+}
+
+}  // namespace
+
+void emit_reshape(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.outputs[0]).shape;
+  const Stored x = builder.read(op.inputs[0]);
+  Dims strides;
+  if (reshape_strides(x, shape, strides)) {
+    define_moved(builder, op.outputs[0], {x.place, x.quantity, shape, strides});
+    return;
+  }
+  const Stored plain = builder.convert(x, x.quantity, row_major(x.shape));
+  define_moved(builder, op.outputs[0], {plain.place, plain.quantity, shape, row_major(shape)});
+}
+
+void emit_permute(SegmentBuilder& builder, const ProgramOp& op) {
+  const Stored x = builder.read(op.inputs[0]);
+  Stored y{x.place, x.quantity, {}, {}};
+  for (int64_t dim : op.integers("dims")) {
+    const size_t d = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(x.shape.size()) : dim);
+    y.shape.push_back(x.shape[d]);
+    y.strides.push_back(x.strides[d]);
+  }
+  define_moved(builder, op.outputs[0], y);
+}
+
+void emit_slice(SegmentBuilder& builder, const ProgramOp& op) {
+  const Stored x = builder.read(op.inputs[0]);
+  const size_t d = dimension(op, "dim", x.shape);
+  const int64_t start = op.integer("start", 0);
+  Stored y = x;
+  y.shape = builder.tensor(op.outputs[0]).shape;
+  y.place.offset += (start < 0 ? start + x.shape[d] : start) * x.strides[d] * bytes_of(x.quantity.type);
+  y.strides[d] *= op.integer("step", 1);
+  define_moved(builder, op.outputs[0], y);
+}
+
+void emit_expand(SegmentBuilder& builder, const ProgramOp& op) {
+  const Stored x = builder.read(op.inputs[0]);
+  const Dims& shape = builder.tensor(op.outputs[0]).shape;
+  Stored y{x.place, x.quantity, shape, Dims(shape.size(), 0)};
+  const size_t extra = shape.size() - x.shape.size();
+  for (size_t i = 0; i < x.shape.size(); ++i) y.strides[i + extra] = x.shape[i] == shape[i + extra] ? x.strides[i] : 0;
+  const Stored dense = builder.allocate(shape, x.quantity, row_major(shape));
+  add_copy(builder, y, dense);
+  define_moved(builder, op.outputs[0], dense);
+}
+
+void emit_copy(SegmentBuilder& builder, const ProgramOp& op) { define_moved(builder, op.outputs[0], builder.read(op.inputs[0])); }
+
+// Each input goes into its part of the output, changing scale on the way where they differ.
+void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.outputs[0]).shape;
+  const size_t d = dimension(op, "dim", shape);
+  const Quantity quantity = builder.output_quantity(op.outputs[0]);
+  const Stored* largest = &builder.read(op.inputs[0]);
+  for (int input : op.inputs)
+    if (builder.read(input).numel() > largest->numel()) largest = &builder.read(input);
+  const Stored y = builder.allocate(shape, quantity, dense_like(shape, largest->strides));
+  int64_t start = 0;
+  for (int input : op.inputs) {
+    const Stored& x = builder.read(input);
+    Stored part{y.place, quantity, x.shape, y.strides};
+    part.place.offset += start * y.strides[d] * bytes_of(quantity.type);
+    start += x.shape[d];
+    if (x.numel() > 0) add_copy(builder, builder.to_dense(x, quantity), part);
+  }
+  builder.define(op.outputs[0], y);
+}
+
+void emit_pad(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.outputs[0]).shape;
+  const Dims pads = op.integers("pads");
+  const Quantity quantity = builder.output_quantity(op.outputs[0]);
+  const Stored x = builder.to_dense(builder.read(op.inputs[0]), quantity);
+  const Stored y = builder.allocate(shape, quantity, dense_like(shape, x.strides));
+  Stored inside{y.place, quantity, x.shape, y.strides};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (pads[2 * i] < 0 || pads[2 * i + 1] < 0) throw Refusal{"negative padding"};
+    inside.place.offset += pads[2 * i] * y.strides[i] * bytes_of(quantity.type);
+  }
+  add_fill(builder, y, op.real("value", 0.0));
+  add_copy(builder, x, inside);
+  builder.define(op.outputs[0], y);
+}
+
+}  // namespace octet::onednn

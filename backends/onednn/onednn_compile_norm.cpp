@@ -1,0 +1,78 @@
+// softmax, layer_norm, batch_norm: float kernels; integers on either side are converted.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_ops.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
+
+// The constant input as floats, or `fallback` repeated when it is absent.
+std::vector<float> parameter(const SegmentBuilder& builder, const ProgramOp& op, size_t i, int64_t count, float fallback) {
+  return has_input(op, i) ? builder.real_values(op.inputs[i]) : std::vector<float>(static_cast<size_t>(count), fallback);
+}
+
+}  // namespace
+
+void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.inputs[0]).shape;
+  const int64_t dim = op.integer("dim", -1);
+  const Stored x = builder.to_real(op.inputs[0], row_major(shape));
+  const Stored y = builder.allocate(shape, {}, row_major(shape));
+  const dnnl::softmax_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, x.desc(), y.desc(),
+                                                   static_cast<int>(dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim), new_attributes());
+  builder.add_primitive("softmax", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+  define_real(builder, op.outputs[0], y);
+}
+
+void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
+  const ProgramTensor& xt = builder.tensor(op.inputs[0]);
+  const size_t normalized = static_cast<size_t>(op.integer("normalized_dims", 1));
+  int64_t width = 1;
+  for (size_t d = xt.shape.size() - normalized; d < xt.shape.size(); ++d) width *= xt.shape[d];
+  const Dims rows = {xt.numel() / width, width};
+  const Stored whole = builder.to_real(op.inputs[0], row_major(xt.shape));
+  const Stored x{whole.place, {}, rows, row_major(rows)};
+  const Stored y = builder.allocate(rows, {}, row_major(rows));
+  const Stored scale = builder.add_floats(parameter(builder, op, 1, width, 1.0f));
+  const Stored shift = builder.add_floats(parameter(builder, op, 2, width, 0.0f));
+  const dnnl::layer_normalization_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(), static_cast<float>(op.real("eps", 1e-5)),
+                                                               dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift, new_attributes());
+  builder.add_primitive("layer_norm", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}, {DNNL_ARG_SCALE, scale.desc(), scale.place},
+                                             {DNNL_ARG_SHIFT, shift.desc(), shift.place}});
+  define_real(builder, op.outputs[0], {y.place, {}, xt.shape, row_major(xt.shape)});
+}
+
+// y = x * k + s per channel: one multiplication with an addition behind it.
+void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.inputs[0]).shape;
+  const int64_t channels = shape[1];
+  const std::vector<float> mean = builder.real_values(op.inputs[1]);
+  const std::vector<float> variance = builder.real_values(op.inputs[2]);
+  std::vector<float> factor = parameter(builder, op, 3, channels, 1.0f);
+  std::vector<float> shift = parameter(builder, op, 4, channels, 0.0f);
+  for (size_t c = 0; c < factor.size(); ++c) {
+    factor[c] = static_cast<float>(factor[c] / std::sqrt(variance[c] + op.real("eps", 1e-5)));
+    shift[c] -= mean[c] * factor[c];
+  }
+  const Stored x = builder.to_dense(builder.read(op.inputs[0]), {});
+  const Stored y = builder.allocate(shape, {}, x.strides);
+  Dims per_channel(shape.size(), 1);
+  per_channel[1] = channels;
+  const dnnl::memory::desc vector(per_channel, ElementType::f32, dense_like(per_channel, x.strides));
+  dnnl::primitive_attr attributes = new_attributes();
+  dnnl::post_ops post_ops;
+  post_ops.append_binary(dnnl::algorithm::binary_add, vector);
+  attributes.set_post_ops(post_ops);
+  const dnnl::binary::primitive_desc desc(cpu_engine(), dnnl::algorithm::binary_mul, x.desc(), vector, y.desc(), attributes);
+  builder.add_primitive("batch_norm", desc, {{DNNL_ARG_SRC_0, x.desc(), x.place}, {DNNL_ARG_SRC_1, vector, builder.add_floats(factor).place}, {DNNL_ARG_DST, y.desc(), y.place},
+                                             {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, vector, builder.add_floats(shift).place}});
+  define_real(builder, op.outputs[0], y);
+}
+
+}  // namespace octet::onednn

@@ -1,0 +1,164 @@
+// Elementwise ops: tables and own loops on integers, oneDNN on floats.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_ops.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+struct UnaryRow {
+  const char* fn;
+  double (*function)(double x, double alpha);
+  dnnl::algorithm algorithm;
+  float alpha;  // of eltwise; NaN: the op's own
+  float beta;
+};
+
+const float kOwn = std::nanf("");
+
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+// fn, its meaning, oneDNN's name for it (undef: only by table)
+const UnaryRow kUnaries[] = {
+    {"sigmoid",     [](double x, double) { return logistic(x); },                                                        dnnl::algorithm::eltwise_logistic,    0, 0},
+    {"tanh",        [](double x, double) { return std::tanh(x); },                                                       dnnl::algorithm::eltwise_tanh,        0, 0},
+    {"hardswish",   [](double x, double) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); },                              dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f},
+    {"hardsigmoid", [](double x, double) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); },                                  dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f},
+    {"silu",        [](double x, double) { return x * logistic(x); },                                                    dnnl::algorithm::eltwise_swish,       1, 0},
+    {"gelu",        [](double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); },                       dnnl::algorithm::eltwise_gelu_erf,    0, 0},
+    {"gelu_tanh",   [](double x, double) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }, dnnl::algorithm::eltwise_gelu_tanh, 0, 0},
+    {"leaky_relu",  [](double x, double alpha) { return x > 0 ? x : alpha * x; },                                        dnnl::algorithm::eltwise_relu,        kOwn, 0},
+    {"elu",         [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); },                            dnnl::algorithm::eltwise_elu,         kOwn, 0},
+    {"exp",         [](double x, double) { return std::exp(x); },                                                        dnnl::algorithm::eltwise_exp,         0, 0},
+    {"neg",         [](double x, double) { return -x; },                                                                 dnnl::algorithm::eltwise_linear,      -1, 0},
+    {"abs",         [](double x, double) { return std::fabs(x); },                                                       dnnl::algorithm::eltwise_abs,         0, 0},
+    {"sqrt",        [](double x, double) { return std::sqrt(x); },                                                       dnnl::algorithm::eltwise_sqrt,        0, 0},
+    {"rsqrt",       [](double x, double) { return 1 / std::sqrt(x); },                                                   dnnl::algorithm::eltwise_pow,         1, -0.5f},
+};
+
+const UnaryRow& unary_row(const std::string& fn) {
+  for (const UnaryRow& row : kUnaries)
+    if (row.fn == fn) return row;
+  throw Refusal{fmt::format("the function {} is unknown here", fn)};
+}
+
+// x through a function: by table from integers, by oneDNN from floats.
+void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::function<double(double)>& function, dnnl::algorithm algorithm, float alpha, float beta) {
+  const Stored x = builder.read(op.inputs[0]);
+  const Quantity wanted = builder.output_quantity(op.outputs[0]);
+  if (x.quantity.is_integer()) {
+    const Stored dense = builder.to_dense(x, x.quantity);
+    const Stored y = builder.allocate(x.shape, wanted, dense.strides);
+    add_table(builder, dense, y, function);
+    builder.define(op.outputs[0], y);
+    return;
+  }
+  const Stored dense = builder.to_dense(x, x.quantity);
+  const Stored y = builder.allocate(x.shape, {}, dense.strides);
+  const dnnl::eltwise_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, dense.desc(), y.desc(), alpha, beta, new_attributes());
+  builder.add_primitive("elementwise function", desc, {{DNNL_ARG_SRC, dense.desc(), dense.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+  define_real(builder, op.outputs[0], y);
+}
+
+// The tensor's shape and strides stretched to the output's: dimensions in front, zero strides where it repeats.
+Stored broadcast(const Stored& stored, const Dims& shape) {
+  Stored wide = stored;
+  while (wide.shape.size() < shape.size()) {
+    wide.shape.insert(wide.shape.begin(), 1);
+    wide.strides.insert(wide.strides.begin(), 0);
+  }
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (wide.shape[i] == 1 && shape[i] != 1) wide.strides[i] = 0;
+  wide.shape = shape;
+  return wide;
+}
+
+// Strides without gaps for a smaller operand, nesting like those of the larger one.
+Dims operand_strides(const Dims& shape, const Dims& like) {
+  const Dims tail(like.end() - static_cast<std::ptrdiff_t>(shape.size()), like.end());
+  return dense_like(shape, tail);
+}
+
+void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape, const Dims& order) {
+  Stored a = builder.convert(builder.read(op.inputs[0]), {}, operand_strides(builder.tensor(op.inputs[0]).shape, order));
+  Stored b = builder.convert(builder.read(op.inputs[1]), {}, operand_strides(builder.tensor(op.inputs[1]).shape, order));
+  double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
+  if (product(a.shape) < product(shape) && product(b.shape) == product(shape) && (alpha == 1 || op.kind == "mul")) std::swap(a, b);
+  if (product(a.shape) != product(shape)) throw Refusal{"both inputs are broadcast"};
+  for (Stored* side : {&a, &b}) {
+    while (side->shape.size() < shape.size()) {
+      side->strides.insert(side->strides.begin(), side->shape.empty() ? 1 : side->strides[0] * side->shape[0]);
+      side->shape.insert(side->shape.begin(), 1);
+    }
+  }
+  const Stored y = builder.allocate(shape, {}, dense_like(shape, order));
+  dnnl::primitive_attr attributes = new_attributes();
+  dnnl::post_ops post_ops;
+  append_clamp(post_ops, clamp_of(op), {}, 1.0);
+  attributes.set_post_ops(post_ops);
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC_0, a.desc(), a.place}, {DNNL_ARG_SRC_1, b.desc(), b.place}, {DNNL_ARG_DST, y.desc(), y.place}};
+  dnnl::algorithm algorithm = op.kind == "mul" ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
+  if (op.kind == "sub" && alpha == -1) {
+    algorithm = dnnl::algorithm::binary_sub;
+  } else if (op.kind != "mul" && alpha != 1) {
+    attributes.set_scales_mask(DNNL_ARG_SRC_1, 0);
+    const Stored scale = builder.add_floats({static_cast<float>(alpha)});
+    arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_1, scale.desc(), scale.place});
+  }
+  const dnnl::binary::primitive_desc desc(cpu_engine(), algorithm, a.desc(), b.desc(), y.desc(), attributes);
+  builder.add_primitive(op.kind == "mul" ? "multiplication" : "addition", desc, std::move(arguments));
+  define_real(builder, op.outputs[0], y);
+}
+
+}  // namespace
+
+void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.outputs[0]).shape;
+  const Stored a = builder.read(op.inputs[0]);
+  const Stored b = builder.read(op.inputs[1]);
+  const Stored& larger = product(a.shape) >= product(b.shape) ? a : b;
+  const Dims order = larger.shape == shape ? dense_like(shape, larger.strides) : row_major(shape);
+  const Quantity wanted = builder.output_quantity(op.outputs[0]);
+  if (!a.quantity.is_integer() || !b.quantity.is_integer() || !wanted.is_integer()) {
+    emit_real_elementwise(builder, op, shape, order);
+    return;
+  }
+  const Stored left = builder.convert(a, SegmentBuilder::as_unsigned(a.quantity), operand_strides(a.shape, order));
+  const Stored right = builder.convert(b, SegmentBuilder::as_unsigned(b.quantity), operand_strides(b.shape, order));
+  const Stored y = builder.allocate(shape, wanted, order);
+  const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
+  add_elementwise(builder, op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd, broadcast(left, shape), 1.0, broadcast(right, shape), alpha, y, clamp_of(op));
+  builder.define(op.outputs[0], y);
+}
+
+void emit_clamp(SegmentBuilder& builder, const ProgramOp& op) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double low = op.find_real("min").value_or(-infinity);
+  const double high = op.find_real("max").value_or(infinity);
+  const float limit = std::numeric_limits<float>::max();
+  const bool is_relu = low == 0 && high == infinity;
+  emit_function(builder, op, [=](double x) { return std::min(std::max(x, low), high); }, is_relu ? dnnl::algorithm::eltwise_relu : dnnl::algorithm::eltwise_clip,
+                is_relu ? 0.0f : static_cast<float>(std::max(low, -static_cast<double>(limit))), is_relu ? 0.0f : static_cast<float>(std::min(high, static_cast<double>(limit))));
+}
+
+void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
+  const UnaryRow& row = unary_row(op.text("fn", ""));
+  const double alpha = op.real("alpha", std::string(row.fn) == "leaky_relu" ? 0.01 : 1.0);
+  emit_function(builder, op, [&](double x) { return row.function(x, alpha); }, row.algorithm, std::isnan(row.alpha) ? static_cast<float>(alpha) : row.alpha, row.beta);
+}
+
+void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
+  const Stored& x = builder.read(op.inputs[0]);
+  const Quantity wanted = builder.output_quantity(op.outputs[0]);
+  // What is quantized mostly goes into convolutions: the change of order comes for free with the change of type.
+  const bool is_plain_input = op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 && same_strides(x.shape, x.strides, row_major(x.shape));
+  builder.define(op.outputs[0], is_plain_input && builder.prefers_channels_last(op.outputs[0]) ? builder.convert(x, wanted, channels_last(x.shape)) : builder.to_dense(x, wanted));
+}
+
+}  // namespace octet::onednn

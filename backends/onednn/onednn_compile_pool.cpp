@@ -1,0 +1,130 @@
+// Pooling and means. Maxima are oneDNN's; averages are own loops, which take any zero points and change the scale on the way out.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_ops.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+// [N, C, 1, 1, W] of [N, C, W]: three spatial axes.
+Stored with_three_axes(const Stored& stored) {
+  Stored wide = stored;
+  while (wide.shape.size() < 5) {
+    wide.shape.insert(wide.shape.begin() + 2, 1);
+    wide.strides.insert(wide.strides.begin() + 2, 1);
+  }
+  wide.strides = channels_last(wide.shape);
+  return wide;
+}
+
+// Windows for the last `spatial.size()` axes; the leading ones are a single position.
+void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape, const std::vector<std::vector<Window>>& spatial, int64_t divisor) {
+  const Stored x0 = builder.read(op.inputs[0]);
+  const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(x0.shape));
+  const Stored y = builder.allocate(shape, builder.output_quantity(op.outputs[0]), channels_last(shape));
+  std::vector<Window> windows[3];
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const size_t missing = 3 - spatial.size();
+    windows[axis] = axis < missing ? std::vector<Window>{{0, 1, 1}} : spatial[axis - missing];
+  }
+  add_average(builder, with_three_axes(x), with_three_axes(y), windows, divisor, clamp_of(op));
+  builder.define(op.outputs[0], y);
+}
+
+}  // namespace
+
+void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& in = builder.tensor(op.inputs[0]).shape;
+  const Dims& out = builder.tensor(op.outputs[0]).shape;
+  const size_t axes = in.size() - 2;
+  const Dims kernel = op.integers("kernel_size");
+  const Dims stride = op.integers("stride", kernel);
+  const Dims begin = op.integers("padding", Dims(axes, 0));
+  Dims dilation = op.integers("dilation", Dims(axes, 1));
+  Dims end;
+  for (size_t i = 0; i < axes; ++i) {
+    end.push_back((out[i + 2] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1 - in[i + 2] - begin[i]);
+    dilation[i] -= 1;
+  }
+  const Stored x0 = builder.read(op.inputs[0]);
+  const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(in));
+  const Stored y = builder.allocate(out, x.quantity, channels_last(out));
+  const dnnl::pooling_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(), y.desc(), stride, kernel, dilation,
+                                                   begin, end, new_attributes());
+  builder.add_primitive("max_pool", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+  builder.define(op.outputs[0], builder.to_dense(y, builder.output_quantity(op.outputs[0])));
+}
+
+void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& in = builder.tensor(op.inputs[0]).shape;
+  const Dims& out = builder.tensor(op.outputs[0]).shape;
+  const size_t axes = in.size() - 2;
+  const Dims kernel = op.integers("kernel_size");
+  const Dims stride = op.integers("stride", kernel);
+  const Dims padding = op.integers("padding", Dims(axes, 0));
+  const bool counts_padding = op.flag("count_include_pad", true);
+  std::vector<std::vector<Window>> windows(axes);
+  for (size_t i = 0; i < axes; ++i) {
+    for (int64_t o = 0; o < out[i + 2]; ++o) {
+      const int64_t first = o * stride[i] - padding[i];
+      const int64_t last = std::min(first + kernel[i], in[i + 2] + padding[i]);
+      const int64_t begin = std::max<int64_t>(first, 0);
+      const int64_t end = std::min(last, in[i + 2]);
+      windows[i].push_back({begin, end, counts_padding ? last - first : end - begin});
+    }
+  }
+  emit_average(builder, op, out, windows, op.integer("divisor_override", 0));
+}
+
+void emit_adaptive_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& in = builder.tensor(op.inputs[0]).shape;
+  const Dims& out = builder.tensor(op.outputs[0]).shape;
+  std::vector<std::vector<Window>> windows(in.size() - 2);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    for (int64_t o = 0; o < out[i + 2]; ++o) {
+      const int64_t begin = o * in[i + 2] / out[i + 2];
+      const int64_t end = ((o + 1) * in[i + 2] + out[i + 2] - 1) / out[i + 2];
+      windows[i].push_back({begin, end, end - begin});
+    }
+  }
+  emit_average(builder, op, out, windows, 0);
+}
+
+// Over all spatial axes: an average. Over others: oneDNN's reduction in floats.
+void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
+  const ProgramTensor& xt = builder.tensor(op.inputs[0]);
+  const ProgramTensor& yt = builder.tensor(op.outputs[0]);
+  const Dims& in = xt.shape;
+  Dims reduced = in;
+  std::vector<char> is_reduced(in.size());
+  for (int64_t dim : op.integers("dims")) {
+    const size_t d = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(in.size()) : dim);
+    reduced[d] = 1;
+    is_reduced[d] = true;
+  }
+  bool is_spatial = in.size() >= 3 && in.size() <= 5 && !is_reduced[0] && !is_reduced[1];
+  for (size_t d = 2; d < in.size(); ++d) is_spatial = is_spatial && is_reduced[d];
+  if (is_spatial) {
+    std::vector<std::vector<Window>> windows;
+    for (size_t d = 2; d < in.size(); ++d) windows.push_back({{0, in[d], in[d]}});
+    emit_average(builder, op, reduced, windows, 0);
+  } else {
+    const Stored x = builder.to_real(op.inputs[0], row_major(in));
+    const Stored y = builder.allocate(reduced, {}, row_major(reduced));
+    dnnl::primitive_attr attributes = new_attributes();
+    dnnl::post_ops post_ops;
+    append_clamp(post_ops, clamp_of(op), {}, 1.0);
+    attributes.set_post_ops(post_ops);
+    const dnnl::reduction::primitive_desc desc(cpu_engine(), dnnl::algorithm::reduction_mean, x.desc(), y.desc(), 0.0f, 0.0f, attributes);
+    builder.add_primitive("mean", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+    define_real(builder, op.outputs[0], y);
+  }
+  const Stored kept = builder.convert(builder.read(op.outputs[0]), builder.read(op.outputs[0]).quantity, row_major(reduced));
+  builder.define(op.outputs[0], {kept.place, kept.quantity, yt.shape, row_major(yt.shape)});
+}
+
+}  // namespace octet::onednn

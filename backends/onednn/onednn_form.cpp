@@ -1,0 +1,69 @@
+// Strides and element types.
+#include "backends/onednn/onednn_form.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/tensor.h"
+
+namespace octet::onednn {
+namespace {
+
+// Row-major strides when the dimensions nest in `order` (outermost first).
+Dims strides_in_order(const Dims& shape, const std::vector<size_t>& order) {
+  Dims strides(shape.size());
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = step;
+    step *= std::max<int64_t>(shape[order[i]], 1);
+  }
+  return strides;
+}
+
+}  // namespace
+
+ElementType element_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return ElementType::f32;
+    case DType::kUInt8: return ElementType::u8;
+    case DType::kInt8: return ElementType::s8;
+    case DType::kInt32: return ElementType::s32;
+    default: throw Refusal{fmt::format("oneDNN kernels here take float32, uint8 and int8, got {}", name_of(dtype))};
+  }
+}
+
+int64_t bytes_of(ElementType type) { return type == ElementType::u8 || type == ElementType::s8 ? 1 : 4; }
+
+int64_t Stored::numel() const { return product(shape); }
+
+Dims row_major(const Dims& shape) {
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  return strides_in_order(shape, order);
+}
+
+Dims channels_last(const Dims& shape) {
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (shape.size() >= 3 && shape.size() <= 5) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return strides_in_order(shape, order);
+}
+
+bool same_strides(const Dims& shape, const Dims& a, const Dims& b) {
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1 && a[i] != b[i]) return false;
+  return true;
+}
+
+bool is_dense(const Dims& shape, const Dims& strides) { return same_strides(shape, strides, dense_like(shape, strides)); }
+
+Dims dense_like(const Dims& shape, const Dims& like) {
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return like[a] > like[b]; });
+  return strides_in_order(shape, order);
+}
+
+}  // namespace octet::onednn

@@ -1,0 +1,63 @@
+// How a tensor is kept inside a segment: where, of which type, in which order, with which scale and zero point. It may differ from what the
+// Program declares (channels-last, u8 for s8), but stands for the same reals.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "core/dtype.h"
+
+namespace octet::onednn {
+
+using Dims = std::vector<int64_t>;
+using ElementType = dnnl::memory::data_type;
+
+// f32, u8, s8, s32 have one; any other dtype throws Refusal.
+ElementType element_type(DType dtype);
+int64_t bytes_of(ElementType type);  // 1 or 4
+
+// A buffer of the segment, and a byte offset into it.
+struct Place {
+  int buffer = -1;
+  int64_t offset = 0;
+  bool operator==(const Place&) const = default;
+};
+
+// Type, scale and zero point. Floats: scale 1, zero point 0.
+struct Quantity {
+  ElementType type = ElementType::f32;
+  float scale = 1;
+  int zero_point = 0;
+  bool operator==(const Quantity&) const = default;
+  bool is_integer() const { return type != ElementType::f32; }
+  int lowest() const { return type == ElementType::s8 ? -128 : 0; }   // of u8 and s8
+  int highest() const { return type == ElementType::s8 ? 127 : 255; }
+};
+
+struct Stored {
+  Place place;
+  Quantity quantity;
+  Dims shape;
+  Dims strides;  // in elements; 0 repeats
+  int64_t numel() const;
+  dnnl::memory::desc desc() const { return dnnl::memory::desc(shape, quantity.type, strides); }
+};
+
+Dims row_major(const Dims& shape);
+// [N, C, spatial...] with C innermost; row-major for ranks other than 3, 4 and 5.
+Dims channels_last(const Dims& shape);
+// Equal but for dimensions of size 1.
+bool same_strides(const Dims& shape, const Dims& a, const Dims& b);
+// Elements without gaps or repeats, in some order.
+bool is_dense(const Dims& shape, const Dims& strides);
+// Strides of a tensor of `shape` whose dimensions nest in the same order as those of `like`, without gaps.
+Dims dense_like(const Dims& shape, const Dims& like);
+
+// The op cannot run here; the reason reaches the user through the Verdict.
+struct Refusal {
+  std::string reason;
+};
+
+}  // namespace octet::onednn

@@ -1,0 +1,257 @@
+// Loops over bytes; the inner ones are compiled for several instruction sets and chosen when the segment is compiled.
+#include "backends/onednn/onednn_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/onednn/onednn_library.h"
+#include "core/error.h"
+#include "core/tensor.h"
+
+namespace octet::onednn {
+namespace {
+
+// Adding and subtracting 1.5 * 2^23 rounds half to even for |x| < 2^22; every caller clamps first.
+constexpr float kRounder = 12582912.0f;
+
+struct ElementwiseRow {
+  float factor_a, factor_b;  // kAdd: y = a*factor_a + b*factor_b + bias; kMul: (a + offset_a) * (b + offset_b) * factor_a
+  float offset_a, offset_b, bias;
+  float low, high;   // of y, without the zero point
+  int zero_point;    // of u8; s8 outputs flip the top bit afterwards
+  uint8_t flip;      // 0 or 128
+};
+
+template <Elementwise kKind, bool kRepeatB>
+[[gnu::always_inline]] inline void elementwise_row(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count, const ElementwiseRow& p) {
+  const float repeated = static_cast<float>(b[0]);
+  for (int64_t i = 0; i < count; ++i) {
+    const float fa = static_cast<float>(a[i]);
+    const float fb = kRepeatB ? repeated : static_cast<float>(b[i]);
+    float v = kKind == Elementwise::kAdd ? fa * p.factor_a + (fb * p.factor_b + p.bias) : ((fa + p.offset_a) * (fb + p.offset_b)) * p.factor_a;
+    v = v < p.low ? p.low : v;
+    v = v > p.high ? p.high : v;
+    const int rounded = static_cast<int>((v + kRounder) - kRounder);
+    y[i] = static_cast<uint8_t>(static_cast<uint8_t>(rounded + p.zero_point) ^ p.flip);
+  }
+}
+
+using ElementwiseFunction = void (*)(const uint8_t*, const uint8_t*, uint8_t*, int64_t, const ElementwiseRow&);
+
+template <Elementwise kKind, bool kRepeatB>
+void elementwise_generic(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, const ElementwiseRow& p) {
+  elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
+}
+#if defined(__x86_64__)
+template <Elementwise kKind, bool kRepeatB>
+[[gnu::target("avx2,fma")]] void elementwise_avx2(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, const ElementwiseRow& p) {
+  elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
+}
+template <Elementwise kKind, bool kRepeatB>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void elementwise_avx512(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n,
+                                                                                                     const ElementwiseRow& p) {
+  elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
+}
+#endif
+
+template <Elementwise kKind, bool kRepeatB>
+ElementwiseFunction choose_elementwise() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return elementwise_avx512<kKind, kRepeatB>;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return elementwise_avx2<kKind, kRepeatB>;
+#endif
+  return elementwise_generic<kKind, kRepeatB>;
+}
+
+ElementwiseFunction choose_elementwise(Elementwise kind, bool repeat_b) {
+  if (kind == Elementwise::kAdd) return repeat_b ? choose_elementwise<Elementwise::kAdd, true>() : choose_elementwise<Elementwise::kAdd, false>();
+  return repeat_b ? choose_elementwise<Elementwise::kMul, true>() : choose_elementwise<Elementwise::kMul, false>();
+}
+
+// A walk over up to three tensors of one shape: the innermost run, and loops around it. Neighbouring dimensions that continue each other in all
+// tensors are one.
+struct Walk {
+  std::vector<int64_t> counts;                // innermost last
+  std::vector<std::array<int64_t, 3>> steps;  // per dimension, elements
+};
+
+Walk plan_walk(const Dims& shape, const Dims& y, const Dims& a, const Dims& b) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](size_t p, size_t q) { return y[p] > y[q]; });
+  Walk walk;
+  for (size_t i : order) {
+    const std::array<int64_t, 3> step = {y[i], a[i], b[i]};
+    if (!walk.counts.empty()) {
+      std::array<int64_t, 3>& outer = walk.steps.back();
+      bool continues = true;
+      for (size_t k = 0; k < 3; ++k) continues = continues && outer[k] == step[k] * shape[i];
+      if (continues) {
+        walk.counts.back() *= shape[i];
+        outer = step;
+        continue;
+      }
+    }
+    walk.counts.push_back(shape[i]);
+    walk.steps.push_back(step);
+  }
+  if (walk.counts.empty()) {
+    walk.counts.push_back(1);
+    walk.steps.push_back({1, 1, 1});
+  }
+  return walk;
+}
+
+// Calls body(offsets) for each innermost run.
+template <typename Body>
+void for_each_run(const Walk& walk, const Body& body) {
+  const size_t loops = walk.counts.size() - 1;
+  int64_t runs = 1;
+  for (size_t d = 0; d < loops; ++d) runs *= walk.counts[d];
+  for (int64_t run = 0; run < runs; ++run) {
+    std::array<int64_t, 3> offsets = {0, 0, 0};
+    int64_t rest = run;
+    for (size_t d = loops; d-- > 0;) {
+      const int64_t position = rest % walk.counts[d];
+      rest /= walk.counts[d];
+      for (size_t k = 0; k < 3; ++k) offsets[k] += position * walk.steps[d][k];
+    }
+    body(offsets);
+  }
+}
+
+template <typename T>
+void copy_run(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t count) {
+  if (from_step == 1 && to_step == 1) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+}
+
+template <typename T>
+Loop copy_loop(const Walk& walk) {
+  return [walk](std::byte* const* arguments) {
+    const T* from = reinterpret_cast<const T*>(arguments[0]);
+    T* to = reinterpret_cast<T*>(arguments[1]);
+    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets) { copy_run(from + offsets[1], walk.steps.back()[1], to + offsets[0], walk.steps.back()[0], walk.counts.back()); });
+  };
+}
+
+template <typename T>
+Loop table_loop(std::array<T, 256> table, int64_t count) {
+  return [table, count](std::byte* const* arguments) {
+    const uint8_t* from = reinterpret_cast<const uint8_t*>(arguments[0]);
+    T* to = reinterpret_cast<T*>(arguments[1]);
+    for (int64_t i = 0; i < count; ++i) to[i] = table[from[i]];
+  };
+}
+
+}  // namespace
+
+int quantize_one(double real, const Quantity& quantity) {
+  const double steps = std::nearbyint(real / quantity.scale) + quantity.zero_point;
+  if (std::isnan(steps)) return quantity.lowest();
+  return static_cast<int>(std::clamp<double>(steps, quantity.lowest(), quantity.highest()));
+}
+
+StepRange clamp_in_steps(const Quantity& quantity, const Clamp& clamp) {
+  StepRange range{quantity.lowest(), quantity.highest()};
+  if (clamp.min) range.low = quantize_one(*clamp.min, quantity);
+  if (clamp.max) range.high = quantize_one(*clamp.max, quantity);
+  return range;
+}
+
+void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a, const Stored& b, double factor_b, const Stored& to, const Clamp& clamp) {
+  const Walk walk = plan_walk(to.shape, to.strides, a.strides, b.strides);
+  const std::array<int64_t, 3>& inner = walk.steps.back();
+  OCTET_ASSERT(inner[0] == 1 || walk.counts.back() == 1, "the output has gaps");
+  if (inner[1] != 1 && walk.counts.back() != 1) {
+    if (inner[2] != 1) throw Refusal{"both inputs repeat along the innermost dimension"};
+    add_elementwise(builder, kind, b, factor_b, a, factor_a, to, clamp);
+    return;
+  }
+  if (inner[2] != 1 && inner[2] != 0 && walk.counts.back() != 1) throw Refusal{"the inputs' memory orders do not fit"};
+  const Quantity as_u8 = SegmentBuilder::as_unsigned(to.quantity);
+  const StepRange range = clamp_in_steps(as_u8, clamp);
+  ElementwiseRow p{};
+  const double za = a.quantity.zero_point;
+  const double zb = b.quantity.zero_point;
+  if (kind == Elementwise::kAdd) {
+    const double ka = a.quantity.scale * factor_a / to.quantity.scale;
+    const double kb = b.quantity.scale * factor_b / to.quantity.scale;
+    p.factor_a = static_cast<float>(ka);
+    p.factor_b = static_cast<float>(kb);
+    p.bias = static_cast<float>(-za * ka - zb * kb);
+  } else {
+    p.factor_a = static_cast<float>(static_cast<double>(a.quantity.scale) * b.quantity.scale / to.quantity.scale);
+    p.offset_a = static_cast<float>(-za);
+    p.offset_b = static_cast<float>(-zb);
+  }
+  p.zero_point = as_u8.zero_point;
+  p.low = static_cast<float>(range.low - as_u8.zero_point);
+  p.high = static_cast<float>(range.high - as_u8.zero_point);
+  p.flip = to.quantity.type == ElementType::s8 ? 128 : 0;
+  const ElementwiseFunction function = choose_elementwise(kind, inner[2] == 0 && walk.counts.back() != 1);
+  Loop loop = [walk, p, function](std::byte* const* arguments) {
+    const uint8_t* pa = reinterpret_cast<const uint8_t*>(arguments[0]);
+    const uint8_t* pb = reinterpret_cast<const uint8_t*>(arguments[1]);
+    uint8_t* py = reinterpret_cast<uint8_t*>(arguments[2]);
+    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets) { function(pa + offsets[1], pb + offsets[2], py + offsets[0], walk.counts.back(), p); });
+  };
+  builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul", std::move(loop), {a.place, b.place, to.place});
+}
+
+void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, const std::function<double(double)>& function) {
+  const Quantity& q = from.quantity;
+  const int64_t count = from.numel();
+  std::array<uint8_t, 256> bytes{};
+  std::array<float, 256> reals{};
+  for (int i = 0; i < 256; ++i) {
+    const int value = q.type == ElementType::s8 ? static_cast<int8_t>(i) : i;
+    const double real = function(static_cast<double>(q.scale) * (value - q.zero_point));
+    reals[static_cast<size_t>(i)] = static_cast<float>(real);
+    if (to.quantity.is_integer()) bytes[static_cast<size_t>(i)] = static_cast<uint8_t>(quantize_one(real, to.quantity));
+  }
+  builder.add_loop("table", to.quantity.is_integer() ? table_loop(bytes, count) : table_loop(reals, count), {from.place, to.place});
+}
+
+void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
+  const bool repeats = [&] {
+    for (size_t i = 0; i < from.shape.size(); ++i)
+      if (from.shape[i] != 1 && from.strides[i] == 0) return true;
+    return false;
+  }();
+  const Walk walk = plan_walk(to.shape, to.strides, from.strides, to.strides);
+  const bool is_simple = walk.steps.back()[0] == 1 && walk.steps.back()[1] == 1 && walk.counts.back() >= 32;
+  if (!repeats && !is_simple && !from.shape.empty()) {
+    try {
+      const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(), new_attributes());
+      builder.add_primitive("reorder", desc, {{DNNL_ARG_FROM, from.desc(), from.place}, {DNNL_ARG_TO, to.desc(), to.place}});
+      return;
+    } catch (const dnnl::error&) {
+    } catch (const Refusal&) {
+    }
+  }
+  builder.add_loop("copy", bytes_of(to.quantity.type) == 1 ? copy_loop<uint8_t>(walk) : copy_loop<uint32_t>(walk), {from.place, to.place});
+}
+
+void add_fill(SegmentBuilder& builder, const Stored& to, double real) {
+  const size_t count = static_cast<size_t>(to.numel());
+  const float value = static_cast<float>(real);
+  const int steps = to.quantity.is_integer() ? quantize_one(real, to.quantity) : 0;
+  const bool is_integer = to.quantity.is_integer();
+  builder.add_loop("fill", [=](std::byte* const* arguments) {
+    if (is_integer) {
+      std::memset(arguments[0], steps, count);
+    } else {
+      std::fill_n(reinterpret_cast<float*>(arguments[0]), count, value);
+    }
+  }, {to.place});
+}
+
+}  // namespace octet::onednn

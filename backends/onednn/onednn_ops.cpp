@@ -1,0 +1,120 @@
+// The table of ops.
+#include "backends/onednn/onednn_ops.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+const ProgramTensor& input(const Program& program, const ProgramOp& op, size_t i) { return program.tensors[static_cast<size_t>(op.inputs[i])]; }
+bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
+bool is_constant(const ProgramTensor& tensor) { return tensor.role == ProgramTensor::Role::kConstant; }
+
+Verdict no_check(const Program&, const ProgramOp&) { return Verdict::accept(); }
+
+Verdict check_inputs(const Program& program, const ProgramOp& op, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!has_input(op, i)) return Verdict::refuse(fmt::format("input {} is absent", i));
+  static_cast<void>(program);
+  return Verdict::accept();
+}
+
+Verdict check_bias(const Program& program, const ProgramOp& op) {
+  if (!has_input(op, 2)) return Verdict::accept();
+  const ProgramTensor& bias = input(program, op, 2);
+  if (!is_constant(bias)) return Verdict::refuse("the bias is not constant");
+  if (bias.dtype != DType::kFloat32 && bias.dtype != DType::kInt32) return Verdict::refuse(fmt::format("the bias is {}, want float32 or int32", name_of(bias.dtype)));
+  if (bias.dtype == DType::kInt32 && !bias.qparams) return Verdict::refuse("the int32 bias has no scale");
+  return Verdict::accept();
+}
+
+Verdict check_weights(const Program& program, const ProgramOp& op, size_t rank_min, size_t rank_max) {
+  if (Verdict inputs = check_inputs(program, op, 2); !inputs) return inputs;
+  const ProgramTensor& w = input(program, op, 1);
+  if (!is_constant(w)) return Verdict::refuse("the weight is not constant");
+  if (w.shape.size() < rank_min || w.shape.size() > rank_max) return Verdict::refuse(fmt::format("the weight has rank {}, want {} to {}", w.shape.size(), rank_min, rank_max));
+  return check_bias(program, op);
+}
+
+Verdict check_conv(const Program& program, const ProgramOp& op) {
+  if (Verdict weights = check_weights(program, op, 3, 5); !weights) return weights;
+  if (input(program, op, 0).shape.size() != input(program, op, 1).shape.size()) return Verdict::refuse("the input has no batch dimension");
+  return Verdict::accept();
+}
+
+Verdict check_linear(const Program& program, const ProgramOp& op) {
+  if (Verdict weights = check_weights(program, op, 2, 2); !weights) return weights;
+  return input(program, op, 0).shape.empty() ? Verdict::refuse("the input is a scalar") : Verdict::accept();
+}
+
+Verdict check_matmul(const Program& program, const ProgramOp& op) {
+  for (size_t i = 0; i < 2; ++i)
+    if (!has_input(op, i) || input(program, op, i).shape.size() < 2) return Verdict::refuse(fmt::format("input {} is not a matrix", i));
+  return Verdict::accept();
+}
+
+Verdict check_pool(const Program& program, const ProgramOp& op) {
+  const size_t rank = input(program, op, 0).shape.size();
+  return rank < 3 || rank > 5 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, 1 to 3 spatial dimensions]", rank)) : Verdict::accept();
+}
+
+Verdict check_two(const Program& program, const ProgramOp& op) { return check_inputs(program, op, 2); }
+
+Verdict check_norm(const Program& program, const ProgramOp& op) {
+  for (size_t i = 1; i < op.inputs.size(); ++i)
+    if (has_input(op, i) && !is_constant(input(program, op, i))) return Verdict::refuse(fmt::format("{} is not constant", input(program, op, i).name));
+  if (op.kind == "batch_norm" && input(program, op, 0).shape.size() < 2) return Verdict::refuse("the input has no channels");
+  return Verdict::accept();
+}
+
+const OpRow kOps[] = {
+    {"conv",              check_conv,   emit_conv              },
+    {"conv_transpose",    check_conv,   emit_conv_transpose    },
+    {"linear",            check_linear, emit_linear            },
+    {"matmul",            check_matmul, emit_matmul            },
+    {"add",               check_two,    emit_elementwise       },
+    {"sub",               check_two,    emit_elementwise       },
+    {"mul",               check_two,    emit_elementwise       },
+    {"max_pool",          check_pool,   emit_max_pool          },
+    {"avg_pool",          check_pool,   emit_avg_pool          },
+    {"adaptive_avg_pool", check_pool,   emit_adaptive_avg_pool },
+    {"mean",              no_check,     emit_mean              },
+    {"clamp",             no_check,     emit_clamp             },
+    {"unary",             no_check,     emit_unary             },
+    {"softmax",           no_check,     emit_softmax           },
+    {"layer_norm",        check_norm,   emit_layer_norm        },
+    {"batch_norm",        check_norm,   emit_batch_norm        },
+    {"quantize",          no_check,     emit_change_of_quantity},
+    {"dequantize",        no_check,     emit_change_of_quantity},
+    {"requantize",        no_check,     emit_change_of_quantity},
+    {"reshape",           no_check,     emit_reshape           },
+    {"permute",           no_check,     emit_permute           },
+    {"cat",               no_check,     emit_cat               },
+    {"slice",             no_check,     emit_slice             },
+    {"expand",            no_check,     emit_expand            },
+    {"pad",               no_check,     emit_pad               },
+    {"copy",              no_check,     emit_copy              },
+};
+
+}  // namespace
+
+const OpRow* find_op_row(const std::string& kind) {
+  for (const OpRow& row : kOps)
+    if (row.kind == kind) return &row;
+  return nullptr;
+}
+
+void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment) {
+  for (int index : segment.ops) {
+    const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+    const OpRow* row = find_op_row(op.kind);
+    if (row == nullptr) throw Refusal{fmt::format("there is no {} here", op.kind)};
+    row->emit(builder, op);
+  }
+  builder.finish_outputs();
+}
+
+}  // namespace octet::onednn

@@ -1,0 +1,73 @@
+// The ops of this backend: one row each, with what it checks and how it becomes steps.
+#pragma once
+
+#include <string>
+
+#include "backends/onednn/onednn_builder.h"
+#include "backends/onednn/onednn_kernels.h"
+#include "core/report.h"
+
+namespace octet::onednn {
+
+struct OpRow {
+  const char* kind;
+  Verdict (*check)(const Program& program, const ProgramOp& op);  // cheap, with the reason in the user's words
+  void (*emit)(SegmentBuilder& builder, const ProgramOp& op);     // throws Refusal or dnnl::error when the library has no kernel
+};
+
+// Null for an unknown kind.
+const OpRow* find_op_row(const std::string& kind);
+
+// Turns the ops of the segment into steps, outputs included. Throws Refusal and dnnl::error.
+void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment);
+
+void emit_conv(SegmentBuilder& builder, const ProgramOp& op);
+void emit_conv_transpose(SegmentBuilder& builder, const ProgramOp& op);
+void emit_linear(SegmentBuilder& builder, const ProgramOp& op);
+void emit_matmul(SegmentBuilder& builder, const ProgramOp& op);
+void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op);  // add, sub, mul
+void emit_clamp(SegmentBuilder& builder, const ProgramOp& op);
+void emit_unary(SegmentBuilder& builder, const ProgramOp& op);
+void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op);  // quantize, dequantize, requantize
+void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op);
+void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op);
+void emit_adaptive_avg_pool(SegmentBuilder& builder, const ProgramOp& op);
+void emit_mean(SegmentBuilder& builder, const ProgramOp& op);
+void emit_softmax(SegmentBuilder& builder, const ProgramOp& op);
+void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op);
+void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op);
+void emit_reshape(SegmentBuilder& builder, const ProgramOp& op);
+void emit_permute(SegmentBuilder& builder, const ProgramOp& op);
+void emit_slice(SegmentBuilder& builder, const ProgramOp& op);
+void emit_expand(SegmentBuilder& builder, const ProgramOp& op);
+void emit_cat(SegmentBuilder& builder, const ProgramOp& op);
+void emit_pad(SegmentBuilder& builder, const ProgramOp& op);
+void emit_copy(SegmentBuilder& builder, const ProgramOp& op);
+
+// The post-ops of an op.
+Clamp clamp_of(const ProgramOp& op);
+// Appends the clamp as a post-op that works on real / unit, unless the range of `quantity` implies it.
+void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& quantity, double unit);
+// A float result becomes the op's output: defined as it is, or quantized.
+void define_real(SegmentBuilder& builder, int output, const Stored& real);
+
+// Plan of the arithmetic: whether it runs on integers, with all scales folded into one per output channel, and the source zero point into the
+// bias when `fold_zero_point` (every output reads the same number of real inputs: no padding).
+struct Arithmetic {
+  bool is_integer = false;
+  Quantity x;                     // what the kernel reads
+  Quantity y;                     // what the kernel writes
+  std::vector<float> scale;       // integers: x.scale * w.scale / y.scale, size 1 or one per output channel
+  std::vector<float> bias;        // integers: in units of y's scale; floats: real; empty when there is none
+  double unit = 1;                // integers: y's scale; a post-op sees real / unit
+  std::vector<float> real_weights; // floats: w in real units, in the Program's order
+};
+
+// `channel_of(i)`: output channel of the weight's i-th element (row-major in the Program's order); `channels`: how many there are.
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point, int64_t (*channel_of)(int64_t index, const Dims& shape, int64_t groups));
+
+// Attributes of an integer op: weight scales with `mask`, destination (and, unless folded, source) zero points, the clamp. Appends their
+// arguments.
+dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& arithmetic, int mask, bool fold_zero_point, const Clamp& clamp, std::vector<Argument>& arguments);
+
+}  // namespace octet::onednn

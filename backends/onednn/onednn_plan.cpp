@@ -1,0 +1,136 @@
+// Gives buffers their addresses and runs the steps.
+#include "backends/onednn/onednn_plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "backends/onednn/onednn_library.h"
+#include "backends/runtime/arena_plan.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+int64_t round_up(int64_t bytes) { return (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
+  void* block = std::aligned_alloc(kAlignment, static_cast<size_t>(round_up(bytes)));
+  if (block == nullptr) throw std::bad_alloc();
+  std::memset(block, 0, static_cast<size_t>(round_up(bytes)));
+  return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
+}
+
+// Sets OpenMP's thread count and puts the caller's back.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
+    if (before_ != threads) omp_set_num_threads(threads);
+    changed_ = before_ != threads;
+  }
+  ~ThreadCount() {
+    if (changed_) omp_set_num_threads(before_);
+  }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(threads), stream_(cpu_engine()) {
+  const std::vector<Buffer>& buffers = builder.buffers();
+  std::vector<ArenaBuffer> arena(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) arena[i] = {0, -1, -1};
+  int64_t scratch_bytes = 0;
+  for (size_t s = 0; s < builder.steps().size(); ++s) {
+    scratch_bytes = std::max(scratch_bytes, builder.steps()[s].scratch_bytes);
+    for (const Argument& argument : builder.steps()[s].arguments) {
+      if (argument.place.buffer < 0) continue;
+      ArenaBuffer& use = arena[static_cast<size_t>(argument.place.buffer)];
+      if (use.first < 0) use = {static_cast<size_t>(round_up(buffers[static_cast<size_t>(argument.place.buffer)].bytes)), static_cast<int>(s), static_cast<int>(s)};
+      use.last = static_cast<int>(s);
+    }
+  }
+  std::vector<ArenaBuffer> planned;
+  std::vector<size_t> planned_index;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].kind != BufferKind::kArena || arena[i].first < 0) continue;
+    planned.push_back(arena[i]);
+    planned_index.push_back(i);
+  }
+  const ArenaPlan plan = plan_arena(planned);
+  arena_ = aligned_block(static_cast<int64_t>(plan.bytes));
+  scratch_ = aligned_block(scratch_bytes);
+  base_.assign(buffers.size(), nullptr);
+  for (size_t i = 0; i < planned.size(); ++i) base_[planned_index[i]] = arena_.get() + plan.offsets[i];
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].kind != BufferKind::kConstant) continue;
+    base_[i] = static_cast<std::byte*>(buffers[i].constant.get());
+    constants_.push_back(buffers[i].constant);
+  }
+  for (Step& step : builder.steps()) add_step(step, buffers);
+}
+
+void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {
+  Call call;
+  call.first_argument = step.loop ? addresses_.size() : arguments_.size();
+  call.argument_count = step.arguments.size();
+  call.primitive = step.primitive;
+  call.loop = step.loop;
+  for (const Argument& argument : step.arguments) {
+    const bool is_scratch = argument.place.buffer < 0;
+    std::byte* base = is_scratch ? scratch_.get() : base_[static_cast<size_t>(argument.place.buffer)];
+    std::byte* address = base == nullptr ? nullptr : base + argument.place.offset;
+    const BufferKind kind = is_scratch ? BufferKind::kArena : buffers[static_cast<size_t>(argument.place.buffer)].kind;
+    if (kind == BufferKind::kInput || kind == BufferKind::kOutput) {
+      Patch patch{kind == BufferKind::kInput, static_cast<size_t>(buffers[static_cast<size_t>(argument.place.buffer)].external), argument.place.offset, nullptr, 0};
+      if (step.loop) {
+        patch.address = addresses_.size();
+      } else {
+        memories_.emplace_back(argument.desc, cpu_engine(), nullptr);
+        patch.memory = memories_.back().get();
+      }
+      patches_.push_back(patch);
+    } else if (!step.loop) {
+      memories_.emplace_back(argument.desc, cpu_engine(), address);
+    }
+    if (step.loop) {
+      addresses_.push_back(address);
+    } else {
+      arguments_.push_back({argument.kind, memories_.back().get()});
+    }
+  }
+  calls_.push_back(std::move(call));
+}
+
+void OneDnnSegment::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const ThreadCount threads(threads_);
+  for (const Patch& patch : patches_) {
+    const Tensor& tensor = patch.is_input ? inputs[patch.external] : outputs[patch.external];
+    std::byte* address = tensor.raw() + patch.offset;
+    if (patch.memory == nullptr) {
+      addresses_[patch.address] = address;
+    } else {
+      dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(patch.memory, address), "oneDNN refused a data handle");
+    }
+  }
+  for (const Call& call : calls_) {
+    if (call.loop) {
+      call.loop(addresses_.data() + call.first_argument);
+    } else {
+      dnnl::error::wrap_c_api(dnnl_primitive_execute(call.primitive.get(), stream_.get(), static_cast<int>(call.argument_count), arguments_.data() + call.first_argument),
+                              "oneDNN did not run a primitive");
+    }
+  }
+  dnnl::error::wrap_c_api(dnnl_stream_wait(stream_.get()), "oneDNN did not finish");
+}
+
+}  // namespace octet::onednn

@@ -1,0 +1,50 @@
+// A compiled segment: a flat list of calls with their arguments made beforehand. Running it allocates nothing and looks nothing up.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/onednn/onednn_builder.h"
+#include "lowering/backend.h"
+
+namespace octet::onednn {
+
+class OneDnnSegment : public CompiledSegment {
+ public:
+  // Takes the builder's steps and constants; plans one arena for everything in between. threads: at least 1.
+  OneDnnSegment(SegmentBuilder& builder, int threads);
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
+
+ private:
+  struct Call {
+    dnnl::primitive primitive;
+    Loop loop;
+    size_t first_argument = 0;  // into arguments_, or addresses_ for loops
+    size_t argument_count = 0;
+  };
+  // What must be pointed at the caller's tensors before each run.
+  struct Patch {
+    bool is_input = true;
+    size_t external = 0;
+    int64_t offset = 0;            // bytes
+    dnnl_memory_t memory = nullptr;  // null: addresses_[address]
+    size_t address = 0;
+  };
+
+  void add_step(Step& step, const std::vector<Buffer>& buffers);
+
+  int threads_;
+  dnnl::stream stream_;
+  std::shared_ptr<std::byte> arena_;
+  std::shared_ptr<std::byte> scratch_;  // the scratchpad, shared by all primitives
+  std::vector<std::shared_ptr<void>> constants_;
+  std::vector<std::byte*> base_;  // per buffer, null for inputs and outputs
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+  std::vector<std::byte*> addresses_;
+  std::vector<Patch> patches_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace octet::onednn
