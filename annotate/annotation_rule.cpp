@@ -26,10 +26,14 @@ namespace {
 
 const std::optional<QuantizationSpec>& spec_of(const QuantizationConfig& config, Role role) {
   switch (role) {
-    case Role::kInput: return config.input_activation;
-    case Role::kOutput: return config.output_activation;
-    case Role::kWeight: return config.weight;
-    case Role::kBias: return config.bias;
+    case Role::kInput:
+      return config.input_activation;
+    case Role::kOutput:
+      return config.output_activation;
+    case Role::kWeight:
+      return config.weight;
+    case Role::kBias:
+      return config.bias;
   }
   OCTET_ASSERT(false, "unknown role");
 }

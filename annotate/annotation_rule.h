@@ -55,8 +55,7 @@ struct DerivedFrom {
   DerivedQuantizationSpec spec;  // all but derived_from
 };
 
-using SlotSpec =
-    std::variant<LeaveFloat, ByRole, QuantizationSpec, FixedQParamsQuantizationSpec, SameAs, LikeProducer, AllSame, DerivedFrom>;
+using SlotSpec = std::variant<LeaveFloat, ByRole, QuantizationSpec, FixedQParamsQuantizationSpec, SameAs, LikeProducer, AllSame, DerivedFrom>;
 
 inline const SlotSpec kInput = ByRole{Role::kInput, std::nullopt};
 inline const SlotSpec kOutput = ByRole{Role::kOutput, std::nullopt};
@@ -87,7 +86,7 @@ struct AnnotationRule {
   std::string pattern;
   std::vector<std::pair<std::string, SlotSpec>> inputs;  // in the order in which the annotation gets them
   SlotSpec output;
-  std::vector<RuleCheck> checks;                         // asked in order; the first refusal counts
+  std::vector<RuleCheck> checks;  // asked in order; the first refusal counts
   // Slots whose values belong to the pattern: it takes no value that another match has, and marks them as taken.
   std::vector<std::string> owned;
   // Slots that it marks as taken without looking.

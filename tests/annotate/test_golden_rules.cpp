@@ -1,0 +1,53 @@
+// Differential tests against the oracle's custom-rule cases: groups, observers, scales, q/dq graph and outputs equal the peer's.
+#include <catch2/catch.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "annotate/calibrate.h"
+#include "annotate/convert.h"
+#include "core/error.h"
+#include "core/pt2_reader.h"
+#include "support/golden.h"
+#include "support/rule_quantizer.h"
+
+namespace octet {
+namespace {
+
+using test::GoldenCase;
+using test::RuleQuantizer;
+
+TEST_CASE("golden: custom rules give the peer's groups, scales, q/dq graph and outputs", "[annotate][golden][long]") {
+  for (const GoldenCase& golden : test::golden_cases("cus_")) {
+    if (golden.peer_failed()) continue;
+    DYNAMIC_SECTION(golden.name()) {
+      RuleQuantizer quantizer(golden.meta.at("quantizer").at("rules"));
+      std::vector<std::string> differences;
+      try {
+        differences = test::compare_flow(golden, quantizer);
+      } catch (const std::exception& error) {
+        differences = {error.what()};
+      }
+      INFO(fmt::format("{}", fmt::join(differences, "\n")));
+      CHECK(differences.empty());
+    }
+  }
+}
+
+TEST_CASE("golden: where the peer raises on custom rules, an error says what is wrong", "[annotate][golden][long]") {
+  for (const GoldenCase& golden : test::golden_cases("cus_err_")) {
+    DYNAMIC_SECTION(golden.name()) {
+      RuleQuantizer quantizer(golden.meta.at("quantizer").at("rules"));
+      Report report;
+      const auto flow = [&] {
+        ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report);
+        calibrate(observed, golden.calibration());
+        convert_pt2e(std::move(observed), {}, report);
+      };
+      CHECK_THROWS_AS(flow(), Error);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octet

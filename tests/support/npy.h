@@ -1,0 +1,16 @@
+// Reads what numpy.save and numpy.savez (uncompressed) write.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace octet::test {
+
+// Contiguous little-endian arrays of bool, integers and floats. Throws Error("npy", ...) for anything else.
+Tensor read_npy(const std::filesystem::path& path);
+std::map<std::string, Tensor> read_npz(const std::filesystem::path& path);  // by array name, without ".npy"
+
+}  // namespace octet::test
