@@ -15,7 +15,7 @@ namespace {
 
 using namespace text_words;
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') {
@@ -41,7 +41,7 @@ bool is_plain_name(std::string_view name) {
 
 std::string name_text(const Value* value) {
   if (value == nullptr) return "None";
-  return "%" + (is_plain_name(value->name()) ? value->name() : quoted(value->name()));
+  return "%" + (is_plain_name(value->name()) ? value->name() : quote(value->name()));
 }
 
 std::string float_text(double number) {
@@ -68,7 +68,7 @@ std::string list_text(std::string_view prefix, const Items& items, const ItemTex
 }
 
 std::string dim_text(const Dim& dim) {
-  return dim.is_symbolic() ? fmt::format("{{{}: {}}}", quoted(dim.expr), dim.value) : fmt::format("{}", dim.value);
+  return dim.is_symbolic() ? fmt::format("{{{}: {}}}", quote(dim.expr), dim.value) : fmt::format("{}", dim.value);
 }
 
 std::string dims_text(const std::vector<Dim>& dims) {
@@ -82,7 +82,7 @@ std::string meta_text(const TensorMeta& meta, bool grad_by_default) {
   if (meta.strides != make_meta(meta.dtype, meta.shape()).strides) out += "{" + dims_text(meta.strides) + "}";
   if (meta.storage_offset != Dim{}) out += "@" + dim_text(meta.storage_offset);
   if (meta.device != Device{})
-    out += " on " + quoted(meta.device.index ? fmt::format("{}:{}", meta.device.type, *meta.device.index) : meta.device.type);
+    out += " on " + quote(meta.device.index ? fmt::format("{}:{}", meta.device.type, *meta.device.index) : meta.device.type);
   if (meta.layout != Layout::kStrided) out += fmt::format(" layout.{}", word_of(kLayouts, meta.layout));
   if (meta.requires_grad != grad_by_default) out += meta.requires_grad ? " grad" : " nograd";
   return out;
@@ -94,7 +94,7 @@ std::string type_text(const Value& value, bool grad_by_default = false) {
     case ValueKind::kTensor:
       return value.meta ? meta_text(*value.meta, grad_by_default) : "";
     case ValueKind::kCustomObj:
-      return "object " + quoted(value.class_fqn);
+      return "object " + quote(value.class_fqn);
     case ValueKind::kToken:
       return "token";
     case ValueKind::kNone:
@@ -104,7 +104,7 @@ std::string type_text(const Value& value, bool grad_by_default = false) {
   }
   std::string out(word_of(kSymbolKinds, value.kind()));
   if (value.symbol.empty() && !value.has_symbol_hint) return out;
-  out += "{" + quoted(value.symbol);
+  out += "{" + quote(value.symbol);
   if (value.has_symbol_hint) {
     const bool is_float = value.kind() == ValueKind::kSymFloat;
     out += ": " + (is_float ? float_text(value.symbol_hint_float) : fmt::format("{}", value.symbol_hint));
@@ -132,7 +132,7 @@ class Printer {
     if (!node.results().empty()) out += " = ";
     out += node.target() + "(" + arguments_text(node, indent) + ")";
     const Value* only = node.outputs().size() == 1 ? node.outputs().front() : nullptr;
-    if (node.name() != default_node_name(node.target(), only)) out += " as " + (is_plain_name(node.name()) ? node.name() : quoted(node.name()));
+    if (node.name() != default_node_name(node.target(), only)) out += " as " + (is_plain_name(node.name()) ? node.name() : quote(node.name()));
     return out;
   }
 
@@ -159,14 +159,14 @@ class Printer {
     const bool is_local = input.kind == InputKind::kBuffer && !input.persistent;
     const bool has_grad = input.kind == InputKind::kParameter;
     const std::string type = options_.types ? type_text(*input.value, has_grad) : "";
-    return fmt::format("{} = {} {}{}", name, is_local ? kLocalBuffer : word_of(kInputs, input.kind), quoted(input.fqn),
+    return fmt::format("{} = {} {}{}", name, is_local ? kLocalBuffer : word_of(kInputs, input.kind), quote(input.fqn),
                        type.empty() ? "" : ": " + type);
   }
 
   std::string output_text(const GraphOutput& output, const std::string& indent) const {
     for (const OutputWord& row : kOutputs) {
       if (row.kind != output.kind) continue;
-      return fmt::format("{}{} {}", row.word, row.has_target ? " " + quoted(output.target) + " =" : "", argument_text(output.value, indent));
+      return fmt::format("{}{} {}", row.word, row.has_target ? " " + quote(output.target) + " =" : "", argument_text(output.value, indent));
     }
     return argument_text(output.value, indent);
   }
@@ -196,7 +196,7 @@ class Printer {
                            !schema->arguments[position].kwarg_only && argument.kind != ArgumentKind::kKeyword;
       position = is_next ? position + 1 : std::string::npos;
       if (!out.empty()) out += ", ";
-      if (!is_next && !argument.name.empty()) out += (is_plain_name(argument.name) ? argument.name : quoted(argument.name)) + "=";
+      if (!is_next && !argument.name.empty()) out += (is_plain_name(argument.name) ? argument.name : quote(argument.name)) + "=";
       out += argument_text(argument.value, indent);
     }
     return out;
@@ -264,9 +264,9 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
         else if constexpr (std::is_same_v<T, std::vector<bool>>)
           return list_text(value.empty() ? "bools" : "", value, bool_text);
         else if constexpr (std::is_same_v<T, std::string>)
-          return quoted(value);
+          return quote(value);
         else if constexpr (std::is_same_v<T, std::vector<std::string>>)
-          return list_text(value.empty() ? "strings" : "", value, quoted);
+          return list_text(value.empty() ? "strings" : "", value, quote);
         else if constexpr (std::is_same_v<T, std::complex<double>>)
           return fmt::format("complex({}, {})", float_text(value.real()), float_text(value.imag()));
         else if constexpr (std::is_same_v<T, SymIntLiteral>)
@@ -288,15 +288,15 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
         else if constexpr (std::is_same_v<T, Layout>)
           return fmt::format("layout.{}", word_of(kLayouts, value));
         else if constexpr (std::is_same_v<T, Device>)
-          return fmt::format("device({})", quoted(value.index ? fmt::format("{}:{}", value.type, *value.index) : value.type));
+          return fmt::format("device({})", quote(value.index ? fmt::format("{}:{}", value.type, *value.index) : value.type));
         else if constexpr (std::is_same_v<T, Subgraph>)
-          return "graph " + quoted(value.name) + " " + graph(*value.graph, indent + "  ");
+          return "graph " + quote(value.name) + " " + graph(*value.graph, indent + "  ");
         else if constexpr (std::is_same_v<T, OperatorRef>)
-          return fmt::format("op({})", quoted(value.target));
+          return fmt::format("op({})", quote(value.target));
         else {
           static_assert(std::is_same_v<T, ArgumentMap>);
           std::string out;
-          for (const auto& [key, item] : value.items) out += (out.empty() ? "" : ", ") + quoted(key) + ": " + argument_text(*item, indent);
+          for (const auto& [key, item] : value.items) out += (out.empty() ? "" : ", ") + quote(key) + ": " + argument_text(*item, indent);
           return "{" + out + "}";
         }
       },

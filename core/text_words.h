@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -58,6 +59,13 @@ std::string_view word_of(const Table& table, Key key) {
   for (const auto& [entry, word] : table)
     if (entry == key) return word;
   return {};
+}
+
+template <typename Table>
+std::optional<typename Table::value_type::first_type> find_by_word(const Table& table, std::string_view word) {
+  for (const auto& [key, text] : table)
+    if (text == word) return key;
+  return std::nullopt;
 }
 
 // The name of a node whose text gives none: that of its only result, else its op's without namespace and overload.

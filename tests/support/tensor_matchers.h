@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/allclose.h>

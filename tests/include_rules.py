@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Checks which files may include which.
+
+1. A folder includes itself and what stands below it: core <- annotate <- quantizers, core <- lowering <- backends. Tools and tests include all.
+2. The torch-free world (TORCH_FREE below) reaches no header of ATen, torch, c10 or caffe2, however many files lie in between.
+3. The library knows no backend by name outside of backends/, and backends do not include each other.
+4. No source names a path of one machine.
+
+Prints one line per violation: file:line: what; exits with 1 when there is any.
+"""
+import argparse
+import fnmatch
+import pathlib
+import re
+import sys
+
+SOURCES = {".h", ".cpp"}
+TEXTS = SOURCES | {".py", ".sh", ".cmake", ".txt", ".json", ".md"}
+FOLDERS = ["core", "annotate", "quantizers", "lowering", "backends", "tools", "tests"]
+MAY_INCLUDE = {
+    "core": {"core"},
+    "annotate": {"annotate", "core"},
+    "quantizers": {"quantizers", "annotate", "core"},
+    "lowering": {"lowering", "core"},
+    "backends": {"backends", "lowering", "core"},
+}
+# octet_base, the graph's own headers, and all that runs a program.
+TORCH_FREE = [
+    "core/error.*", "core/dtype.*", "core/tensor.*", "core/report.h", "core/graph.*", "core/text.h", "core/verify.h", "core/pattern.*",
+    "core/op_schema.h", "core/pass.h", "core/passes/*.h",
+    "lowering/program*", "lowering/artifact.*", "lowering/backend.h",
+    "backends/*",
+]
+TORCH_HEADER = re.compile(r"^(ATen|torch|c10|caffe2)/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# Absolute paths that name a person's or a machine's folder. System folders are fine.
+MACHINE_PATH = re.compile(r"""(?<![\w./$}\]*<])/(?:work|home|root|Users|tmp)/[A-Za-z0-9_.-]+""")
+# Places that every machine has, spelled as examples or defaults.
+ALLOWED_PATHS = re.compile(r"^/tmp/(\$|\{|XXXX)")
+
+
+def includes_of(path):
+    """(line number, is quoted, header) for each #include of the file."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            found.append((number, match.group(1) == '"', match.group(2)))
+    return found
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = root
+        self.includes = {}
+        for folder in FOLDERS:
+            for path in sorted((root / folder).rglob("*")):
+                if path.suffix in SOURCES and path.is_file():
+                    self.includes[path.relative_to(root).as_posix()] = includes_of(path)
+
+    def resolve(self, name, header):
+        """The project's own file behind a quoted include, or None."""
+        beside = (pathlib.PurePosixPath(name).parent / header).as_posix()
+        for candidate in (header, "tests/" + header, beside):
+            if candidate in self.includes:
+                return candidate
+        return None
+
+
+def check_folders(tree):
+    for name, includes in tree.includes.items():
+        folder = name.split("/")[0]
+        allowed = MAY_INCLUDE.get(folder)
+        if allowed is None:
+            continue
+        for number, _, header in includes:
+            target = tree.resolve(name, header)
+            if target is None:
+                continue
+            other = target.split("/")[0]
+            if other not in allowed:
+                yield f"{name}:{number}: {folder}/ includes {target}; want only {', '.join(sorted(allowed))}"
+
+
+def torch_path(tree, name, seen):
+    """The chain of files from `name` to a torch header, or None."""
+    seen.add(name)
+    for number, _, header in tree.includes[name]:
+        if TORCH_HEADER.match(header):
+            return [f"{name}:{number}", header]
+    for number, _, header in tree.includes[name]:
+        target = tree.resolve(name, header)
+        if target is None or target in seen:
+            continue
+        chain = torch_path(tree, target, seen)
+        if chain:
+            return [f"{name}:{number}"] + chain
+    return None
+
+
+def check_torch_free(tree):
+    for name in tree.includes:
+        if not any(fnmatch.fnmatch(name, pattern) for pattern in TORCH_FREE):
+            continue
+        chain = torch_path(tree, name, set())
+        if chain:
+            yield f"{chain[0]}: must be free of torch, but reaches it: {' -> '.join(chain)}"
+
+
+def check_backends(tree):
+    """Only backends/registry and the runtime's session may see several backends."""
+    shared = {"runtime", "registry.h", "registry.cpp"}
+    for name, includes in tree.includes.items():
+        parts = name.split("/")
+        if parts[0] != "backends" or parts[1] in shared or len(parts) < 3:
+            continue
+        for number, _, header in includes:
+            target = tree.resolve(name, header)
+            if target is None or not target.startswith("backends/"):
+                continue
+            other = target.split("/")[1]
+            if other != parts[1] and other not in shared and "/" in target[len("backends/"):] and other != "reference":
+                yield f"{name}:{number}: backend {parts[1]} includes {target}; backends must not know each other"
+
+
+def check_paths(root):
+    own = pathlib.Path(__file__).resolve()
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in TEXTS or not path.is_file() or path.resolve() == own:
+                continue
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                for match in MACHINE_PATH.finditer(line):
+                    if not ALLOWED_PATHS.match(match.group(0)):
+                        yield f"{path.relative_to(root).as_posix()}:{number}: names {match.group(0)}, a path of one machine; pass it in"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", type=pathlib.Path, nargs="?", default=pathlib.Path(__file__).resolve().parent.parent)
+    root = parser.parse_args().root
+    tree = Tree(root)
+    violations = [*check_folders(tree), *check_torch_free(tree), *check_backends(tree), *check_paths(root)]
+    for violation in violations:
+        print(violation)
+    print(f"{len(tree.includes)} files, {len(violations)} violations", file=sys.stderr)
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
