@@ -86,11 +86,11 @@ struct AnnotationRule {
   std::string pattern;
   std::vector<std::pair<std::string, SlotSpec>> inputs;  // in the order in which the annotation gets them
   SlotSpec output;
-  std::vector<RuleCheck> checks;  // asked in order; the first refusal counts
+  std::vector<RuleCheck> checks = {};  // asked in order; the first refusal counts
   // Slots whose values belong to the pattern: it takes no value that another match has, and marks them as taken.
-  std::vector<std::string> owned;
+  std::vector<std::string> owned = {};
   // Slots that it marks as taken without looking.
-  std::vector<std::string> marked;
+  std::vector<std::string> marked = {};
   // Which value of an all_same slot owns the observer; the first one when absent.
   Value* (*choose_owner)(const RuleMatch&, const std::vector<Value*>& values) = nullptr;
 };

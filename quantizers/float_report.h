@@ -11,10 +11,10 @@
 namespace octet {
 
 struct FloatReportArgs {
-  std::string quantizer;                     // its name
+  std::string quantizer;  // its name
   const ConfigTable& configs;
-  const NodeFilter& filter;                  // may be empty
-  const RuleState& state;                    // what the rules refused
+  const NodeFilter& filter;  // may be empty
+  const RuleState& state;    // what the rules refused
   std::span<const std::string> compute_ops;
   std::span<const std::string> sharing_ops;
 };

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <sstream>
 #include <span>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,8 +23,9 @@ constexpr size_t kShownLength = 60;  // of a wrong value in a message
 constexpr std::array<const char*, 2> kBases = {"xnnpack", "qnnpack"};
 constexpr std::array<const char*, 6> kFileKeys = {"base", "name", "global", "op_type", "module_type", "module_name"};
 constexpr std::array<const char*, 4> kConfigKeys = {"global", "op_type", "module_type", "module_name"};
-constexpr std::array<const char*, 10> kLaterKeys = {"specs", "patterns", "compose", "quantizers", "module_name_regex", "call_index",
-                                                    "opaque", "constraints", "module_name_object_type_order", "observers"};
+constexpr std::array<const char*, 10> kLaterKeys = {
+    "specs",    "patterns", "compose", "quantizers", "module_name_regex", "call_index", "opaque", "constraints", "module_name_object_type_order",
+    "observers"};
 
 // A value with its file and its path in it, for messages.
 struct Place {
@@ -37,7 +38,9 @@ struct Place {
     for (char c : key) escaped += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
     return {value.at(key), file, path + "/" + escaped};
   }
-  [[noreturn]] void refuse(const std::string& message) const { throw Error("quantizer", fmt::format("{}: {}", file, path.empty() ? "/" : path), message); }
+  [[noreturn]] void refuse(const std::string& message) const {
+    throw Error("quantizer", fmt::format("{}: {}", file, path.empty() ? "/" : path), message);
+  }
   [[noreturn]] void want(const std::string& wanted) const { refuse(fmt::format("got {}, want {}", shown(), wanted)); }
   std::string shown() const {
     std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -87,11 +90,15 @@ struct IntOption {
   const char* key;
   int64_t SymmetricOptions::*member;
 };
-constexpr std::array<BoolOption, 2> kBoolOptions = {{{"is_per_channel", &SymmetricOptions::is_per_channel}, {"is_dynamic", &SymmetricOptions::is_dynamic}}};
-constexpr std::array<IntOption, 4> kIntOptions = {{{"act_qmin", &SymmetricOptions::act_qmin},
-                                                  {"act_qmax", &SymmetricOptions::act_qmax},
-                                                  {"weight_qmin", &SymmetricOptions::weight_qmin},
-                                                  {"weight_qmax", &SymmetricOptions::weight_qmax}}};
+constexpr std::array<BoolOption, 2> kBoolOptions = {
+    {{"is_per_channel", &SymmetricOptions::is_per_channel}, {"is_dynamic", &SymmetricOptions::is_dynamic}}
+};
+constexpr std::array<IntOption, 4> kIntOptions = {
+    {{"act_qmin", &SymmetricOptions::act_qmin},
+     {"act_qmax", &SymmetricOptions::act_qmax},
+     {"weight_qmin", &SymmetricOptions::weight_qmin},
+     {"weight_qmax", &SymmetricOptions::weight_qmax}}
+};
 constexpr std::array<const char*, 7> kOptionKeys = {"is_per_channel", "is_dynamic", "is_qat", "act_qmin", "act_qmax", "weight_qmin", "weight_qmax"};
 
 std::optional<QuantizationConfig> config_at(const Place& place, const QuantizerOptions& overrides) {
@@ -120,9 +127,11 @@ struct RowKind {
   const char* key;
   Setter set;
 };
-const std::array<RowKind, 3> kRowKinds = {{{"op_type", &XNNPACKQuantizer::set_operator_type},
-                                           {"module_type", &XNNPACKQuantizer::set_module_type},
-                                           {"module_name", &XNNPACKQuantizer::set_module_name}}};
+const std::array<RowKind, 3> kRowKinds = {
+    {{"op_type", &XNNPACKQuantizer::set_operator_type},
+     {"module_type", &XNNPACKQuantizer::set_module_type},
+     {"module_name", &XNNPACKQuantizer::set_module_name}}
+};
 
 void apply(XNNPACKQuantizer& quantizer, const Place& root, const QuantizerOptions& options) {
   if (root.value.contains("global")) quantizer.set_global(config_at(root.at("global"), options));

@@ -32,9 +32,7 @@ ConfigTable::Choice choose(const char* kind, const std::string& key, const Confi
 
 }  // namespace
 
-std::string module_path(const ModuleFrame& frame) {
-  return frame.path.starts_with(kSelfPrefix) ? frame.path.substr(kSelfPrefix.size()) : frame.path;
-}
+std::string module_path(const ModuleFrame& frame) { return frame.path.starts_with(kSelfPrefix) ? frame.path.substr(kSelfPrefix.size()) : frame.path; }
 
 bool is_module_type(const ModuleFrame& frame, const std::string& wanted) {
   if (frame.type == wanted) return true;

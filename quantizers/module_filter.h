@@ -37,7 +37,7 @@ class ConfigTable {
   void set_operator_type(const std::string& op, Config config);
 
   const std::optional<Config>& global() const { return global_; }  // the outer optional: whether it was set
-  const Rows& module_names() const { return module_names_; }      // in the order in which they were set
+  const Rows& module_names() const { return module_names_; }       // in the order in which they were set
   const Rows& module_types() const { return module_types_; }
   const Rows& operator_types() const { return operator_types_; }
 

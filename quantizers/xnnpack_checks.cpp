@@ -143,8 +143,7 @@ Verdict is_plain_conv2d(const RuleMatch& at) {
 
 Verdict is_not_before_relu(const RuleMatch& at) {
   const Value* output = at.anchor().output_or_null();
-  if (output && output->has_one_user() && output->users().front()->is("aten.relu"))
-    return Verdict::refuse("its relu cannot be quantized with it");
+  if (output && output->has_one_user() && output->users().front()->is("aten.relu")) return Verdict::refuse("its relu cannot be quantized with it");
   return Verdict::accept();
 }
 

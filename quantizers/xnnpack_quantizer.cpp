@@ -24,7 +24,7 @@ constexpr const char* kDynamicOnly = "its configuration is dynamic, which takes 
 
 struct XNNPACKQuantizer::Run {
   const QuantizationConfig* config = nullptr;
-  std::string description;        // for reports
+  std::string description;  // for reports
   NodeFilter filter;
   bool accepts_graph_inputs = false;  // what the filter says of a weight, which belongs to no module
   std::string op;
@@ -96,8 +96,10 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, Rule
     if (is_dynamic(*choice.config) != dynamic) return {nullptr, dynamic ? "" : kDynamicOnly};
     return {choice.config, {}};
   };
-  annotate_by_rules(graph, xnnpack_rules(), [&](const AnnotationRule&, const Match& match) { return choose(false, match); }, annotations, state);
-  annotate_by_rules(graph, xnnpack_dynamic_rules(), [&](const AnnotationRule&, const Match& match) { return choose(true, match); }, annotations, state);
+  annotate_by_rules(
+      graph, xnnpack_rules(), [&](const AnnotationRule&, const Match& match) { return choose(false, match); }, annotations, state);
+  annotate_by_rules(
+      graph, xnnpack_dynamic_rules(), [&](const AnnotationRule&, const Match& match) { return choose(true, match); }, annotations, state);
   const auto shares = [&](const Node& node) { return shares_scale(node) && allows(node) && !is_dynamic(*configs_.find(node).config); };
   propagate_sharing(graph, xnnpack_sharing_ops(), shares, annotations);
 }
@@ -109,11 +111,14 @@ void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations, R
                    annotations, state);
   for (const auto& [type, config] : configs_.module_types())
     if (config)
-      annotate_run(graph, {&*config, fmt::format("module_type \"{}\"", type), [&](const Node& node) { return is_in_module_type(node, type); }, false, {}},
+      annotate_run(graph,
+                   {&*config, fmt::format("module_type \"{}\"", type), [&](const Node& node) { return is_in_module_type(node, type); }, false, {}},
                    annotations, state);
   const NodeFilter is_elsewhere = [&](const Node& node) {
-    return std::none_of(configs_.module_names().begin(), configs_.module_names().end(), [&](const auto& row) { return is_in_module(node, row.first); }) &&
-           std::none_of(configs_.module_types().begin(), configs_.module_types().end(), [&](const auto& row) { return is_in_module_type(node, row.first); });
+    return std::none_of(configs_.module_names().begin(), configs_.module_names().end(),
+                        [&](const auto& row) { return is_in_module(node, row.first); }) &&
+           std::none_of(configs_.module_types().begin(), configs_.module_types().end(),
+                        [&](const auto& row) { return is_in_module_type(node, row.first); });
   };
   for (const auto& [op, config] : configs_.operator_types())
     if (config) annotate_run(graph, {&*config, fmt::format("op_type \"{}\"", op), is_elsewhere, true, op}, annotations, state);

@@ -10,23 +10,25 @@ namespace octet {
 namespace {
 
 // x: activation, w: weight [out, in / groups, ...] (transposed: [in, out / groups, ...]), b: bias.
-#define OCTET_CLAMP "{relu|relu6|hardtanh|clamp}"
-#define OCTET_RELU "{aten.relu.default|aten.relu_.default}"
-#define OCTET_CONV "{conv1d|conv2d|conv3d}(x, w, b?)"
-#define OCTET_CONV_TRANSPOSE "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)"
-#define OCTET_LINEAR "linear(x, w, b?)"
-#define OCTET_ADD "{aten.add.Tensor|aten.add_.Tensor}(x, y?)"
-#define OCTET_MUL "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)"
+const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
+const std::string kConvTranspose = "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)";
+const std::string kLinear = "linear(x, w, b?)";
+const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}(x, y?)";
+const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)";
+std::string clamp_of(const std::string& pattern) { return "{relu|relu6|hardtanh|clamp}(" + pattern + ")"; }
+std::string relu_of(const std::string& pattern) { return "{aten.relu.default|aten.relu_.default}(" + pattern + ")"; }
 
 using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
 using Checks = std::vector<RuleCheck>;
 using Slots = std::vector<std::string>;
 
-const Inputs kWeighted = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
+// clang-format off
+const Inputs kWeighted   = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
 const Inputs kTransposed = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
-const Inputs kBinary = {{"x", kInput}, {"y", kInput}};
-const Inputs kPool = {{"x", LikeProducer{Role::kInput}}};
-const Inputs kList = {{"x", all_same(Role::kInput)}};
+const Inputs kBinary     = {{"x", kInput}, {"y", kInput}};
+const Inputs kPool       = {{"x", LikeProducer{Role::kInput}}};
+const Inputs kList       = {{"x", all_same(Role::kInput)}};
+// clang-format on
 const Slots kWeightAndBias = {"w", "b"};
 
 const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable};
@@ -35,51 +37,56 @@ const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable};
 const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, is_plain_conv2d};
 const Checks kDynamicTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, has_one_group, is_plain_conv2d};
 const Checks kBinaryChecksCompat = {scalars_are_observable, inputs_are_float32};
+const Checks kConvChecksCompat = {is_not_before_relu};
+const Checks kTransposedChecksCompat = {is_not_before_relu, has_one_group_by_shape};
+const Checks kDynamicConvChecksCompat = {is_not_before_relu, is_plain_conv2d};
+const Checks kDynamicTransposedChecksCompat = {is_not_before_relu, has_one_group_by_shape, is_plain_conv2d};
 
+// clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name                  pattern                               inputs       output       checks             owned  marked  owner
-    {"conv_clamp",           OCTET_CLAMP "(" OCTET_CONV ")",           kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
-    {"conv",                 OCTET_CONV,                             kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
-    {"conv_transpose_clamp", OCTET_CLAMP "(" OCTET_CONV_TRANSPOSE ")", kTransposed, kOutput,      kTransposedChecks, {},    {},     nullptr},
-    {"conv_transpose",       OCTET_CONV_TRANSPOSE,                   kTransposed, kOutput,      kTransposedChecks, {},    {},     nullptr},
-    {"linear_clamp",         OCTET_CLAMP "(" OCTET_LINEAR ")",         kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
-    {"linear",               OCTET_LINEAR,                           kWeighted,   kOutput,      kWeightedChecks,   {},    {},     nullptr},
-    {"adaptive_avg_pool2d",  "adaptive_avg_pool2d(x)",             kPool,       same_as("x"), kBinaryChecks,     {},    {},     nullptr},
-    {"add_clamp",            OCTET_CLAMP "(" OCTET_ADD ")",            kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
-    {"add",                  OCTET_ADD,                              kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
-    {"mul_clamp",            OCTET_CLAMP "(" OCTET_MUL ")",            kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
-    {"mul",                  OCTET_MUL,                              kBinary,     kOutput,      kBinaryChecks,     {},    {},     nullptr},
-    {"cat",                  "cat(x...)",                          kList,       same_as("x"), kBinaryChecks,     {},    {},     first_quantized_input},
+    // name                  pattern                   inputs       output        checks         owned  marked  owner
+    {"conv_clamp",           clamp_of(kConv),          kWeighted,   kOutput,      kWeightedChecks},
+    {"conv",                 kConv,                    kWeighted,   kOutput,      kWeightedChecks},
+    {"conv_transpose_clamp", clamp_of(kConvTranspose), kTransposed, kOutput,      kTransposedChecks},
+    {"conv_transpose",       kConvTranspose,           kTransposed, kOutput,      kTransposedChecks},
+    {"linear_clamp",         clamp_of(kLinear),        kWeighted,   kOutput,      kWeightedChecks},
+    {"linear",               kLinear,                  kWeighted,   kOutput,      kWeightedChecks},
+    {"adaptive_avg_pool2d",  "adaptive_avg_pool2d(x)", kPool,       same_as("x"), kBinaryChecks},
+    {"add_clamp",            clamp_of(kAdd),           kBinary,     kOutput,      kBinaryChecks},
+    {"add",                  kAdd,                     kBinary,     kOutput,      kBinaryChecks},
+    {"mul_clamp",            clamp_of(kMul),           kBinary,     kOutput,      kBinaryChecks},
+    {"mul",                  kMul,                     kBinary,     kOutput,      kBinaryChecks},
+    {"cat",                  "cat(x...)",              kList,       same_as("x"), kBinaryChecks, {}, {}, first_quantized_input},
 };
 
 const std::vector<AnnotationRule> kDynamicRules = {
-    // name            pattern               inputs       output   checks                    owned  marked  owner
-    {"linear",         OCTET_LINEAR,           kWeighted,   kOutput, kWeightedChecks,          {},    {},     nullptr},
-    {"conv",           OCTET_CONV,             kWeighted,   kOutput, kDynamicConvChecks,       {},    {},     nullptr},
-    {"conv_transpose", OCTET_CONV_TRANSPOSE,   kTransposed, kOutput, kDynamicTransposedChecks, {},    {},     nullptr},
+    // name            pattern         inputs       output   checks
+    {"linear",         kLinear,        kWeighted,   kOutput, kWeightedChecks},
+    {"conv",           kConv,          kWeighted,   kOutput, kDynamicConvChecks},
+    {"conv_transpose", kConvTranspose, kTransposed, kOutput, kDynamicTransposedChecks},
 };
 
 const std::vector<AnnotationRule> kRulesCompat = {
-    // name                 pattern                              inputs       output       checks                          owned           marked          owner
-    {"linear_relu",         OCTET_RELU "(" OCTET_LINEAR ")",         kWeighted,   kOutput,      {},                                           kWeightAndBias, {}, nullptr},
-    {"linear",              OCTET_LINEAR,                          kWeighted,   kOutput,      {},                                           {}, kWeightAndBias, nullptr},
-    {"conv",                OCTET_CONV,                            kWeighted,   kOutput,      {is_not_before_relu},                         kWeightAndBias, {}, nullptr},
-    {"conv_transpose",      OCTET_CONV_TRANSPOSE,                  kTransposed, kOutput,      {is_not_before_relu, has_one_group_by_shape}, kWeightAndBias, {}, nullptr},
-    {"conv_relu",           OCTET_RELU "(" OCTET_CONV ")",           kWeighted,   kOutput,      {},                                           kWeightAndBias, {}, nullptr},
-    {"conv_transpose_relu", OCTET_RELU "(" OCTET_CONV_TRANSPOSE ")", kTransposed, kOutput,      {has_one_group_by_shape},                     kWeightAndBias, {}, nullptr},
-    {"adaptive_avg_pool2d", "aten.adaptive_avg_pool2d.default(x)", kPool,     same_as("x"), {is_pool_partition},                          {}, {}, nullptr},
-    {"add_relu",            OCTET_RELU "(" OCTET_ADD ")",            kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
-    {"add",                 OCTET_ADD,                             kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
-    {"mul_relu",            OCTET_RELU "(" OCTET_MUL ")",            kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
-    {"mul",                 OCTET_MUL,                             kBinary,     kOutput,      kBinaryChecksCompat,                          {}, {}, nullptr},
-    {"cat",                 "aten.cat.default(x...)",            kList,       same_as("x"), {},                                           {}, {}, first_quantized_input_compat},
+    // name                 pattern                                inputs       output        checks                    owned  marked  owner
+    {"linear_relu",         relu_of(kLinear),                      kWeighted,   kOutput,      {},                       kWeightAndBias},
+    {"linear",              kLinear,                               kWeighted,   kOutput,      {},                       {}, kWeightAndBias},
+    {"conv",                kConv,                                 kWeighted,   kOutput,      kConvChecksCompat,        kWeightAndBias},
+    {"conv_transpose",      kConvTranspose,                        kTransposed, kOutput,      kTransposedChecksCompat,  kWeightAndBias},
+    {"conv_relu",           relu_of(kConv),                        kWeighted,   kOutput,      {},                       kWeightAndBias},
+    {"conv_transpose_relu", relu_of(kConvTranspose),               kTransposed, kOutput,      {has_one_group_by_shape}, kWeightAndBias},
+    {"adaptive_avg_pool2d", "aten.adaptive_avg_pool2d.default(x)", kPool,       same_as("x"), {is_pool_partition}},
+    {"add_relu",            relu_of(kAdd),                         kBinary,     kOutput,      kBinaryChecksCompat},
+    {"add",                 kAdd,                                  kBinary,     kOutput,      kBinaryChecksCompat},
+    {"mul_relu",            relu_of(kMul),                         kBinary,     kOutput,      kBinaryChecksCompat},
+    {"mul",                 kMul,                                  kBinary,     kOutput,      kBinaryChecksCompat},
+    {"cat",                 "aten.cat.default(x...)",              kList,       same_as("x"), {},                       {}, {}, first_quantized_input_compat},
 };
 
 const std::vector<AnnotationRule> kDynamicRulesCompat = {
-    // name            pattern               inputs       output   checks                                                         owned           marked          owner
-    {"linear",         OCTET_LINEAR,           kWeighted,   kOutput, {},                                                            {}, kWeightAndBias, nullptr},
-    {"conv",           OCTET_CONV,             kWeighted,   kOutput, {is_not_before_relu, is_plain_conv2d},                         kWeightAndBias, {}, nullptr},
-    {"conv_transpose", OCTET_CONV_TRANSPOSE,   kTransposed, kOutput, {is_not_before_relu, has_one_group_by_shape, is_plain_conv2d}, kWeightAndBias, {}, nullptr},
+    // name            pattern         inputs       output   checks                          owned  marked
+    {"linear",         kLinear,        kWeighted,   kOutput, {},                             {}, kWeightAndBias},
+    {"conv",           kConv,          kWeighted,   kOutput, kDynamicConvChecksCompat,       kWeightAndBias},
+    {"conv_transpose", kConvTranspose, kTransposed, kOutput, kDynamicTransposedChecksCompat, kWeightAndBias},
 };
 
 const std::vector<std::string> kSharingOpsCompat = {
@@ -135,6 +142,7 @@ const std::map<std::string, const std::vector<std::string>*> kOperatorTypes = {
     {"linear", &kLinearTypes}, {"linear_relu", &kLinearTypes}, {"adaptive_avg_pool2d", &kPoolTypes},
     {"add", &kAddTypes},       {"add_relu", &kAddTypes},       {"mul", &kMulTypes}, {"mul_relu", &kMulTypes}, {"cat", &kCatTypes},
 };
+// clang-format on
 
 }  // namespace
 

@@ -26,8 +26,10 @@ using Json = nlohmann::ordered_json;
 using Names = std::map<std::string, std::string>;  // the peer's node -> our value
 
 const std::map<std::string, std::string> kObservers = {
-    {"HistogramObserver", "histogram"}, {"PerChannelMinMaxObserver", "per_channel_min_max"},
-    {"MinMaxObserver", "min_max"},      {"PlaceholderObserver", "placeholder"},
+    {"HistogramObserver",        "histogram"          },
+    {"PerChannelMinMaxObserver", "per_channel_min_max"},
+    {"MinMaxObserver",           "min_max"            },
+    {"PlaceholderObserver",      "placeholder"        },
 };
 
 // Where Octet keeps its own answer in compat mode too.
@@ -180,7 +182,8 @@ TEST_CASE("xnnpack on its own annotates at least the matrix ops that the peer do
     CHECK_NOTHROW(find_sharing_groups(graph, annotations));
     int count = 0;
     for (const Node* node : graph.nodes()) {
-      const bool is_reported = std::any_of(report.entries().begin(), report.entries().end(), [&](const ReportEntry& entry) { return entry.node == node->name(); });
+      const bool is_reported =
+          std::any_of(report.entries().begin(), report.entries().end(), [&](const ReportEntry& entry) { return entry.node == node->name(); });
       CHECK_FALSE((is_reported && annotations.is_annotated(node)));
       const std::string& target = node->target();
       count += (target.starts_with("aten.conv") || target.starts_with("aten.linear")) && annotations.is_annotated(node);

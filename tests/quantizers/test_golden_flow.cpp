@@ -51,7 +51,9 @@ void compare_cases(const std::string& prefix) {
 
 }  // namespace
 
-TEST_CASE("golden: the XNNPACK cases give the peer's observers, scales, q/dq graph and outputs", "[quantizers][golden][long]") { compare_cases("xnn_"); }
+TEST_CASE("golden: the XNNPACK cases give the peer's observers, scales, q/dq graph and outputs", "[quantizers][golden][long]") {
+  compare_cases("xnn_");
+}
 TEST_CASE("golden: configurations and filters give the peer's results", "[quantizers][golden][long]") { compare_cases("cfg_"); }
 TEST_CASE("golden: dynamic quantization gives the peer's results", "[quantizers][golden][long]") { compare_cases("dyn_"); }
 TEST_CASE("golden: real models give the peer's results", "[quantizers][golden][real][long]") { compare_cases("real_"); }

@@ -74,7 +74,8 @@ TEST_CASE("options override what configurations say", "[quantizers][registry]") 
 }
 
 TEST_CASE("a JSON file takes ranges and rows on the base of xnnpack", "[quantizers][json]") {
-  const JsonFile file(R"({"base": "xnnpack", "global": {"act_qmin": -64, "act_qmax": 63}, "op_type": {"aten.linear.default": {"weight_qmin": -8, "weight_qmax": 7}}})");
+  const JsonFile file(
+      R"({"base": "xnnpack", "global": {"act_qmin": -64, "act_qmax": 63}, "op_type": {"aten.linear.default": {"weight_qmin": -8, "weight_qmax": 7}}})");
   CHECK_THAT(annotate(*make_quantizer(file.path()), kLinear), Contains("%x: int8 -128..127") && Contains("%w: int8 -8..7 per_tensor_symmetric"));
   const JsonFile global(R"({"base": "xnnpack", "global": {"act_qmin": -64, "act_qmax": 63}})");
   CHECK_THAT(annotate(*make_quantizer(global.path()), kLinear), Contains("%x: int8 -64..63"));
@@ -96,14 +97,16 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": "x"}})"), Contains(": /global/act_qmin: got \"x\", want an int"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_per_channel": 1}})"), Contains(": /global/is_per_channel: got 1, want true or false"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"qmin": 1}})"), Contains(": /global/qmin: unknown key, want one of is_per_channel"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": 5, "act_qmax": 2}})"), Contains(": /global: act_qmin .. act_qmax: not a range"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": 5, "act_qmax": 2}})"),
+             Contains(": /global: act_qmin .. act_qmax: not a range"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_qat": true}})"), Contains(": /global/is_qat: got true, want false"));
   CHECK_THAT(message_of(R"({"base": "x86", "global": {}})"), Contains(": /base: got \"x86\", want one of xnnpack, qnnpack"));
   CHECK_THAT(message_of(R"({"global": {}})"), Contains(": /: has no \"base\", want one of xnnpack, qnnpack"));
   CHECK_THAT(message_of(R"({"base": "xnnpack"})"), Contains(": /: configures nothing, want at least one of global"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"": {}}})"), Contains(": /module_name/: the name is empty"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": ["head"]})"), Contains(": /module_name: got [\"head\"], want an object"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"a/b": 3}})"), Contains(": /module_name/a~1b: got 3, want an object of options, or null"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"a/b": 3}})"),
+             Contains(": /module_name/a~1b: got 3, want an object of options, or null"));
   CHECK_THAT(message_of(R"({"compose": []})"), Contains(": /compose: \"compose\" is not in this build"));
   CHECK_THAT(message_of("[1]"), Contains(": /: got [1], want an object"));
   CHECK_THAT(message_of("{"), Contains("not JSON, got a syntax error at byte"));

@@ -41,7 +41,8 @@ TEST_CASE("a clamp is not fused when others see the convolution's output", "[qua
 TEST_CASE("a convolution with padding=\"same\" is quantized", "[quantizers][xnnpack]") {
   const std::string text = annotate_text(R"(graph(%x: f32[1,3,8,8], %w = param "w": f32[4,3,3,3]):
     %c: f32[1,4,8,8] = aten.conv2d.padding(%x, %w, None, [1, 1], "same")
-    return (%c))").text;
+    return (%c))")
+                               .text;
   CHECK(text == "%c [conv]: %x: ACT, %w: WEIGHT => ACT\n");
 }
 
@@ -49,7 +50,8 @@ TEST_CASE("a transposed convolution has its weight channels along axis 1", "[qua
   const std::string text = annotate_text(R"(graph(%x: f32[1,3,8,8], %w = param "w": f32[3,4,2,2]):
     %c: f32[1,4,9,9] = aten.conv_transpose2d.input(%x, %w)
     %r: f32[1,4,9,9] = aten.relu.default(%c)
-    return (%r))").text;
+    return (%r))")
+                               .text;
   CHECK(text == "%c [conv_transpose_clamp]: %x: ACT, %w: WEIGHT1\n%r [conv_transpose_clamp]: => ACT\n");
 }
 
@@ -66,7 +68,8 @@ TEST_CASE("a linear that is called twice is quantized both times", "[quantizers]
     %l: f32[2,4] = aten.linear.default(%x, %w)
     %r: f32[2,4] = aten.relu.default(%l)
     %m: f32[2,4] = aten.linear.default(%r, %w)
-    return (%m))").text;
+    return (%m))")
+                               .text;
   CHECK(text == "%l [linear_clamp]: %x: ACT, %w: WEIGHT\n%r [linear_clamp]: => ACT\n%m [linear]: %r: ACT, %w: WEIGHT => ACT\n");
 }
 
@@ -75,7 +78,8 @@ TEST_CASE("both inputs of an addition are observed, a clamp behind it takes the 
     %s: f32[2,4] = aten.add.Tensor(%x, %y)
     %r: f32[2,4] = aten.hardtanh.default(%s, 0.0, 6.0)
     %m: f32[2,4] = aten.mul.Tensor(%r, %r)
-    return (%m))").text;
+    return (%m))")
+                               .text;
   CHECK(text == "%s [add_clamp]: %x: ACT, %y: ACT\n%r [add_clamp]: => ACT\n%m [mul]: %r: ACT => ACT\n");
 }
 
@@ -95,7 +99,8 @@ TEST_CASE("integer additions are left alone", "[quantizers][xnnpack]") {
 TEST_CASE("cat shares one observer among its inputs and its output", "[quantizers][xnnpack]") {
   const std::string text = annotate_text(R"(graph(%x: f32[2,4], %y: f32[2,4]):
     %c: f32[4,4] = aten.cat.default([%x, %y])
-    return (%c))").text;
+    return (%c))")
+                               .text;
   CHECK(text == "%c [cat]: %x: ACT, %y: same as %x -> %c => same as %x -> %c\n");
 }
 
@@ -114,7 +119,8 @@ TEST_CASE("ops that move values share along a chain", "[quantizers][xnnpack]") {
     %p: f32[1,4,3,3] = aten.max_pool2d.default(%c, [2, 2])
     %f: f32[1,36] = aten.flatten.using_ints(%p, 1)
     %u: f32[1,1,36] = aten.unsqueeze.default(%f, 1)
-    return (%u))")).text;
+    return (%u))"))
+                               .text;
   CHECK_THAT(text, Catch::Matchers::EndsWith("%p [share]: %c: same as %c => same as %c\n%f [share]: %p: same as %p => same as %p\n"
                                              "%u [share]: %f: same as %f => same as %f\n"));
 }
@@ -149,8 +155,10 @@ TEST_CASE("half precision stays as it is", "[quantizers][xnnpack][report]") {
 }
 
 TEST_CASE("a module name that is set to nothing stays float, the longest name wins", "[quantizers][xnnpack][config]") {
-  const test::ModuleStacks stacks = {{"l", "L__self__,,Net;L__self__body,body,Body;L__self__body_a,body.a,torch.nn.modules.linear.Linear"},
-                                     {"m", "L__self__,,Net;L__self__body,body,Body;L__self__body_b,body.b,torch.nn.modules.linear.Linear"}};
+  const test::ModuleStacks stacks = {
+      {"l", "L__self__,,Net;L__self__body,body,Body;L__self__body_a,body.a,torch.nn.modules.linear.Linear"},
+      {"m", "L__self__,,Net;L__self__body,body,Body;L__self__body_b,body.b,torch.nn.modules.linear.Linear"}
+  };
   const std::string graph = R"(graph(%x: f32[2,4], %w = param "w": f32[4,4], %v = param "v": f32[4,4]):
     %l: f32[2,4] = aten.linear.default(%x, %w)
     %m: f32[2,4] = aten.linear.default(%l, %v)
@@ -167,7 +175,9 @@ TEST_CASE("a module name that is set to nothing stays float, the longest name wi
 TEST_CASE("a module type filter works for convolutions and with the short class name", "[quantizers][xnnpack][config]") {
   XNNPACKQuantizer quantizer;
   quantizer.set_module_type("torch.nn.Conv2d", per_tensor());
-  const test::ModuleStacks stacks = {{"c", "L__self__,,Net;L__self__conv,conv,torch.nn.modules.conv.Conv2d"}};
+  const test::ModuleStacks stacks = {
+      {"c", "L__self__,,Net;L__self__conv,conv,torch.nn.modules.conv.Conv2d"}
+  };
   CHECK(annotate_text(conv_then("return (%c)"), quantizer, stacks).text == "%c [conv]: %x: ACT, %w: WEIGHT_T => ACT\n");
 }
 
@@ -194,7 +204,8 @@ TEST_CASE("a dynamic config quantizes inputs of linear and leaves outputs and ad
   const test::Annotated result = annotate_text(R"(graph(%x: f32[2,4], %w = param "w": f32[4,4]):
     %l: f32[2,4] = aten.linear.default(%x, %w)
     %s: f32[2,4] = aten.add.Tensor(%l, %x)
-    return (%s))", quantizer);
+    return (%s))",
+                                               quantizer);
   CHECK(result.text == "%l [linear]: %x: int8 -128..127 per_tensor_affine dynamic placeholder, %w: WEIGHT_T\n");
   CHECK(reason_for(result.report, "s") == "its configuration is dynamic, which takes linear and convolution only");
 }
