@@ -69,7 +69,7 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 //   fake_quantize_dynamic  f32 -> f32: quantized and dequantized with scale and zero point of its own range; quant_min, quant_max, eps, symmetric
 struct ProgramOp {
   std::string kind;
-  std::string name;                 // of the graph node that it came from (the last one when several were fused)
+  std::string name;                 // of the graph node that it came from (the computing one when several were fused)
   std::vector<int> inputs;          // tensor indices, -1: absent
   std::vector<int> outputs;
   std::map<std::string, Attribute> attributes;

@@ -1,0 +1,230 @@
+// The list of steps, and those that bring integers into ops.
+#include "lowering/fuse.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "lowering/op_table.h"
+#include "lowering/program_editor.h"
+#include "lowering/quantized_constants.h"
+
+namespace octet {
+namespace {
+
+bool stores_alike(const ProgramTensor& a, const ProgramTensor& b) { return a.dtype == b.dtype && a.qparams == b.qparams; }
+
+// op's sources with those of an op that it swallows.
+void add_sources(ProgramOp& op, const ProgramOp& swallowed) { op.sources.insert(op.sources.end(), swallowed.sources.begin(), swallowed.sources.end()); }
+
+bool is_movement(const ProgramOp& op) {
+  const OpRow* row = find_op_row(op.kind);
+  return row != nullptr && row->nature == Nature::kMovement && (op.kind != "pad" || op.real("value", 0) == 0);
+}
+
+// The integer tensor behind input `index` when a dequantize makes that input; else -1.
+int integer_behind(ProgramEditor& editor, int index) {
+  const ProgramOp* dequantize = editor.find_producer(index, "dequantize");
+  return dequantize == nullptr ? -1 : dequantize->inputs[0];
+}
+
+// Whether moving elements keeps the parameters right: they are per tensor.
+bool moves_freely(const ProgramTensor& tensor) { return tensor.qparams && tensor.qparams->is_per_tensor(); }
+
+}  // namespace
+
+int sink_dequantize(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    if (editor.is_erased(i) || !is_movement(editor.op(i))) continue;
+    const size_t count = find_op_row(editor.op(i).kind)->integer_input_count(editor.op(i).inputs.size());
+    std::vector<int> integers;
+    for (size_t k = 0; k < count; ++k) integers.push_back(integer_behind(editor, editor.op(i).inputs[k]));
+    const bool all_alike = !integers.empty() && std::all_of(integers.begin(), integers.end(), [&](int index) {
+      return index >= 0 && moves_freely(editor.tensor(index)) && stores_alike(editor.tensor(index), editor.tensor(integers[0]));
+    });
+    if (!all_alike) continue;
+    const int real = editor.op(i).outputs[0];
+    ProgramTensor moved = editor.tensor(real);
+    moved.name += "_q";
+    moved.dtype = editor.tensor(integers[0]).dtype;
+    moved.qparams = editor.tensor(integers[0]).qparams;
+    moved.role = ProgramTensor::Role::kIntermediate;
+    const int integer = editor.add_tensor(std::move(moved));
+    std::copy(integers.begin(), integers.end(), editor.op(i).inputs.begin());
+    editor.op(i).outputs[0] = integer;
+    ProgramOp dequantize;
+    dequantize.kind = "dequantize";
+    dequantize.name = editor.op(i).name + "_dequantize";
+    dequantize.inputs = {integer};
+    dequantize.outputs = {real};
+    dequantize.module = editor.op(i).module;
+    editor.insert(i + 1, std::move(dequantize));
+    ++changes;
+  }
+  return changes;
+}
+
+int hoist_quantize(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    if (editor.is_erased(i) || !is_movement(editor.op(i)) || editor.op(i).inputs.size() != 1) continue;
+    const int real = editor.op(i).inputs[0];
+    const int user = editor.only_user(editor.op(i).outputs[0]);
+    if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize" || editor.tensor(real).dtype != DType::kFloat32) continue;
+    if (editor.producer(real) < 0 || editor.only_user(real) < 0) continue;
+    const ProgramOp quantize = editor.op(static_cast<size_t>(user));
+    const int result = quantize.outputs[0];
+    if (!moves_freely(editor.tensor(result))) continue;
+    ProgramTensor early = editor.tensor(result);
+    early.name = editor.tensor(real).name + "_q";
+    early.shape = editor.tensor(real).shape;
+    early.role = ProgramTensor::Role::kIntermediate;
+    const int integer = editor.add_tensor(std::move(early));
+    ProgramOp moved = quantize;
+    moved.inputs = {real};
+    moved.outputs = {integer};
+    editor.erase(static_cast<size_t>(user));
+    editor.op(i).inputs[0] = integer;
+    editor.op(i).outputs[0] = result;
+    editor.insert(i, std::move(moved));
+    ++changes;
+  }
+  return changes;
+}
+
+int merge_conversions(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    ProgramOp& op = editor.op(i);
+    if (op.kind != "quantize" && op.kind != "requantize") continue;
+    const int integer = op.kind == "quantize" ? integer_behind(editor, op.inputs[0]) : op.inputs[0];
+    if (integer < 0 || (op.kind == "requantize" && !stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0])))) continue;
+    if (stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0])) && op.attributes.empty()) {
+      const int result = op.outputs[0];
+      editor.erase(i);
+      editor.replace_uses(result, integer);
+    } else if (op.kind == "quantize") {
+      op.kind = "requantize";
+      op.inputs[0] = integer;
+      editor.refresh();
+    } else {
+      continue;
+    }
+    ++changes;
+  }
+  return changes;
+}
+
+int fold_clamps(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    if (editor.is_erased(i) || editor.op(i).kind != "clamp") continue;
+    const int real = editor.op(i).inputs[0];
+    const int producer = editor.producer(real);
+    if (producer < 0 || editor.only_user(real) < 0 || editor.tensor(real).dtype != DType::kFloat32) continue;
+    ProgramOp& before = editor.op(static_cast<size_t>(producer));
+    const OpRow* row = find_op_row(before.kind);
+    if (row == nullptr || row->post_ops != PostOps::kClamp || editor.tensor(editor.op(i).outputs[0]).dtype != DType::kFloat32) continue;
+    // clamp(clamp(x, a, b), c, d) = clamp(x, clamp(a, c, d), clamp(b, c, d))
+    const double low = editor.op(i).real("min", -INFINITY), high = editor.op(i).real("max", INFINITY);
+    const double post_min = std::min(std::max(before.real("post_min", -INFINITY), low), high);
+    const double post_max = std::min(std::max(before.real("post_max", INFINITY), low), high);
+    if (std::isfinite(post_min)) before.attributes["post_min"] = post_min;
+    if (std::isfinite(post_max)) before.attributes["post_max"] = post_max;
+    add_sources(before, editor.op(i));
+    before.outputs[0] = editor.op(i).outputs[0];
+    editor.erase(i);
+    ++changes;
+  }
+  return changes;
+}
+
+int take_integer_inputs(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    ProgramOp& op = editor.op(i);
+    const OpRow* row = editor.is_erased(i) ? nullptr : find_op_row(op.kind);
+    if (row == nullptr || row->nature != Nature::kCompute) continue;
+    const size_t count = row->integer_input_count(op.inputs.size());
+    std::vector<int> integers;
+    for (size_t k = 0; k < count; ++k) integers.push_back(integer_behind(editor, op.inputs[k]));
+    if (integers.empty() || std::find(integers.begin(), integers.end(), -1) != integers.end()) continue;
+    for (size_t k = 0; k < count; ++k) {
+      add_sources(op, *editor.find_producer(op.inputs[k], "dequantize"));
+      op.inputs[k] = integers[k];
+    }
+    editor.refresh();
+    ++changes;
+  }
+  return changes;
+}
+
+namespace {
+
+bool reads_integers(ProgramEditor& editor, const ProgramOp& op, const OpRow& row) {
+  const size_t count = row.integer_input_count(op.inputs.size());
+  for (size_t k = 0; k < count; ++k)
+    if (!editor.tensor(op.inputs[k]).qparams) return false;
+  return count > 0;
+}
+
+// Puts a quantization range that is narrower than the dtype into post_min and post_max; false when the op has none.
+bool take_range(ProgramOp& op, const OpRow& row, const ProgramOp& quantize, const ProgramTensor& result) {
+  if (quantize.attributes.empty()) return true;
+  if (row.post_ops != PostOps::kClamp || !result.qparams->is_per_tensor()) return false;
+  const auto real = [&](int64_t q) { return static_cast<double>(result.qparams->scale[0]) * static_cast<double>(q - result.qparams->zero_point[0]); };
+  const IntegerRange range = integer_range(result.dtype);
+  const double low = real(quantize.integer("quant_min", range.min)), high = real(quantize.integer("quant_max", range.max));
+  op.attributes["post_min"] = std::min(std::max(op.real("post_min", low), low), high);
+  op.attributes["post_max"] = std::min(std::max(op.real("post_max", high), low), high);
+  return true;
+}
+
+}  // namespace
+
+int write_integer_outputs(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    ProgramOp& op = editor.op(i);
+    const OpRow* row = editor.is_erased(i) ? nullptr : find_op_row(op.kind);
+    if (row == nullptr || row->nature != Nature::kCompute || !reads_integers(editor, op, *row)) continue;
+    const int user = editor.only_user(op.outputs[0]);
+    if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize") continue;
+    const ProgramOp quantize = editor.op(static_cast<size_t>(user));
+    if (!take_range(op, *row, quantize, editor.tensor(quantize.outputs[0]))) continue;
+    op.outputs[0] = quantize.outputs[0];
+    add_sources(op, quantize);
+    editor.erase(static_cast<size_t>(user));
+    ++changes;
+  }
+  return changes;
+}
+
+namespace {
+
+using Step = int (*)(Program&);
+constexpr Step kSteps[] = {fold_constants, merge_duplicates,    make_linear, sink_dequantize,
+                           hoist_quantize, merge_conversions,   fold_clamps, take_integer_inputs, write_integer_outputs};
+
+}  // namespace
+
+void fuse(Program& program) {
+  for (int round = 0, changes = 1; changes != 0; ++round) {
+    OCTET_ASSERT(round < 100, "fusion does not come to an end");
+    changes = 0;
+    for (Step step : kSteps) changes += step(program);
+    ProgramEditor(program).compact();
+  }
+  fold_dequantized_constants(program);
+  ProgramEditor(program).compact();
+  count_macs(program);
+}
+
+}  // namespace octet

@@ -1,0 +1,38 @@
+// Makes a program of quantize, dequantize and float ops compute on integers. Each step is exact, or within one output step where program.h
+// allows it; each returns the number of its changes.
+#pragma once
+
+#include "lowering/program.h"
+
+namespace octet {
+
+// All steps until none changes anything, then drops what is dead and counts multiply-accumulates.
+void fuse(Program& program);
+
+// ---- the steps, in the order of fuse()
+
+// quantize(c), permute(c), reshape(c) of constants are computed now; dequantize(c) too when nobody can read the integers (32 bits: biases).
+int fold_constants(Program& program);
+// Equal quantize or dequantize ops of one tensor become one.
+int merge_duplicates(Program& program);
+// matmul(a, c) -> linear(a, transposed c); add(linear(a, w), c) -> linear(a, w, c).
+int make_linear(Program& program);
+// move(dequantize(x)) -> dequantize(move(x)); for cat when all inputs have equal scale and zero point.
+int sink_dequantize(Program& program);
+// quantize(move(x)) -> move(quantize(x)) when nobody else reads either.
+int hoist_quantize(Program& program);
+// quantize(dequantize(x)) -> x when both have the same parameters, else requantize(x).
+int merge_conversions(Program& program);
+// clamp(f(x)) -> f(x) with post_min, post_max.
+int fold_clamps(Program& program);
+// f(dequantize(x), ...) -> f(x, ...) when all of f's inputs that may be integers are.
+int take_integer_inputs(Program& program);
+// quantize(f(x)) -> f(x) that writes integers, when f reads integers.
+int write_integer_outputs(Program& program);
+
+// dequantize(c) of constants that stayed: float constants.
+int fold_dequantized_constants(Program& program);
+// ProgramOp::macs of conv, conv_transpose, linear, matmul.
+void count_macs(Program& program);
+
+}  // namespace octet

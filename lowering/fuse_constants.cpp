@@ -1,0 +1,178 @@
+// The steps that work on constants and equal ops, and the count of multiply-accumulates.
+#include <algorithm>
+
+#include "lowering/fuse.h"
+#include "lowering/op_table.h"
+#include "lowering/program_editor.h"
+#include "lowering/quantized_constants.h"
+
+namespace octet {
+namespace {
+
+// The op's constant result takes the place of its output.
+void replace_by_constant(ProgramEditor& editor, size_t i, Tensor data, std::optional<TensorQParams> qparams) {
+  const int result = editor.op(i).outputs[0];
+  const int constant = editor.add_constant(editor.tensor(result).name + "_folded", std::move(data), std::move(qparams));
+  editor.erase(i);
+  editor.replace_uses(result, constant);
+}
+
+std::optional<TensorQParams> permuted(std::optional<TensorQParams> qparams, const std::vector<int64_t>& dims) {
+  if (qparams && !qparams->is_per_tensor()) qparams->axis = static_cast<int>(std::find(dims.begin(), dims.end(), qparams->axis) - dims.begin());
+  return qparams;
+}
+
+bool fold_constant_op(ProgramEditor& editor, size_t i) {
+  const ProgramOp& op = editor.op(i);
+  if (op.inputs.size() != 1 || !editor.is_constant(op.inputs[0])) return false;
+  const ProgramTensor& x = editor.tensor(op.inputs[0]);
+  const ProgramTensor& y = editor.tensor(op.outputs[0]);
+  if (op.kind == "quantize" && has_constant_values(x.data)) {
+    const IntegerRange range = integer_range(y.dtype);
+    replace_by_constant(editor, i, quantize_constant(x.data, *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)), y.qparams);
+  } else if (op.kind == "dequantize" && size_of(x.dtype) == 4) {
+    replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
+  } else if (op.kind == "permute") {
+    const std::vector<int64_t> dims = op.integers("dims");
+    replace_by_constant(editor, i, permute_constant(x.data, dims), permuted(x.qparams, dims));
+  } else if (op.kind == "reshape" && (!x.qparams || x.qparams->is_per_tensor())) {
+    replace_by_constant(editor, i, Tensor(x.data.storage(), x.dtype, y.shape, contiguous_strides(y.shape), x.data.offset()), x.qparams);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// permute(dequantize(c)) with per-channel parameters: sink_dequantize leaves it, here the axis is known to follow.
+bool fold_permuted_dequantize(ProgramEditor& editor, size_t i) {
+  const ProgramOp& op = editor.op(i);
+  if (op.kind != "permute") return false;
+  ProgramOp* dequantize = editor.find_producer(op.inputs[0], "dequantize");
+  if (dequantize == nullptr || !editor.is_constant(dequantize->inputs[0])) return false;
+  const ProgramTensor& x = editor.tensor(dequantize->inputs[0]);
+  const std::vector<int64_t> dims = op.integers("dims");
+  const int constant = editor.add_constant(x.name + "_folded", permute_constant(x.data, dims), permuted(x.qparams, dims));
+  editor.op(i).kind = "dequantize";
+  editor.op(i).attributes.clear();
+  editor.op(i).inputs = {constant};
+  editor.refresh();
+  return true;
+}
+
+}  // namespace
+
+int fold_constants(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i)
+    if (!editor.is_erased(i) && (fold_constant_op(editor, i) || fold_permuted_dequantize(editor, i))) ++changes;
+  return changes;
+}
+
+int fold_dequantized_constants(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    if (editor.is_erased(i) || editor.op(i).kind != "dequantize" || !editor.is_constant(editor.op(i).inputs[0])) continue;
+    const ProgramTensor& x = editor.tensor(editor.op(i).inputs[0]);
+    replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
+    ++changes;
+  }
+  return changes;
+}
+
+int merge_duplicates(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    if (editor.op(i).kind != "quantize" && editor.op(i).kind != "dequantize") continue;
+    const std::vector<int> users = editor.users(editor.op(i).inputs[0]);
+    for (int other : users) {
+      const ProgramOp& a = editor.op(i);
+      const ProgramOp& b = editor.op(static_cast<size_t>(other));
+      if (static_cast<size_t>(other) <= i || a.kind != b.kind || a.attributes != b.attributes) continue;
+      const ProgramTensor& ya = editor.tensor(a.outputs[0]);
+      const ProgramTensor& yb = editor.tensor(b.outputs[0]);
+      if (ya.dtype != yb.dtype || ya.qparams != yb.qparams || editor.is_output(b.outputs[0])) continue;
+      const int from = b.outputs[0], to = a.outputs[0];
+      editor.erase(static_cast<size_t>(other));
+      editor.replace_uses(from, to);
+      ++changes;
+    }
+  }
+  return changes;
+}
+
+namespace {
+
+// matmul(a, c) or matmul(a, dequantize(c)) with a constant matrix c.
+bool matmul_to_linear(ProgramEditor& editor, size_t i) {
+  if (editor.op(i).kind != "matmul") return false;
+  const int b = editor.op(i).inputs[1];
+  ProgramOp* dequantize = editor.find_producer(b, "dequantize");
+  const int constant = dequantize == nullptr ? b : dequantize->inputs[0];
+  if (!editor.is_constant(constant) || editor.tensor(constant).shape.size() != 2) return false;
+  const ProgramTensor& c = editor.tensor(constant);
+  const int transposed = editor.add_constant(c.name + "_transposed", permute_constant(c.data, {1, 0}), permuted(c.qparams, {1, 0}));
+  int weight = transposed;
+  if (dequantize != nullptr) {
+    ProgramOp copy = *editor.find_producer(b, "dequantize");
+    ProgramTensor real = editor.tensor(b);
+    real.name += "_transposed";
+    std::swap(real.shape[0], real.shape[1]);
+    weight = editor.add_tensor(std::move(real));
+    copy.inputs = {transposed};
+    copy.outputs = {weight};
+    editor.insert(i++, std::move(copy));
+  }
+  editor.op(i).kind = "linear";
+  editor.op(i).inputs = {editor.op(i).inputs[0], weight, -1};
+  editor.refresh();
+  return true;
+}
+
+// add(linear(a, w), c) with a constant vector c of the linear's width.
+bool add_to_bias(ProgramEditor& editor, size_t i) {
+  const ProgramOp& add = editor.op(i);
+  if (add.kind != "add" || add.real("alpha", 1) != 1 || add.attributes.contains("post_min") || add.attributes.contains("post_max")) return false;
+  for (size_t side = 0; side < 2; ++side) {
+    const int real = add.inputs[side], bias = add.inputs[1 - side];
+    ProgramOp* linear = editor.find_producer(real, "linear");
+    if (linear == nullptr || editor.only_user(real) < 0 || linear->inputs[2] >= 0 || !linear->attributes.empty()) continue;
+    if (!editor.is_constant(bias) || editor.tensor(bias).dtype != DType::kFloat32) continue;
+    if (editor.tensor(bias).shape != std::vector<int64_t>{editor.tensor(real).shape.back()}) continue;
+    linear->inputs[2] = bias;
+    linear->outputs[0] = add.outputs[0];
+    linear->sources.insert(linear->sources.end(), add.sources.begin(), add.sources.end());
+    editor.erase(i);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int make_linear(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i)
+    if (!editor.is_erased(i) && (matmul_to_linear(editor, i) || add_to_bias(editor, i))) ++changes;
+  return changes;
+}
+
+void count_macs(Program& program) {
+  for (ProgramOp& op : program.ops) {
+    const OpRow* row = find_op_row(op.kind);
+    if (row == nullptr || !row->has_macs) continue;
+    const ProgramTensor& x = program.tensors[static_cast<size_t>(op.inputs[0])];
+    const std::vector<int64_t>& w = program.tensors[static_cast<size_t>(op.inputs[1])].shape;
+    const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+    if (op.kind == "matmul") {
+      op.macs = y.numel() * x.shape.back();
+    } else {
+      op.macs = (op.kind == "conv_transpose" ? x : y).numel() * product({w.begin() + 1, w.end()});
+    }
+  }
+}
+
+}  // namespace octet

@@ -1,0 +1,70 @@
+// The list of steps, and the text of --explain.
+#include "lowering/lower.h"
+
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "lowering/fuse.h"
+#include "lowering/import_graph.h"
+#include "lowering/op_table.h"
+#include "lowering/partition.h"
+
+namespace octet {
+
+Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options, Report& report) {
+  Program program = import_graph(graph);
+  if (options.fuse) {
+    fuse(program);
+  } else {
+    count_macs(program);
+  }
+  program.backend = support.name();
+  program.versions = support.versions();
+  program.versions["octet"] = OCTET_VERSION;
+  split_refused(program, support, report);
+  partition(program, support, options.fallback == Fallback::kReference ? "reference" : "", report);
+  verify(program);
+  report.note(fmt::format("lowered {} ops into {} segments for {}", program.ops.size(), program.segments.size(), program.backend));
+  return program;
+}
+
+namespace {
+
+std::string tensor_text(const Program& program, int index) {
+  const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+  return fmt::format("{}[{}]", short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
+}
+
+}  // namespace
+
+std::string explain(const Program& program) {
+  std::string text;
+  struct Share {
+    int ops = 0;
+    int64_t macs = 0;
+  };
+  std::map<std::string, Share> shares;
+  int64_t total = 0;
+  for (size_t s = 0; s < program.segments.size(); ++s)
+    for (int index : program.segments[s].ops) {
+      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      std::vector<std::string> inputs;
+      for (int input : op.inputs)
+        if (input >= 0) inputs.push_back(tensor_text(program, input));
+      const auto reason = program.reasons.find(op.name);
+      text += fmt::format("{:<3} {:<10} {:<18} {}: {} -> {}{}\n", s, program.segments[s].backend, op.kind, op.name, fmt::join(inputs, " "),
+                          tensor_text(program, op.outputs[0]), reason == program.reasons.end() ? "" : "  # " + reason->second);
+      ++shares[program.segments[s].backend].ops;
+      shares[program.segments[s].backend].macs += op.macs;
+      total += op.macs;
+    }
+  for (const auto& [backend, share] : shares)
+    text += fmt::format("{}: {} ops, {:.1f} % of {} multiply-accumulates\n", backend, share.ops,
+                        total == 0 ? 0.0 : 100.0 * static_cast<double>(share.macs) / static_cast<double>(total), total);
+  return text + fmt::format("{} segments\n", program.segments.size());
+}
+
+}  // namespace octet

@@ -1,0 +1,118 @@
+// Bookkeeping of edits; refresh() is linear, programs have at most a few thousand ops.
+#include "lowering/program_editor.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace octet {
+
+ProgramEditor::ProgramEditor(Program& program) : program_(program) { refresh(); }
+
+void ProgramEditor::refresh() {
+  producer_.assign(program_.tensors.size(), -1);
+  users_.assign(program_.tensors.size(), {});
+  is_output_.assign(program_.tensors.size(), false);
+  for (size_t i = 0; i < program_.ops.size(); ++i) {
+    if (is_erased(i)) continue;
+    for (int index : program_.ops[i].outputs) producer_[static_cast<size_t>(index)] = static_cast<int>(i);
+    for (int index : program_.ops[i].inputs) {
+      if (index < 0) continue;
+      std::vector<int>& users = users_[static_cast<size_t>(index)];
+      if (users.empty() || users.back() != static_cast<int>(i)) users.push_back(static_cast<int>(i));
+    }
+  }
+  for (int index : program_.outputs) is_output_[static_cast<size_t>(index)] = true;
+}
+
+ProgramOp* ProgramEditor::find_producer(int tensor, const char* kind) {
+  if (tensor < 0 || producer(tensor) < 0) return nullptr;
+  ProgramOp& found = program_.ops[static_cast<size_t>(producer(tensor))];
+  return found.kind == kind ? &found : nullptr;
+}
+
+int ProgramEditor::only_user(int tensor) const {
+  const std::vector<int>& all = users(tensor);
+  return all.size() == 1 && !is_output(tensor) ? all.front() : -1;
+}
+
+int ProgramEditor::add_tensor(ProgramTensor tensor) {
+  const std::string base = tensor.name;
+  const auto is_taken = [&](const std::string& name) {
+    return std::any_of(program_.tensors.begin(), program_.tensors.end(), [&](const ProgramTensor& other) { return other.name == name; });
+  };
+  for (int suffix = 1; is_taken(tensor.name); ++suffix) tensor.name = fmt::format("{}_{}", base, suffix);
+  program_.tensors.push_back(std::move(tensor));
+  producer_.push_back(-1);
+  users_.emplace_back();
+  is_output_.push_back(false);
+  return static_cast<int>(program_.tensors.size()) - 1;
+}
+
+int ProgramEditor::add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
+  data = data.contiguous();
+  return add_tensor({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
+}
+
+void ProgramEditor::insert(size_t before, ProgramOp op) {
+  program_.ops.insert(program_.ops.begin() + static_cast<std::ptrdiff_t>(before), std::move(op));
+  refresh();
+}
+
+void ProgramEditor::erase(size_t i) {
+  program_.ops[i].kind.clear();
+  program_.ops[i].inputs.clear();
+  program_.ops[i].outputs.clear();
+  refresh();
+}
+
+void ProgramEditor::replace_uses(int from, int to) {
+  for (ProgramOp& op : program_.ops) std::replace(op.inputs.begin(), op.inputs.end(), from, to);
+  if (is_output(from)) {
+    std::replace(program_.outputs.begin(), program_.outputs.end(), from, to);
+    if (tensor(to).role == ProgramTensor::Role::kIntermediate) tensor(to).role = ProgramTensor::Role::kOutput;
+    if (tensor(from).role == ProgramTensor::Role::kOutput) tensor(from).role = ProgramTensor::Role::kIntermediate;
+  }
+  refresh();
+}
+
+int ProgramEditor::compact() {
+  std::set<int> needed(program_.outputs.begin(), program_.outputs.end());
+  std::vector<ProgramOp> kept;
+  for (size_t i = program_.ops.size(); i-- > 0;) {
+    ProgramOp& op = program_.ops[i];
+    if (op.kind.empty() || std::none_of(op.outputs.begin(), op.outputs.end(), [&](int index) { return needed.contains(index); })) continue;
+    needed.insert(op.outputs.begin(), op.outputs.end());
+    needed.insert(op.inputs.begin(), op.inputs.end());
+    kept.push_back(std::move(op));
+  }
+  const int dropped = static_cast<int>(program_.ops.size() - kept.size());
+  std::reverse(kept.begin(), kept.end());
+  program_.ops = std::move(kept);
+  needed.insert(program_.inputs.begin(), program_.inputs.end());
+  std::vector<int> renumbered(program_.tensors.size(), -1);
+  std::vector<ProgramTensor> tensors;
+  for (size_t i = 0; i < program_.tensors.size(); ++i) {
+    if (!needed.contains(static_cast<int>(i))) continue;
+    renumbered[i] = static_cast<int>(tensors.size());
+    tensors.push_back(std::move(program_.tensors[i]));
+  }
+  program_.tensors = std::move(tensors);
+  const auto renumber = [&](std::vector<int>& indices) {
+    for (int& index : indices)
+      if (index >= 0) index = renumbered[static_cast<size_t>(index)];
+  };
+  for (ProgramOp& op : program_.ops) {
+    renumber(op.inputs);
+    renumber(op.outputs);
+  }
+  renumber(program_.inputs);
+  renumber(program_.outputs);
+  refresh();
+  return dropped;
+}
+
+}  // namespace octet

@@ -1,0 +1,49 @@
+// Who makes and who reads each tensor of a Program that is being edited. Erased ops keep their place with an empty kind until compact().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lowering/program.h"
+
+namespace octet {
+
+class ProgramEditor {
+ public:
+  explicit ProgramEditor(Program& program);
+
+  Program& program() { return program_; }
+  size_t op_count() const { return program_.ops.size(); }
+  ProgramOp& op(size_t i) { return program_.ops[i]; }
+  ProgramTensor& tensor(int index) { return program_.tensors[static_cast<size_t>(index)]; }
+  bool is_erased(size_t i) const { return program_.ops[i].kind.empty(); }
+
+  // The op that makes the tensor, -1 for inputs and constants.
+  int producer(int tensor) const { return producer_[static_cast<size_t>(tensor)]; }
+  // The producer when it is of that kind, else null. `tensor` may be -1.
+  ProgramOp* find_producer(int tensor, const char* kind);
+  const std::vector<int>& users(int tensor) const { return users_[static_cast<size_t>(tensor)]; }  // ops, once each
+  bool is_output(int tensor) const { return is_output_[static_cast<size_t>(tensor)]; }
+  // The only op that reads it, when it is no output; else -1.
+  int only_user(int tensor) const;
+  bool is_constant(int tensor) const { return tensor >= 0 && program_.tensors[static_cast<size_t>(tensor)].role == ProgramTensor::Role::kConstant; }
+
+  // Each of these leaves the indices above right. insert() moves later ops by one.
+  int add_tensor(ProgramTensor tensor);  // makes the name unique
+  int add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams = {});
+  void insert(size_t before, ProgramOp op);
+  void erase(size_t i);
+  void replace_uses(int from, int to);  // in ops and program outputs
+  void refresh();                       // after edits of ops in place
+
+  // Drops erased ops, ops whose results nobody reads, and tensors that nothing names; returns how many ops went.
+  int compact();
+
+ private:
+  Program& program_;
+  std::vector<int> producer_;
+  std::vector<std::vector<int>> users_;
+  std::vector<bool> is_output_;
+};
+
+}  // namespace octet
