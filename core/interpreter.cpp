@@ -1,0 +1,367 @@
+#include "core/interpreter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include "core/aten_bridge.h"
+#include "core/error.h"
+#include "core/interpreter_hops.h"
+#include "core/interpreter_inputs.h"
+#include "core/ivalue_convert.h"
+#include "core/op_lookup.h"
+#include "core/python_ops.h"
+
+namespace octet {
+namespace {
+
+using c10::IValue;
+using Values = std::vector<IValue>;
+
+std::string subject_of(const Node& node) { return fmt::format("node {} ({})", node.name(), node.target()); }
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// One argument of a dispatcher op: the schema's row and where its value comes from.
+struct Operand {
+  const c10::Argument* wanted = nullptr;
+  const Argument* given = nullptr;  // resolved in each run; null when `ready` holds the value
+  IValue ready;
+  bool is_write = false;
+};
+
+// A node made ready to run.
+struct Step {
+  const Node* node = nullptr;
+  const Handler* handler = nullptr;
+  PythonOp python = nullptr;
+  HigherOrderOp higher_order = nullptr;
+  std::optional<c10::OperatorHandle> op;
+  std::vector<Operand> operands;        // of `op`
+  std::vector<const Value*> last_uses;  // values that nothing needs after this node
+};
+
+struct Block {
+  const Graph* graph = nullptr;
+  std::vector<Step> steps;
+};
+
+// The constants of a graph as torch tensors. What is written to is first replaced by a copy, storage by storage, so that views, tied weights
+// and the tensors already made from it see the write, and the graph's bytes do not.
+class Constants {
+ public:
+  explicit Constants(const Graph& graph) {
+    for (const auto& [fqn, constant] : graph.constants) {
+      if (!constant.tensor.defined()) continue;
+      const std::shared_ptr<Storage>& storage = constant.tensor.storage();
+      auto found = storages_.find(storage.get());
+      if (found == storages_.end()) found = storages_.emplace(storage.get(), to_aten_storage(storage)).first;
+      shared_.emplace(found->second.unsafeGetStorageImpl(), storage);
+      tensors_.emplace(fqn, to_aten(constant.tensor, found->second));
+    }
+  }
+
+  const at::Tensor* find(const std::string& fqn) const {
+    const auto found = tensors_.find(fqn);
+    return found == tensors_.end() ? nullptr : &found->second;
+  }
+
+  // To be called before anything writes into `tensor`.
+  void before_write(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) return;
+    c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+    const auto found = shared_.find(storage);
+    if (found == shared_.end() || written_.contains(storage)) return;
+    const Tensor bytes = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(found->second->size)});
+    if (found->second->size > 0) std::memcpy(bytes.raw(), found->second->data, found->second->size);
+    storage->set_data_ptr_noswap(data_of(bytes.storage()));
+    written_.insert(storage);
+  }
+
+  void reset() {
+    for (c10::StorageImpl* storage : written_) storage->set_data_ptr_noswap(data_of(shared_.at(storage)));
+    written_.clear();
+  }
+
+ private:
+  static at::DataPtr data_of(const std::shared_ptr<Storage>& storage) {
+    return at::DataPtr(
+        storage->data, new std::shared_ptr<Storage>(storage), [](void* context) { delete static_cast<std::shared_ptr<Storage>*>(context); },
+        c10::Device(c10::DeviceType::CPU));
+  }
+
+  std::unordered_map<const Storage*, c10::Storage> storages_;
+  std::unordered_map<c10::StorageImpl*, std::shared_ptr<Storage>> shared_;
+  std::unordered_set<c10::StorageImpl*> written_;
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+// batch_norm and instance_norm update their running statistics without saying so in their schema.
+bool updates_statistics(const Node& node) {
+  for (const char* flag : {"training", "train", "use_input_stats"}) {
+    const Argument* argument = node.find_argument(flag);
+    const bool* value = argument == nullptr ? nullptr : argument->find<bool>();
+    if (value != nullptr && *value) return true;
+  }
+  return false;
+}
+
+Step make_dispatcher_step(const Node& node, const c10::OperatorHandle& op) {
+  Step step;
+  step.node = &node;
+  step.op = op;
+  const bool statistics = updates_statistics(node);
+  const std::vector<c10::Argument>& wanted = op.schema().arguments();
+  for (const c10::Argument& argument : wanted) {
+    Operand operand;
+    operand.wanted = &argument;
+    operand.is_write = (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
+                       (statistics && (argument.name() == "running_mean" || argument.name() == "running_var"));
+    const Argument* given = node.find_argument(argument.name());
+    if (given == nullptr) {
+      if (!argument.default_value())
+        throw Error("run", subject_of(node), fmt::format("argument \"{}\" is missing and has no default; check the node", argument.name()));
+      operand.ready = *argument.default_value();
+    } else if (holds_values(*given)) {
+      operand.given = given;
+    } else {
+      operand.ready = coerce(resolve(*given, {}), argument, subject_of(node));
+    }
+    step.operands.push_back(std::move(operand));
+  }
+  for (const NamedArgument& given : node.arguments())
+    if (std::none_of(wanted.begin(), wanted.end(), [&](const c10::Argument& argument) { return argument.name() == given.name; }))
+      throw Error(
+          "run", subject_of(node),
+          fmt::format("the op has no argument \"{}\"; check the node, or load the version of the library that it was exported with", given.name));
+  return step;
+}
+
+// What an op left on the stack, as one value for each of node.outputs().
+Values match_results(const Node& node, Values stack) {
+  const std::vector<ResultSlot>& slots = node.results();
+  // An op with several results whose node lists them in one slot, as higher-order ops do.
+  if (slots.size() == 1 && slots[0].kind == ResultSlot::Kind::kList && stack.size() != 1) {
+    c10::impl::GenericList list(c10::AnyType::get());
+    for (IValue& value : stack) list.push_back(std::move(value));
+    stack = {IValue(list)};
+  }
+  if (slots.size() > stack.size())
+    throw Error("run", subject_of(node),
+                fmt::format("the op gives {} results, want {}; the program is for another version of the op", stack.size(), slots.size()));
+  Values results;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].kind == ResultSlot::Kind::kLiteral) continue;
+    if (slots[i].kind == ResultSlot::Kind::kSingle) {
+      results.push_back(std::move(stack[i]));
+      continue;
+    }
+    if (!stack[i].isList()) throw Error("run", subject_of(node), fmt::format("result {} is {}, want a list", i, describe(stack[i])));
+    const c10::ArrayRef<IValue> items = stack[i].toListRef();
+    if (items.size() != slots[i].values.size())
+      throw Error("run", subject_of(node),
+                  fmt::format("result {} has {} items, want {}; the input's shape does not fit the exported program", i, items.size(),
+                              slots[i].values.size()));
+    for (size_t k = 0; k < items.size(); ++k)
+      if (slots[i].values[k] != nullptr) results.push_back(items[k]);
+  }
+  return results;
+}
+
+// The flattened results of a higher-order op, None where a slot holds no value.
+Values match_flat_results(const Node& node, Values flat) {
+  size_t wanted = 0;
+  for (const ResultSlot& slot : node.results()) wanted += slot.kind == ResultSlot::Kind::kLiteral ? 1 : slot.values.size();
+  if (flat.size() != wanted)
+    throw Error("run", subject_of(node), fmt::format("the subgraph gives {} results, want {}; the file is damaged", flat.size(), wanted));
+  Values results;
+  size_t next = 0;
+  for (const ResultSlot& slot : node.results()) {
+    if (slot.kind == ResultSlot::Kind::kLiteral) ++next;
+    for (const Value* value : slot.values) {
+      if (value != nullptr) results.push_back(std::move(flat[next]));
+      ++next;
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+struct Interpreter::State {
+  State(const Graph& graph, InterpreterOptions given) : graph(graph), options(std::move(given)), constants(graph) { compile(graph); }
+
+  const Graph& graph;
+  InterpreterOptions options;
+  Constants constants;
+  std::unordered_map<const Graph*, Block> blocks;
+
+  void compile(const Graph& body);
+  Step make_step(const Node& node);
+  Values execute(const Step& step, Frame& frame);
+  Values call_operator(const Step& step, const Frame& frame);
+  // Runs all steps; the values of the outputs stay in the frame.
+  void run_steps(const Graph& body, Frame& frame);
+  Values run_subgraph(const Graph& body, Values inputs);
+};
+
+void Interpreter::State::compile(const Graph& body) {
+  Block block;
+  block.graph = &body;
+  std::unordered_map<const Value*, size_t> last_step;
+  for (const Node* node : body.nodes()) {
+    for (const Value* value : node->inputs()) last_step[value] = block.steps.size();
+    for (const Value* value : node->outputs()) last_step[value] = block.steps.size();
+    block.steps.push_back(make_step(*node));
+    for (const NamedArgument& argument : node->arguments())
+      if (const Subgraph* subgraph = argument.value.find<Subgraph>(); subgraph != nullptr && subgraph->graph != nullptr) compile(*subgraph->graph);
+  }
+  for (const auto& [value, index] : last_step)
+    if (!value->is_output()) block.steps[index].last_uses.push_back(value);
+  blocks[&body] = std::move(block);
+}
+
+Step Interpreter::State::make_step(const Node& node) {
+  Step step;
+  step.node = &node;
+  const auto handler = options.handlers.find(node.target());
+  if (handler != options.handlers.end()) {
+    step.handler = &handler->second;
+    return step;
+  }
+  step.python = find_python_op(node.target());
+  if (step.python != nullptr) return step;
+  step.higher_order = find_higher_order_op(node.target());
+  if (step.higher_order != nullptr) return step;
+  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
+  if (op) return make_dispatcher_step(node, *op);
+  if (node.target().starts_with("higher_order."))
+    throw Error("run", subject_of(node), "the higher-order op is not supported; export the program without it");
+  throw Error("run", subject_of(node), "the op is not registered; load the library that registers it with --library");
+}
+
+Values Interpreter::State::call_operator(const Step& step, const Frame& frame) {
+  torch::jit::Stack stack;
+  stack.reserve(step.operands.size());
+  for (const Operand& operand : step.operands) {
+    stack.push_back(operand.given == nullptr ? operand.ready : coerce(resolve(*operand.given, frame), *operand.wanted, subject_of(*step.node)));
+    if (!operand.is_write) continue;
+    const IValue& target = stack.back();
+    if (target.isTensor()) constants.before_write(target.toTensor());
+    if (target.isTensorList())
+      for (const at::Tensor& tensor : target.toTensorVector()) constants.before_write(tensor);
+  }
+  step.op->callBoxed(stack);
+  return match_results(*step.node, std::move(stack));
+}
+
+Values Interpreter::State::execute(const Step& step, Frame& frame) {
+  if (step.op) return call_operator(step, frame);
+  Values arguments;
+  for (const NamedArgument& argument : step.node->arguments()) arguments.push_back(resolve(argument.value, frame));
+  if (step.handler != nullptr) {
+    Values results = (*step.handler)(*step.node, arguments);
+    OCTET_ASSERT(results.size() == step.node->outputs().size(),
+                 "the handler of " + step.node->target() + " gave another number of results than the node has");
+    return results;
+  }
+  if (step.python != nullptr) return match_results(*step.node, {step.python(arguments, subject_of(*step.node))});
+  const RunSubgraph run = [this](const Graph& body, Values inputs) { return run_subgraph(body, std::move(inputs)); };
+  return match_flat_results(*step.node, step.higher_order(*step.node, arguments, run));
+}
+
+void Interpreter::State::run_steps(const Graph& body, Frame& frame) {
+  for (const Step& step : blocks.at(&body).steps) {
+    try {
+      Values results = execute(step, frame);
+      if (options.after_node) options.after_node(*step.node, results);
+      const std::vector<Value*> outputs = step.node->outputs();
+      for (size_t i = 0; i < outputs.size(); ++i) frame[outputs[i]] = std::move(results[i]);
+    } catch (const Error&) {
+      throw;
+    } catch (const InternalError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      throw Error("run", subject_of(*step.node), first_line(error.what_without_backtrace()));
+    } catch (const std::exception& error) {
+      throw Error("run", subject_of(*step.node), first_line(error.what()));
+    }
+    for (const Value* value : step.last_uses) frame.erase(value);
+  }
+}
+
+Values Interpreter::State::run_subgraph(const Graph& body, Values inputs) {
+  if (inputs.size() != body.inputs().size())
+    throw Error("run", "subgraph", fmt::format("got {} operands, want {}; the file is damaged", inputs.size(), body.inputs().size()));
+  Frame frame;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (body.inputs()[i].value != nullptr) frame[body.inputs()[i].value] = std::move(inputs[i]);
+  run_steps(body, frame);
+  Values results;
+  for (const GraphOutput& output : body.outputs()) results.push_back(resolve(output.value, frame));
+  return results;
+}
+
+Interpreter::Interpreter(const Graph& graph, InterpreterOptions options) : state_(std::make_unique<State>(graph, std::move(options))) {}
+Interpreter::~Interpreter() = default;
+Interpreter::Interpreter(Interpreter&&) noexcept = default;
+
+std::vector<IValue> Interpreter::run(const std::vector<IValue>& user_inputs) {
+  const at::NoGradGuard no_grad;
+  State& state = *state_;
+  const Graph& graph = state.graph;
+  check_inputs(graph, user_inputs, state.options.check_inputs);
+  Frame frame;
+  size_t next = 0;
+  for (const GraphInput& input : graph.inputs()) {
+    const bool is_callers = input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+    const IValue* given = is_callers ? &user_inputs[next++] : nullptr;
+    if (input.value == nullptr) continue;
+    if (is_callers) {
+      frame[input.value] = *given;
+    } else if (const at::Tensor* constant = state.constants.find(input.fqn)) {
+      frame[input.value] = *constant;
+    } else if (!input.value->is_unused() || input.kind == InputKind::kParameter) {
+      throw Error("run", "%" + input.value->name(),
+                  fmt::format("\"{}\" has no tensor in the program; it is a custom object, or the file is damaged", input.fqn));
+    }
+  }
+  state.run_steps(graph, frame);
+
+  std::vector<IValue> results;
+  for (const GraphOutput& output : graph.outputs()) {
+    const IValue value = resolve(output.value, frame);
+    const at::Tensor* target = nullptr;
+    if (output.kind == OutputKind::kUserOutput || output.kind == OutputKind::kLoss) {
+      results.push_back(value);
+    } else if (output.kind == OutputKind::kBufferMutation || output.kind == OutputKind::kParameterMutation) {
+      target = state.constants.find(output.target);
+    } else if (output.kind == OutputKind::kUserInputMutation) {
+      const std::vector<const GraphInput*> inputs = caller_inputs(graph);
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i]->value != nullptr && inputs[i]->value->name() == output.target && user_inputs[i].isTensor())
+          target = &user_inputs[i].toTensor();
+    } else {
+      continue;  // tokens and gradients have no effect outside
+    }
+    if (target == nullptr || !value.isTensor() || value.toTensor().is_same(*target)) continue;
+    state.constants.before_write(*target);
+    target->copy_(value.toTensor());
+  }
+  return results;
+}
+
+void Interpreter::reset() { state_->constants.reset(); }
+
+at::Tensor Interpreter::constant(const std::string& fqn) const {
+  const at::Tensor* found = state_->constants.find(fqn);
+  if (found == nullptr) throw Error("run", fqn, "no such parameter, buffer or constant");
+  return *found;
+}
+
+}  // namespace octet

@@ -1,0 +1,193 @@
+#include "core/interpreter_hops.h"
+
+#include <unordered_map>
+
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/select.h>
+#include <ATen/ops/stack.h>
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/ivalue_convert.h"
+
+namespace octet {
+namespace {
+
+using c10::IValue;
+using Values = std::vector<IValue>;
+
+std::string subject_of(const Node& node) { return fmt::format("{} ({})", node.name(), node.target()); }
+
+[[noreturn]] void fail(const Node& node, const std::string& message) { throw Error("run", subject_of(node), message); }
+
+const Graph& body_at(const Node& node, size_t index) {
+  const Subgraph* body = index < node.arguments().size() ? node.arguments()[index].value.find<Subgraph>() : nullptr;
+  if (body == nullptr || body->graph == nullptr) fail(node, fmt::format("argument {} is not a subgraph; the file is damaged or newer", index));
+  return *body->graph;
+}
+
+// The operands in one argument: a list's items, or the value alone.
+Values operands_at(const Values& arguments, size_t index) {
+  if (index >= arguments.size() || arguments[index].isNone()) return {};
+  if (!arguments[index].isList()) return {arguments[index]};
+  return arguments[index].toListRef().vec();
+}
+
+Values tail(const Values& arguments, size_t first) {
+  return first < arguments.size() ? Values(arguments.begin() + static_cast<std::ptrdiff_t>(first), arguments.end()) : Values();
+}
+
+void append(Values& values, const Values& more) { values.insert(values.end(), more.begin(), more.end()); }
+
+// cond(predicate, if_true, if_false, operands)
+Values cond(const Node& node, const Values& arguments, const RunSubgraph& run) {
+  const Graph& if_true = body_at(node, 1);
+  const Graph& if_false = body_at(node, 2);
+  return run(to_bool(arguments[0], subject_of(node)) ? if_true : if_false, operands_at(arguments, 3));
+}
+
+// while_loop(condition, body, carried, additional): carried = body(carried, additional) while condition(carried, additional)
+Values while_loop(const Node& node, const Values& arguments, const RunSubgraph& run) {
+  const Graph& condition = body_at(node, 0);
+  const Graph& body = body_at(node, 1);
+  Values carried = operands_at(arguments, 2);
+  const Values additional = operands_at(arguments, 3);
+  const size_t count = carried.size();
+  while (true) {
+    Values inputs = carried;
+    append(inputs, additional);
+    const Values decision = run(condition, inputs);
+    if (decision.size() != 1) fail(node, fmt::format("the condition gives {} results, want 1", decision.size()));
+    if (!to_bool(decision[0], subject_of(node))) return carried;
+    carried = run(body, std::move(inputs));
+    if (carried.size() != count) fail(node, fmt::format("the body gives {} results, want {} as many as are carried", carried.size(), count));
+  }
+}
+
+// Row `index` of each tensor along dimension 0.
+Values rows_of(const Values& tensors, int64_t index) {
+  Values rows;
+  for (const IValue& tensor : tensors) rows.emplace_back(at::select(tensor.toTensor(), 0, index));
+  return rows;
+}
+
+int64_t row_count(const Node& node, const Values& tensors) {
+  if (tensors.empty() || !tensors[0].isTensor() || tensors[0].toTensor().dim() == 0)
+    fail(node, "want at least one tensor with a dimension to walk along");
+  const int64_t count = tensors[0].toTensor().size(0);
+  for (const IValue& tensor : tensors)
+    if (!tensor.isTensor() || tensor.toTensor().dim() == 0 || tensor.toTensor().size(0) != count)
+      fail(node, fmt::format("got {}, want a tensor of {} rows like the first", describe(tensor), count));
+  if (count == 0) fail(node, "got a tensor without rows, want at least one");
+  return count;
+}
+
+Values stacked(const Node& node, const std::vector<Values>& rows) {
+  Values results;
+  for (size_t i = 0; i < rows.front().size(); ++i) {
+    if (!rows.front()[i].isTensor()) {
+      results.emplace_back();
+      continue;
+    }
+    std::vector<at::Tensor> column;
+    for (const Values& row : rows) {
+      if (row.size() != rows.front().size() || !row[i].isTensor()) fail(node, "the body gives different results from row to row");
+      column.push_back(row[i].toTensor());
+    }
+    results.emplace_back(at::stack(column));
+  }
+  return results;
+}
+
+// scan(combine, init, xs, additional): (carried, y) = combine(carried, x, additional) for each row x; gives carried and the stacked ys.
+Values scan(const Node& node, const Values& arguments, const RunSubgraph& run) {
+  const Graph& combine = body_at(node, 0);
+  Values carried = operands_at(arguments, 1);
+  const Values rows = operands_at(arguments, 2);
+  const Values additional = operands_at(arguments, 3);
+  const auto count = static_cast<std::ptrdiff_t>(carried.size());
+  std::vector<Values> results;
+  for (int64_t i = 0, n = row_count(node, rows); i < n; ++i) {
+    Values inputs = std::move(carried);
+    append(inputs, rows_of(rows, i));
+    append(inputs, additional);
+    Values outputs = run(combine, std::move(inputs));
+    if (static_cast<std::ptrdiff_t>(outputs.size()) < count)
+      fail(node, fmt::format("the body gives {} results, want at least {}", outputs.size(), count));
+    carried.assign(outputs.begin(), outputs.begin() + count);
+    results.emplace_back(outputs.begin() + count, outputs.end());
+  }
+  append(carried, stacked(node, results));
+  return carried;
+}
+
+// map_impl(body, xs, additional): the stacked results of body(x, additional) for each row x
+Values map(const Node& node, const Values& arguments, const RunSubgraph& run) {
+  const Graph& body = body_at(node, 0);
+  const Values rows = operands_at(arguments, 1);
+  const Values additional = operands_at(arguments, 2);
+  std::vector<Values> results;
+  for (int64_t i = 0, n = row_count(node, rows); i < n; ++i) {
+    Values inputs = rows_of(rows, i);
+    append(inputs, additional);
+    results.push_back(run(body, std::move(inputs)));
+  }
+  return stacked(node, results);
+}
+
+// invoke_subgraph(body, identifier, *operands)
+Values invoke_subgraph(const Node& node, const Values& arguments, const RunSubgraph& run) { return run(body_at(node, 0), tail(arguments, 2)); }
+
+// wrap_with_set_grad_enabled(enabled, body, *operands): a run keeps no gradients either way
+Values wrap_with_set_grad_enabled(const Node& node, const Values& arguments, const RunSubgraph& run) {
+  return run(body_at(node, 1), tail(arguments, 2));
+}
+
+// Sets torch's autocast mode of the CPU while it lives.
+class AutocastScope {
+ public:
+  AutocastScope(bool enabled, at::ScalarType dtype)
+      : enabled_before_(at::autocast::is_autocast_enabled(at::kCPU)), dtype_before_(at::autocast::get_autocast_dtype(at::kCPU)) {
+    at::autocast::set_autocast_enabled(at::kCPU, enabled);
+    at::autocast::set_autocast_dtype(at::kCPU, dtype);
+    at::autocast::increment_nesting();
+  }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+  ~AutocastScope() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, enabled_before_);
+    at::autocast::set_autocast_dtype(at::kCPU, dtype_before_);
+  }
+
+ private:
+  bool enabled_before_;
+  at::ScalarType dtype_before_;
+};
+
+// wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *operands)
+Values wrap_with_autocast(const Node& node, const Values& arguments, const RunSubgraph& run) {
+  const Graph& body = body_at(node, 4);
+  if (!arguments[0].isString() || arguments[0].toStringRef() != "cpu") return run(body, tail(arguments, 5));
+  const at::ScalarType dtype = arguments[1].isInt() ? static_cast<at::ScalarType>(arguments[1].toInt()) : at::autocast::get_autocast_dtype(at::kCPU);
+  const AutocastScope scope(to_bool(arguments[2], subject_of(node)), dtype);
+  return run(body, tail(arguments, 5));
+}
+
+}  // namespace
+
+HigherOrderOp find_higher_order_op(std::string_view target) {
+  static const std::unordered_map<std::string_view, HigherOrderOp> kOps = {
+      {"higher_order.cond",                       cond                      },
+      {"higher_order.while_loop",                 while_loop                },
+      {"higher_order.scan",                       scan                      },
+      {"higher_order.map_impl",                   map                       },
+      {"higher_order.invoke_subgraph",            invoke_subgraph           },
+      {"higher_order.wrap_with_set_grad_enabled", wrap_with_set_grad_enabled},
+      {"higher_order.wrap_with_autocast",         wrap_with_autocast        },
+  };
+  const auto found = kOps.find(target);
+  return found == kOps.end() ? nullptr : found->second;
+}
+
+}  // namespace octet

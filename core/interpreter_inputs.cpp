@@ -1,0 +1,170 @@
+#include "core/interpreter_inputs.h"
+
+#include <map>
+
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/aten_bridge.h"
+#include "core/error.h"
+#include "core/ivalue_convert.h"
+
+namespace octet {
+namespace {
+
+using c10::IValue;
+
+// "s77" of "Symbol('s77', positive=True, integer=True)"; "" for larger expressions.
+std::string symbol_name(const std::string& expr) {
+  constexpr std::string_view kHead = "Symbol('";
+  if (!expr.starts_with(kHead)) return "";
+  const size_t end = expr.find('\'', kHead.size());
+  if (end == std::string::npos || expr.find('(', end) != std::string::npos) return "";
+  return expr.substr(kHead.size(), end - kHead.size());
+}
+
+std::string size_text(const Dim& dim) {
+  if (!dim.is_symbolic()) return std::to_string(dim.value);
+  const std::string name = symbol_name(dim.expr);
+  return name.empty() ? "?" : name;
+}
+
+std::string meta_text(const TensorMeta& meta) {
+  std::vector<std::string> sizes;
+  for (const Dim& dim : meta.sizes) sizes.push_back(size_text(dim));
+  return fmt::format("{}[{}]", short_name_of(meta.dtype), fmt::join(sizes, ", "));
+}
+
+std::string wanted_text(const GraphInput& input) {
+  if (input.kind == InputKind::kConstant || input.value == nullptr) return describe(resolve(input.constant, {}));
+  switch (input.value->kind()) {
+    case ValueKind::kSymInt:
+      return "an int";
+    case ValueKind::kSymFloat:
+      return "a float";
+    case ValueKind::kSymBool:
+      return "a bool";
+    case ValueKind::kNone:
+      return "None";
+    case ValueKind::kCustomObj:
+      return "a custom object";
+    case ValueKind::kToken:
+      return "a token";
+    case ValueKind::kTensor:
+      break;
+  }
+  return input.value->meta ? meta_text(*input.value->meta) : "a tensor";
+}
+
+bool is_same_literal(const IValue& got, const IValue& want) {
+  if (want.isNone()) return got.isNone();
+  if (want.isBool()) return got.isBool() && got.toBool() == want.toBool();
+  if (want.isInt()) return got.isInt() && got.toInt() == want.toInt();
+  if (want.isDouble())
+    return (got.isDouble() && got.toDouble() == want.toDouble()) || (got.isInt() && static_cast<double>(got.toInt()) == want.toDouble());
+  if (want.isString()) return got.isString() && got.toStringRef() == want.toStringRef();
+  return false;
+}
+
+class InputCheck {
+ public:
+  InputCheck(const Graph& graph, bool check_shapes) : graph_(graph), check_shapes_(check_shapes) {}
+
+  void check(size_t index, const GraphInput& input, const IValue& got) {
+    subject_ = input.value == nullptr ? fmt::format("input {}", index) : fmt::format("input {} (%{})", index, input.value->name());
+    wanted_ = wanted_text(input);
+    got_ = describe(got);
+    if (input.kind == InputKind::kConstant || input.value == nullptr) {
+      if (!is_same_literal(got, resolve(input.constant, {}))) fail("the program was exported for this very value; export it again for another");
+      return;
+    }
+    switch (input.value->kind()) {
+      case ValueKind::kTensor:
+        return check_tensor(*input.value, got);
+      case ValueKind::kSymInt:
+        if (!got.isInt()) fail("give it the kind of input that it was exported with");
+        if (check_shapes_) check_symbol(input.value->symbol, got.toInt(), "");
+        return;
+      case ValueKind::kSymFloat:
+        if (!got.isDouble() && !got.isInt()) fail("give it the kind of input that it was exported with");
+        return;
+      case ValueKind::kSymBool:
+        if (!got.isBool()) fail("give it the kind of input that it was exported with");
+        return;
+      case ValueKind::kNone:
+        if (!got.isNone()) fail("give it the kind of input that it was exported with");
+        return;
+      case ValueKind::kCustomObj:
+      case ValueKind::kToken:
+        return;
+    }
+  }
+
+ private:
+  void check_tensor(const Value& value, const IValue& got) {
+    if (!got.isTensor() || !got.toTensor().defined()) fail("give it the kind of input that it was exported with");
+    const at::Tensor& tensor = got.toTensor();
+    if (!tensor.device().is_cpu() || tensor.layout() != c10::kStrided) fail("give it a dense tensor on the CPU");
+    if (!check_shapes_ || !value.meta) return;
+    const TensorMeta& meta = *value.meta;
+    if (from_scalar_type(tensor.scalar_type()) != meta.dtype) fail("convert the input to that dtype");
+    if (tensor.dim() != static_cast<int64_t>(meta.sizes.size())) fail("give it an input of that rank");
+    for (size_t d = 0; d < meta.sizes.size(); ++d) {
+      const int64_t size = tensor.size(static_cast<int64_t>(d));
+      const Dim& dim = meta.sizes[d];
+      if (!dim.is_symbolic()) {
+        if (size != dim.value) fail("give it an input of that shape, or export with dynamic shapes");
+      } else {
+        check_symbol(dim.expr, size, fmt::format(" in dimension {}", d));
+      }
+    }
+  }
+
+  void check_symbol(const std::string& expr, int64_t size, const std::string& where) {
+    const std::string name = symbol_name(expr);
+    if (name.empty()) return;  // a derived size: the ops that rely on it check it
+    const auto [bound, is_new] = bound_.emplace(name, size);
+    if (!is_new && bound->second != size) fail(fmt::format("{} is {}{} but {} before; give sizes that agree", name, size, where, bound->second));
+    const auto range = graph_.range_constraints.find(name);
+    if (range == graph_.range_constraints.end()) return;
+    const RangeConstraint& limits = range->second;
+    if (limits.min && size < *limits.min)
+      fail(fmt::format("{} is {}{}, want at least {}; give a size in the exported range", name, size, where, *limits.min));
+    if (limits.max && size > *limits.max)
+      fail(fmt::format("{} is {}{}, want at most {}; give a size in the exported range", name, size, where, *limits.max));
+  }
+
+  [[noreturn]] void fail(const std::string& reason) const { throw Error("run", subject_, fmt::format("got {}, want {}; {}", got_, wanted_, reason)); }
+
+  const Graph& graph_;
+  bool check_shapes_;
+  std::map<std::string, int64_t> bound_;
+  std::string subject_;
+  std::string wanted_;
+  std::string got_;
+};
+
+}  // namespace
+
+std::vector<const GraphInput*> caller_inputs(const Graph& graph) {
+  std::vector<const GraphInput*> result;
+  for (const GraphInput& input : graph.inputs())
+    if (input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant) result.push_back(&input);
+  return result;
+}
+
+void check_inputs(const Graph& graph, const std::vector<IValue>& inputs, bool check_shapes) {
+  const std::vector<const GraphInput*> wanted = caller_inputs(graph);
+  if (wanted.size() != inputs.size()) {
+    std::vector<std::string> names;
+    for (const GraphInput* input : wanted)
+      names.push_back(input->value == nullptr ? wanted_text(*input) : fmt::format("%{}: {}", input->value->name(), wanted_text(*input)));
+    throw Error("run", "inputs",
+                fmt::format("got {} inputs, want {} ({}); give them flattened, None included", inputs.size(), wanted.size(), fmt::join(names, ", ")));
+  }
+  InputCheck check(graph, check_shapes);
+  for (size_t i = 0; i < inputs.size(); ++i) check.check(i, *wanted[i], inputs[i]);
+}
+
+}  // namespace octet

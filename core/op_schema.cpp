@@ -1,0 +1,98 @@
+#include "core/op_schema.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/jit_type.h>
+#include <fmt/format.h>
+
+#include "core/op_lookup.h"
+#include "core/quantized_decomposed.h"
+
+namespace octet {
+namespace {
+
+Argument to_argument(const c10::IValue& value) {
+  if (value.isInt()) return value.toInt();
+  if (value.isDouble()) return value.toDouble();
+  if (value.isBool()) return value.toBool();
+  if (value.isString()) return value.toStringRef();
+  if (value.isComplexDouble()) {
+    const c10::complex<double> number = value.toComplexDouble();
+    return std::complex<double>(number.real(), number.imag());
+  }
+  if (value.isIntList()) return value.toIntVector();
+  if (value.isDoubleList()) return value.toDoubleVector();
+  if (value.isBoolList()) {
+    const c10::List<bool> list = value.toBoolList();
+    return std::vector<bool>(list.begin(), list.end());
+  }
+  return None{};
+}
+
+std::string type_name(const c10::Argument& argument) {
+  std::string text = argument.real_type()->str();
+  if (argument.N().has_value()) {
+    const size_t bracket = text.rfind("[]");
+    if (bracket != std::string::npos) text.insert(bracket + 1, std::to_string(*argument.N()));
+  }
+  return text;
+}
+
+std::unique_ptr<OpSchema> read_schema(const c10::FunctionSchema& source) {
+  auto schema = std::make_unique<OpSchema>();
+  schema->name = source.name();
+  schema->overload = source.overload_name();
+  for (const c10::Argument& argument : source.arguments()) {
+    SchemaArgument row;
+    row.name = argument.name();
+    row.type = type_name(argument);
+    row.kwarg_only = argument.kwarg_only();
+    row.is_write = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    row.has_default = argument.default_value().has_value();
+    if (row.has_default) row.default_value = to_argument(*argument.default_value());
+    schema->arguments.push_back(std::move(row));
+  }
+  for (const c10::Argument& result : source.returns()) schema->returns.push_back(type_name(result));
+  return schema;
+}
+
+}  // namespace
+
+std::optional<c10::OperatorHandle> find_operator(std::string_view target) {
+  register_quantized_decomposed();
+  const size_t first = target.find('.');
+  const size_t last = target.rfind('.');
+  if (first == std::string_view::npos || first == last) return std::nullopt;
+  const std::string overload(target.substr(last + 1));
+  const std::string name = fmt::format("{}::{}", target.substr(0, first), target.substr(first + 1, last - first - 1));
+  return c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
+}
+
+const SchemaArgument* OpSchema::find(std::string_view argument_name) const {
+  for (const SchemaArgument& argument : arguments)
+    if (argument.name == argument_name) return &argument;
+  return nullptr;
+}
+
+bool OpSchema::is_mutable() const {
+  return std::any_of(arguments.begin(), arguments.end(), [](const SchemaArgument& argument) { return argument.is_write; });
+}
+
+const OpSchema* find_op_schema(std::string_view target) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<OpSchema>, std::less<>> cache;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto cached = cache.find(target);
+  if (cached != cache.end()) return cached->second.get();
+  // A miss is not remembered: a library may register the op later.
+  const std::optional<c10::OperatorHandle> op = find_operator(target);
+  if (!op) return nullptr;
+  return cache.emplace(std::string(target), read_schema(op->schema())).first->second.get();
+}
+
+}  // namespace octet

@@ -1,0 +1,59 @@
+// The functions behind quantized_decomposed's ops, by op family. Each computes what torch's Python of the same name computes, bit by bit:
+// quantization multiplies by the reciprocal of the scale and rounds half to even; per tensor and per channel add the zero point after the
+// rounding, per token and per channel group before. Wrong dtypes and ranges throw c10::Error, as every LibTorch op does.
+#pragma once
+
+#include <tuple>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+namespace octet::qdq {
+
+using at::ScalarType;
+using OptionalType = std::optional<ScalarType>;
+
+// u8, i8, u16, i16, i32, f8e4m3fn and f8e5m2 are what values are quantized to. Throws for others, and when the range leaves the dtype's.
+void check_bounds(int64_t quant_min, int64_t quant_max, ScalarType dtype);
+bool is_quantized_type(ScalarType dtype);
+// f16 and bf16 as f32; throws for anything but f32.
+at::Tensor to_float32(const at::Tensor& input);
+
+// qdq_per_tensor.cpp
+at::Tensor quantize_per_tensor(const at::Tensor& input, double scale, int64_t zero_point, int64_t quant_min, int64_t quant_max, ScalarType dtype);
+at::Tensor quantize_per_tensor_tensor(const at::Tensor& input, const at::Tensor& scale, const at::Tensor& zero_point, int64_t quant_min,
+                                      int64_t quant_max, ScalarType dtype);
+at::Tensor quantize_per_tensor_tensor2(const at::Tensor& input, const at::Tensor& scale, const at::Tensor& zero_point, const at::Tensor& quant_min,
+                                       const at::Tensor& quant_max, ScalarType dtype);
+at::Tensor dequantize_per_tensor(const at::Tensor& input, double scale, int64_t zero_point, int64_t quant_min, int64_t quant_max, ScalarType dtype,
+                                 OptionalType out_dtype);
+at::Tensor dequantize_per_tensor_tensor(const at::Tensor& input, const at::Tensor& scale, const at::Tensor& zero_point, int64_t quant_min,
+                                        int64_t quant_max, ScalarType dtype, OptionalType out_dtype);
+at::Tensor dequantize_per_tensor_tensor2(const at::Tensor& input, const at::Tensor& scale, const at::Tensor& zero_point, const at::Tensor& quant_min,
+                                         const at::Tensor& quant_max, ScalarType dtype, OptionalType out_dtype);
+at::Tensor convert_element_type(const at::Tensor& input, ScalarType dtype);
+
+// qdq_choose_qparams.cpp: (scale, zero point)
+using QParamTensors = std::tuple<at::Tensor, at::Tensor>;
+QParamTensors choose_qparams(const at::Tensor& input, int64_t quant_min, int64_t quant_max, double eps, ScalarType dtype);
+QParamTensors choose_qparams_symmetric(const at::Tensor& input, int64_t quant_min, int64_t quant_max, double eps, ScalarType dtype);
+QParamTensors choose_qparams_per_token(const at::Tensor& input, ScalarType dtype);
+QParamTensors choose_qparams_per_token_asymmetric(const at::Tensor& input, ScalarType dtype);
+
+// qdq_per_channel.cpp
+at::Tensor quantize_per_channel(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis, int64_t quant_min,
+                                int64_t quant_max, ScalarType dtype);
+at::Tensor dequantize_per_channel(const at::Tensor& input, const at::Tensor& scales, const std::optional<at::Tensor>& zero_points, int64_t axis,
+                                  int64_t quant_min, int64_t quant_max, ScalarType dtype, OptionalType out_dtype);
+at::Tensor fake_quant_per_channel(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis, int64_t quant_min,
+                                  int64_t quant_max);
+at::Tensor quantize_per_channel_group(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t quant_min,
+                                      int64_t quant_max, ScalarType dtype, int64_t group_size);
+at::Tensor dequantize_per_channel_group(const at::Tensor& input, const at::Tensor& scales, const std::optional<at::Tensor>& zero_points,
+                                        int64_t quant_min, int64_t quant_max, ScalarType dtype, int64_t group_size, ScalarType output_dtype);
+at::Tensor quantize_per_token(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t quant_min, int64_t quant_max,
+                              ScalarType dtype);
+at::Tensor dequantize_per_token(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t quant_min,
+                                int64_t quant_max, ScalarType dtype, ScalarType output_dtype);
+
+}  // namespace octet::qdq
