@@ -1,0 +1,77 @@
+// See the header.
+#include "tests/lowering/lowering_helpers.h"
+
+#include <cmath>
+#include <sstream>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include "backends/reference/reference_backend.h"
+#include "backends/runtime/session.h"
+#include "core/aten_bridge.h"
+#include "core/interpreter.h"
+#include "core/text.h"
+#include "lowering/lower.h"
+#include "tests/backends/program_builder.h"
+
+namespace octet {
+
+Graph make_graph(const std::string& text) {
+  Graph graph = parse_graph(text);
+  uint32_t seed = 1;
+  for (auto& [name, constant] : graph.constants) {
+    const DType dtype = constant.tensor.dtype();
+    const std::vector<int64_t> shape = constant.tensor.shape();
+    const bool is_scale = name.find("scale") != std::string::npos;
+    if (dtype == DType::kInt8 || dtype == DType::kUInt8) constant.tensor = random_integers(dtype, shape, seed, dtype == DType::kInt8 ? -127 : 0);
+    if (dtype == DType::kFloat32) constant.tensor = is_scale ? random_floats(shape, 0.005f, 0.02f, seed) : random_floats(shape, -1, 1, seed);
+    ++seed;
+  }
+  return graph;
+}
+
+std::string ops_text(const Program& program) {
+  std::istringstream lines(to_text(program));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("input ") || line.starts_with("scale ")) continue;
+    const size_t backend = line.starts_with("reference ") ? 10 : 0;
+    text += line.substr(backend) + "\n";
+  }
+  return text;
+}
+
+Difference compare_with_interpreter(const Graph& graph, bool fuse) {
+  std::vector<c10::IValue> inputs;
+  std::vector<Tensor> tensors;
+  uint32_t seed = 77;
+  for (const Value* value : graph.user_inputs()) {
+    const std::vector<int64_t> shape = value->meta->shape();
+    tensors.push_back(value->meta->dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed++) : random_integers(value->meta->dtype, shape, seed++, 0, 1));
+    inputs.emplace_back(to_aten(tensors.back()));
+  }
+  const std::vector<c10::IValue> want = Interpreter(graph).run(inputs);
+  Report report;
+  LowerOptions options;
+  options.fuse = fuse;
+  Session session(lower(graph, ReferenceSupport(), options, report));
+  const std::vector<Tensor> got = session.run(tensors);
+  Difference difference;
+  double count = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const at::Tensor expected = want[i].toTensor().contiguous();
+    if (expected.sizes().vec() != got[i].shape() || from_scalar_type(expected.scalar_type()) != got[i].dtype()) return {INFINITY, 1};
+    const at::Tensor a = expected.to(at::kDouble).contiguous(), b = to_aten(got[i]).to(at::kDouble).contiguous();
+    for (int64_t j = 0; j < a.numel(); ++j) {
+      const double d = std::abs(a.data_ptr<double>()[j] - b.data_ptr<double>()[j]);
+      difference.greatest = std::isnan(d) ? INFINITY : std::max(difference.greatest, d);
+      difference.share += d > 1e-5 ? 1 : 0;
+      count += 1;
+    }
+  }
+  difference.share /= std::max(count, 1.0);
+  return difference;
+}
+
+}  // namespace octet

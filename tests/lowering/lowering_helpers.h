@@ -1,0 +1,27 @@
+// Graphs from text with filled constants, and the comparison of a lowered program with the interpreter.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/graph.h"
+#include "lowering/program.h"
+
+namespace octet {
+
+// parse_graph, then: int8 constants get random integers, i64 and i32 zeros, float constants values in [-1, 1), except that names with "scale" get
+// values in [0.005, 0.02).
+Graph make_graph(const std::string& text);
+
+// The ops of a program as to_text prints them, without inputs, scales and segments.
+std::string ops_text(const Program& program);
+
+struct Difference {
+  double greatest = 0;  // absolute
+  double share = 0;     // of elements that differ by more than 1e-5
+};
+
+// Runs `graph` in the interpreter and lowered for the reference backend on random inputs of the recorded shapes.
+Difference compare_with_interpreter(const Graph& graph, bool fuse = true);
+
+}  // namespace octet
