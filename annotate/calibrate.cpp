@@ -84,7 +84,8 @@ class Calibration {
                     "the data holds NaN or infinities, want finite numbers; remove or clean this batch");
       ++i;
     }
-    if (batch.size() != i) throw Error("calibrate", fmt::format("batch {}", batches_), fmt::format("wrong number of inputs, got {}, want {}", batch.size(), i));
+    if (batch.size() != i)
+      throw Error("calibrate", fmt::format("batch {}", batches_), fmt::format("wrong number of inputs, got {}, want {}", batch.size(), i));
   }
 
   ObservedGraph& observed_;

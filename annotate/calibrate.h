@@ -16,9 +16,9 @@ namespace octet {
 using BatchSource = std::function<std::optional<std::vector<c10::IValue>>()>;
 using ProgressCallback = std::function<void(size_t batches_done)>;
 
-// Every batch is run and dropped again before the next is asked for. Constants are observed once where the result is the same. Returns the number of batches.
-// Throws Error("calibrate", ...) when there is no batch, when a batch has NaN or infinities or the wrong number of inputs, and when an observed
-// value is NaN; the message names the batch (from 0) and the input or node.
+// Every batch is run and dropped again before the next is asked for. Constants are observed once where the result is the same. Returns the
+// number of batches. Throws Error("calibrate", ...) when there is no batch, when a batch has NaN or infinities or the wrong number of
+// inputs, and when an observed value is NaN; the message names the batch (from 0) and the input or node.
 size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress = {});
 size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IValue>>& batches);
 

@@ -8,8 +8,8 @@
 
 namespace octet {
 
-// Constant inputs that the graph does not write to, and results of pure ops on them. Observation points count as pure; dequantize ops do not, nor what
-// follows them, so that stored quantized weights stay as they are.
+// Constant inputs that the graph does not write to, and results of pure ops on them. Observation points count as pure; dequantize ops do
+// not, nor what follows them, so that stored quantized weights stay as they are.
 std::unordered_set<const Value*> find_constant_values(const Graph& graph);
 
 // A graph without user inputs that computes `wanted` (a subset of `constants`) and returns them in that order. It shares the constants' storage.

@@ -17,7 +17,8 @@ constexpr std::string_view kNamespace = "quantized_decomposed.";
 // Replaces one observation point after the other by quantize and dequantize ops.
 class Converter {
  public:
-  Converter(ObservedGraph& observed, const ConvertOptions& options, Report& report) : observed_(observed), graph_(observed.graph), options_(options), report_(report) {}
+  Converter(ObservedGraph& observed, const ConvertOptions& options, Report& report)
+      : observed_(observed), graph_(observed.graph), options_(options), report_(report) {}
 
   void run() {
     for (Node* point : observation_points(graph_)) replace(*point);
@@ -42,9 +43,16 @@ class Converter {
 
   static bool is_quantized_dtype(DType dtype) {
     switch (dtype) {
-      case DType::kUInt8: case DType::kInt8: case DType::kUInt16: case DType::kInt16: case DType::kInt32:
-      case DType::kFloat8E5M2: case DType::kFloat8E4M3FN: return true;
-      default: return false;
+      case DType::kUInt8:
+      case DType::kInt8:
+      case DType::kUInt16:
+      case DType::kInt16:
+      case DType::kInt32:
+      case DType::kFloat8E5M2:
+      case DType::kFloat8E4M3FN:
+        return true;
+      default:
+        return false;
     }
   }
 
@@ -52,7 +60,9 @@ class Converter {
     const std::string subject = fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
     if (!observer.has_data()) {
       if (!options_.compat_torchao)
-        throw Error("convert", subject, fmt::format("the {} observer saw no data, got 0 samples, want at least 1; calibrate before converting", observer.args().choice.name));
+        throw Error(
+            "convert", subject,
+            fmt::format("the {} observer saw no data, got 0 samples, want at least 1; calibrate before converting", observer.args().choice.name));
       report_.note(fmt::format("convert: {}: the observer saw no data; scale 1 and zero point 0 were taken", subject));
       QParams result;
       result.scale = {1.0f};
@@ -92,8 +102,14 @@ class Converter {
 
   Value* add_per_tensor(Node& point, Value* input, const Observer& observer, const QParams& qparams) {
     return add_pair(point, "per_tensor.default",
-                    {{"input", input}, {"scale", static_cast<double>(qparams.scale.at(0))}, {"zero_point", qparams.zero_point.at(0)},
-                     {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()}, {"dtype", observer.args().dtype}},
+                    {
+                        {"input",      input                                   },
+                        {"scale",      static_cast<double>(qparams.scale.at(0))},
+                        {"zero_point", qparams.zero_point.at(0)                },
+                        {"quant_min",  observer.quant_min()                    },
+                        {"quant_max",  observer.quant_max()                    },
+                        {"dtype",      observer.args().dtype                   }
+    },
                     input, observer.args().dtype);
   }
 
@@ -102,8 +118,15 @@ class Converter {
     Value* scales = add_buffer("_scale_", Tensor::from<float>(DType::kFloat32, shape, qparams.scale));
     Value* zero_points = add_buffer("_zero_point_", zero_point_tensor(qparams, shape));
     return add_pair(point, "per_channel.default",
-                    {{"input", input}, {"scales", scales}, {"zero_points", zero_points}, {"axis", int64_t{qparams.axis}},
-                     {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()}, {"dtype", observer.args().dtype}},
+                    {
+                        {"input",       input                },
+                        {"scales",      scales               },
+                        {"zero_points", zero_points          },
+                        {"axis",        int64_t{qparams.axis}},
+                        {"quant_min",   observer.quant_min() },
+                        {"quant_max",   observer.quant_max() },
+                        {"dtype",       observer.args().dtype}
+    },
                     input, observer.args().dtype);
   }
 
@@ -124,21 +147,46 @@ class Converter {
   Value* add_dynamic(Node& point, Value* input, const Observer& observer) {
     const DType dtype = observer.args().dtype;
     if (dtype != DType::kInt8 && dtype != DType::kUInt8)
-      throw Error("convert", "%" + observed_value(point)->name(), fmt::format("dynamic quantization to {}, want int8 or uint8; change the spec's dtype", name_of(dtype)));
+      throw Error("convert", "%" + observed_value(point)->name(),
+                  fmt::format("dynamic quantization to {}, want int8 or uint8; change the spec's dtype", name_of(dtype)));
     const bool symmetric = is_symmetric(observer.args().qscheme);
     Node* choose = graph_.add_node(std::string(kNamespace) + (symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
-                                   {{"input", input}, {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()},
-                                    {"eps", observer.args().choice.eps.value_or(kFloatEps)}, {"dtype", dtype}},
+                                   {
+                                       {"input",     input                                         },
+                                       {"quant_min", observer.quant_min()                          },
+                                       {"quant_max", observer.quant_max()                          },
+                                       {"eps",       observer.args().choice.eps.value_or(kFloatEps)},
+                                       {"dtype",     dtype                                         }
+    },
                                    symmetric ? "choose_qparams_symmetric_tensor" : "choose_qparams_tensor", &point);
     Value* scale = graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kFloat64, {1}));
     Value* zero_point = graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kInt64, {1}));
     return add_pair(point, "per_tensor.tensor",
-                    {{"input", input}, {"scale", scale}, {"zero_point", zero_point}, {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()}, {"dtype", dtype}}, input, dtype);
+                    {
+                        {"input",      input               },
+                        {"scale",      scale               },
+                        {"zero_point", zero_point          },
+                        {"quant_min",  observer.quant_min()},
+                        {"quant_max",  observer.quant_max()},
+                        {"dtype",      dtype               }
+    },
+                    input, dtype);
   }
 
   Value* add_float16(Node& point, Value* input) {
-    Node* half = insert("convert_element_type.no_fuse", {{"input", input}, {"dtype", DType::kFloat16}}, quantized_meta(input, DType::kFloat16), point);
-    return insert("convert_element_type.no_fuse", {{"input", half->output()}, {"dtype", DType::kFloat32}}, quantized_meta(input, DType::kFloat32), point)->output();
+    Node* half = insert("convert_element_type.no_fuse",
+                        {
+                            {"input", input          },
+                            {"dtype", DType::kFloat16}
+    },
+                        quantized_meta(input, DType::kFloat16), point);
+    return insert("convert_element_type.no_fuse",
+                  {
+                      {"input", half->output() },
+                      {"dtype", DType::kFloat32}
+    },
+                  quantized_meta(input, DType::kFloat32), point)
+        ->output();
   }
 
   Node* insert(const std::string& op, std::vector<NamedArgument> arguments, std::optional<TensorMeta> meta, Node& before) {

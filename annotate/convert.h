@@ -17,18 +17,19 @@ struct ConvertOptions {
 //   static per channel   quantized_decomposed.{quantize,dequantize}_per_channel.default, buffers _scale_N and _zero_point_N
 //   dynamic              choose_qparams[_symmetric].tensor, {quantize,dequantize}_per_tensor.tensor
 //   float16              two convert_element_type.no_fuse
-// Points of other dtypes vanish. Each annotated consumer gets a dequantize of its own. Throws Error("convert", ...) when an observer saw no data and for dynamic dtypes other
-// than int8 and uint8. What stayed float goes to the report.
+// Points of other dtypes vanish. Each annotated consumer gets a dequantize of its own. Throws Error("convert", ...) when an observer saw no
+// data and for dynamic dtypes other than int8 and uint8. What stayed float goes to the report.
 Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report);
 
-// Computes each quantize op whose inputs are constants (also behind views, transposes and other ops on constants) into a buffer `_frozen_paramN` and drops
-// what nobody reads any more. Returns the number of ops replaced.
+// Computes each quantize op whose inputs are constants (also behind views, transposes and other ops on constants) into a buffer
+// `_frozen_paramN` and drops what nobody reads any more. Returns the number of ops replaced.
 int fold_quantized_constants(Graph& graph);
 
 // Gives each annotated consumer of a dequantize op its own copy (those of choose_qparams.tensor excepted). Returns the number of copies.
 int duplicate_dequantize(Graph& graph, const Annotations& annotations);
 
-// Copies module and stack trace: onto a quantize from the node whose output it quantizes, onto a dequantize (and the ops of a dynamic one) from its consumer.
+// Copies module and stack trace: onto a quantize from the node whose output it quantizes, onto a dequantize (and the ops of a dynamic one)
+// from its consumer.
 void port_qdq_metadata(Graph& graph, const Annotations& annotations);
 
 }  // namespace octet

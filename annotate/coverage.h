@@ -19,7 +19,8 @@ struct FloatOp {
 // ops on constants alone.
 std::vector<FloatOp> find_float_ops(const Graph& graph);
 
-// Adds an entry for each of them that the report does not speak of yet. Returns the number of ops of weight kMatrix that stayed float (what --strict asks).
+// Adds an entry for each of them that the report does not speak of yet. Returns the number of ops of weight kMatrix that stayed float (what
+// --strict asks).
 int report_float_ops(const Graph& graph, Report& report);
 
 }  // namespace octet

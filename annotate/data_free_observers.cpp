@@ -23,7 +23,12 @@ ObserverArgs args_of(const FixedQParamsQuantizationSpec& spec) {
 }
 
 ObserverArgs args_of(const DerivedQuantizationSpec& spec) {
-  ObserverArgs args{.dtype = spec.dtype, .quant_min = spec.quant_min, .quant_max = spec.quant_max, .ch_axis = spec.ch_axis, .is_dynamic = spec.is_dynamic, .choice = {}};
+  ObserverArgs args{.dtype = spec.dtype,
+                    .quant_min = spec.quant_min,
+                    .quant_max = spec.quant_max,
+                    .ch_axis = spec.ch_axis,
+                    .is_dynamic = spec.is_dynamic,
+                    .choice = {}};
   args.qscheme = spec.qscheme.value_or(spec.ch_axis ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric);
   args.choice.name = "derived";
   return args;
@@ -76,7 +81,9 @@ QParams PlaceholderObserver::calculate_qparams() const {
 double PlaceholderObserver::min_scale() const { return args_.choice.eps.value_or(kFloatEps); }
 
 FixedQParamsObserver::FixedQParamsObserver(const FixedQParamsQuantizationSpec& spec)
-    : Observer(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "fixed")), scale_(spec.scale), zero_point_(spec.zero_point) {}
+    : Observer(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "fixed")),
+      scale_(spec.scale),
+      zero_point_(spec.zero_point) {}
 
 QParams FixedQParamsObserver::calculate_qparams() const {
   QParams result;
@@ -94,7 +101,9 @@ DerivedObserver::DerivedObserver(const DerivedQuantizationSpec& spec, std::vecto
 QParams DerivedObserver::calculate_qparams() const {
   const DerivedQParams derived = derive_(sources_);
   if (derived.scale.empty() || derived.scale.size() != derived.zero_point.size())
-    throw Error("convert", "derived", fmt::format("the derive function gave {} scales and {} zero points; want one of each per channel", derived.scale.size(), derived.zero_point.size()));
+    throw Error("convert", "derived",
+                fmt::format("the derive function gave {} scales and {} zero points; want one of each per channel", derived.scale.size(),
+                            derived.zero_point.size()));
   if (!is_per_channel(args_.qscheme) && derived.scale.size() != 1)
     throw Error("convert", "derived", fmt::format("a per-tensor spec got {} scales; set a per-channel qscheme and ch_axis", derived.scale.size()));
   QParams result;

@@ -32,7 +32,8 @@ constexpr double kStep = 1e-5;  // share of the values that one step of the sear
 // density * integral of x^2 from begin to end.
 float norm(float begin, float end, float density) { return density * ((end * end * end - begin * begin * begin) / 3.0f); }
 
-// floor(a / b) clamped to [0, last]. The quotient of two floats, rounded to double, has the floor of the exact one below 2^28; beyond, the clamp decides.
+// floor(a / b) clamped to [0, last]. The quotient of two floats, rounded to double, has the floor of the exact one below 2^28; beyond, the
+// clamp decides.
 float bin_of(float a, float b, float last) {
   const double quotient = std::floor(static_cast<double>(a) / static_cast<double>(b));
   return static_cast<float>(std::clamp(quotient, 0.0, static_cast<double>(last)));
@@ -42,7 +43,8 @@ float bin_of(float a, float b, float last) {
 
 HistogramObserver::HistogramObserver(ObserverArgs args) : Observer(std::move(args)), bins_(args_.choice.bins) {
   const auto refuse = [this](const std::string& message) { throw Error("prepare", args_.choice.name, message); };
-  if (is_per_channel(args_.qscheme)) refuse(fmt::format("this observer works per tensor, got qscheme {}; use per_channel_min_max", name_of(args_.qscheme)));
+  if (is_per_channel(args_.qscheme))
+    refuse(fmt::format("this observer works per tensor, got qscheme {}; use per_channel_min_max", name_of(args_.qscheme)));
   if (args_.is_dynamic) refuse("this observer cannot serve dynamic quantization; use placeholder");
   if (!is_integer(args_.dtype)) refuse(fmt::format("this observer serves integer dtypes, got {}; use min_max", name_of(args_.dtype)));
   if (bins_ < 2) refuse(fmt::format("too few bins, got {}, want at least 2", bins_));
@@ -169,7 +171,11 @@ QParams HistogramObserver::calculate_qparams() const {
 ObserverState HistogramObserver::state() const {
   if (!has_data_) return {};
   const float* counts = histogram_.data_ptr<float>();
-  return {{min_}, {max_}, {counts, counts + bins_}};
+  return {
+      {min_},
+      {      max_   },
+      { counts,    counts + bins_}
+  };
 }
 
 void HistogramObserver::set_state(const ObserverState& state) {

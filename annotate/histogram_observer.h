@@ -32,7 +32,7 @@ class HistogramObserver : public Observer {
   double quantization_error(int start_bin, int end_bin) const;
 
   int bins_;
-  double dst_bins_;       // 2^bits of the dtype, whatever the quant range
+  double dst_bins_;  // 2^bits of the dtype, whatever the quant range
   bool has_data_ = false;
   float min_ = 0;
   float max_ = 0;

@@ -29,14 +29,17 @@ void update(float& low, float& high, float new_low, float new_high, bool first, 
 
 void check_finite(float low, float high) {
   if (std::isnan(low) || std::isnan(high)) throw Error("calibrate", "", "the observed values hold NaN");
-  if (std::isinf(low) || std::isinf(high)) throw Error("calibrate", "", "the observed values hold infinities, which give a min-max observer no scale; use the histogram observer, which leaves them out");
+  if (std::isinf(low) || std::isinf(high))
+    throw Error("calibrate", "",
+                "the observed values hold infinities, which give a min-max observer no scale; use the histogram observer, which leaves them out");
 }
 
 }  // namespace
 
 MinMaxObserver::MinMaxObserver(ObserverArgs args, Averaging averaging) : Observer(std::move(args)), averaging_(averaging) {
   if (is_per_channel(args_.qscheme))
-    throw Error("prepare", args_.choice.name, fmt::format("this observer works per tensor, got qscheme {}; use per_channel_min_max", name_of(args_.qscheme)));
+    throw Error("prepare", args_.choice.name,
+                fmt::format("this observer works per tensor, got qscheme {}; use per_channel_min_max", name_of(args_.qscheme)));
   if (args_.is_dynamic && (averaging == Averaging::kRunning || args_.choice.averaging_constant != 1))
     throw Error("prepare", args_.choice.name, "this observer cannot serve dynamic quantization; use placeholder");
 }
@@ -101,7 +104,8 @@ QParams PerChannelMinMaxObserver::calculate_qparams() const {
 
 void PerChannelMinMaxObserver::set_state(const ObserverState& state) {
   if (state.min.size() != state.max.size())
-    throw Error("state", args_.choice.name, fmt::format("the ends of the ranges differ in number, got {} and {}", state.min.size(), state.max.size()));
+    throw Error("state", args_.choice.name,
+                fmt::format("the ends of the ranges differ in number, got {} and {}", state.min.size(), state.max.size()));
   min_ = state.min;
   max_ = state.max;
 }

@@ -21,13 +21,23 @@ struct ObserverKind {
   std::shared_ptr<Observer> (*make)(const ObserverArgs& args);
 };
 
+template <typename Kind>
+std::shared_ptr<Observer> make(const ObserverArgs& args) {
+  return std::make_shared<Kind>(args);
+}
+
+template <typename Kind, Averaging averaging>
+std::shared_ptr<Observer> make(const ObserverArgs& args) {
+  return std::make_shared<Kind>(args, averaging);
+}
+
 const ObserverKind kObserverKinds[] = {
-    {"min_max",                            Scope::kTensor,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<MinMaxObserver>(a, Averaging::kRunning); }},
-    {"moving_average_min_max",             Scope::kTensor,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<MinMaxObserver>(a, Averaging::kMoving); }},
-    {"per_channel_min_max",                Scope::kChannel, [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<PerChannelMinMaxObserver>(a, Averaging::kRunning); }},
-    {"moving_average_per_channel_min_max", Scope::kChannel, [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<PerChannelMinMaxObserver>(a, Averaging::kMoving); }},
-    {"histogram",                          Scope::kTensor,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<HistogramObserver>(a); }},
-    {"placeholder",                        Scope::kEither,  [](const ObserverArgs& a) -> std::shared_ptr<Observer> { return std::make_shared<PlaceholderObserver>(a); }},
+    {"min_max",                      Scope::kTensor,       make<MinMaxObserver,                             Averaging::kRunning>},
+    {"moving_average_min_max",                              Scope::kTensor,                           make<MinMaxObserver,                               Averaging::kMoving>},
+    {"per_channel_min_max",           Scope::kChannel,                               make<PerChannelMinMaxObserver,                            Averaging::kRunning>},
+    {"moving_average_per_channel_min_max", Scope::kChannel,make<PerChannelMinMaxObserver,Averaging::kMoving>},
+    {"histogram",               Scope::kTensor,                                    make<HistogramObserver>                                                                         },
+    {"placeholder",                    Scope::kEither,            make<PlaceholderObserver>},
 };
 
 const ObserverKind& kind_of(const std::string& name) {
@@ -63,7 +73,12 @@ std::vector<std::string> observer_names() {
 
 ObserverArgs observer_args(const QuantizationSpec& spec) {
   const Scope scope = kind_of(spec.observer_or_fake_quant_ctr.name).scope;
-  ObserverArgs args{.dtype = spec.dtype, .quant_min = spec.quant_min, .quant_max = spec.quant_max, .ch_axis = {}, .is_dynamic = spec.is_dynamic, .choice = spec.observer_or_fake_quant_ctr};
+  ObserverArgs args{.dtype = spec.dtype,
+                    .quant_min = spec.quant_min,
+                    .quant_max = spec.quant_max,
+                    .ch_axis = {},
+                    .is_dynamic = spec.is_dynamic,
+                    .choice = spec.observer_or_fake_quant_ctr};
   args.qscheme = spec.qscheme.value_or(scope == Scope::kChannel ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine);
   if (scope != Scope::kTensor) args.ch_axis = spec.ch_axis;
   return args;

@@ -28,10 +28,13 @@ void load_group(ObservedGraph& observed, size_t index, const Json& group, const 
   const std::vector<std::string> want = sites_of(observed, static_cast<int>(index));
   const std::vector<std::string> got = group.at("sites").get<std::vector<std::string>>();
   if (got != want)
-    refuse(source, fmt::format("group {} observes other values, got [{}], want [{}]; calibrate with the same model and quantizer", index, fmt::join(got, ", "), fmt::join(want, ", ")));
+    refuse(source, fmt::format("group {} observes other values, got [{}], want [{}]; calibrate with the same model and quantizer", index,
+                               fmt::join(got, ", "), fmt::join(want, ", ")));
   if (group.at("observer").get<std::string>() != observer.args().choice.name)
-    refuse(source, fmt::format("group {} has another observer, got {}, want {}; calibrate with the same quantizer", index, group.at("observer").get<std::string>(), observer.args().choice.name));
-  observer.set_state({group.at("min").get<std::vector<float>>(), group.at("max").get<std::vector<float>>(), group.at("histogram").get<std::vector<float>>()});
+    refuse(source, fmt::format("group {} has another observer, got {}, want {}; calibrate with the same quantizer", index,
+                               group.at("observer").get<std::string>(), observer.args().choice.name));
+  observer.set_state(
+      {group.at("min").get<std::vector<float>>(), group.at("max").get<std::vector<float>>(), group.at("histogram").get<std::vector<float>>()});
 }
 
 }  // namespace
@@ -41,15 +44,22 @@ std::string observer_state_to_json(const ObservedGraph& observed) {
   for (size_t i = 0; i < observed.observers.size(); ++i) {
     const Observer& observer = *observed.observers[i];
     const ObserverState state = observer.state();
-    groups.push_back({{"group", i},
-                      {"observer", observer.args().choice.name},
-                      {"dtype", name_of(observer.args().dtype)},
-                      {"sites", sites_of(observed, static_cast<int>(i))},
-                      {"min", state.min},
-                      {"max", state.max},
-                      {"histogram", state.histogram}});
+    groups.push_back({
+        {"group",    i                             },
+        {"observer", observer.args().choice.name   },
+        {"dtype",    name_of(observer.args().dtype)},
+        {"sites",    sites_of(observed,              static_cast<int>(i))},
+        {"min",          state.min                                   },
+        {"max",          state.max},
+        {"histogram",          state.histogram                             }
+    });
   }
-  return Json{{"format", 1}, {"groups", std::move(groups)}}.dump() + "\n";
+  return Json{
+             {"format", 1                },
+             {"groups", std::move(groups)}
+  }
+             .dump() +
+         "\n";
 }
 
 void observer_state_from_json(ObservedGraph& observed, const std::string& text, const std::string& source) {
@@ -58,7 +68,8 @@ void observer_state_from_json(ObservedGraph& observed, const std::string& text, 
     if (json.at("format").get<int>() != 1) refuse(source, fmt::format("unknown format, got {}, want 1", json.at("format").dump()));
     const Json& groups = json.at("groups");
     if (groups.size() != observed.observers.size())
-      refuse(source, fmt::format("wrong number of observer groups, got {}, want {}; calibrate with the same model and quantizer", groups.size(), observed.observers.size()));
+      refuse(source, fmt::format("wrong number of observer groups, got {}, want {}; calibrate with the same model and quantizer", groups.size(),
+                                 observed.observers.size()));
     for (size_t i = 0; i < groups.size(); ++i) load_group(observed, i, groups[i], source);
   } catch (const nlohmann::json::exception& error) {
     refuse(source, fmt::format("no state of observers: {}", error.what()));

@@ -61,7 +61,8 @@ class ObserverMaker {
 // Puts the observation points in. Each node's inputs come first, then its output, node by node in graph order.
 class Inserter {
  public:
-  Inserter(ObservedGraph& observed, const SharingGroups& groups, Report& report) : observed_(observed), graph_(observed.graph), groups_(groups), report_(report) {}
+  Inserter(ObservedGraph& observed, const SharingGroups& groups, Report& report)
+      : observed_(observed), graph_(observed.graph), groups_(groups), report_(report) {}
 
   void run() {
     const std::vector<Node*> nodes = graph_.nodes();
@@ -121,14 +122,19 @@ class Inserter {
   }
 
   Node* add_point(Value* input, int group, Node* before) {
-    std::vector<NamedArgument> arguments = {{"input", input}, {"group", int64_t{group}}};
-    return graph_.insert(std::string(kObserveTarget), std::move(arguments), fmt::format("activation_post_process_{}", counter_++), input->meta, before);
+    std::vector<NamedArgument> arguments = {
+        {"input", input         },
+        {"group", int64_t{group}}
+    };
+    return graph_.insert(std::string(kObserveTarget), std::move(arguments), fmt::format("activation_post_process_{}", counter_++), input->meta,
+                         before);
   }
 
   bool is_observable(const Value& value, const Node& node) {
     if (value.kind() == ValueKind::kTensor && (!value.meta || is_floating_point(value.meta->dtype))) return true;
     const std::string what = value.meta ? std::string(name_of(value.meta->dtype)) : "no tensor";
-    report_.add({"prepare", node.name(), node.target(), "", fmt::format("%{} is not observed: it is {}, want a floating-point tensor", value.name(), what)});
+    report_.add(
+        {"prepare", node.name(), node.target(), "", fmt::format("%{} is not observed: it is {}, want a floating-point tensor", value.name(), what)});
     return false;
   }
 
@@ -165,7 +171,7 @@ class Inserter {
   const SharingGroups& groups_;
   Report& report_;
   Node* first_node_ = nullptr;
-  std::map<int, Node*> tops_;                        // graph input's position -> its first point
+  std::map<int, Node*> tops_;  // graph input's position -> its first point
   int counter_ = 0;
 };
 

@@ -31,8 +31,9 @@ struct PrepareOptions {
   bool compat_torchao = false;  // folds batch norms even where others see the convolution's output
 };
 
-// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups and inserts the observation points. Annotated edges of tensors
-// that are not floating point are reported and left alone. Throws Error("prepare", ...) as check_spec, find_sharing_groups and make_observer do.
+// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups and inserts the observation points.
+// Annotated edges of tensors that are not floating point are reported and left alone. Throws Error("prepare", ...) as check_spec,
+// find_sharing_groups and make_observer do.
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options = {});
 
 // The steps after annotation alone, for callers that annotated by other means.

@@ -15,9 +15,11 @@
 namespace octet {
 namespace {
 
-constexpr std::array<std::string_view, 3> kQuantizeOps = {"quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.quantize_per_tensor.tensor",
+constexpr std::array<std::string_view, 3> kQuantizeOps = {"quantized_decomposed.quantize_per_tensor.default",
+                                                          "quantized_decomposed.quantize_per_tensor.tensor",
                                                           "quantized_decomposed.quantize_per_channel.default"};
-constexpr std::array<std::string_view, 3> kDequantizeOps = {"quantized_decomposed.dequantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.tensor",
+constexpr std::array<std::string_view, 3> kDequantizeOps = {"quantized_decomposed.dequantize_per_tensor.default",
+                                                            "quantized_decomposed.dequantize_per_tensor.tensor",
                                                             "quantized_decomposed.dequantize_per_channel.default"};
 constexpr std::array<std::string_view, 2> kPortedMetadata = {"nn_module_stack", "stack_trace"};
 

@@ -21,7 +21,9 @@ void check_min_max(std::span<const float> min, std::span<const float> max, const
   OCTET_ASSERT(!min.empty() && min.size() == max.size(), "a range needs both ends");
   for (size_t i = 0; i < min.size(); ++i) {
     if (std::isfinite(min[i]) && std::isfinite(max[i]) && min[i] <= max[i]) continue;
-    throw Error("convert", subject, fmt::format("no scale for the range [{}, {}] of channel {}; want finite numbers in order; check the calibration data", min[i], max[i], i));
+    throw Error(
+        "convert", subject,
+        fmt::format("no scale for the range [{}, {}] of channel {}; want finite numbers in order; check the calibration data", min[i], max[i], i));
   }
 }
 
@@ -42,7 +44,7 @@ QParams choose_qparams(std::span<const float> min, std::span<const float> max, c
   result.axis = is_per_channel(target.qscheme) ? target.axis : -1;
   const float range = static_cast<float>(static_cast<double>(target.quant_max - target.quant_min));
   const float half_range = static_cast<float>(static_cast<double>(target.quant_max - target.quant_min) / 2);
-  result.zero_point_dtype = is_symmetric(target.qscheme)                              ? DType::kInt64
+  result.zero_point_dtype = is_symmetric(target.qscheme)                               ? DType::kInt64
                             : target.qscheme == QScheme::kPerChannelAffineFloatQParams ? DType::kFloat32
                                                                                        : DType::kInt32;
   for (size_t i = 0; i < min.size(); ++i) {

@@ -14,10 +14,10 @@ namespace octet {
 
 // real = scale * (quantized - zero_point).
 struct QParams {
-  std::vector<float> scale;             // > 0; size 1, or the channel count
-  std::vector<int64_t> zero_point;      // in [quant_min, quant_max]; same size as scale
-  std::vector<float> float_zero_point;  // of per_channel_affine_float_qparams only, then zero_point is empty
-  int axis = -1;                        // -1: per tensor
+  std::vector<float> scale;                // > 0; size 1, or the channel count
+  std::vector<int64_t> zero_point;         // in [quant_min, quant_max]; same size as scale
+  std::vector<float> float_zero_point;     // of per_channel_affine_float_qparams only, then zero_point is empty
+  int axis = -1;                           // -1: per tensor
   DType zero_point_dtype = DType::kInt64;  // of the buffer that convert makes per channel: int64 when symmetric, int32 when affine, else float32
 };
 

@@ -11,13 +11,15 @@
 namespace octet {
 namespace {
 
-constexpr std::array<std::pair<QScheme, std::string_view>, 5> kQSchemes = {{
-    {QScheme::kPerTensorAffine, "per_tensor_affine"},
-    {QScheme::kPerTensorSymmetric, "per_tensor_symmetric"},
-    {QScheme::kPerChannelAffine, "per_channel_affine"},
-    {QScheme::kPerChannelSymmetric, "per_channel_symmetric"},
-    {QScheme::kPerChannelAffineFloatQParams, "per_channel_affine_float_qparams"},
-}};
+constexpr std::array<std::pair<QScheme, std::string_view>, 5> kQSchemes = {
+    {
+     {QScheme::kPerTensorAffine, "per_tensor_affine"},
+     {QScheme::kPerTensorSymmetric, "per_tensor_symmetric"},
+     {QScheme::kPerChannelAffine, "per_channel_affine"},
+     {QScheme::kPerChannelSymmetric, "per_channel_symmetric"},
+     {QScheme::kPerChannelAffineFloatQParams, "per_channel_affine_float_qparams"},
+     }
+};
 
 [[noreturn]] void refuse(const std::string& subject, const std::string& message) { throw Error("annotate", subject, message); }
 
@@ -51,19 +53,23 @@ struct SpecChecker {
   }
   void operator()(const FixedQParamsQuantizationSpec& spec) const {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
-    if (!(spec.scale > 0) || !std::isfinite(spec.scale)) refuse(subject, fmt::format("a fixed scale must be positive and finite, got {}", spec.scale));
+    if (!(spec.scale > 0) || !std::isfinite(spec.scale))
+      refuse(subject, fmt::format("a fixed scale must be positive and finite, got {}", spec.scale));
     const int64_t low = spec.quant_min.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4 ? integer_range(spec.dtype).min : spec.zero_point);
-    const int64_t high = spec.quant_max.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4 ? integer_range(spec.dtype).max : spec.zero_point);
+    const int64_t high =
+        spec.quant_max.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4 ? integer_range(spec.dtype).max : spec.zero_point);
     if (spec.zero_point < low || spec.zero_point > high)
       refuse(subject, fmt::format("a fixed zero point lies outside of the quant range, got {}, want [{}, {}]", spec.zero_point, low, high));
     if (spec.is_dynamic) refuse(subject, "a spec with fixed scale and zero point cannot be dynamic; unset is_dynamic");
-    if (spec.qscheme && is_per_channel(*spec.qscheme)) refuse(subject, fmt::format("fixed scale and zero point are per tensor, got {}", name_of(*spec.qscheme)));
+    if (spec.qscheme && is_per_channel(*spec.qscheme))
+      refuse(subject, fmt::format("fixed scale and zero point are per tensor, got {}", name_of(*spec.qscheme)));
   }
   void operator()(const DerivedQuantizationSpec& spec) const {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     check_axis(spec.qscheme, spec.ch_axis, subject);
     if (spec.derived_from.empty()) refuse(subject, "a derived spec names nothing that it derives from");
-    if (!spec.derive_qparams_fn) refuse(subject, fmt::format("a derived spec has no function, got \"{}\"; want product_of_scales, sum_of_scales or your own", spec.derive_name));
+    if (!spec.derive_qparams_fn)
+      refuse(subject, fmt::format("a derived spec has no function, got \"{}\"; want product_of_scales, sum_of_scales or your own", spec.derive_name));
   }
 };
 

@@ -59,7 +59,8 @@ void collect_members(SharingGroups& groups, const Graph& graph, const Annotation
     for (const auto& [value, spec] : annotation->input_qspec_map) {
       const std::vector<Value*> inputs = node->inputs();
       if (std::find(inputs.begin(), inputs.end(), value) == inputs.end())
-        throw Error("prepare", "%" + node->name(), fmt::format("annotated with a spec for %{}, which is none of its inputs", value == nullptr ? "?" : value->name()));
+        throw Error("prepare", "%" + node->name(),
+                    fmt::format("annotated with a spec for %{}, which is none of its inputs", value == nullptr ? "?" : value->name()));
       add_member(groups, Edge{value, node}, spec, annotation->allow_implicit_sharing);
     }
     if (annotation->output_qspec && node->output_or_null() != nullptr)
@@ -82,7 +83,8 @@ size_t follow(const SharingGroups& groups, size_t start) {
     const bool is_circle = std::find(way.begin(), way.end(), i) != way.end();
     way.push_back(i);
     if (is_circle)
-      throw Error("prepare", describe(groups.members[start].key), fmt::format("shared specs go in a circle: {}; give one of them a spec of its own", describe_way(groups, way)));
+      throw Error("prepare", describe(groups.members[start].key),
+                  fmt::format("shared specs go in a circle: {}; give one of them a spec of its own", describe_way(groups, way)));
     const auto next = groups.index.find(shared->edge_or_node);
     if (next == groups.index.end())
       throw Error("prepare", describe(groups.members[start].key),
@@ -140,11 +142,13 @@ SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotat
   UnionFind sets(groups.members.size());
   for (size_t i = 0; i < groups.members.size(); ++i) {
     const SharingGroups::Member& member = groups.members[i];
-    if (implicit == ImplicitSharing::kOn && member.allow_implicit_sharing && std::holds_alternative<Edge>(member.key)) share_implicitly(groups, fields, i, sets);
+    if (implicit == ImplicitSharing::kOn && member.allow_implicit_sharing && std::holds_alternative<Edge>(member.key))
+      share_implicitly(groups, fields, i, sets);
     if (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&member.spec)) sets.join(groups.index.at(shared->edge_or_node), i);
   }
   std::unordered_map<size_t, int> numbers;
-  for (size_t i = 0; i < groups.members.size(); ++i) groups.members[i].group = numbers.try_emplace(sets.find(i), static_cast<int>(numbers.size())).first->second;
+  for (size_t i = 0; i < groups.members.size(); ++i)
+    groups.members[i].group = numbers.try_emplace(sets.find(i), static_cast<int>(numbers.size())).first->second;
   groups.group_count = static_cast<int>(numbers.size());
   return groups;
 }

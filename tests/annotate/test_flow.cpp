@@ -24,10 +24,35 @@ namespace {
 using Json = nlohmann::ordered_json;
 using test::RuleQuantizer;
 
-const Json kAct = {{"kind", "spec"}, {"dtype", "int8"}, {"qscheme", "per_tensor_affine"}, {"quant_min", -128}, {"quant_max", 127}, {"observer", "MinMaxObserver"}};
-const Json kWeight = {{"kind", "spec"}, {"dtype", "int8"}, {"qscheme", "per_channel_symmetric"}, {"quant_min", -127}, {"quant_max", 127}, {"ch_axis", 0}, {"observer", "PerChannelMinMaxObserver"}};
-const Json kDynamic = {{"kind", "spec"}, {"dtype", "int8"}, {"qscheme", "per_tensor_affine"}, {"quant_min", -128}, {"quant_max", 127}, {"is_dynamic", true}, {"observer", "PlaceholderObserver"}};
-const Json kLinear = Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"0", kAct}, {"1", kWeight}}}, {"output", kAct}}});
+const Json kAct = {
+    {"kind",      "spec"             },
+    {"dtype",     "int8"             },
+    {"qscheme",   "per_tensor_affine"},
+    {"quant_min", -128               },
+    {"quant_max", 127                },
+    {"observer",  "MinMaxObserver"   }
+};
+const Json kWeight = {
+    {"kind",      "spec"                    },
+    {"dtype",     "int8"                    },
+    {"qscheme",   "per_channel_symmetric"   },
+    {"quant_min", -127                      },
+    {"quant_max", 127                       },
+    {"ch_axis",   0                         },
+    {"observer",  "PerChannelMinMaxObserver"}
+};
+const Json kDynamic = {
+    {"kind",       "spec"               },
+    {"dtype",      "int8"               },
+    {"qscheme",    "per_tensor_affine"  },
+    {"quant_min",  -128                 },
+    {"quant_max",  127                  },
+    {"is_dynamic", true                 },
+    {"observer",   "PlaceholderObserver"}
+};
+const Json kLinear = Json::array({
+    {{"target", "aten.linear.default"}, {"inputs", {{"0", kAct}, {"1", kWeight}}}, {"output", kAct}}
+});
 
 constexpr const char* kLinearText = R"(
 graph(%w = param "lin.weight": f32[2,3], %b = param "lin.bias": f32[2], %x: f32[4,3]):
@@ -80,7 +105,9 @@ TEST_CASE("prepare: one point serves two consumers with the same group", "[annot
       %b: f32[2,2] = aten.relu.default(%x)
       %c: f32[2,2] = aten.sigmoid.default(%x)
       return (%a, %b, %c))"),
-                                         Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
+                                         Json::array({
+                                             {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+  }));
   const std::vector<Node*> points = observation_points(observed.graph);
   REQUIRE(points.size() == 1);
   CHECK(points[0]->output()->users().size() == 2);
@@ -92,12 +119,16 @@ TEST_CASE("prepare: an edge with another dtype than its producer's output hangs 
   other["dtype"] = "uint8";
   other["quant_min"] = 0;
   other["quant_max"] = 255;
-  const ObservedGraph observed = prepare(parse_graph(R"(
+  const ObservedGraph observed =
+      prepare(parse_graph(R"(
     graph(%x: f32[2,2]):
       %a: f32[2,2] = aten.relu.default(%x)
       %b: f32[2,2] = aten.sigmoid.default(%a)
       return (%b))"),
-                                         Json::array({{{"target", "aten.relu.default"}, {"output", kAct}}, {{"target", "aten.sigmoid.default"}, {"inputs", {{"0", other}}}}}));
+              Json::array({
+                  {{"target", "aten.relu.default"},    {"output", kAct}          },
+                  {{"target", "aten.sigmoid.default"}, {"inputs", {{"0", other}}}}
+  }));
   const std::vector<Node*> points = observation_points(observed.graph);
   REQUIRE(points.size() == 2);
   CHECK(points[1]->find_input("input") == points[0]->output());
@@ -105,7 +136,9 @@ TEST_CASE("prepare: an edge with another dtype than its producer's output hangs 
 }
 
 TEST_CASE("prepare: a tensor that is not floating point is reported and left alone", "[annotate][prepare]") {
-  RuleQuantizer quantizer(Json::array({{{"target", "aten.add.Tensor"}, {"inputs", {{"0", kAct}}}, {"output", kAct}}}));
+  RuleQuantizer quantizer(Json::array({
+      {{"target", "aten.add.Tensor"}, {"inputs", {{"0", kAct}}}, {"output", kAct}}
+  }));
   Report report;
   const ObservedGraph observed = prepare_pt2e(parse_graph(R"(
     graph(%x: i64[2]):
@@ -127,7 +160,9 @@ TEST_CASE("calibrate: no batches, NaN in the data and NaN inside the graph are e
     graph(%x: f32[4,3]):
       %y: f32[4,3] = aten.log.default(%x)
       return (%y))"),
-                               Json::array({{{"target", "aten.log.default"}, {"output", kAct}}}));
+                               Json::array({
+                                   {{"target", "aten.log.default"}, {"output", kAct}}
+  }));
   CHECK_THROWS_WITH(calibrate(logs, {batch(1), batch(-1)}), Catch::Contains("calibrate: batch 1 %y: aten.log.default gave NaN"));
 }
 
@@ -152,7 +187,9 @@ TEST_CASE("convert: static linear becomes q/dq with an int8 weight, and the floa
   ObservedGraph observed = prepare(linear_graph(), kLinear);
   calibrate(observed, {batch(-1), batch(3)});
   const Graph graph = convert(std::move(observed));
-  CHECK(targets(graph) == "dequantize_per_channel.default quantize_per_tensor.default dequantize_per_tensor.default linear.default quantize_per_tensor.default dequantize_per_tensor.default relu.default");
+  CHECK(targets(graph) ==
+        "dequantize_per_channel.default quantize_per_tensor.default dequantize_per_tensor.default linear.default quantize_per_tensor.default "
+        "dequantize_per_tensor.default relu.default");
   CHECK_FALSE(graph.constants.contains("lin.weight"));
   CHECK(graph.constants.contains("lin.bias"));
   const Tensor& weight = graph.constants.at("_frozen_param0").tensor;
@@ -198,7 +235,9 @@ TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[ann
       %b: f32[4,3] = aten.relu.default(%x)
       %c: f32[4,3] = aten.sigmoid.default(%x)
       return (%a, %b, %c))"),
-                                   Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
+                                   Json::array({
+                                       {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+  }));
   calibrate(observed, {batch(1)});
   const Graph graph = convert(std::move(observed));
   CHECK(graph.nodes_of("quantized_decomposed.quantize_per_tensor.default").size() == 1);
@@ -207,11 +246,14 @@ TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[ann
 }
 
 TEST_CASE("convert: dynamic quantization needs no data and chooses scales at run time", "[annotate][convert]") {
-  ObservedGraph observed = prepare(linear_graph(), Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"0", kDynamic}, {"1", kWeight}}}}}));
+  ObservedGraph observed = prepare(linear_graph(), Json::array({
+                                                       {{"target", "aten.linear.default"}, {"inputs", {{"0", kDynamic}, {"1", kWeight}}}}
+  }));
   CHECK_FALSE(needs_calibration(observed));
   observe_constants(observed);
   const Graph graph = convert(std::move(observed));
-  CHECK(targets(graph) == "dequantize_per_channel.default choose_qparams.tensor quantize_per_tensor.tensor dequantize_per_tensor.tensor linear.default relu.default");
+  CHECK(targets(graph) ==
+        "dequantize_per_channel.default choose_qparams.tensor quantize_per_tensor.tensor dequantize_per_tensor.tensor linear.default relu.default");
   const at::Tensor result = Interpreter(graph).run(batch(1)).at(0).toTensor();
   CHECK(result[0][1].item<double>() == Approx(6.0).epsilon(0.02));
 }
@@ -219,7 +261,8 @@ TEST_CASE("convert: dynamic quantization needs no data and chooses scales at run
 TEST_CASE("convert: an observer without data is an error, and scale 1 with a note in compat mode", "[annotate][convert]") {
   ObservedGraph observed = prepare(linear_graph(), kLinear);
   CHECK(needs_calibration(observed));
-  CHECK_THROWS_WITH(convert(prepare(linear_graph(), kLinear)), Catch::Contains("convert: %w (observer group 1): the per_channel_min_max observer saw no data"));
+  CHECK_THROWS_WITH(convert(prepare(linear_graph(), kLinear)),
+                    Catch::Contains("convert: %w (observer group 1): the per_channel_min_max observer saw no data"));
   observe_constants(observed);
   Report report;
   const Graph graph = convert_pt2e(std::move(observed), {.compat_torchao = true}, report);
@@ -230,7 +273,9 @@ TEST_CASE("convert: an observer without data is an error, and scale 1 with a not
 TEST_CASE("convert: dynamic int16 is refused", "[annotate][convert]") {
   Json spec = kDynamic;
   spec["dtype"] = "int16";
-  ObservedGraph observed = prepare(linear_graph(), Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"0", spec}}}}}));
+  ObservedGraph observed = prepare(linear_graph(), Json::array({
+                                                       {{"target", "aten.linear.default"}, {"inputs", {{"0", spec}}}}
+  }));
   CHECK_THROWS_WITH(convert(std::move(observed)), "convert: %x: dynamic quantization to int16, want int8 or uint8; change the spec's dtype");
 }
 
@@ -240,13 +285,17 @@ TEST_CASE("convert: literals of the float graph are not touched", "[annotate][co
       %y: f32[4,3] = aten.layer_norm.default(%x, [3], %w, None, 0.0123)
       %z: f32[4,3] = aten.relu.default(%y)
       return (%z))"),
-                                   Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
+                                   Json::array({
+                                       {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+  }));
   calibrate(observed, {batch(1)});
   CHECK(convert(std::move(observed)).find_node("y")->float_or("eps", 0) == 0.0123);
 }
 
 TEST_CASE("coverage: a linear that stayed float is reported and counted", "[annotate][coverage]") {
-  ObservedGraph observed = prepare(linear_graph(), Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
+  ObservedGraph observed = prepare(linear_graph(), Json::array({
+                                                       {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+  }));
   calibrate(observed, {batch(1)});
   Report report;
   const Graph graph = convert_pt2e(std::move(observed), {}, report);
@@ -269,7 +318,8 @@ TEST_CASE("state: saved and loaded, it gives the same quantized graph", "[annota
 TEST_CASE("state: of another model or damaged, it is refused", "[annotate][state]") {
   ObservedGraph observed = prepare(linear_graph(), kLinear);
   CHECK_THROWS_WITH(observer_state_from_json(observed, "[1,", "s.json"), Catch::Contains("state: s.json: no state of observers"));
-  CHECK_THROWS_WITH(observer_state_from_json(observed, R"({"format": 1, "groups": []})", "s.json"), Catch::Contains("wrong number of observer groups, got 0, want 3"));
+  CHECK_THROWS_WITH(observer_state_from_json(observed, R"({"format": 1, "groups": []})", "s.json"),
+                    Catch::Contains("wrong number of observer groups, got 0, want 3"));
   std::string other = observer_state_to_json(observed);
   other.replace(other.find("\"y\""), 3, "\"q\"");
   CHECK_THROWS_WITH(observer_state_from_json(observed, other, "s.json"), Catch::Contains("observes other values, got [q], want [y]"));

@@ -52,7 +52,8 @@ ObserverArgs args_of(const Json& entry) {
 std::shared_ptr<Observer> observed(const Json& entry) {
   std::shared_ptr<Observer> observer = make_observer(args_of(entry));
   uint32_t seed = 1;
-  for (const Json& batch : entry.at("batches")) observer->observe(make_batch(seed++, entry.at("shape").get<std::vector<int64_t>>(), batch.at(0), batch.at(1)));
+  for (const Json& batch : entry.at("batches"))
+    observer->observe(make_batch(seed++, entry.at("shape").get<std::vector<int64_t>>(), batch.at(0), batch.at(1)));
   return observer;
 }
 
@@ -72,8 +73,10 @@ TEST_CASE("observers: scales, zero points and ranges equal torchao's to the bit"
     const Json& want = entry.at("want");
     CHECK(qparams.scale == want.at("scale").get<std::vector<float>>());
     CHECK(name_of(qparams.zero_point_dtype) == (want.at("zero_point_dtype") == "int64" ? "int64" : want.at("zero_point_dtype").get<std::string>()));
-    if (qparams.zero_point_dtype == DType::kFloat32) CHECK(qparams.float_zero_point == want.at("zero_point").get<std::vector<float>>());
-    else CHECK(qparams.zero_point == want.at("zero_point").get<std::vector<int64_t>>());
+    if (qparams.zero_point_dtype == DType::kFloat32)
+      CHECK(qparams.float_zero_point == want.at("zero_point").get<std::vector<float>>());
+    else
+      CHECK(qparams.zero_point == want.at("zero_point").get<std::vector<int64_t>>());
     CHECK(observer->state().min == want.at("min").get<std::vector<float>>());
     CHECK(observer->state().max == want.at("max").get<std::vector<float>>());
   }
@@ -164,7 +167,10 @@ TEST_CASE("observers: per channel, the channel count must not change", "[annotat
 }
 
 TEST_CASE("observers: a derived scale is the product or the sum of others", "[annotate][observer]") {
-  const auto fixed = [](double scale) { return make_observer(FixedQParamsQuantizationSpec{.dtype = DType::kUInt8, .scale = scale, .zero_point = 3, .quant_min = 0, .quant_max = 255, .qscheme = {}}); };
+  const auto fixed = [](double scale) {
+    return make_observer(
+        FixedQParamsQuantizationSpec{.dtype = DType::kUInt8, .scale = scale, .zero_point = 3, .quant_min = 0, .quant_max = 255, .qscheme = {}});
+  };
   DerivedQuantizationSpec spec;
   spec.derive_qparams_fn = find_derive_fn("product_of_scales");
   const QParams product = make_observer(spec, {fixed(0.5), fixed(0.25)})->calculate_qparams();

@@ -92,7 +92,8 @@ TEST_CASE("sharing: a missing anchor is named together with the way to it", "[an
   CHECK_THROWS_WITH(setup.groups(), Catch::Contains("prepare: %a: shares the observer of (%x -> %a), which has no spec"));
   setup.annotations.erase(setup.node("a"));
   setup.input("b", "sum", SharedQuantizationSpec{setup.value("sum")});
-  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("prepare: %b -> %sum: shares the observer of (%a)") && Catch::Contains("by way of (%b -> %sum) as (%sum)"));
+  CHECK_THROWS_WITH(setup.groups(),
+                    Catch::Contains("prepare: %b -> %sum: shares the observer of (%a)") && Catch::Contains("by way of (%b -> %sum) as (%sum)"));
 }
 
 TEST_CASE("sharing: a circle is an error that lists it", "[annotate][sharing]") {

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <iostream>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/sub.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include "annotate/calibrate.h"
@@ -25,14 +25,14 @@ namespace octet::test {
 namespace {
 
 const std::pair<const char*, const char*> kObserverNames[] = {
-    {"HistogramObserver", "histogram"},
-    {"MinMaxObserver", "min_max"},
-    {"MovingAverageMinMaxObserver", "moving_average_min_max"},
-    {"PerChannelMinMaxObserver", "per_channel_min_max"},
+    {"HistogramObserver",                     "histogram"                         },
+    {"MinMaxObserver",                        "min_max"                           },
+    {"MovingAverageMinMaxObserver",           "moving_average_min_max"            },
+    {"PerChannelMinMaxObserver",              "per_channel_min_max"               },
     {"MovingAveragePerChannelMinMaxObserver", "moving_average_per_channel_min_max"},
-    {"PlaceholderObserver", "placeholder"},
-    {"FixedQParamsObserver", "fixed"},
-    {"DerivedObserverOrFakeQuantize", "derived"},
+    {"PlaceholderObserver",                   "placeholder"                       },
+    {"FixedQParamsObserver",                  "fixed"                             },
+    {"DerivedObserverOrFakeQuantize",         "derived"                           },
 };
 
 std::string our_name(const std::string& peer_class) {
@@ -89,7 +89,8 @@ std::vector<std::vector<c10::IValue>> GoldenCase::calibration() const {
   std::vector<std::vector<c10::IValue>> batches;
   for (int batch = 0; batch < meta.at("num_calib_batches").get<int>(); ++batch) {
     batches.emplace_back();
-    for (int i = 0; i < meta.at("num_inputs").get<int>(); ++i) batches.back().emplace_back(to_aten(read_npy(folder / fmt::format("calib_{:02}_arg{}.npy", batch, i))));
+    for (int i = 0; i < meta.at("num_inputs").get<int>(); ++i)
+      batches.back().emplace_back(to_aten(read_npy(folder / fmt::format("calib_{:02}_arg{}.npy", batch, i))));
   }
   return batches;
 }
@@ -116,7 +117,8 @@ std::vector<std::string> compare_prepared(const ObservedGraph& observed, const G
   const Json prepared = golden.json("prepared.json");
   GoldenMatch match = match_prepared(observed, prepared);
   for (const auto& [want, ours] : match.groups)
-    compare_group(prepared.at("groups").at(static_cast<size_t>(want)), *observed.observers.at(static_cast<size_t>(ours)), fmt::format("group {}", want), match.differences);
+    compare_group(prepared.at("groups").at(static_cast<size_t>(want)), *observed.observers.at(static_cast<size_t>(ours)),
+                  fmt::format("group {}", want), match.differences);
   return match.differences;
 }
 
@@ -143,8 +145,10 @@ std::vector<std::string> compare_qparams(const ObservedGraph& observed, const Go
     }
     const HistogramObserver* histogram = dynamic_cast<const HistogramObserver*>(&observer);
     if (histogram != nullptr && group.contains("search_min")) {
-      compare_floats(Json::array({group.at("search_min")}), {histogram->search_range().min}, std::max(rtol, 1e-4), where + " search_min", differences);
-      compare_floats(Json::array({group.at("search_max")}), {histogram->search_range().max}, std::max(rtol, 1e-4), where + " search_max", differences);
+      compare_floats(Json::array({group.at("search_min")}), {histogram->search_range().min}, std::max(rtol, 1e-4), where + " search_min",
+                     differences);
+      compare_floats(Json::array({group.at("search_max")}), {histogram->search_range().max}, std::max(rtol, 1e-4), where + " search_max",
+                     differences);
     }
     const auto bins = histograms.find(fmt::format("group_{}", want));
     if (bins == histograms.end()) continue;
@@ -180,8 +184,11 @@ std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs
     const at::Tensor off = (got - want).abs();
     const double worst = off.max().item<double>();
     const double beyond = (off > golden.tolerance("float_out_atol")).to(at::kDouble).mean().item<double>();
-    if (!(worst <= golden.tolerance("quantized_out_atol"))) differences.push_back(fmt::format("output {}: off by {}, allowed {}", i, worst, golden.tolerance("quantized_out_atol")));
-    if (beyond > golden.tolerance("quantized_out_max_frac_beyond_float")) differences.push_back(fmt::format("output {}: {} of the elements are off, allowed {}", i, beyond, golden.tolerance("quantized_out_max_frac_beyond_float")));
+    if (!(worst <= golden.tolerance("quantized_out_atol")))
+      differences.push_back(fmt::format("output {}: off by {}, allowed {}", i, worst, golden.tolerance("quantized_out_atol")));
+    if (beyond > golden.tolerance("quantized_out_max_frac_beyond_float"))
+      differences.push_back(
+          fmt::format("output {}: {} of the elements are off, allowed {}", i, beyond, golden.tolerance("quantized_out_max_frac_beyond_float")));
   }
   return differences;
 }
@@ -196,7 +203,8 @@ std::vector<std::string> compare_flow(const GoldenCase& golden, Quantizer& quant
   calibrate(observed, golden.calibration());
   differences = compare_qparams(observed, golden);
   if (!differences.empty()) return differences;
-  const Graph converted = convert_pt2e(std::move(observed), {.fold_quantize = golden.meta.value("fold_quantize", true), .compat_torchao = true}, report);
+  const Graph converted =
+      convert_pt2e(std::move(observed), {.fold_quantize = golden.meta.value("fold_quantize", true), .compat_torchao = true}, report);
   differences = compare_converted(converted, golden);
   if (!differences.empty()) return differences;
   return compare_outputs(Interpreter(converted).run(golden.example()), golden);

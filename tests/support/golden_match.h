@@ -40,9 +40,9 @@ class GoldenMatch {
   std::map<std::string, Tensor> constants_;
   MatchTolerance tolerance_;
   std::map<std::string, const Json*> by_name_;
-  std::map<std::string, const Value*> paired_;              // golden node -> our value
+  std::map<std::string, const Value*> paired_;  // golden node -> our value
   std::unordered_map<const Value*, std::string> paired_back_;
-  std::map<std::string, const Node*> compute_;              // golden compute node -> ours
+  std::map<std::string, const Node*> compute_;  // golden compute node -> ours
   std::map<std::string, const Value*> placeholders_;
 };
 

@@ -11,12 +11,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::map<std::string, std::string> kObservers = {
-    {"HistogramObserver", "histogram"},
-    {"MinMaxObserver", "min_max"},
-    {"MovingAverageMinMaxObserver", "moving_average_min_max"},
-    {"PerChannelMinMaxObserver", "per_channel_min_max"},
+    {"HistogramObserver",                     "histogram"                         },
+    {"MinMaxObserver",                        "min_max"                           },
+    {"MovingAverageMinMaxObserver",           "moving_average_min_max"            },
+    {"PerChannelMinMaxObserver",              "per_channel_min_max"               },
     {"MovingAveragePerChannelMinMaxObserver", "moving_average_per_channel_min_max"},
-    {"PlaceholderObserver", "placeholder"},
+    {"PlaceholderObserver",                   "placeholder"                       },
 };
 
 // "1" or "1.0": the value of that argument, or of that element of a list argument. Null for literals and beyond the end.
@@ -34,9 +34,12 @@ Value* find_argument(const Node& node, const std::string& index) {
 Value* value_of(const std::string& reference, Node& node) {
   if (reference == "$self") return node.output();
   Value* value = nullptr;
-  if (reference.starts_with("$arg")) value = find_argument(node, reference.substr(4));
-  else if (Node* named = node.graph().find_node(reference.substr(1))) value = named->output();
-  else value = node.graph().find_value(reference.substr(1));
+  if (reference.starts_with("$arg"))
+    value = find_argument(node, reference.substr(4));
+  else if (Node* named = node.graph().find_node(reference.substr(1)))
+    value = named->output();
+  else
+    value = node.graph().find_value(reference.substr(1));
   if (value == nullptr) throw Error("annotate", "%" + node.name(), "unknown reference " + reference);
   return value;
 }
