@@ -1,0 +1,135 @@
+// Whole segments on oneDNN: layouts and shifted zero points between ops, several outputs, threads, refusals.
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/error.h"
+#include "tests/backends/program_builder.h"
+
+namespace octet {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// A convolution with made-up weights behind tensor `x`.
+int add_conv(ProgramBuilder& b, const std::string& name, int x, const Shape& in, int64_t channels, int64_t kernel, int64_t stride, int64_t groups, DType dtype, bool relu) {
+  const int64_t padding = kernel / 2;
+  const Shape out = {in[0], channels, (in[2] + 2 * padding - kernel) / stride + 1, (in[3] + 2 * padding - kernel) / stride + 1};
+  const uint32_t seed = static_cast<uint32_t>(channels * 31 + kernel * 7 + groups);
+  const int w = b.constant(name + "_w", random_integers(DType::kInt8, {channels, in[1] / groups, kernel, kernel}, seed, -127, 127),
+                           per_channel(random_scales(static_cast<size_t>(channels), 0.001f, 0.004f, seed), 0));
+  const int bias = b.constant(name + "_b", random_floats({channels}, -0.5f, 0.5f, seed));
+  std::map<std::string, Attribute> attributes = {{"stride", ints({stride, stride})}, {"padding", ints({padding, padding})}, {"dilation", ints({1, 1})}, {"groups", groups}};
+  if (relu) attributes["post_min"] = 0.0;
+  const int low = dtype == DType::kUInt8 ? 0 : -128;
+  return b.op("conv", {x, w, bias}, name, dtype, out, quantized(0.05f, relu ? low : low + 120), attributes);
+}
+
+// A small residual network with a classifier.
+Program residual_program(DType dtype) {
+  ProgramBuilder b;
+  const int image = b.input("image", DType::kFloat32, {2, 3, 16, 16});
+  const int x = b.op("quantize", {image}, "x", dtype, {2, 3, 16, 16}, quantized(0.02f, dtype == DType::kUInt8 ? 114 : -14));
+  const int stem = add_conv(b, "stem", x, {2, 3, 16, 16}, 16, 3, 2, 1, dtype, true);
+  const int pool = b.op("max_pool", {stem}, "pool", dtype, {2, 16, 4, 4}, quantized(0.05f, dtype == DType::kUInt8 ? 0 : -128),
+                        {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"ceil_mode", false}});
+  const int wide = add_conv(b, "wide", pool, {2, 16, 4, 4}, 16, 3, 1, 16, dtype, true);
+  const int back = add_conv(b, "back", wide, {2, 16, 4, 4}, 16, 1, 1, 1, dtype, false);
+  const int sum = b.op("add", {back, pool}, "sum", dtype, {2, 16, 4, 4}, quantized(0.06f, dtype == DType::kUInt8 ? 60 : -68));
+  const int mean = b.op("mean", {sum}, "mean", dtype, {2, 16}, quantized(0.03f, dtype == DType::kUInt8 ? 60 : -68), {{"dims", ints({2, 3})}, {"keepdim", false}});
+  const int w = b.constant("fc_w", random_integers(DType::kInt8, {10, 16}, 77, -127, 127), per_channel(random_scales(10), 0));
+  const int fc = b.op("linear", {mean, w, -1}, "fc", DType::kFloat32, {2, 10});
+  b.output(fc);
+  b.output(sum);
+  return b.finish();
+}
+
+}  // namespace
+
+TEST_CASE("oneDNN: a residual network is one segment close to the reference", "[backends][onednn]") {
+  for (DType dtype : {DType::kUInt8, DType::kInt8}) {
+    const Program program = residual_program(dtype);
+    CHECK_FALSE(refusal(program, "onednn").has_value());
+    const std::vector<Tensor> inputs = {random_floats({2, 3, 16, 16}, -2, 2, 5)};
+    Session ours(with_one_segment(program, "onednn"), 1);
+    Session expected(with_one_segment(program, "reference"), 1);
+    const std::vector<Tensor> a = ours.run(inputs);
+    const std::vector<Tensor> e = expected.run(inputs);
+    int64_t different = 0;
+    for (int64_t i = 0; i < a[1].numel(); ++i) {
+      const int step = dtype == DType::kUInt8 ? a[1].data<uint8_t>()[i] - e[1].data<uint8_t>()[i] : a[1].data<int8_t>()[i] - e[1].data<int8_t>()[i];
+      CHECK(std::abs(step) <= 3);  // a step of each op on the way
+      different += step != 0;
+    }
+    CHECK(different < a[1].numel() / 10);
+    for (int64_t i = 0; i < a[0].numel(); ++i) CHECK(a[0].data<float>()[i] == Approx(e[0].data<float>()[i]).margin(0.05));
+  }
+}
+
+TEST_CASE("oneDNN: a second run and another thread count give the same bytes", "[backends][onednn]") {
+  const Program program = with_one_segment(residual_program(DType::kInt8), "onednn");
+  const std::vector<Tensor> inputs = {random_floats({2, 3, 16, 16}, -2, 2, 5)};
+  Session one(program, 1);
+  Session two(program, 2);
+  const std::vector<Tensor> first = one.run(inputs);
+  for (Session* session : {&one, &two}) {
+    const std::vector<Tensor> again = session->run(inputs);
+    for (size_t i = 0; i < first.size(); ++i) CHECK(std::equal(first[i].raw(), first[i].raw() + first[i].nbytes(), again[i].raw()));
+  }
+}
+
+TEST_CASE("oneDNN: two sessions run at the same time", "[backends][onednn]") {
+  const Program program = with_one_segment(residual_program(DType::kUInt8), "onednn");
+  const std::vector<Tensor> inputs = {random_floats({2, 3, 16, 16}, -2, 2, 5)};
+  Session reference(program, 1);
+  const std::vector<Tensor> expected = reference.run(inputs);
+  std::vector<int> failures(2);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      Session session(program, 1);
+      for (int i = 0; i < 20; ++i) failures[t] += !std::equal(expected[0].raw(), expected[0].raw() + expected[0].nbytes(), session.run(inputs)[0].raw());
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(failures == std::vector<int>{0, 0});
+}
+
+TEST_CASE("oneDNN: what moves data only, and an output that is an input's alias, is copied out", "[backends][onednn]") {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kUInt8, {2, 3, 4}, quantized(0.1f, 3));
+  const int y = b.op("permute", {x}, "y", DType::kUInt8, {4, 2, 3}, quantized(0.1f, 3), {{"dims", ints({2, 0, 1})}});
+  const int z = b.op("reshape", {y}, "z", DType::kUInt8, {24}, quantized(0.1f, 3));
+  const int c = b.op("copy", {x}, "c", DType::kUInt8, {2, 3, 4}, quantized(0.1f, 3));
+  b.output(y);
+  b.output(z);
+  b.output(c);
+  CHECK(check_against_reference(b.finish(), "onednn", {random_integers(DType::kUInt8, {2, 3, 4})}) == 0);
+}
+
+TEST_CASE("oneDNN: a refusal says why", "[backends][onednn]") {
+  ProgramBuilder embedding;
+  const int table = embedding.constant("table", random_floats({5, 4}));
+  const int index = embedding.input("index", DType::kInt64, {3});
+  embedding.output(embedding.op("embedding", {table, index}, "y", DType::kFloat32, {3, 4}));
+  CHECK(refusal(embedding.finish(), "onednn").value_or("") == "oneDNN has no embedding");
+
+  ProgramBuilder dynamic;
+  const int x = dynamic.input("x", DType::kFloat32, {2, 4});
+  const int w = dynamic.input("w", DType::kFloat32, {3, 4});
+  dynamic.output(dynamic.op("linear", {x, w, -1}, "y", DType::kFloat32, {2, 3}));
+  CHECK(refusal(dynamic.finish(), "onednn").value_or("") == "the weight is not constant");
+
+  ProgramBuilder wide;
+  const int v = wide.input("v", DType::kFloat64, {2});
+  wide.output(wide.op("clamp", {v}, "y", DType::kFloat64, {2}, {}, {{"min", 0.0}}));
+  CHECK(refusal(wide.finish(), "onednn").value_or("") == "oneDNN kernels here take float32, uint8 and int8, got float64");
+}
+
+TEST_CASE("oneDNN: the backend names the linked library", "[backends][onednn]") {
+  CHECK(make_backend("onednn")->versions().count("onednn") == 1);
+  CHECK(make_support("onednn")->versions() == make_backend("onednn")->versions());
+}
+
+}  // namespace octet
