@@ -3,6 +3,8 @@
 #include <xnnpack.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "core/error.h"
@@ -13,23 +15,59 @@ namespace {
 constexpr int64_t kTile = 32;
 
 template <typename T>
-void transpose(const T* from, T* to, int64_t rows, int64_t columns, T mask) {
+void transpose(const T* from, T* to, int64_t rows, int64_t columns) {
   for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
     const int64_t r1 = std::min(rows, r0 + kTile);
     for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
       const int64_t c1 = std::min(columns, c0 + kTile);
       for (int64_t c = c0; c < c1; ++c) {
-        for (int64_t r = r0; r < r1; ++r) to[c * rows + r] = static_cast<T>(from[r * columns + c] ^ mask);
+        for (int64_t r = r0; r < r1; ++r) to[c * rows + r] = from[r * columns + c];
       }
     }
   }
 }
 
+// Swaps the upper-right with the lower-left quarter of each square of 2 * rows bytes, of a matrix with a row in each word.
+void swap_quarters(std::array<uint64_t, 8>& words, size_t rows, uint64_t low_half) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i & rows) continue;
+    const uint64_t crossed = ((words[i] >> (8 * rows)) ^ words[i + rows]) & low_half;
+    words[i + rows] ^= crossed;
+    words[i] ^= crossed << (8 * rows);
+  }
+}
+
+// An 8x8 block of bytes. The strides are in bytes.
+void transpose_block(const uint8_t* from, int64_t from_stride, uint8_t* to, int64_t to_stride, uint64_t mask) {
+  std::array<uint64_t, 8> words;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::memcpy(&words[i], from + static_cast<int64_t>(i) * from_stride, sizeof(uint64_t));
+    words[i] ^= mask;
+  }
+  swap_quarters(words, 4, 0x00000000FFFFFFFFu);
+  swap_quarters(words, 2, 0x0000FFFF0000FFFFu);
+  swap_quarters(words, 1, 0x00FF00FF00FF00FFu);
+  for (size_t i = 0; i < words.size(); ++i) std::memcpy(to + static_cast<int64_t>(i) * to_stride, &words[i], sizeof(uint64_t));
+}
+
+// Bytes in blocks of 8x8, what is left over one by one.
+void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, uint8_t mask) {
+  const bool has_blocks = std::endian::native == std::endian::little;
+  const int64_t block_rows = has_blocks ? rows / 8 * 8 : 0, block_columns = has_blocks ? columns / 8 * 8 : 0;
+  const uint64_t word_mask = 0x0101010101010101u * mask;
+  for (int64_t r = 0; r < block_rows; r += 8) {
+    for (int64_t c = 0; c < block_columns; c += 8) transpose_block(from + r * columns + c, columns, to + c * rows + r, rows, word_mask);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = r < block_rows ? block_columns : 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c] ^ mask;
+  }
+}
+
 template <typename T>
-void transpose_batches(const Shuffle& shuffle, const std::byte* from, std::byte* to, T mask) {
+void transpose_batches(const Shuffle& shuffle, const std::byte* from, std::byte* to) {
   const int64_t plane = shuffle.rows * shuffle.columns;
   for (int64_t b = 0; b < shuffle.batch; ++b) {
-    transpose(reinterpret_cast<const T*>(from) + b * plane, reinterpret_cast<T*>(to) + b * plane, shuffle.rows, shuffle.columns, mask);
+    transpose(reinterpret_cast<const T*>(from) + b * plane, reinterpret_cast<T*>(to) + b * plane, shuffle.rows, shuffle.columns);
   }
 }
 
@@ -85,14 +123,20 @@ void run(const Shuffle& shuffle, const std::byte* from, std::byte* to) {
     return;
   }
   switch (shuffle.element_size) {
-    case 1:
-      return transpose_batches<uint8_t>(shuffle, from, to, mask);
+    case 1: {
+      const int64_t plane = shuffle.rows * shuffle.columns;
+      for (int64_t b = 0; b < shuffle.batch; ++b) {
+        transpose_bytes(reinterpret_cast<const uint8_t*>(from) + b * plane, reinterpret_cast<uint8_t*>(to) + b * plane, shuffle.rows, shuffle.columns,
+                        mask);
+      }
+      return;
+    }
     case 2:
-      return transpose_batches<uint16_t>(shuffle, from, to, 0);
+      return transpose_batches<uint16_t>(shuffle, from, to);
     case 4:
-      return transpose_batches<uint32_t>(shuffle, from, to, 0);
+      return transpose_batches<uint32_t>(shuffle, from, to);
     case 8:
-      return transpose_batches<uint64_t>(shuffle, from, to, 0);
+      return transpose_batches<uint64_t>(shuffle, from, to);
     default:
       OCTET_ASSERT(false, "element size");
   }

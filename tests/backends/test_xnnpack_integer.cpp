@@ -1,5 +1,6 @@
 // XNNPACK's 8-bit ops against the reference, over many shapes: never more than one output step apart.
 #include <cmath>
+#include <random>
 
 #include <catch2/catch.hpp>
 
@@ -336,6 +337,43 @@ TEST_CASE("XNNPACK: bilinear resizing stays within a step of the reference", "[b
     },
                   "y", DType::kInt8, {1, 5, 12, 21}, q, {{"mode", std::string("bilinear")}, {"align_corners", aligns}, {"scales", scales}}));
     CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(DType::kInt8, {1, 5, 6, 7}, 5)}) <= 1);
+  }
+}
+
+TEST_CASE("XNNPACK: convolutions of random shapes stay within a step of the reference", "[backends][xnnpack]") {
+  std::mt19937 random(2024);
+  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  for (int i = 0; i < 60; ++i) {
+    ConvCase k;
+    k.groups = pick(0, 2) == 0 ? pick(1, 12) : 1;
+    k.n = pick(1, 3), k.c = k.groups * pick(1, k.groups == 1 ? 40 : 4), k.o = k.groups * pick(1, k.groups == 1 ? 40 : 4);
+    k.kernel = pick(1, 5), k.stride = pick(1, 3), k.padding = pick(0, k.kernel / 2), k.dilation = pick(1, 2);
+    k.h = pick(10, 20), k.w = pick(10, 20);
+    CAPTURE(i, k.n, k.c, k.h, k.w, k.o, k.kernel, k.stride, k.padding, k.dilation, k.groups);
+    CHECK(run_conv(k, i % 2 == 0 ? DType::kInt8 : DType::kUInt8, i % 3 != 0, i % 5 == 0, 4,
+                   {
+                       {"post_min", -1.0}
+    },
+                   static_cast<uint32_t>(i)) <= 1);
+  }
+}
+
+TEST_CASE("XNNPACK: linear layers and additions of random shapes stay within a step of the reference", "[backends][xnnpack]") {
+  std::mt19937 random(7);
+  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  for (uint32_t i = 0; i < 40; ++i) {
+    const int64_t rows = pick(1, 17), k = pick(1, 90), o = pick(1, 40);
+    ProgramBuilder b;
+    const int x = b.input("x", DType::kInt8, {rows, k}, quantized(0.02f, static_cast<int32_t>(pick(-128, 127))));
+    const int w =
+        b.constant("w", random_integers(DType::kInt8, {o, k}, i, -127, 127), per_channel(random_scales(static_cast<size_t>(o), 0.001f, 0.01f, i), 0));
+    const int y = b.op("linear", {x, w, -1}, "y", DType::kInt8, {rows, o}, quantized(0.1f, static_cast<int32_t>(pick(-20, 20))));
+    b.output(y);
+    const int a = b.input("a", DType::kUInt8, {rows, k}, quantized(0.001f * static_cast<float>(pick(1, 100)), static_cast<int32_t>(pick(0, 255))));
+    b.output(b.op("add", {x, a}, "sum", DType::kUInt8, {rows, k}, quantized(0.05f, static_cast<int32_t>(pick(0, 255)))));
+    CAPTURE(i, rows, k, o);
+    CHECK(check_against_reference(b.finish(), "xnnpack",
+                                  {random_integers(DType::kInt8, {rows, k}, i), random_integers(DType::kUInt8, {rows, k}, i + 1)}) <= 1);
   }
 }
 
