@@ -1,6 +1,6 @@
 """Golden files from the real peer: one folder a case.  oracle.py --out DIR [--kind small|real] [--cases NAMES]; --list lists the cases.
 The layout of a folder is in README.md."""
-import argparse, json, os, sys, time
+import argparse, hashlib, json, os, sys, time
 import numpy as np
 import torch
 from runner import *  # noqa: F401,F403
@@ -40,6 +40,16 @@ def verify_case(folder):
     return bad
 
 
+def fingerprint():
+    """Hash of these scripts and of the peer's versions."""
+    digest = hashlib.sha256(repr(sorted(VERSIONS.items())).encode())
+    folder = os.path.dirname(os.path.abspath(__file__))
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py"):
+            digest.update(open(os.path.join(folder, name), "rb").read())
+    return digest.hexdigest()
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--out")
@@ -50,6 +60,7 @@ def main():
     ap.add_argument("--no-mem", action="store_true", help="skip the in-memory vs loaded annotation comparison")
     ap.add_argument("--no-reference", action="store_true")
     ap.add_argument("--no-pattern-cache", action="store_true", help="do not memoize the peer's exported match patterns")
+    ap.add_argument("--if-changed", action="store_true", help="do nothing when --out was made by these very scripts and versions")
     ap.add_argument("--verify", action="store_true", help="only reload and check an existing --out folder")
     ap.add_argument("-v", "--verbose", action="store_true")
     o = ap.parse_args()
@@ -77,6 +88,10 @@ def main():
                 print(c.name, b)
         print("verified", len(sel), "cases,", nb, "with problems")
         return 1 if nb else 0
+    stamp = os.path.join(o.out, "made_by")
+    if o.if_changed and os.path.exists(stamp) and open(stamp).read() == fingerprint():
+        print("up to date:", o.out)
+        return 0
     if not o.no_pattern_cache:
         enable_pattern_cache()
     os.makedirs(o.out, exist_ok=True)
@@ -99,6 +114,8 @@ def main():
                                                 "num_q_nodes", "num_dq_nodes", "same_annotation_in_memory", "peer_error")}
                          | {"quantizer": m["quantizer"]["type"], "reference": m.get("reference", {}).get("status")})
     wjson(os.path.join(o.out, "index.json"), {"format_version": FORMAT_VERSION, "versions": VERSIONS, "cases": index})
+    if not o.cases:
+        open(stamp, "w").write(fingerprint())
     print(f"{len(sel)} cases in {time.time()-t0:.1f}s")
     return 0
 
