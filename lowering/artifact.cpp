@@ -31,10 +31,22 @@ struct DTypeRow {
   const char* name;  // in the file
 };
 constexpr DTypeRow kDTypes[] = {
-    {DType::kBool, "BOOL"},       {DType::kUInt8, "U8"},         {DType::kInt8, "I8"},       {DType::kUInt16, "U16"},
-    {DType::kInt16, "I16"},       {DType::kUInt32, "U32"},       {DType::kInt32, "I32"},     {DType::kUInt64, "U64"},
-    {DType::kInt64, "I64"},       {DType::kFloat16, "F16"},      {DType::kBFloat16, "BF16"}, {DType::kFloat32, "F32"},
-    {DType::kFloat64, "F64"},     {DType::kComplex64, "C64"},    {DType::kFloat8E4M3FN, "F8_E4M3"}, {DType::kFloat8E5M2, "F8_E5M2"},
+    {DType::kBool,         "BOOL"   },
+    {DType::kUInt8,        "U8"     },
+    {DType::kInt8,         "I8"     },
+    {DType::kUInt16,       "U16"    },
+    {DType::kInt16,        "I16"    },
+    {DType::kUInt32,       "U32"    },
+    {DType::kInt32,        "I32"    },
+    {DType::kUInt64,       "U64"    },
+    {DType::kInt64,        "I64"    },
+    {DType::kFloat16,      "F16"    },
+    {DType::kBFloat16,     "BF16"   },
+    {DType::kFloat32,      "F32"    },
+    {DType::kFloat64,      "F64"    },
+    {DType::kComplex64,    "C64"    },
+    {DType::kFloat8E4M3FN, "F8_E4M3"},
+    {DType::kFloat8E5M2,   "F8_E5M2"},
 };
 
 const char* dtype_in_file(const ProgramTensor& tensor) {
@@ -49,11 +61,19 @@ size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * 
 
 std::string make_header(const Program& program) {
   Json header = Json::object();
-  header["__metadata__"] = {{"format", "octet"}, {"version", std::to_string(Program::kFormatVersion)}, {"program", to_json_text(program)}};
+  header["__metadata__"] = {
+      {"format",  "octet"                                },
+      {"version", std::to_string(Program::kFormatVersion)},
+      {"program", to_json_text(program)                  }
+  };
   size_t end = 0;
   int paddings = 0;
   const auto entry = [&](const std::string& name, const char* dtype, const std::vector<int64_t>& shape, size_t bytes) {
-    header[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {end, end + bytes}}};
+    header[name] = {
+        {"dtype",        dtype             },
+        {"shape",        shape             },
+        {"data_offsets", {end, end + bytes}}
+    };
     end += bytes;
   };
   for (const ProgramTensor& tensor : program.tensors) {
@@ -82,7 +102,8 @@ void write_file(const Program& program, const std::filesystem::path& path) {
     file.write(reinterpret_cast<const char*>(tensor.data.raw()), static_cast<std::streamsize>(tensor.data.nbytes()));
   }
   file.close();
-  if (!file) throw Error("artifact", path.string(), fmt::format("cannot be written ({}); check the folder and the space on the disk", std::strerror(errno)));
+  if (!file)
+    throw Error("artifact", path.string(), fmt::format("cannot be written ({}); check the folder and the space on the disk", std::strerror(errno)));
 }
 
 // ---- reading
@@ -91,7 +112,7 @@ void write_file(const Program& program, const std::filesystem::path& path) {
 std::shared_ptr<Storage> map_file(const std::string& name) {
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw Error("artifact", name, fmt::format("cannot be opened ({}); check the path", std::strerror(errno)));
-  struct stat status{};
+  struct stat status {};
   const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
   void* address = size < 8 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
@@ -111,7 +132,8 @@ Json parse_header(const std::string& name, const Storage& file, size_t& data_beg
   uint64_t length = 0;
   std::memcpy(&length, file.data, sizeof(length));
   if (length > kLargestHeader || length > file.size - 8)
-    throw Error("artifact", name, fmt::format("its header claims {} bytes, got {} after the length; the file is damaged or not an .octet", length, file.size - 8));
+    throw Error("artifact", name,
+                fmt::format("its header claims {} bytes, got {} after the length; the file is damaged or not an .octet", length, file.size - 8));
   data_begin = 8 + static_cast<size_t>(length);
   const char* text = reinterpret_cast<const char*>(file.data) + 8;
   Json header = Json::parse(text, text + length, nullptr, false);
@@ -129,8 +151,11 @@ std::string metadata_text(const std::string& name, const Json& header, const cha
 }
 
 // The bytes of one constant, checked against what the program says of it.
-Tensor constant_data(const std::string& name, const Json& header, const ProgramTensor& tensor, const std::shared_ptr<Storage>& file, size_t data_begin) {
-  const auto fail = [&](const std::string& what) { throw Error("artifact", name, fmt::format("constant {}: {}; the file is damaged", tensor.name, what)); };
+Tensor constant_data(const std::string& name, const Json& header, const ProgramTensor& tensor, const std::shared_ptr<Storage>& file,
+                     size_t data_begin) {
+  const auto fail = [&](const std::string& what) {
+    throw Error("artifact", name, fmt::format("constant {}: {}; the file is damaged", tensor.name, what));
+  };
   const auto entry = header.find(tensor.name);
   if (entry == header.end() || !entry->is_object()) fail("is missing");
   const auto dtype = entry->find("dtype");
@@ -183,7 +208,8 @@ Program load_program(const std::filesystem::path& path) {
   if (metadata_text(name, header, "format") != "octet") throw Error("artifact", name, "holds tensors but no program; give what `octet lower` wrote");
   const std::string version = metadata_text(name, header, "version");
   if (version != std::to_string(Program::kFormatVersion))
-    throw Error("artifact", name, fmt::format("has format version {}, want {}; lower the model again with this build", version, Program::kFormatVersion));
+    throw Error("artifact", name,
+                fmt::format("has format version {}, want {}; lower the model again with this build", version, Program::kFormatVersion));
   Program program = program_from_json_text(metadata_text(name, header, "program"), name);
   for (ProgramTensor& tensor : program.tensors)
     if (tensor.role == ProgramTensor::Role::kConstant) tensor.data = constant_data(name, header, tensor, file, data_begin);

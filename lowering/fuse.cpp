@@ -15,7 +15,9 @@ namespace {
 bool stores_alike(const ProgramTensor& a, const ProgramTensor& b) { return a.dtype == b.dtype && a.qparams == b.qparams; }
 
 // op's sources with those of an op that it swallows.
-void add_sources(ProgramOp& op, const ProgramOp& swallowed) { op.sources.insert(op.sources.end(), swallowed.sources.begin(), swallowed.sources.end()); }
+void add_sources(ProgramOp& op, const ProgramOp& swallowed) {
+  op.sources.insert(op.sources.end(), swallowed.sources.begin(), swallowed.sources.end());
+}
 
 bool is_movement(const ProgramOp& op) {
   const OpRow* row = find_op_row(op.kind);
@@ -210,8 +212,8 @@ int write_integer_outputs(Program& program) {
 namespace {
 
 using Step = int (*)(Program&);
-constexpr Step kSteps[] = {fold_constants, merge_duplicates,    make_linear, sink_dequantize,
-                           hoist_quantize, merge_conversions,   fold_clamps, take_integer_inputs, write_integer_outputs};
+constexpr Step kSteps[] = {fold_constants,    merge_duplicates, make_linear,         sink_dequantize,      hoist_quantize,
+                           merge_conversions, fold_clamps,      take_integer_inputs, write_integer_outputs};
 
 }  // namespace
 

@@ -29,7 +29,8 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
   const ProgramTensor& y = editor.tensor(op.outputs[0]);
   if (op.kind == "quantize" && has_constant_values(x.data)) {
     const IntegerRange range = integer_range(y.dtype);
-    replace_by_constant(editor, i, quantize_constant(x.data, *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)), y.qparams);
+    replace_by_constant(
+        editor, i, quantize_constant(x.data, *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)), y.qparams);
   } else if (op.kind == "dequantize" && size_of(x.dtype) == 4) {
     replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
   } else if (op.kind == "permute") {

@@ -29,7 +29,11 @@ int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<i
     shape[lead + d] += reach[d];
   }
   const DType dtype = importer.tensor(x).dtype;
-  return importer.emit_step(node, "pad", {x}, shape, dtype, {{"pads", pads}, {"value", 0.0}});
+  return importer.emit_step(node, "pad",
+                            {
+                                x
+  },
+                            shape, dtype, {{"pads", pads}, {"value", 0.0}});
 }
 
 // An input without a batch dimension gets one of size 1 for the op, and the output loses it.
@@ -64,15 +68,26 @@ void import_conv(Importer& importer, const Node& node) {
   } else {
     padding = repeated(node.ints_or("padding", {0}), spatial);
   }
-  emit_batched(importer, node, "conv", {x, w, importer.operand(node, "bias")}, spatial + 2,
-               {{"stride", repeated(node.ints_or("stride", {1}), spatial)}, {"padding", padding}, {"dilation", dilation}, {"groups", node.int_or("groups", 1)}});
+  emit_batched(importer, node, "conv",
+               {
+                   x, w, importer.operand(node, "bias")
+  },
+               spatial + 2,
+               {{"stride", repeated(node.ints_or("stride", {1}), spatial)},
+                {"padding", padding},
+                {"dilation", dilation},
+                {"groups", node.int_or("groups", 1)}});
 }
 
 void import_conv_transpose(Importer& importer, const Node& node) {
   const int w = importer.operand(node, "weight");
   const size_t spatial = importer.tensor(w).shape.size() - 2;
   const auto sizes = [&](const char* name, int64_t fallback) { return repeated(node.ints_or(name, {fallback}), spatial); };
-  emit_batched(importer, node, "conv_transpose", {importer.operand(node, "input"), w, importer.operand(node, "bias")}, spatial + 2,
+  emit_batched(importer, node, "conv_transpose",
+               {
+                   importer.operand(node, "input"), w, importer.operand(node, "bias")
+  },
+               spatial + 2,
                {{"stride", sizes("stride", 1)},
                 {"padding", sizes("padding", 0)},
                 {"output_padding", sizes("output_padding", 0)},
@@ -141,7 +156,8 @@ int causal_mask(Importer& importer, const Node& node, int64_t rows, int64_t colu
 void import_attention(Importer& importer, const Node& node) {
   const int q = importer.operand(node, "query"), k = importer.operand(node, "key"), v = importer.operand(node, "value");
   const std::vector<int64_t> sq = importer.tensor(q).shape, sk = importer.tensor(k).shape;
-  if (sq.size() != sk.size() || sq.size() < 2 || node.bool_or("enable_gqa", false)) return importer.refuse(node, "with grouped heads or tensors of unequal rank");
+  if (sq.size() != sk.size() || sq.size() < 2 || node.bool_or("enable_gqa", false))
+    return importer.refuse(node, "with grouped heads or tensors of unequal rank");
   const size_t rank = sq.size();
   std::vector<int64_t> dims, transposed = sk, scores = sq;
   for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
@@ -149,7 +165,11 @@ void import_attention(Importer& importer, const Node& node) {
   std::swap(transposed[rank - 1], transposed[rank - 2]);
   scores.back() = sk[rank - 2];
   const DType dtype = DType::kFloat32;
-  const int kt = importer.emit_step(node, "permute", {k}, transposed, dtype, {{"dims", dims}});
+  const int kt = importer.emit_step(node, "permute",
+                                    {
+                                        k
+  },
+                                    transposed, dtype, {{"dims", dims}});
   int s = importer.emit_step(node, "matmul", {q, kt}, scores, dtype);
   const std::vector<float> scale = {static_cast<float>(node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back()))))};
   s = importer.emit_step(node, "mul", {s, importer.add_constant(node.name() + "_scale", Tensor::from<float>(dtype, {}, scale))}, scores, dtype);
@@ -162,7 +182,11 @@ void import_attention(Importer& importer, const Node& node) {
   } else if (mask >= 0) {
     s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
   }
-  const int p = importer.emit_step(node, "softmax", {s}, scores, dtype, {{"dim", static_cast<int64_t>(rank) - 1}});
+  const int p = importer.emit_step(node, "softmax",
+                                   {
+                                       s
+  },
+                                   scores, dtype, {{"dim", static_cast<int64_t>(rank) - 1}});
   importer.emit(node, "matmul", {p, v});
 }
 
@@ -184,24 +208,36 @@ size_t spatial_dims(const Node& node) { return static_cast<size_t>(node.target()
 
 void import_max_pool(Importer& importer, const Node& node) {
   const size_t spatial = spatial_dims(node);
-  emit_pool(importer, node, "max_pool", spatial, {{"dilation", repeated(node.ints_or("dilation", {1}), spatial)}});
+  emit_pool(importer, node, "max_pool", spatial,
+            {
+                {"dilation", repeated(node.ints_or("dilation", {1}), spatial)}
+  });
 }
 
 void import_max_pool_with_indices(Importer& importer, const Node& node) {
   if (!node.outputs().back()->is_unused()) return importer.refuse(node, "whose indices are used");
-  emit_pool(importer, node, "max_pool", 2, {{"dilation", repeated(node.ints_or("dilation", {1}), 2)}});
+  emit_pool(importer, node, "max_pool", 2,
+            {
+                {"dilation", repeated(node.ints_or("dilation", {1}), 2)}
+  });
 }
 
 void import_avg_pool(Importer& importer, const Node& node) {
   emit_pool(importer, node, "avg_pool", spatial_dims(node),
-            {{"count_include_pad", node.bool_or("count_include_pad", true)}, {"divisor_override", node.int_or("divisor_override", 0)}});
+            {
+                {"count_include_pad", node.bool_or("count_include_pad", true)},
+                {"divisor_override",  node.int_or("divisor_override",   0)   }
+  });
 }
 
 void import_adaptive_avg_pool(Importer& importer, const Node& node) {
   const size_t spatial = spatial_dims(node);
   const std::vector<int64_t> out = static_shape(*node.outputs().front());
-  emit_batched(importer, node, "adaptive_avg_pool", {importer.operand(node, "self")}, spatial + 2,
-               {{"output_size", std::vector<int64_t>(out.end() - static_cast<int64_t>(spatial), out.end())}});
+  emit_batched(importer, node, "adaptive_avg_pool",
+               {
+                   importer.operand(node, "self")
+  },
+               spatial + 2, {{"output_size", std::vector<int64_t>(out.end() - static_cast<int64_t>(spatial), out.end())}});
 }
 
 void import_mean(Importer& importer, const Node& node) {
@@ -210,20 +246,31 @@ void import_mean(Importer& importer, const Node& node) {
   for (int64_t& dim : dims) dim = positive_dim(dim, rank);
   if (dims.empty())
     for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
-  importer.emit(node, "mean", {importer.operand(node, "self")}, {{"dims", dims}, {"keepdim", node.bool_or("keepdim", false)}});
+  importer.emit(node, "mean",
+                {
+                    importer.operand(node, "self")
+  },
+                {{"dims", dims}, {"keepdim", node.bool_or("keepdim", false)}});
 }
 
 // ---- normalizations
 
 void import_softmax(Importer& importer, const Node& node) {
   const std::vector<int64_t> shape = importer.input_shape(node, "self");
-  importer.emit(node, "softmax", {importer.operand(node, "self")}, {{"dim", positive_dim(node.int_or("dim", -1), shape.size())}});
+  importer.emit(node, "softmax",
+                {
+                    importer.operand(node, "self")
+  },
+                {{"dim", positive_dim(node.int_or("dim", -1), shape.size())}});
 }
 
 void import_layer_norm(Importer& importer, const Node& node) {
   for (size_t i = 1; i < node.outputs().size(); ++i)
     if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
-  importer.emit(node, "layer_norm", {importer.operand(node, "input"), importer.operand(node, "weight"), importer.operand(node, "bias")},
+  importer.emit(node, "layer_norm",
+                {
+                    importer.operand(node, "input"), importer.operand(node, "weight"), importer.operand(node, "bias")
+  },
                 {{"normalized_dims", static_cast<int64_t>(node.ints_or("normalized_shape", {}).size())}, {"eps", node.float_or("eps", 1e-5)}});
 }
 
@@ -233,42 +280,45 @@ void import_batch_norm(Importer& importer, const Node& node) {
     if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
   const int mean = importer.operand(node, "running_mean"), var = importer.operand(node, "running_var");
   if (mean < 0 || var < 0) return importer.refuse(node, "without running statistics");
-  importer.emit(node, "batch_norm", {importer.operand(node, "input"), mean, var, importer.operand(node, "weight"), importer.operand(node, "bias")},
+  importer.emit(node, "batch_norm",
+                {
+                    importer.operand(node, "input"), mean, var, importer.operand(node, "weight"), importer.operand(node, "bias")
+  },
                 {{"eps", node.float_or("eps", 1e-5)}});
 }
 
 constexpr ImportRow kRows[] = {
-    {"aten.conv1d", import_conv},
-    {"aten.conv2d", import_conv},
-    {"aten.conv3d", import_conv},
-    {"aten.convolution", import_convolution},
-    {"aten.conv_transpose1d", import_conv_transpose},
-    {"aten.conv_transpose2d", import_conv_transpose},
-    {"aten.conv_transpose3d", import_conv_transpose},
-    {"aten.linear", import_linear},
-    {"aten.matmul", import_matmul},
-    {"aten.mm", import_matmul},
-    {"aten.bmm", import_matmul},
-    {"aten.addmm", import_addmm},
-    {"aten.scaled_dot_product_attention", import_attention},
-    {"aten.max_pool1d", import_max_pool},
-    {"aten.max_pool2d", import_max_pool},
-    {"aten.max_pool3d", import_max_pool},
-    {"aten.max_pool2d_with_indices", import_max_pool_with_indices},
-    {"aten.avg_pool1d", import_avg_pool},
-    {"aten.avg_pool2d", import_avg_pool},
-    {"aten.avg_pool3d", import_avg_pool},
-    {"aten.adaptive_avg_pool1d", import_adaptive_avg_pool},
-    {"aten.adaptive_avg_pool2d", import_adaptive_avg_pool},
-    {"aten._adaptive_avg_pool2d", import_adaptive_avg_pool},
-    {"aten.adaptive_avg_pool3d", import_adaptive_avg_pool},
-    {"aten.mean", import_mean},
-    {"aten.softmax", import_softmax},
-    {"aten._softmax", import_softmax},
-    {"aten.layer_norm", import_layer_norm},
-    {"aten.native_layer_norm", import_layer_norm},
-    {"aten.batch_norm", import_batch_norm},
-    {"aten._native_batch_norm_legit_no_training", import_batch_norm},
+    {"aten.conv1d",                               import_conv                 },
+    {"aten.conv2d",                               import_conv                 },
+    {"aten.conv3d",                               import_conv                 },
+    {"aten.convolution",                          import_convolution          },
+    {"aten.conv_transpose1d",                     import_conv_transpose       },
+    {"aten.conv_transpose2d",                     import_conv_transpose       },
+    {"aten.conv_transpose3d",                     import_conv_transpose       },
+    {"aten.linear",                               import_linear               },
+    {"aten.matmul",                               import_matmul               },
+    {"aten.mm",                                   import_matmul               },
+    {"aten.bmm",                                  import_matmul               },
+    {"aten.addmm",                                import_addmm                },
+    {"aten.scaled_dot_product_attention",         import_attention            },
+    {"aten.max_pool1d",                           import_max_pool             },
+    {"aten.max_pool2d",                           import_max_pool             },
+    {"aten.max_pool3d",                           import_max_pool             },
+    {"aten.max_pool2d_with_indices",              import_max_pool_with_indices},
+    {"aten.avg_pool1d",                           import_avg_pool             },
+    {"aten.avg_pool2d",                           import_avg_pool             },
+    {"aten.avg_pool3d",                           import_avg_pool             },
+    {"aten.adaptive_avg_pool1d",                  import_adaptive_avg_pool    },
+    {"aten.adaptive_avg_pool2d",                  import_adaptive_avg_pool    },
+    {"aten._adaptive_avg_pool2d",                 import_adaptive_avg_pool    },
+    {"aten.adaptive_avg_pool3d",                  import_adaptive_avg_pool    },
+    {"aten.mean",                                 import_mean                 },
+    {"aten.softmax",                              import_softmax              },
+    {"aten._softmax",                             import_softmax              },
+    {"aten.layer_norm",                           import_layer_norm           },
+    {"aten.native_layer_norm",                    import_layer_norm           },
+    {"aten.batch_norm",                           import_batch_norm           },
+    {"aten._native_batch_norm_legit_no_training", import_batch_norm           },
 };
 
 }  // namespace

@@ -35,16 +35,18 @@ const ImportRow* find_import_row(const std::string& op) {
 
 // Results that may share memory with their first input.
 bool is_view(const Node& node) {
-  static const char* const kViews[] = {"aten.view",   "aten.reshape", "aten.flatten",   "aten.unsqueeze", "aten.squeeze", "aten.permute", "aten.transpose",
-                                       "aten.t",      "aten.slice",   "aten.select",    "aten.expand",    "aten.split",   "aten.chunk",   "aten.unbind",
-                                       "aten.alias",  "aten.detach",  "aten.unflatten", "aten.narrow",    "aten.to",      "aten.dropout", "aten.contiguous",
-                                       "aten.expand_as", "aten.view_as", "aten.split_with_sizes"};
+  static const char* const kViews[] = {
+      "aten.view",      "aten.reshape", "aten.flatten",    "aten.unsqueeze", "aten.squeeze",   "aten.permute",
+      "aten.transpose", "aten.t",       "aten.slice",      "aten.select",    "aten.expand",    "aten.split",
+      "aten.chunk",     "aten.unbind",  "aten.alias",      "aten.detach",    "aten.unflatten", "aten.narrow",
+      "aten.to",        "aten.dropout", "aten.contiguous", "aten.expand_as", "aten.view_as",   "aten.split_with_sizes"};
   return std::any_of(std::begin(kViews), std::end(kViews), [&](const char* op) { return node.is(op); });
 }
 
 bool is_used_after(const Value& value, const Node& node) {
   if (value.is_output()) return true;
-  return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) { return user != &node && value.graph().is_before(node, *user); });
+  return std::any_of(value.users().begin(), value.users().end(),
+                     [&](const Node* user) { return user != &node && value.graph().is_before(node, *user); });
 }
 
 }  // namespace
@@ -52,7 +54,8 @@ bool is_used_after(const Value& value, const Node& node) {
 std::vector<int64_t> static_shape(const Value& value) {
   if (!value.meta) throw Error("lower", "%" + value.name(), "has no recorded shape; export the program with torch.export");
   for (const Dim& dim : value.meta->sizes)
-    if (dim.is_symbolic()) throw Error("lower", "%" + value.name(), fmt::format("has a symbolic size {}, want numbers; export with static shapes to lower", dim.expr));
+    if (dim.is_symbolic())
+      throw Error("lower", "%" + value.name(), fmt::format("has a symbolic size {}, want numbers; export with static shapes to lower", dim.expr));
   return value.meta->shape();
 }
 
@@ -65,7 +68,9 @@ int64_t positive_dim(int64_t dim, size_t rank) { return dim < 0 ? dim + static_c
 
 Importer::Importer(const Graph& graph) : graph_(graph) {}
 
-void Importer::fail(const Node& node, const std::string& what) const { throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what); }
+void Importer::fail(const Node& node, const std::string& what) const {
+  throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what);
+}
 
 void Importer::refuse(const Node& node, const std::string& why) { refusals_.push_back({&node, why}); }
 
@@ -85,7 +90,9 @@ int Importer::tensor_of(Value* value) {
   const auto found = tensors_.find(value);
   if (found != tensors_.end()) return found->second;
   const Tensor* constant = graph_.find_constant(value);
-  if (constant == nullptr) throw Error("lower", "%" + value->name(), "is not a tensor that is known here (a symbol or a custom object), want a tensor; export with static shapes");
+  if (constant == nullptr)
+    throw Error("lower", "%" + value->name(),
+                "is not a tensor that is known here (a symbol or a custom object), want a tensor; export with static shapes");
   return tensors_[value] = add_constant(value->name(), *constant);
 }
 
@@ -98,8 +105,10 @@ int Importer::operand(const Node& node, std::string_view name) {
   return add_constant(fmt::format("{}_{}", node.name(), name), Tensor::from<float>(DType::kFloat32, {}, number));
 }
 
-ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes) {
-  const int output = add_tensor({value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
+ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs,
+                                std::map<std::string, Attribute> attributes) {
+  const int output = add_tensor(
+      {value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
   tensors_[value] = output;
   ProgramOp op;
   op.kind = kind;
@@ -153,11 +162,14 @@ void Importer::import_inputs() {
 void Importer::check_in_place(const Node& node) const {
   Value* written = node.inputs().empty() ? nullptr : node.inputs().front();
   if (written == nullptr) return;
-  if (written->producer() == nullptr) fail(node, fmt::format("writes into %{}, an input of the program; make it functional (out of place) before the export", written->name()));
+  if (written->producer() == nullptr)
+    fail(node, fmt::format("writes into %{}, an input of the program; make it functional (out of place) before the export", written->name()));
   for (const Node* user : written->users()) {
     if (user == &node || !is_view(*user) || !graph_.is_before(*user, node)) continue;
     for (const Value* view : user->outputs())
-      if (is_used_after(*view, node)) fail(node, fmt::format("writes into %{}, of which %{} is a view that is used later; make it functional before the export", written->name(), view->name()));
+      if (is_used_after(*view, node))
+        fail(node, fmt::format("writes into %{}, of which %{} is a view that is used later; make it functional before the export", written->name(),
+                               view->name()));
   }
   for (const Node* producer = written->producer(); producer != nullptr && is_view(*producer);) {
     const Value* base = producer->inputs().empty() ? nullptr : producer->inputs().front();
@@ -171,7 +183,8 @@ void Importer::check_in_place(const Node& node) const {
 void Importer::stand_in(const Node& node) {
   for (Value* value : node.outputs()) {
     if (tensors_.contains(value) || value->kind() != ValueKind::kTensor) continue;
-    tensors_[value] = add_tensor({value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
+    tensors_[value] = add_tensor(
+        {value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
   }
 }
 
@@ -193,7 +206,8 @@ void Importer::import_outputs() {
   for (const GraphOutput& output : graph_.outputs()) {
     if (output.kind == OutputKind::kToken) continue;
     if (output.kind != OutputKind::kUserOutput)
-      throw Error("lower", output.target, "is changed by the program (a mutated buffer or input), which a lowered program cannot do; export without it");
+      throw Error("lower", output.target,
+                  "is changed by the program (a mutated buffer or input), which a lowered program cannot do; export without it");
     bool has_value = false;
     for_each_value(output.value, [&](Value* value) {
       program_.outputs.push_back(tensor_of(value));
@@ -215,8 +229,8 @@ Program Importer::run() {
     for (const Refusal& refusal : refusals_)
       lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(), refusal.why.empty() ? "" : " " + refusal.why));
     throw Error("lower", fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
-                fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before the export", lines.size(), lines.size() == 1 ? "" : "s",
-                            fmt::join(lines, ", ")));
+                fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before the export", lines.size(),
+                            lines.size() == 1 ? "" : "s", fmt::join(lines, ", ")));
   }
   import_outputs();
   return std::move(program_);

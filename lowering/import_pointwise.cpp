@@ -26,7 +26,9 @@ void emit_binary(Importer& importer, const Node& node, const std::string& kind, 
 std::map<std::string, Attribute> alpha_of(const Node& node) {
   const double alpha = node.float_or("alpha", 1);
   if (alpha == 1) return {};
-  return {{"alpha", alpha}};
+  return {
+      {"alpha", alpha}
+  };
 }
 
 void import_add(Importer& importer, const Node& node) { emit_binary(importer, node, "add", alpha_of(node)); }
@@ -84,7 +86,9 @@ void import_clamp_max(Importer& importer, const Node& node) { emit_clamp(importe
 // ---- functions
 
 void emit_unary(Importer& importer, const Node& node, const char* function, std::optional<double> alpha = std::nullopt) {
-  std::map<std::string, Attribute> attributes = {{"fn", std::string(function)}};
+  std::map<std::string, Attribute> attributes = {
+      {"fn", std::string(function)}
+  };
   if (alpha) attributes["alpha"] = *alpha;
   const char* name = node.find_argument("self") != nullptr ? "self" : "input";
   importer.emit(node, "unary", {importer.operand(node, name)}, std::move(attributes));
@@ -115,43 +119,46 @@ void import_elu(Importer& importer, const Node& node) {
 
 void import_pow(Importer& importer, const Node& node) {
   const Argument* exponent = node.find_argument("exponent");
-  if (exponent == nullptr || exponent->value_or_null() != nullptr || node.find_input("self") == nullptr) return importer.refuse(node, "whose exponent is a tensor");
+  if (exponent == nullptr || exponent->value_or_null() != nullptr || node.find_input("self") == nullptr)
+    return importer.refuse(node, "whose exponent is a tensor");
   emit_unary(importer, node, "pow", node.float_or("exponent", 1));
 }
 
-void import_prelu(Importer& importer, const Node& node) { importer.emit(node, "prelu", {importer.operand(node, "self"), importer.operand(node, "weight")}); }
+void import_prelu(Importer& importer, const Node& node) {
+  importer.emit(node, "prelu", {importer.operand(node, "self"), importer.operand(node, "weight")});
+}
 
 constexpr ImportRow kRows[] = {
-    {"aten.add", import_add},
-    {"aten.sub", import_sub},
-    {"aten.rsub", import_rsub},
-    {"aten.mul", import_mul},
-    {"aten.div", import_div},
-    {"aten.minimum", import_minimum},
-    {"aten.maximum", import_maximum},
-    {"aten.where", import_where},
+    {"aten.add",         import_add        },
+    {"aten.sub",         import_sub        },
+    {"aten.rsub",        import_rsub       },
+    {"aten.mul",         import_mul        },
+    {"aten.div",         import_div        },
+    {"aten.minimum",     import_minimum    },
+    {"aten.maximum",     import_maximum    },
+    {"aten.where",       import_where      },
     {"aten.masked_fill", import_masked_fill},
-    {"aten.relu", import_relu},
-    {"aten.relu6", import_relu6},
-    {"aten.hardtanh", import_hardtanh},
-    {"aten.clamp", import_clamp},
-    {"aten.clamp_min", import_clamp_min},
-    {"aten.clamp_max", import_clamp_max},
-    {"aten.sigmoid", import_sigmoid},
-    {"aten.tanh", import_tanh},
-    {"aten.hardswish", import_hardswish},
+    {"aten.relu",        import_relu       },
+    {"aten.relu6",       import_relu6      },
+    {"aten.hardtanh",    import_hardtanh   },
+    {"aten.clamp",       import_clamp      },
+    {"aten.clamp_min",   import_clamp_min  },
+    {"aten.clamp_max",   import_clamp_max  },
+    {"aten.sigmoid",     import_sigmoid    },
+    {"aten.tanh",        import_tanh       },
+    {"aten.hardswish",   import_hardswish  },
     {"aten.hardsigmoid", import_hardsigmoid},
-    {"aten.silu", import_silu},
-    {"aten.gelu", import_gelu},
-    {"aten.leaky_relu", import_leaky_relu},
-    {"aten.elu", import_elu},
-    {"aten.exp", import_exp},
-    {"aten.neg", import_neg},
-    {"aten.abs", import_abs},
-    {"aten.sqrt", import_sqrt},
-    {"aten.rsqrt", import_rsqrt},
-    {"aten.pow", import_pow},
-    {"aten.prelu", import_prelu},
+    {"aten.silu",        import_silu       },
+    {"aten.gelu",        import_gelu       },
+    {"aten.leaky_relu",  import_leaky_relu },
+    {"aten.elu",         import_elu        },
+    {"aten.exp",         import_exp        },
+    {"aten.neg",         import_neg        },
+    {"aten.abs",         import_abs        },
+    {"aten.sqrt",        import_sqrt       },
+    {"aten.rsqrt",       import_rsqrt      },
+    {"aten.pow",         import_pow        },
+    {"aten.prelu",       import_prelu      },
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 // A constant list of numbers: scales or zero points.
 std::vector<double> numbers(Importer& importer, const Node& node, const char* name) {
   const int index = importer.operand(node, name);
-  if (index < 0 || importer.tensor(index).role != ProgramTensor::Role::kConstant) importer.fail(node, fmt::format("has {} that are computed, want constants", name));
+  if (index < 0 || importer.tensor(index).role != ProgramTensor::Role::kConstant)
+    importer.fail(node, fmt::format("has {} that are computed, want constants", name));
   return constant_values(importer.tensor(index).data);
 }
 
@@ -33,7 +34,8 @@ TensorQParams qparams_of(Importer& importer, const Node& node) {
     }
     const size_t rank = importer.input_shape(node, "input").size();
     qparams.axis = static_cast<int>(positive_dim(node.int_or("axis", 0), rank));
-    if (qparams.axis < 0 || qparams.axis >= static_cast<int>(rank)) importer.fail(node, fmt::format("has axis {}, want one of {} dimensions", qparams.axis, rank));
+    if (qparams.axis < 0 || qparams.axis >= static_cast<int>(rank))
+      importer.fail(node, fmt::format("has axis {}, want one of {} dimensions", qparams.axis, rank));
     const size_t channels = static_cast<size_t>(importer.input_shape(node, "input")[static_cast<size_t>(qparams.axis)]);
     if (qparams.scale.size() != channels || qparams.zero_point.size() != channels)
       importer.fail(node, fmt::format("has {} scales and {} zero points, want {}", qparams.scale.size(), qparams.zero_point.size(), channels));
@@ -79,7 +81,11 @@ void import_dynamic_quantize(Importer& importer, const Node& node, const Node& o
   const int64_t low = origin.int_or("quant_min", origin.int_or("qmin", range.min));
   const int64_t high = origin.int_or("quant_max", origin.int_or("qmax", range.max));
   const int x = importer.operand(node, "input");
-  const int y = importer.emit_step(node, "fake_quantize_dynamic", {x}, importer.tensor(x).shape, DType::kFloat32,
+  const int y = importer.emit_step(node, "fake_quantize_dynamic",
+                                   {
+                                       x
+  },
+                                   importer.tensor(x).shape, DType::kFloat32,
                                    {{"quant_min", low},
                                     {"quant_max", high},
                                     {"eps", origin.float_or("eps", 1.1920928955078125e-07)},
@@ -111,7 +117,8 @@ int with_qparams(Importer& importer, const Node& node, int index, const TensorQP
   if (!tensor.qparams) tensor.qparams = qparams;
   if (*tensor.qparams == qparams) return index;
   if (tensor.role == ProgramTensor::Role::kConstant) return importer.add_constant(tensor.name, tensor.data, qparams);
-  importer.fail(node, fmt::format("reads %{} with another scale or zero point than it was quantized with; quantize and dequantize must agree", tensor.name));
+  importer.fail(
+      node, fmt::format("reads %{} with another scale or zero point than it was quantized with; quantize and dequantize must agree", tensor.name));
 }
 
 void import_dequantize(Importer& importer, const Node& node) {
@@ -120,21 +127,23 @@ void import_dequantize(Importer& importer, const Node& node) {
   const DType dtype = importer.tensor(x).dtype;
   if (!is_integer(dtype) || size_of(dtype) > 4) return importer.refuse(node, fmt::format("of {}", name_of(dtype)));
   const bool has_zero_points = node.find_argument("zero_points") != nullptr && node.find_input("zero_points") != nullptr;
-  if (has_zero_points && importer.tensor(x).role == ProgramTensor::Role::kConstant && is_floating_point(importer.tensor(importer.operand(node, "zero_points")).dtype)) {
+  if (has_zero_points && importer.tensor(x).role == ProgramTensor::Role::kConstant &&
+      is_floating_point(importer.tensor(importer.operand(node, "zero_points")).dtype)) {
     // Zero points in real units (embedding tables): the constant is dequantized here.
     const size_t axis = static_cast<size_t>(positive_dim(node.int_or("axis", 0), importer.tensor(x).shape.size()));
-    const Tensor real = dequantize_constant(importer.tensor(x).data, numbers(importer, node, "scales"), numbers(importer, node, "zero_points"), static_cast<int>(axis));
+    const Tensor real = dequantize_constant(importer.tensor(x).data, numbers(importer, node, "scales"), numbers(importer, node, "zero_points"),
+                                            static_cast<int>(axis));
     return importer.alias(node.outputs().front(), importer.add_constant(node.name(), real));
   }
   importer.emit(node, "dequantize", {with_qparams(importer, node, x, qparams_of(importer, node))});
 }
 
 constexpr ImportRow kRows[] = {
-    {"quantized_decomposed.quantize_per_tensor", import_quantize},
-    {"quantized_decomposed.dequantize_per_tensor", import_dequantize},
-    {"quantized_decomposed.quantize_per_channel", import_quantize},
-    {"quantized_decomposed.dequantize_per_channel", import_dequantize},
-    {"quantized_decomposed.choose_qparams", import_choose_qparams},
+    {"quantized_decomposed.quantize_per_tensor",      import_quantize      },
+    {"quantized_decomposed.dequantize_per_tensor",    import_dequantize    },
+    {"quantized_decomposed.quantize_per_channel",     import_quantize      },
+    {"quantized_decomposed.dequantize_per_channel",   import_dequantize    },
+    {"quantized_decomposed.choose_qparams",           import_choose_qparams},
     {"quantized_decomposed.choose_qparams_symmetric", import_choose_qparams},
 };
 

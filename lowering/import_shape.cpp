@@ -38,15 +38,25 @@ void import_cast(Importer& importer, const Node& node) {
 void import_permute(Importer& importer, const Node& node) {
   std::vector<int64_t> dims = node.ints_or("dims", {});
   for (int64_t& dim : dims) dim = positive_dim(dim, dims.size());
-  importer.emit(node, "permute", {importer.operand(node, "self")}, {{"dims", dims}});
+  importer.emit(node, "permute",
+                {
+                    importer.operand(node, "self")
+  },
+                {{"dims", dims}});
 }
 
 void import_transpose(Importer& importer, const Node& node) {
   const size_t rank = importer.input_shape(node, "self").size();
   std::vector<int64_t> dims(rank);
   std::iota(dims.begin(), dims.end(), 0);
-  if (rank >= 2) std::swap(dims[static_cast<size_t>(positive_dim(node.int_or("dim0", 0), rank))], dims[static_cast<size_t>(positive_dim(node.int_or("dim1", 1), rank))]);
-  importer.emit(node, "permute", {importer.operand(node, "self")}, {{"dims", dims}});
+  if (rank >= 2)
+    std::swap(dims[static_cast<size_t>(positive_dim(node.int_or("dim0", 0), rank))],
+              dims[static_cast<size_t>(positive_dim(node.int_or("dim1", 1), rank))]);
+  importer.emit(node, "permute",
+                {
+                    importer.operand(node, "self")
+  },
+                {{"dims", dims}});
 }
 
 // [N, C*r*r, H, W] -> [N, C, H*r, W*r]
@@ -58,14 +68,22 @@ void import_pixel_shuffle(Importer& importer, const Node& node) {
   if (s.size() != 4) return importer.refuse(node, "of an input that has not 4 dimensions");
   const int64_t channels = s[1] / (r * r);
   const int split = importer.emit_step(node, "reshape", {x}, {s[0], channels, r, r, s[2], s[3]}, dtype);
-  const int moved = importer.emit_step(node, "permute", {split}, {s[0], channels, s[2], r, s[3], r}, dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
+  const int moved = importer.emit_step(node, "permute",
+                                       {
+                                           split
+  },
+                                       {s[0], channels, s[2], r, s[3], r}, dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
   importer.emit(node, "reshape", {moved});
 }
 
 // ---- some of the elements
 
 void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64_t dim, int64_t start, int64_t step = 1) {
-  importer.emit_value(node, value, "slice", {x}, {{"dim", dim}, {"start", start}, {"step", step}});
+  importer.emit_value(node, value, "slice",
+                      {
+                          x
+  },
+                      {{"dim", dim}, {"start", start}, {"step", step}});
 }
 
 int64_t clamped_index(int64_t index, int64_t size) { return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size); }
@@ -74,7 +92,8 @@ void import_slice(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
   const std::vector<int64_t> shape = importer.tensor(x).shape;
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  emit_slice(importer, node, node.outputs().front(), x, dim, clamped_index(node.int_or("start", 0), shape[static_cast<size_t>(dim)]), node.int_or("step", 1));
+  emit_slice(importer, node, node.outputs().front(), x, dim, clamped_index(node.int_or("start", 0), shape[static_cast<size_t>(dim)]),
+             node.int_or("step", 1));
 }
 
 void import_narrow(Importer& importer, const Node& node) {
@@ -92,7 +111,11 @@ void import_select(Importer& importer, const Node& node) {
   const int64_t start = index < 0 ? index + shape[static_cast<size_t>(dim)] : index;
   shape[static_cast<size_t>(dim)] = 1;
   const DType dtype = importer.tensor(x).dtype;
-  const int taken = importer.emit_step(node, "slice", {x}, shape, dtype, {{"dim", dim}, {"start", start}, {"step", int64_t{1}}});
+  const int taken = importer.emit_step(node, "slice",
+                                       {
+                                           x
+  },
+                                       shape, dtype, {{"dim", dim}, {"start", start}, {"step", int64_t{1}}});
   importer.emit(node, "reshape", {taken});
 }
 
@@ -115,18 +138,25 @@ void import_unbind(Importer& importer, const Node& node) {
   shape[static_cast<size_t>(dim)] = 1;
   int64_t start = 0;
   for (Value* value : node.outputs()) {
-    const int taken = importer.emit_step(node, "slice", {x}, shape, dtype, {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
+    const int taken = importer.emit_step(node, "slice",
+                                         {
+                                             x
+    },
+                                         shape, dtype, {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
     importer.emit_value(node, value, "reshape", {taken});
   }
 }
 
-void import_embedding(Importer& importer, const Node& node) { importer.emit(node, "embedding", {importer.operand(node, "weight"), importer.operand(node, "indices")}); }
+void import_embedding(Importer& importer, const Node& node) {
+  importer.emit(node, "embedding", {importer.operand(node, "weight"), importer.operand(node, "indices")});
+}
 
 // ---- more elements
 
 std::vector<int> tensor_list(Importer& importer, const Node& node) {
   std::vector<int> tensors;
-  if (const Argument* argument = node.find_argument("tensors"); argument != nullptr) for_each_value(*argument, [&](Value* value) { tensors.push_back(importer.tensor_of(value)); });
+  if (const Argument* argument = node.find_argument("tensors"); argument != nullptr)
+    for_each_value(*argument, [&](Value* value) { tensors.push_back(importer.tensor_of(value)); });
   return tensors;
 }
 
@@ -134,7 +164,10 @@ void import_cat(Importer& importer, const Node& node) {
   std::vector<int> inputs = tensor_list(importer, node);
   std::erase_if(inputs, [&](int index) { return importer.tensor(index).shape == std::vector<int64_t>{0}; });  // torch skips these
   const std::vector<int64_t> out = static_shape(*node.outputs().front());
-  importer.emit(node, "cat", inputs, {{"dim", positive_dim(node.int_or("dim", 0), out.size())}});
+  importer.emit(node, "cat", inputs,
+                {
+                    {"dim", positive_dim(node.int_or("dim", 0), out.size())}
+  });
 }
 
 void import_stack(Importer& importer, const Node& node) {
@@ -147,7 +180,10 @@ void import_stack(Importer& importer, const Node& node) {
     const DType dtype = importer.tensor(index).dtype;
     inputs.push_back(importer.emit_step(node, "reshape", {index}, shape, dtype));
   }
-  importer.emit(node, "cat", inputs, {{"dim", dim}});
+  importer.emit(node, "cat", inputs,
+                {
+                    {"dim", dim}
+  });
 }
 
 void import_expand(Importer& importer, const Node& node) { importer.emit(node, "expand", {importer.operand(node, "self")}); }
@@ -163,7 +199,11 @@ void import_pad(Importer& importer, const Node& node) {
     pads[2 * (rank - 1 - i / 2)] = given[i];
     pads[2 * (rank - 1 - i / 2) + 1] = given[i + 1];
   }
-  importer.emit(node, "pad", {importer.operand(node, "self")}, {{"pads", pads}, {"value", node.float_or("value", 0)}});
+  importer.emit(node, "pad",
+                {
+                    importer.operand(node, "self")
+  },
+                {{"pads", pads}, {"value", node.float_or("value", 0)}});
 }
 
 // Input steps per output pixel along one dimension.
@@ -189,7 +229,11 @@ void emit_upsample(Importer& importer, const Node& node, const char* mode) {
     if (own != nullptr && !own->is_none()) factor = node.float_or(name, 1);
     scales.push_back(upsample_scale(in[2 + d], out[2 + d], factor, align_corners));
   }
-  importer.emit(node, "upsample", {x}, {{"mode", std::string(mode)}, {"align_corners", align_corners}, {"scales", scales}});
+  importer.emit(node, "upsample",
+                {
+                    x
+  },
+                {{"mode", std::string(mode)}, {"align_corners", align_corners}, {"scales", scales}});
 }
 void import_upsample_nearest(Importer& importer, const Node& node) { emit_upsample(importer, node, "nearest"); }
 void import_upsample_bilinear(Importer& importer, const Node& node) { emit_upsample(importer, node, "bilinear"); }
@@ -209,51 +253,51 @@ void import_ones(Importer& importer, const Node& node) { make_filled(importer, n
 void import_full(Importer& importer, const Node& node) { make_filled(importer, node, node.float_or("fill_value", 0)); }
 
 constexpr ImportRow kRows[] = {
-    {"aten.view", import_reshape},
-    {"aten._unsafe_view", import_reshape},
-    {"aten.view_copy", import_reshape},
-    {"aten.reshape", import_reshape},
-    {"aten.flatten", import_reshape},
-    {"aten.unflatten", import_reshape},
-    {"aten.unsqueeze", import_reshape},
-    {"aten.squeeze", import_reshape},
-    {"aten.alias", import_alias},
-    {"aten.detach", import_alias},
-    {"aten.clone", import_alias},
-    {"aten.contiguous", import_alias},
-    {"aten.lift_fresh_copy", import_alias},
-    {"aten.dropout", import_dropout},
-    {"aten.feature_dropout", import_dropout},
-    {"aten._assert_tensor_metadata", import_nothing},
-    {"aten.to", import_cast},
-    {"aten._to_copy", import_cast},
-    {"aten.permute", import_permute},
-    {"aten.transpose", import_transpose},
-    {"aten.t", import_transpose},
-    {"aten.pixel_shuffle", import_pixel_shuffle},
-    {"aten.slice", import_slice},
-    {"aten.narrow", import_narrow},
-    {"aten.select", import_select},
-    {"aten.split", import_split},
-    {"aten.split_with_sizes", import_split},
-    {"aten.chunk", import_split},
-    {"aten.unbind", import_unbind},
-    {"aten.embedding", import_embedding},
-    {"aten.cat", import_cat},
-    {"aten.stack", import_stack},
-    {"aten.expand", import_expand},
-    {"aten.expand_as", import_expand},
-    {"aten.pad", import_pad},
-    {"aten.constant_pad_nd", import_pad},
-    {"aten.upsample_nearest2d", import_upsample_nearest},
-    {"aten.upsample_bilinear2d", import_upsample_bilinear},
-    {"aten.zeros", import_zeros},
-    {"aten.new_zeros", import_zeros},
-    {"aten.zeros_like", import_zeros},
-    {"aten.ones", import_ones},
-    {"aten.ones_like", import_ones},
-    {"aten.full", import_full},
-    {"aten.full_like", import_full},
+    {"aten.view",                    import_reshape          },
+    {"aten._unsafe_view",            import_reshape          },
+    {"aten.view_copy",               import_reshape          },
+    {"aten.reshape",                 import_reshape          },
+    {"aten.flatten",                 import_reshape          },
+    {"aten.unflatten",               import_reshape          },
+    {"aten.unsqueeze",               import_reshape          },
+    {"aten.squeeze",                 import_reshape          },
+    {"aten.alias",                   import_alias            },
+    {"aten.detach",                  import_alias            },
+    {"aten.clone",                   import_alias            },
+    {"aten.contiguous",              import_alias            },
+    {"aten.lift_fresh_copy",         import_alias            },
+    {"aten.dropout",                 import_dropout          },
+    {"aten.feature_dropout",         import_dropout          },
+    {"aten._assert_tensor_metadata", import_nothing          },
+    {"aten.to",                      import_cast             },
+    {"aten._to_copy",                import_cast             },
+    {"aten.permute",                 import_permute          },
+    {"aten.transpose",               import_transpose        },
+    {"aten.t",                       import_transpose        },
+    {"aten.pixel_shuffle",           import_pixel_shuffle    },
+    {"aten.slice",                   import_slice            },
+    {"aten.narrow",                  import_narrow           },
+    {"aten.select",                  import_select           },
+    {"aten.split",                   import_split            },
+    {"aten.split_with_sizes",        import_split            },
+    {"aten.chunk",                   import_split            },
+    {"aten.unbind",                  import_unbind           },
+    {"aten.embedding",               import_embedding        },
+    {"aten.cat",                     import_cat              },
+    {"aten.stack",                   import_stack            },
+    {"aten.expand",                  import_expand           },
+    {"aten.expand_as",               import_expand           },
+    {"aten.pad",                     import_pad              },
+    {"aten.constant_pad_nd",         import_pad              },
+    {"aten.upsample_nearest2d",      import_upsample_nearest },
+    {"aten.upsample_bilinear2d",     import_upsample_bilinear},
+    {"aten.zeros",                   import_zeros            },
+    {"aten.new_zeros",               import_zeros            },
+    {"aten.zeros_like",              import_zeros            },
+    {"aten.ones",                    import_ones             },
+    {"aten.ones_like",               import_ones             },
+    {"aten.full",                    import_full             },
+    {"aten.full_like",               import_full             },
 };
 
 }  // namespace

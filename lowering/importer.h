@@ -30,9 +30,11 @@ class Importer {
 
   // Appends an op whose output is the node's only (or given) Value; the Value's meta gives dtype and shape.
   ProgramOp& emit(const Node& node, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes = {});
-  ProgramOp& emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes = {});
+  ProgramOp& emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs,
+                        std::map<std::string, Attribute> attributes = {});
   // Appends an op with an output that has no Value of its own; returns that tensor.
-  int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, std::vector<int64_t> shape, DType dtype, std::map<std::string, Attribute> attributes = {});
+  int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, std::vector<int64_t> shape, DType dtype,
+                std::map<std::string, Attribute> attributes = {});
   // `value` is the same as an existing tensor.
   void alias(Value* value, int tensor);
   int add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams = {});

@@ -10,10 +10,10 @@ namespace octet {
 enum class IntegerInputs { kNone, kFirst, kFirstTwo, kAll };
 enum class PostOps { kNone, kClamp };  // kClamp: attributes post_min and post_max
 enum class Nature {
-  kCompute,       // reads integers as reals, computes, may write integers with other qparams
-  kMovement,      // the output's elements are elements of the first input: q(f(x)) = f(q(x)) and f(dq(x)) = dq(f(x))
-  kConversion,    // quantize, dequantize, requantize
-  kFloat,         // neither reads nor writes quantized integers
+  kCompute,     // reads integers as reals, computes, may write integers with other qparams
+  kMovement,    // the output's elements are elements of the first input: q(f(x)) = f(q(x)) and f(dq(x)) = dq(f(x))
+  kConversion,  // quantize, dequantize, requantize
+  kFloat,       // neither reads nor writes quantized integers
 };
 
 struct OpRow {

@@ -59,7 +59,8 @@ FloatForm make_float_form(ProgramEditor& editor, const ProgramOp& op) {
     if (index < 0 || !editor.tensor(index).qparams) continue;
     const int integer = index;
     if (editor.is_constant(integer)) {
-      index = editor.add_constant(editor.tensor(integer).name + "_f32", dequantize_constant(editor.tensor(integer).data, *editor.tensor(integer).qparams));
+      index = editor.add_constant(editor.tensor(integer).name + "_f32",
+                                  dequantize_constant(editor.tensor(integer).data, *editor.tensor(integer).qparams));
     } else {
       index = add_float_twin(editor, integer);
       form.before.push_back(conversion("dequantize", op, integer, index));
@@ -75,7 +76,8 @@ FloatForm make_float_form(ProgramEditor& editor, const ProgramOp& op) {
 
 bool accepts_all(const Program& program, const BackendSupport& support, const FloatForm& form) {
   const auto accepted = [&](const ProgramOp& op) { return static_cast<bool>(support.accepts(program, op)); };
-  return accepted(form.op) && std::all_of(form.before.begin(), form.before.end(), accepted) && std::all_of(form.after.begin(), form.after.end(), accepted);
+  return accepted(form.op) && std::all_of(form.before.begin(), form.before.end(), accepted) &&
+         std::all_of(form.after.begin(), form.after.end(), accepted);
 }
 
 }  // namespace
@@ -121,15 +123,17 @@ std::vector<std::string> choose_backends(Program& program, const BackendSupport&
     left_out.push_back(fmt::format("{} ({}): {}", op.name, op.kind, verdict.reason()));
   }
   if (fallback.empty() && !left_out.empty())
-    throw Error("lower", support.name(), fmt::format("refuses {} op{} and there is no fallback: {}; allow the fallback reference", left_out.size(), left_out.size() == 1 ? "" : "s",
-                                                     fmt::join(left_out, "; ")));
+    throw Error("lower", support.name(),
+                fmt::format("refuses {} op{} and there is no fallback: {}; allow the fallback reference", left_out.size(),
+                            left_out.size() == 1 ? "" : "s", fmt::join(left_out, "; ")));
   return chosen;
 }
 
 // Takes ready ops of one backend as long as there are any, then goes on with the backend of the first ready op.
 class Scheduler {
  public:
-  Scheduler(const Program& program, const std::vector<std::string>& backends) : program_(program), backends_(backends), is_made_(program.tensors.size(), false), is_done_(program.ops.size(), false) {
+  Scheduler(const Program& program, const std::vector<std::string>& backends)
+      : program_(program), backends_(backends), is_made_(program.tensors.size(), false), is_done_(program.ops.size(), false) {
     for (int index : program.inputs)
       if (index >= 0) is_made_[static_cast<size_t>(index)] = true;
     for (size_t i = 0; i < program.tensors.size(); ++i)
@@ -186,7 +190,9 @@ void list_inputs_and_outputs(Program& program) {
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int op : program.segments[s].ops)
       for (int index : program.ops[static_cast<size_t>(op)].inputs) {
-        if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant || maker[static_cast<size_t>(index)] == static_cast<int>(s)) continue;
+        if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
+            maker[static_cast<size_t>(index)] == static_cast<int>(s))
+          continue;
         add_once(program.segments[s].inputs, index);
         give(index);
       }

@@ -186,15 +186,19 @@ void verify_flow(const Program& program) {
     const int from = maker[static_cast<size_t>(index)];
     if (from < 0) return;
     const std::vector<int>& outputs = program.segments[static_cast<size_t>(from)].outputs;
-    OCTET_ASSERT(std::find(outputs.begin(), outputs.end(), index) != outputs.end(), program.tensors[static_cast<size_t>(index)].name + " leaves its segment unlisted");
+    OCTET_ASSERT(std::find(outputs.begin(), outputs.end(), index) != outputs.end(),
+                 program.tensors[static_cast<size_t>(index)].name + " leaves its segment unlisted");
   };
   for (size_t s = 0; s < program.segments.size(); ++s) {
     const Segment& segment = program.segments[s];
     for (int index : segment.inputs) check_given(index);
-    for (int index : segment.outputs) OCTET_ASSERT(maker[static_cast<size_t>(index)] == static_cast<int>(s), "a segment lists an output that it does not make");
+    for (int index : segment.outputs)
+      OCTET_ASSERT(maker[static_cast<size_t>(index)] == static_cast<int>(s), "a segment lists an output that it does not make");
     for (int op : segment.ops)
       for (int index : program.ops[static_cast<size_t>(op)].inputs) {
-        if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant || maker[static_cast<size_t>(index)] == static_cast<int>(s)) continue;
+        if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
+            maker[static_cast<size_t>(index)] == static_cast<int>(s))
+          continue;
         OCTET_ASSERT(std::find(segment.inputs.begin(), segment.inputs.end(), index) != segment.inputs.end(),
                      program.tensors[static_cast<size_t>(index)].name + " enters a segment unlisted");
       }
@@ -224,11 +228,11 @@ void verify(const Program& program) {
     }
     for (int index : segment.outputs) {
       check_index(program, index, "segment output");
-      OCTET_ASSERT(defined[static_cast<size_t>(index)], "a segment gives " + program.tensors[static_cast<size_t>(index)].name + ", which it does not make");
+      OCTET_ASSERT(defined[static_cast<size_t>(index)],
+                   "a segment gives " + program.tensors[static_cast<size_t>(index)].name + ", which it does not make");
     }
   }
-  if (!program.segments.empty())
-    OCTET_ASSERT(std::find(placed.begin(), placed.end(), false) == placed.end(), "an op stands in no segment");
+  if (!program.segments.empty()) OCTET_ASSERT(std::find(placed.begin(), placed.end(), false) == placed.end(), "an op stands in no segment");
   for (int index : program.outputs) {
     check_index(program, index, "outputs");
     OCTET_ASSERT(defined[static_cast<size_t>(index)], "output " + program.tensors[static_cast<size_t>(index)].name + " is never made");

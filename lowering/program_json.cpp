@@ -24,25 +24,35 @@ Json real_to_json(double value) {
 
 // bool, int, string and int list as they are; {"real": x} and {"reals": [...]} keep doubles apart from ints.
 Json attribute_to_json(const Attribute& attribute) {
-  if (const double* real = std::get_if<double>(&attribute)) return {{"real", real_to_json(*real)}};
+  if (const double* real = std::get_if<double>(&attribute))
+    return {
+        {"real", real_to_json(*real)}
+    };
   if (const std::vector<double>* reals = std::get_if<std::vector<double>>(&attribute)) {
     Json list = Json::array();
     for (double real : *reals) list.push_back(real_to_json(real));
-    return {{"reals", list}};
+    return {
+        {"reals", list}
+    };
   }
-  return std::visit(
-      [](const auto& value) -> Json {
-        return value;
-      },
-      attribute);
+  return std::visit([](const auto& value) -> Json { return value; }, attribute);
 }
 
 Json tensor_to_json(const ProgramTensor& tensor) {
-  Json json = {{"name", tensor.name}, {"dtype", std::string(name_of(tensor.dtype))}, {"shape", tensor.shape}, {"role", static_cast<int>(tensor.role)}};
+  Json json = {
+      {"name",  tensor.name                       },
+      {"dtype", std::string(name_of(tensor.dtype))},
+      {"shape", tensor.shape                      },
+      {"role",  static_cast<int>(tensor.role)     }
+  };
   if (tensor.qparams) {
     Json scales = Json::array();
     for (float scale : tensor.qparams->scale) scales.push_back(real_to_json(scale));
-    json["qparams"] = {{"scale", scales}, {"zero_point", tensor.qparams->zero_point}, {"axis", tensor.qparams->axis}};
+    json["qparams"] = {
+        {"scale",      scales                    },
+        {"zero_point", tensor.qparams->zero_point},
+        {"axis",       tensor.qparams->axis      }
+    };
   }
   return json;
 }
@@ -50,12 +60,25 @@ Json tensor_to_json(const ProgramTensor& tensor) {
 Json op_to_json(const ProgramOp& op) {
   Json attributes = Json::object();
   for (const auto& [key, value] : op.attributes) attributes[key] = attribute_to_json(value);
-  return {{"kind", op.kind},       {"name", op.name},     {"inputs", op.inputs}, {"outputs", op.outputs}, {"attributes", attributes},
-          {"sources", op.sources}, {"module", op.module}, {"macs", op.macs}};
+  return {
+      {"kind",       op.kind   },
+      {"name",       op.name   },
+      {"inputs",     op.inputs },
+      {"outputs",    op.outputs},
+      {"attributes", attributes},
+      {"sources",    op.sources},
+      {"module",     op.module },
+      {"macs",       op.macs   }
+  };
 }
 
 Json segment_to_json(const Segment& segment) {
-  return {{"backend", segment.backend}, {"ops", segment.ops}, {"inputs", segment.inputs}, {"outputs", segment.outputs}};
+  return {
+      {"backend", segment.backend},
+      {"ops",     segment.ops    },
+      {"inputs",  segment.inputs },
+      {"outputs", segment.outputs}
+  };
 }
 
 // ---- reading. Json's own exceptions (missing key, wrong type) are turned into one Error by program_from_json_text.
@@ -81,7 +104,8 @@ std::vector<T> integers_from_json(const Json& json) {
   std::vector<T> values;
   for (const Json& item : json) {
     const int64_t value = integer_from_json(item);
-    if (value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max()) throw std::invalid_argument(fmt::format("integer {} out of range", value));
+    if (value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max())
+      throw std::invalid_argument(fmt::format("integer {} out of range", value));
     values.push_back(static_cast<T>(value));
   }
   return values;
@@ -159,8 +183,16 @@ Program program_from_json(const Json& json) {
 }  // namespace
 
 std::string to_json_text(const Program& program) {
-  Json json = {{"backend", program.backend}, {"versions", program.versions}, {"tensors", Json::array()},   {"ops", Json::array()},
-               {"segments", Json::array()},  {"inputs", program.inputs},     {"outputs", program.outputs}, {"reasons", program.reasons}};
+  Json json = {
+      {"backend",  program.backend },
+      {"versions", program.versions},
+      {"tensors",  Json::array()   },
+      {"ops",      Json::array()   },
+      {"segments", Json::array()   },
+      {"inputs",   program.inputs  },
+      {"outputs",  program.outputs },
+      {"reasons",  program.reasons }
+  };
   for (const ProgramTensor& tensor : program.tensors) json["tensors"].push_back(tensor_to_json(tensor));
   for (const ProgramOp& op : program.ops) json["ops"].push_back(op_to_json(op));
   for (const Segment& segment : program.segments) json["segments"].push_back(segment_to_json(segment));

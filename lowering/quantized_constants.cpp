@@ -33,18 +33,30 @@ bool has_constant_values(const Tensor& tensor) {
 std::vector<double> constant_values(const Tensor& given) {
   const Tensor tensor = given.contiguous();
   switch (tensor.dtype()) {
-    case DType::kFloat32: return copied<float>(tensor);
-    case DType::kFloat64: return copied<double>(tensor);
-    case DType::kInt8: return copied<int8_t>(tensor);
-    case DType::kUInt8: return copied<uint8_t>(tensor);
-    case DType::kInt16: return copied<int16_t>(tensor);
-    case DType::kUInt16: return copied<uint16_t>(tensor);
-    case DType::kInt32: return copied<int32_t>(tensor);
-    case DType::kUInt32: return copied<uint32_t>(tensor);
-    case DType::kInt64: return copied<int64_t>(tensor);
-    case DType::kUInt64: return copied<uint64_t>(tensor);
-    case DType::kBool: return copied<bool>(tensor);
-    default: throw Error("lower", "constant", "has dtype " + std::string(name_of(tensor.dtype())) + ", want integers, float32 or float64; cast it");
+    case DType::kFloat32:
+      return copied<float>(tensor);
+    case DType::kFloat64:
+      return copied<double>(tensor);
+    case DType::kInt8:
+      return copied<int8_t>(tensor);
+    case DType::kUInt8:
+      return copied<uint8_t>(tensor);
+    case DType::kInt16:
+      return copied<int16_t>(tensor);
+    case DType::kUInt16:
+      return copied<uint16_t>(tensor);
+    case DType::kInt32:
+      return copied<int32_t>(tensor);
+    case DType::kUInt32:
+      return copied<uint32_t>(tensor);
+    case DType::kInt64:
+      return copied<int64_t>(tensor);
+    case DType::kUInt64:
+      return copied<uint64_t>(tensor);
+    case DType::kBool:
+      return copied<bool>(tensor);
+    default:
+      throw Error("lower", "constant", "has dtype " + std::string(name_of(tensor.dtype())) + ", want integers, float32 or float64; cast it");
   }
 }
 
@@ -59,7 +71,8 @@ Tensor dequantize_constant(const Tensor& tensor, const std::vector<double>& scal
 }
 
 Tensor dequantize_constant(const Tensor& tensor, const TensorQParams& qparams) {
-  return dequantize_constant(tensor, {qparams.scale.begin(), qparams.scale.end()}, {qparams.zero_point.begin(), qparams.zero_point.end()}, qparams.axis);
+  return dequantize_constant(tensor, {qparams.scale.begin(), qparams.scale.end()}, {qparams.zero_point.begin(), qparams.zero_point.end()},
+                             qparams.axis);
 }
 
 Tensor quantize_constant(const Tensor& real, const TensorQParams& qparams, DType dtype, int64_t low, int64_t high) {

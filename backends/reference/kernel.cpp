@@ -58,40 +58,61 @@ uint16_t float_to_bfloat(float value) {
 template <typename Visit>
 void visit_integer_type(DType dtype, const Visit& visit) {
   switch (dtype) {
-    case DType::kUInt8: return visit(static_cast<uint8_t*>(nullptr));
-    case DType::kInt8: return visit(static_cast<int8_t*>(nullptr));
-    case DType::kUInt16: return visit(static_cast<uint16_t*>(nullptr));
-    case DType::kInt16: return visit(static_cast<int16_t*>(nullptr));
-    case DType::kUInt32: return visit(static_cast<uint32_t*>(nullptr));
-    case DType::kInt32: return visit(static_cast<int32_t*>(nullptr));
-    case DType::kUInt64: return visit(static_cast<uint64_t*>(nullptr));
-    case DType::kInt64: return visit(static_cast<int64_t*>(nullptr));
-    case DType::kBool: return visit(static_cast<bool*>(nullptr));
-    default: OCTET_ASSERT(false, "dtype " + std::string(name_of(dtype)) + " is not for the reference kernels");
+    case DType::kUInt8:
+      return visit(static_cast<uint8_t*>(nullptr));
+    case DType::kInt8:
+      return visit(static_cast<int8_t*>(nullptr));
+    case DType::kUInt16:
+      return visit(static_cast<uint16_t*>(nullptr));
+    case DType::kInt16:
+      return visit(static_cast<int16_t*>(nullptr));
+    case DType::kUInt32:
+      return visit(static_cast<uint32_t*>(nullptr));
+    case DType::kInt32:
+      return visit(static_cast<int32_t*>(nullptr));
+    case DType::kUInt64:
+      return visit(static_cast<uint64_t*>(nullptr));
+    case DType::kInt64:
+      return visit(static_cast<int64_t*>(nullptr));
+    case DType::kBool:
+      return visit(static_cast<bool*>(nullptr));
+    default:
+      OCTET_ASSERT(false, "dtype " + std::string(name_of(dtype)) + " is not for the reference kernels");
   }
 }
 
 // Dequantizes like torch: in float for T = float.
 template <typename T, typename E>
 void dequantize(const E* data, const TensorQParams& qparams, const std::vector<int64_t>& shape, std::vector<T>& out) {
-  const DimSplit split = qparams.is_per_tensor() ? DimSplit{1, 1, static_cast<int64_t>(out.size())} : split_at(shape, static_cast<size_t>(qparams.axis));
+  const DimSplit split =
+      qparams.is_per_tensor() ? DimSplit{1, 1, static_cast<int64_t>(out.size())} : split_at(shape, static_cast<size_t>(qparams.axis));
   int64_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t channel = 0; channel < split.size; ++channel) {
       const T scale = qparams.scale[static_cast<size_t>(channel)];
       const int64_t zero = qparams.zero_point[static_cast<size_t>(channel)];
-      for (int64_t inner = 0; inner < split.inner; ++inner, ++i) out[static_cast<size_t>(i)] = static_cast<T>(static_cast<int64_t>(data[i]) - zero) * scale;
+      for (int64_t inner = 0; inner < split.inner; ++inner, ++i)
+        out[static_cast<size_t>(i)] = static_cast<T>(static_cast<int64_t>(data[i]) - zero) * scale;
     }
 }
 
 template <typename T>
 void read_other(const Tensor& tensor, const ProgramTensor& info, std::vector<T>& out) {
   switch (tensor.dtype()) {
-    case DType::kFloat32: std::copy_n(tensor.data<float>(), out.size(), out.begin()); return;
-    case DType::kFloat64: std::transform(tensor.data<double>(), tensor.data<double>() + out.size(), out.begin(), [](double v) { return static_cast<T>(v); }); return;
-    case DType::kFloat16: std::transform(tensor.data<uint16_t>(), tensor.data<uint16_t>() + out.size(), out.begin(), half_to_float); return;
-    case DType::kBFloat16: std::transform(tensor.data<uint16_t>(), tensor.data<uint16_t>() + out.size(), out.begin(), bfloat_to_float); return;
-    default: break;
+    case DType::kFloat32:
+      std::copy_n(tensor.data<float>(), out.size(), out.begin());
+      return;
+    case DType::kFloat64:
+      std::transform(tensor.data<double>(), tensor.data<double>() + out.size(), out.begin(), [](double v) { return static_cast<T>(v); });
+      return;
+    case DType::kFloat16:
+      std::transform(tensor.data<uint16_t>(), tensor.data<uint16_t>() + out.size(), out.begin(), half_to_float);
+      return;
+    case DType::kBFloat16:
+      std::transform(tensor.data<uint16_t>(), tensor.data<uint16_t>() + out.size(), out.begin(), bfloat_to_float);
+      return;
+    default:
+      break;
   }
   visit_integer_type(tensor.dtype(), [&](auto* type) {
     using E = std::remove_pointer_t<decltype(type)>;
@@ -135,7 +156,8 @@ template <typename T, typename E>
 void quantize(std::span<const T> values, const ProgramTensor& info, E* out) {
   const TensorQParams& qparams = *info.qparams;
   const IntegerRange range = integer_range(info.dtype);
-  const DimSplit split = qparams.is_per_tensor() ? DimSplit{1, 1, static_cast<int64_t>(values.size())} : split_at(info.shape, static_cast<size_t>(qparams.axis));
+  const DimSplit split =
+      qparams.is_per_tensor() ? DimSplit{1, 1, static_cast<int64_t>(values.size())} : split_at(info.shape, static_cast<size_t>(qparams.axis));
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t channel = 0; channel < split.size; ++channel) {
@@ -164,7 +186,8 @@ void store_integers(std::span<const T> values, const ProgramTensor& info, const 
     } else {
       if (info.qparams) return quantize(values, info, data);
       const IntegerRange range = sizeof(E) < 8 ? integer_range(info.dtype) : IntegerRange{INT64_MIN, INT64_MAX};
-      for (size_t i = 0; i < values.size(); ++i) data[i] = static_cast<E>(round_to(std::trunc(static_cast<double>(values[i])), range));  // as casts do
+      for (size_t i = 0; i < values.size(); ++i)
+        data[i] = static_cast<E>(round_to(std::trunc(static_cast<double>(values[i])), range));  // as casts do
     }
   });
 }
@@ -187,11 +210,20 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
     values = clamped;
   }
   switch (info.dtype) {
-    case DType::kFloat32: std::transform(values.begin(), values.end(), out.data<float>(), [](T v) { return static_cast<float>(v); }); return;
-    case DType::kFloat64: std::copy(values.begin(), values.end(), out.data<double>()); return;
-    case DType::kFloat16: std::transform(values.begin(), values.end(), out.data<uint16_t>(), [](T v) { return float_to_half(static_cast<float>(v)); }); return;
-    case DType::kBFloat16: std::transform(values.begin(), values.end(), out.data<uint16_t>(), [](T v) { return float_to_bfloat(static_cast<float>(v)); }); return;
-    default: store_integers(values, info, out);
+    case DType::kFloat32:
+      std::transform(values.begin(), values.end(), out.data<float>(), [](T v) { return static_cast<float>(v); });
+      return;
+    case DType::kFloat64:
+      std::copy(values.begin(), values.end(), out.data<double>());
+      return;
+    case DType::kFloat16:
+      std::transform(values.begin(), values.end(), out.data<uint16_t>(), [](T v) { return float_to_half(static_cast<float>(v)); });
+      return;
+    case DType::kBFloat16:
+      std::transform(values.begin(), values.end(), out.data<uint16_t>(), [](T v) { return float_to_bfloat(static_cast<float>(v)); });
+      return;
+    default:
+      store_integers(values, info, out);
   }
 }
 template void store<float>(const KernelCall&, std::span<const float>, size_t);

@@ -71,11 +71,16 @@ int64_t round_to(double value, const IntegerRange& range);
 // Reads one integer of up to 32 bits.
 inline int32_t integer_at(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype()) {
-    case DType::kInt8: return tensor.data<int8_t>()[i];
-    case DType::kUInt8: return tensor.data<uint8_t>()[i];
-    case DType::kInt16: return tensor.data<int16_t>()[i];
-    case DType::kUInt16: return tensor.data<uint16_t>()[i];
-    default: return tensor.data<int32_t>()[i];
+    case DType::kInt8:
+      return tensor.data<int8_t>()[i];
+    case DType::kUInt8:
+      return tensor.data<uint8_t>()[i];
+    case DType::kInt16:
+      return tensor.data<int16_t>()[i];
+    case DType::kUInt16:
+      return tensor.data<uint16_t>()[i];
+    default:
+      return tensor.data<int32_t>()[i];
   }
 }
 
@@ -96,7 +101,8 @@ std::vector<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t 
 // Walks the elements of `shape` in row-major order and gives, for each, the offset under `strides` (0 in broadcast dimensions).
 class StridedWalk {
  public:
-  StridedWalk(std::vector<int64_t> shape, std::vector<int64_t> strides) : shape_(std::move(shape)), strides_(std::move(strides)), index_(shape_.size(), 0) {}
+  StridedWalk(std::vector<int64_t> shape, std::vector<int64_t> strides)
+      : shape_(std::move(shape)), strides_(std::move(strides)), index_(shape_.size(), 0) {}
   int64_t offset() const { return offset_; }
   void next() {
     for (size_t d = shape_.size(); d-- > 0;) {

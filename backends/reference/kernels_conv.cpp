@@ -193,21 +193,25 @@ Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_t
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
   const size_t spatial = x.size() - 2;
   const int64_t groups = op.integer("groups", 1);
-  if (groups < 1 || x[1] % groups != 0 || w[0] % groups != 0) return Verdict::refuse(fmt::format("{} channels do not divide into {} groups", x[1], groups));
+  if (groups < 1 || x[1] % groups != 0 || w[0] % groups != 0)
+    return Verdict::refuse(fmt::format("{} channels do not divide into {} groups", x[1], groups));
   const int64_t out_channels = is_transposed ? w[1] * groups : w[0];
   std::vector<int64_t> want = {x[0], out_channels};
-  if ((is_transposed ? w[0] : w[1] * groups) != x[1]) return Verdict::refuse(fmt::format("weight {} does not fit {} input channels in {} groups", shape_text(w), x[1], groups));
+  if ((is_transposed ? w[0] : w[1] * groups) != x[1])
+    return Verdict::refuse(fmt::format("weight {} does not fit {} input channels in {} groups", shape_text(w), x[1], groups));
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
   const std::vector<int64_t> stride = op.integers("stride", ones), padding = op.integers("padding", zeros), dilation = op.integers("dilation", ones);
   const std::vector<int64_t> extra = op.integers("output_padding", zeros);
   for (size_t d = 0; d < spatial; ++d) {
     const int64_t reach = dilation[d] * (w[2 + d] - 1);
-    const int64_t size = is_transposed ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1 : (x[2 + d] + 2 * padding[d] - reach - 1) / stride[d] + 1;
+    const int64_t size =
+        is_transposed ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1 : (x[2 + d] + 2 * padding[d] - reach - 1) / stride[d] + 1;
     want.push_back(size);
   }
   if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
   const ProgramTensor* bias = find_input(program, op, 2);
-  if (bias != nullptr && bias->shape != std::vector<int64_t>{out_channels}) return Verdict::refuse(fmt::format("bias {}, want [{}]", shape_text(bias->shape), out_channels));
+  if (bias != nullptr && bias->shape != std::vector<int64_t>{out_channels})
+    return Verdict::refuse(fmt::format("bias {}, want [{}]", shape_text(bias->shape), out_channels));
   return Verdict::accept();
 }
 
@@ -220,7 +224,12 @@ Verdict check_conv_kind(const Program& program, const ProgramOp& op, bool is_tra
     const char* key;
     int64_t least;
   };
-  for (const Limit& limit : {Limit{"stride", 1}, Limit{"dilation", 1}, Limit{"padding", 0}, Limit{"output_padding", 0}})
+  for (const Limit& limit : {
+           Limit{"stride",         1},
+           Limit{"dilation",       1},
+           Limit{"padding",        0},
+           Limit{"output_padding", 0}
+  })
     if (Verdict verdict = check_attribute(op, limit.key, rank - 2, limit.least); !verdict) return verdict;
   return check_conv_shapes(program, op, is_transposed);
 }
@@ -229,7 +238,7 @@ Verdict check_conv(const Program& program, const ProgramOp& op) { return check_c
 Verdict check_conv_transpose(const Program& program, const ProgramOp& op) { return check_conv_kind(program, op, true); }
 
 constexpr KernelRow kRows[] = {
-    {"conv", conv, check_conv},
+    {"conv",           conv,           check_conv          },
     {"conv_transpose", conv_transpose, check_conv_transpose},
 };
 

@@ -34,7 +34,7 @@ void binary(const KernelCall& call, const Function& function) {
   store<double>(call, y);
 }
 
-double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }    // NaN wins, as in torch
+double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }  // NaN wins, as in torch
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 void add(const KernelCall& call) {
@@ -89,21 +89,21 @@ void clamp(const KernelCall& call) {
 
 using Function = double (*)(double x, double alpha);
 const std::map<std::string, Function> kFunctions = {
-    {"sigmoid", [](double x, double) { return 1 / (1 + std::exp(-x)); }},
-    {"tanh", [](double x, double) { return std::tanh(x); }},
-    {"hardswish", [](double x, double) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }},
-    {"hardsigmoid", [](double x, double) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }},
-    {"silu", [](double x, double) { return x / (1 + std::exp(-x)); }},
-    {"gelu", [](double x, double) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }},
-    {"gelu_tanh", [](double x, double) { return 0.5 * x * (1 + std::tanh(M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * x * x * x))); }},
-    {"leaky_relu", [](double x, double alpha) { return x >= 0 ? x : alpha * x; }},
-    {"elu", [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }},
-    {"exp", [](double x, double) { return std::exp(x); }},
-    {"neg", [](double x, double) { return -x; }},
-    {"abs", [](double x, double) { return std::fabs(x); }},
-    {"sqrt", [](double x, double) { return std::sqrt(x); }},
-    {"rsqrt", [](double x, double) { return 1 / std::sqrt(x); }},
-    {"pow", [](double x, double alpha) { return std::pow(x, alpha); }},
+    {"sigmoid",     [](double x, double) { return 1 / (1 + std::exp(-x)); }                                                            },
+    {"tanh",        [](double x, double) { return std::tanh(x); }                                                                      },
+    {"hardswish",   [](double x, double) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }                                       },
+    {"hardsigmoid", [](double x, double) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }                                           },
+    {"silu",        [](double x, double) { return x / (1 + std::exp(-x)); }                                                            },
+    {"gelu",        [](double x, double) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }                                           },
+    {"gelu_tanh",   [](double x, double) { return 0.5 * x * (1 + std::tanh(M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * x * x * x))); }},
+    {"leaky_relu",  [](double x, double alpha) { return x >= 0 ? x : alpha * x; }                                                      },
+    {"elu",         [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }                                           },
+    {"exp",         [](double x, double) { return std::exp(x); }                                                                       },
+    {"neg",         [](double x, double) { return -x; }                                                                                },
+    {"abs",         [](double x, double) { return std::fabs(x); }                                                                      },
+    {"sqrt",        [](double x, double) { return std::sqrt(x); }                                                                      },
+    {"rsqrt",       [](double x, double) { return 1 / std::sqrt(x); }                                                                  },
+    {"pow",         [](double x, double alpha) { return std::pow(x, alpha); }                                                          },
 };
 
 double default_alpha(const std::string& function) { return function == "leaky_relu" ? 0.01 : 1.0; }
@@ -123,7 +123,8 @@ void prelu(const KernelCall& call) {
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t c = 0; c < split.size; ++c)
-      for (int64_t inner = 0; inner < split.inner; ++inner, ++i) y[i] = x[static_cast<int64_t>(i)] >= 0 ? x[static_cast<int64_t>(i)] : weight[c] * x[static_cast<int64_t>(i)];
+      for (int64_t inner = 0; inner < split.inner; ++inner, ++i)
+        y[i] = x[static_cast<int64_t>(i)] >= 0 ? x[static_cast<int64_t>(i)] : weight[c] * x[static_cast<int64_t>(i)];
   store<double>(call, y);
 }
 
@@ -218,22 +219,22 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kRows[] = {
-    {"add", add, check_binary},
-    {"sub", sub, check_binary},
-    {"mul", mul, check_binary},
-    {"div", div, check_binary},
-    {"minimum", minimum, check_binary},
-    {"maximum", maximum, check_binary},
-    {"where", where, check_where},
-    {"clamp", clamp, check_one},
-    {"unary", unary, check_unary},
-    {"prelu", prelu, check_prelu},
-    {"quantize", convert, check_quantize},
-    {"dequantize", convert, check_one},
-    {"requantize", convert, check_quantize},
-    {"cast", cast, check_one},
-    {"copy", cast, check_one},
-    {"fake_quantize_dynamic", fake_quantize_dynamic, check_one},
+    {"add",                   add,                   check_binary  },
+    {"sub",                   sub,                   check_binary  },
+    {"mul",                   mul,                   check_binary  },
+    {"div",                   div,                   check_binary  },
+    {"minimum",               minimum,               check_binary  },
+    {"maximum",               maximum,               check_binary  },
+    {"where",                 where,                 check_where   },
+    {"clamp",                 clamp,                 check_one     },
+    {"unary",                 unary,                 check_unary   },
+    {"prelu",                 prelu,                 check_prelu   },
+    {"quantize",              convert,               check_quantize},
+    {"dequantize",            convert,               check_one     },
+    {"requantize",            convert,               check_quantize},
+    {"cast",                  cast,                  check_one     },
+    {"copy",                  cast,                  check_one     },
+    {"fake_quantize_dynamic", fake_quantize_dynamic, check_one     },
 };
 
 }  // namespace

@@ -93,13 +93,15 @@ Verdict check_linear(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 2, 3); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& w = find_input(program, op, 1)->shape;
-  if (w.size() != 2 || x.empty() || x.back() != w[1]) return Verdict::refuse(fmt::format("input {} does not fit weight {}", shape_text(x), shape_text(w)));
+  if (w.size() != 2 || x.empty() || x.back() != w[1])
+    return Verdict::refuse(fmt::format("input {} does not fit weight {}", shape_text(x), shape_text(w)));
   std::vector<int64_t> want = x;
   want.back() = w[0];
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
   if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
   const ProgramTensor* bias = find_input(program, op, 2);
-  if (bias != nullptr && bias->shape != std::vector<int64_t>{w[0]}) return Verdict::refuse(fmt::format("bias {}, want [{}]", shape_text(bias->shape), w[0]));
+  if (bias != nullptr && bias->shape != std::vector<int64_t>{w[0]})
+    return Verdict::refuse(fmt::format("bias {}, want [{}]", shape_text(bias->shape), w[0]));
   return Verdict::accept();
 }
 

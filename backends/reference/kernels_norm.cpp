@@ -83,7 +83,8 @@ Verdict check_shape_kept(const Program& program, const ProgramOp& op) {
 Verdict check_parameters(const Program& program, const ProgramOp& op, size_t first, int64_t count) {
   for (size_t i = first; i < op.inputs.size(); ++i) {
     const ProgramTensor* parameter = find_input(program, op, i);
-    if (parameter != nullptr && parameter->numel() != count) return Verdict::refuse(fmt::format("input {} has {} elements, want {}", i, parameter->numel(), count));
+    if (parameter != nullptr && parameter->numel() != count)
+      return Verdict::refuse(fmt::format("input {} has {} elements, want {}", i, parameter->numel(), count));
   }
   return check_shape_kept(program, op);
 }
@@ -91,7 +92,8 @@ Verdict check_parameters(const Program& program, const ProgramOp& op, size_t fir
 Verdict check_softmax(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  if (!x.empty() && !find_dim(op.integer("dim", -1), x.size())) return Verdict::refuse(fmt::format("dimension {} of input {}", op.integer("dim", -1), shape_text(x)));
+  if (!x.empty() && !find_dim(op.integer("dim", -1), x.size()))
+    return Verdict::refuse(fmt::format("dimension {} of input {}", op.integer("dim", -1), shape_text(x)));
   return check_shape_kept(program, op);
 }
 
@@ -99,7 +101,8 @@ Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 3); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const int64_t trailing = op.integer("normalized_dims", 1);
-  if (trailing < 1 || trailing > static_cast<int64_t>(x.size())) return Verdict::refuse(fmt::format("{} normalized dimensions of input {}", trailing, shape_text(x)));
+  if (trailing < 1 || trailing > static_cast<int64_t>(x.size()))
+    return Verdict::refuse(fmt::format("{} normalized dimensions of input {}", trailing, shape_text(x)));
   return check_parameters(program, op, 1, product({x.end() - trailing, x.end()}));
 }
 
@@ -111,7 +114,7 @@ Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kRows[] = {
-    {"softmax", softmax, check_softmax},
+    {"softmax",    softmax,    check_softmax   },
     {"layer_norm", layer_norm, check_layer_norm},
     {"batch_norm", batch_norm, check_batch_norm},
 };

@@ -29,7 +29,8 @@ Window make_window(const KernelCall& call) {
   const size_t lead = x.size() - spatial;
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
   const std::vector<int64_t> kernel = call.op.integers("kernel_size", ones);
-  const std::vector<int64_t> stride = call.op.integers("stride", kernel), padding = call.op.integers("padding", zeros), dilation = call.op.integers("dilation", ones);
+  const std::vector<int64_t> stride = call.op.integers("stride", kernel), padding = call.op.integers("padding", zeros),
+                             dilation = call.op.integers("dilation", ones);
   Window window;
   for (size_t d = 0; d < lead; ++d) window.planes *= x[d];
   for (size_t d = 0; d < spatial; ++d) {
@@ -154,7 +155,12 @@ Verdict check_pool_attributes(const ProgramOp& op, size_t spatial) {
     const char* key;
     int64_t least;
   };
-  for (const Limit& limit : {Limit{"kernel_size", 1}, Limit{"stride", 1}, Limit{"dilation", 1}, Limit{"padding", 0}}) {
+  for (const Limit& limit : {
+           Limit{"kernel_size", 1},
+           Limit{"stride",      1},
+           Limit{"dilation",    1},
+           Limit{"padding",     0}
+  }) {
     if (!op.attributes.contains(limit.key)) continue;
     const std::vector<int64_t> values = op.integers(limit.key);
     if (values.size() != spatial) return Verdict::refuse(fmt::format("{} has {} entries, want {}", limit.key, values.size(), spatial));
@@ -177,7 +183,8 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
   const size_t spatial = spatial_rank(op);
-  if (spatial < 1 || spatial > kMaxSpatial || x.size() < spatial) return Verdict::refuse(fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
+  if (spatial < 1 || spatial > kMaxSpatial || x.size() < spatial)
+    return Verdict::refuse(fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
   const size_t lead = x.size() - spatial;
   std::vector<int64_t> want = x;
   if (op.kind == "adaptive_avg_pool") {
@@ -186,8 +193,10 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   } else {
     if (Verdict attributes = check_pool_attributes(op, spatial); !attributes) return attributes;
     const std::vector<int64_t> kernel = op.integers("kernel_size"), ones(spatial, 1), zeros(spatial, 0);
-    const std::vector<int64_t> stride = op.integers("stride", kernel), padding = op.integers("padding", zeros), dilation = op.integers("dilation", ones);
-    for (size_t d = 0; d < spatial; ++d) want[lead + d] = pooled_size(x[lead + d], kernel[d], stride[d], padding[d], dilation[d], op.flag("ceil_mode"));
+    const std::vector<int64_t> stride = op.integers("stride", kernel), padding = op.integers("padding", zeros),
+                               dilation = op.integers("dilation", ones);
+    for (size_t d = 0; d < spatial; ++d)
+      want[lead + d] = pooled_size(x[lead + d], kernel[d], stride[d], padding[d], dilation[d], op.flag("ceil_mode"));
   }
   if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
   return Verdict::accept();
@@ -208,10 +217,10 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kRows[] = {
-    {"max_pool", max_pool, check_pool},
-    {"avg_pool", avg_pool, check_pool},
+    {"max_pool",          max_pool,          check_pool},
+    {"avg_pool",          avg_pool,          check_pool},
     {"adaptive_avg_pool", adaptive_avg_pool, check_pool},
-    {"mean", mean, check_mean},
+    {"mean",              mean,              check_mean},
 };
 
 }  // namespace

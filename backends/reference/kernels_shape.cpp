@@ -13,7 +13,9 @@
 namespace octet::reference {
 namespace {
 
-bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b) { return a.dtype == b.dtype && (a.qparams == b.qparams || !a.qparams || !b.qparams); }
+bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b) {
+  return a.dtype == b.dtype && (a.qparams == b.qparams || !a.qparams || !b.qparams);
+}
 
 // Gathers output element i from input 0 at source(i); a negative source gives `fill`.
 template <typename Source>
@@ -114,12 +116,14 @@ void cat(const KernelCall& call) {
     for (int64_t outer = 0; outer < whole.outer; ++outer) {
       const int64_t to = (outer * whole.size + start) * whole.inner;
       if (is_alike) {
-        std::memcpy(call.outputs[0].raw() + static_cast<size_t>(to) * element, call.inputs[i].raw() + static_cast<size_t>(outer * run) * element, static_cast<size_t>(run) * element);
+        std::memcpy(call.outputs[0].raw() + static_cast<size_t>(to) * element, call.inputs[i].raw() + static_cast<size_t>(outer * run) * element,
+                    static_cast<size_t>(run) * element);
       }
     }
     if (!is_alike) {
       const Reals<double> x = doubles(call, i);
-      for (int64_t outer = 0; outer < whole.outer; ++outer) std::copy_n(x.data() + outer * run, run, y.data() + (outer * whole.size + start) * whole.inner);
+      for (int64_t outer = 0; outer < whole.outer; ++outer)
+        std::copy_n(x.data() + outer * run, run, y.data() + (outer * whole.size + start) * whole.inner);
     }
     start += call.input_shape(i)[dim];
   }
@@ -174,12 +178,14 @@ void embedding(const KernelCall& call) {
   std::vector<int64_t> chosen;
   for (int64_t i = 0, n = indices.numel(); i < n; ++i) {
     const int64_t row = indices.dtype() == DType::kInt64 ? indices.data<int64_t>()[i] : indices.data<int32_t>()[i];
-    if (row < 0 || row >= rows) throw Error("run", call.op.name, fmt::format("index {} is outside of the table's {} rows; check the input", row, rows));
+    if (row < 0 || row >= rows)
+      throw Error("run", call.op.name, fmt::format("index {} is outside of the table's {} rows; check the input", row, rows));
     chosen.push_back(row);
   }
   if (is_stored_alike(call.input(0), call.output())) {
     const size_t bytes = static_cast<size_t>(width) * size_of(weight.dtype());
-    for (size_t i = 0; i < chosen.size(); ++i) std::memcpy(call.outputs[0].raw() + i * bytes, weight.raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
+    for (size_t i = 0; i < chosen.size(); ++i)
+      std::memcpy(call.outputs[0].raw() + i * bytes, weight.raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
     return;
   }
   // Only the chosen rows are converted.
@@ -188,8 +194,12 @@ void embedding(const KernelCall& call) {
   for (int64_t row : chosen) {
     auto storage = std::make_shared<Storage>(*weight.storage());
     const Tensor slice(storage, weight.dtype(), {1, width}, {width, 1}, weight.offset() + row * width);
-    ProgramTensor info{table.name, table.dtype, {1, width}, table.qparams, table.role, {}};
-    if (info.qparams && info.qparams->axis == 0) info.qparams = TensorQParams{{table.qparams->scale[static_cast<size_t>(row)]}, {table.qparams->zero_point[static_cast<size_t>(row)]}, -1};
+    ProgramTensor info{
+        table.name, table.dtype, {1,                                      width},
+          table.qparams, table.role, {                                      }
+    };
+    if (info.qparams && info.qparams->axis == 0)
+      info.qparams = TensorQParams{{table.qparams->scale[static_cast<size_t>(row)]}, {table.qparams->zero_point[static_cast<size_t>(row)]}, -1};
     const Reals<float> values(slice, info);
     y.insert(y.end(), values.data(), values.data() + width);
   }
@@ -198,7 +208,9 @@ void embedding(const KernelCall& call) {
 
 // ---- checks
 
-const std::vector<int64_t>& output_shape(const Program& program, const ProgramOp& op) { return program.tensors[static_cast<size_t>(op.outputs[0])].shape; }
+const std::vector<int64_t>& output_shape(const Program& program, const ProgramOp& op) {
+  return program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+}
 
 Verdict check_want(const Program& program, const ProgramOp& op, const std::vector<int64_t>& want) {
   if (output_shape(program, op) == want) return Verdict::accept();
@@ -208,7 +220,8 @@ Verdict check_want(const Program& program, const ProgramOp& op, const std::vecto
 Verdict check_reshape(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const ProgramTensor& x = *find_input(program, op, 0);
-  if (x.numel() != product(output_shape(program, op))) return Verdict::refuse(fmt::format("{} elements into shape {}", x.numel(), shape_text(output_shape(program, op))));
+  if (x.numel() != product(output_shape(program, op)))
+    return Verdict::refuse(fmt::format("{} elements into shape {}", x.numel(), shape_text(output_shape(program, op))));
   return Verdict::accept();
 }
 
@@ -233,7 +246,8 @@ Verdict check_slice(const Program& program, const ProgramOp& op) {
   const int64_t start = op.integer("start", 0), step = op.integer("step", 1);
   const std::vector<int64_t>& y = output_shape(program, op);
   if (!dim || step < 1 || start < 0 || y.size() != x.size()) return Verdict::refuse("slice with dimension, start or step out of range");
-  if (y[*dim] > 0 && (start >= x[*dim] || y[*dim] - 1 > (x[*dim] - 1 - start) / step)) return Verdict::refuse(fmt::format("slice {} of {} reaches outside", shape_text(y), shape_text(x)));
+  if (y[*dim] > 0 && (start >= x[*dim] || y[*dim] - 1 > (x[*dim] - 1 - start) / step))
+    return Verdict::refuse(fmt::format("slice {} of {} reaches outside", shape_text(y), shape_text(x)));
   std::vector<int64_t> want = x;
   want[*dim] = y[*dim];
   return check_want(program, op, want);
@@ -241,7 +255,8 @@ Verdict check_slice(const Program& program, const ProgramOp& op) {
 
 Verdict check_expand(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
-  if (!is_broadcastable(find_input(program, op, 0)->shape, output_shape(program, op))) return Verdict::refuse("input does not broadcast to the output");
+  if (!is_broadcastable(find_input(program, op, 0)->shape, output_shape(program, op)))
+    return Verdict::refuse("input does not broadcast to the output");
   return Verdict::accept();
 }
 
@@ -276,7 +291,8 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = output_shape(program, op);
   const std::vector<double> scales = op.reals("scales");
-  if (x.size() != 4 || y.size() != 4 || x[0] != y[0] || x[1] != y[1] || scales.size() != 2 || product(x) == 0) return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
+  if (x.size() != 4 || y.size() != 4 || x[0] != y[0] || x[1] != y[1] || scales.size() != 2 || product(x) == 0)
+    return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
   for (double scale : scales)
     if (!(scale >= 0 && scale < 1e9)) return Verdict::refuse(fmt::format("scale {}", scale));
   return Verdict::accept();
@@ -286,16 +302,22 @@ Verdict check_embedding(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
   const ProgramTensor& weight = *find_input(program, op, 0);
   const ProgramTensor& indices = *find_input(program, op, 1);
-  if (weight.shape.size() != 2 || (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32)) return Verdict::refuse("embedding wants a table [V, D] and integer indices");
+  if (weight.shape.size() != 2 || (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32))
+    return Verdict::refuse("embedding wants a table [V, D] and integer indices");
   std::vector<int64_t> want = indices.shape;
   want.push_back(weight.shape[1]);
   return check_want(program, op, want);
 }
 
 constexpr KernelRow kRows[] = {
-    {"reshape", reshape, check_reshape}, {"permute", permute, check_permute},    {"slice", slice, check_slice},
-    {"expand", expand, check_expand},    {"pad", pad, check_pad},                {"cat", cat, check_cat},
-    {"upsample", upsample, check_upsample}, {"embedding", embedding, check_embedding},
+    {"reshape",   reshape,   check_reshape  },
+    {"permute",   permute,   check_permute  },
+    {"slice",     slice,     check_slice    },
+    {"expand",    expand,    check_expand   },
+    {"pad",       pad,       check_pad      },
+    {"cat",       cat,       check_cat      },
+    {"upsample",  upsample,  check_upsample },
+    {"embedding", embedding, check_embedding},
 };
 
 }  // namespace

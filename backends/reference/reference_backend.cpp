@@ -29,8 +29,10 @@ Verdict check_op(const Program& program, const ProgramOp& op) {
     for (int index : *tensors) {
       if (index < 0) continue;
       const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
-      if (!is_known_dtype(tensor.dtype)) return Verdict::refuse(fmt::format("{} has dtype {}, which the reference kernels lack", tensor.name, name_of(tensor.dtype)));
-      if (tensor.qparams && size_of(tensor.dtype) > 4) return Verdict::refuse(fmt::format("{} is quantized to {}, want at most 32 bits", tensor.name, name_of(tensor.dtype)));
+      if (!is_known_dtype(tensor.dtype))
+        return Verdict::refuse(fmt::format("{} has dtype {}, which the reference kernels lack", tensor.name, name_of(tensor.dtype)));
+      if (tensor.qparams && size_of(tensor.dtype) > 4)
+        return Verdict::refuse(fmt::format("{} is quantized to {}, want at most 32 bits", tensor.name, name_of(tensor.dtype)));
     }
   return row->check(program, op);
 }

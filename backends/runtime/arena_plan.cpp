@@ -30,7 +30,8 @@ ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
     }
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + aligned(buffer.bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), index, [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }), index);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), index, [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
+                  index);
   }
   return plan;
 }

@@ -24,7 +24,8 @@ void check_versions(const Program& program, const Backend& backend) {
   for (const auto& [library, version] : backend.versions()) {
     const auto lowered = program.versions.find(library);
     if (lowered == program.versions.end() || major_minor(lowered->second) == major_minor(version)) continue;
-    throw Error("session", library, fmt::format("the program was lowered for {} {}, this build has {}; lower the model again", library, lowered->second, version));
+    throw Error("session", library,
+                fmt::format("the program was lowered for {} {}, this build has {}; lower the model again", library, lowered->second, version));
   }
 }
 
@@ -93,7 +94,8 @@ void Session::Impl::plan_memory() {
 
 void Session::Impl::bind_inputs(const std::vector<Tensor>& inputs) {
   if (inputs.size() != program.inputs.size())
-    throw Error("session", "inputs", fmt::format("got {} inputs, want {}; give one tensor per input of the model", inputs.size(), program.inputs.size()));
+    throw Error("session", "inputs",
+                fmt::format("got {} inputs, want {}; give one tensor per input of the model", inputs.size(), program.inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (program.inputs[i] < 0) continue;
     const size_t index = static_cast<size_t>(program.inputs[i]);
@@ -101,7 +103,8 @@ void Session::Impl::bind_inputs(const std::vector<Tensor>& inputs) {
     const std::string subject = fmt::format("input {} ({})", i, want.name);
     if (!inputs[i].defined()) throw Error("session", subject, "got no tensor, want one");
     if (inputs[i].dtype() != want.dtype || inputs[i].shape() != want.shape)
-      throw Error("session", subject, fmt::format("got {}, want {}[{}]; convert the input", describe(inputs[i]), short_name_of(want.dtype), fmt::join(want.shape, ", ")));
+      throw Error("session", subject,
+                  fmt::format("got {}, want {}[{}]; convert the input", describe(inputs[i]), short_name_of(want.dtype), fmt::join(want.shape, ", ")));
     tensors[index] = inputs[i].contiguous();
   }
 }

@@ -127,14 +127,22 @@ std::vector<Tensor> run_segment(const Program& program, const Backend& backend, 
 
 double element(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype()) {
-    case DType::kFloat32: return tensor.data<float>()[i];
-    case DType::kInt8: return tensor.data<int8_t>()[i];
-    case DType::kUInt8: return tensor.data<uint8_t>()[i];
-    case DType::kInt16: return tensor.data<int16_t>()[i];
-    case DType::kInt32: return tensor.data<int32_t>()[i];
-    case DType::kInt64: return static_cast<double>(tensor.data<int64_t>()[i]);
-    case DType::kBool: return tensor.data<bool>()[i] ? 1 : 0;
-    default: throw Error("test", std::string(name_of(tensor.dtype())), "is not compared here");
+    case DType::kFloat32:
+      return tensor.data<float>()[i];
+    case DType::kInt8:
+      return tensor.data<int8_t>()[i];
+    case DType::kUInt8:
+      return tensor.data<uint8_t>()[i];
+    case DType::kInt16:
+      return tensor.data<int16_t>()[i];
+    case DType::kInt32:
+      return tensor.data<int32_t>()[i];
+    case DType::kInt64:
+      return static_cast<double>(tensor.data<int64_t>()[i]);
+    case DType::kBool:
+      return tensor.data<bool>()[i] ? 1 : 0;
+    default:
+      throw Error("test", std::string(name_of(tensor.dtype())), "is not compared here");
   }
 }
 

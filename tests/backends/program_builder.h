@@ -17,8 +17,8 @@
 
 namespace octet {
 
-TensorQParams quantized(float scale, int32_t zero_point);                     // per tensor
-TensorQParams per_channel(std::vector<float> scales, int axis);               // zero points 0
+TensorQParams quantized(float scale, int32_t zero_point);        // per tensor
+TensorQParams per_channel(std::vector<float> scales, int axis);  // zero points 0
 inline Attribute ints(std::vector<int64_t> values) { return values; }
 
 // Deterministic fillings; `seed` makes different tensors differ. Integers take [low, high], the dtype's full range when left out.

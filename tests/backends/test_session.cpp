@@ -25,12 +25,23 @@ namespace {
 Program two_segments() {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 3});
-  const int e = b.op("unary", {x}, "e", DType::kFloat32, {2, 3}, {}, {{"fn", std::string("exp")}});
-  const int y = b.op("unary", {e}, "y", DType::kFloat32, {2, 3}, {}, {{"fn", std::string("neg")}});
+  const int e = b.op("unary",
+                     {
+                         x
+  },
+                     "e", DType::kFloat32, {2, 3}, {}, {{"fn", std::string("exp")}});
+  const int y = b.op("unary",
+                     {
+                         e
+  },
+                     "y", DType::kFloat32, {2, 3}, {}, {{"fn", std::string("neg")}});
   b.output(y);
   Program program = b.finish();
   program.backend = "reference";
-  program.segments = {{"reference", {0}, {x}, {e}}, {"reference", {1}, {e}, {y}}};
+  program.segments = {
+      {"reference", {0}, {x}, {e}},
+      {"reference", {1}, {e}, {y}}
+  };
   return program;
 }
 
@@ -40,12 +51,18 @@ Program with_constants() {
   const int x = b.input("x", DType::kInt8, {2, 5}, quantized(0.1f, 3));
   const int w = b.constant("w", random_integers(DType::kInt8, {4, 5}), per_channel({0.1f, 0.2f, 1e-7f, 0.3f}, 0));
   const int bias = b.constant("bias", random_floats({4}));
-  const int y = b.op("linear", {x, w, bias}, "y", DType::kInt8, {2, 4}, quantized(0.7f, -5), {{"post_min", 0.0}, {"post_max", INFINITY}});
+  const int y = b.op("linear",
+                     {
+                         x, w, bias
+  },
+                     "y", DType::kInt8, {2, 4}, quantized(0.7f, -5), {{"post_min", 0.0}, {"post_max", INFINITY}});
   b.output(y);
   return with_one_segment(b.finish(), "reference");
 }
 
-std::filesystem::path temporary_file(const std::string& name) { return std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + name); }
+std::filesystem::path temporary_file(const std::string& name) {
+  return std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + name);
+}
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -89,7 +106,9 @@ TEST_CASE("a program may return inputs, constants and one value twice", "[backen
   const int y = b.op("add", {x, c}, "y", DType::kFloat32, {2});
   for (int index : {x, c, y, y}) b.output(index);
   Program program = b.finish();
-  program.segments = {{"reference", {0}, {x}, {y}}};
+  program.segments = {
+      {"reference", {0}, {x}, {y}}
+  };
   Session session(program);
   const Tensor input = random_floats({2});
   const std::vector<Tensor> outputs = session.run({input});
@@ -109,7 +128,12 @@ TEST_CASE("a program lowered for another minor version of a library is refused",
 }
 
 TEST_CASE("the arena reuses memory of buffers that are dead", "[backends][session]") {
-  const ArenaPlan plan = plan_arena({{100, 0, 1}, {64, 1, 2}, {100, 2, 3}, {10, 0, 3}});
+  const ArenaPlan plan = plan_arena({
+      {100, 0, 1},
+      {64,  1, 2},
+      {100, 2, 3},
+      {10,  0, 3}
+  });
   CHECK(plan.offsets[0] == plan.offsets[2]);
   CHECK(plan.bytes == 128 + 64 + 64);
 }

@@ -48,7 +48,8 @@ Difference compare_with_interpreter(const Graph& graph, bool fuse) {
   uint32_t seed = 77;
   for (const Value* value : graph.user_inputs()) {
     const std::vector<int64_t> shape = value->meta->shape();
-    tensors.push_back(value->meta->dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed++) : random_integers(value->meta->dtype, shape, seed++, 0, 1));
+    tensors.push_back(value->meta->dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed++)
+                                                            : random_integers(value->meta->dtype, shape, seed++, 0, 1));
     inputs.emplace_back(to_aten(tensors.back()));
   }
   const std::vector<c10::IValue> want = Interpreter(graph).run(inputs);

@@ -17,7 +17,8 @@ std::string lowered(const Graph& graph) {
   return ops_text(lower(graph, ReferenceSupport(), {}, report));
 }
 
-const char* const kConvRelu = R"(graph(%w = buffer "w": i8[4,3,3,3], %s = buffer "w_scale": f32[4], %z = buffer "w_zero": i64[4], %b = param "b": f32[4], %x: f32[1,3,6,6]):
+const char* const kConvRelu =
+    R"(graph(%w = buffer "w": i8[4,3,3,3], %s = buffer "w_scale": f32[4], %z = buffer "w_zero": i64[4], %b = param "b": f32[4], %x: f32[1,3,6,6]):
   %q: i8[1,3,6,6] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 3, -128, 127, i8)
   %dq: f32[1,3,6,6] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.01, 3, -128, 127, i8)
   %dw: f32[4,3,3,3] = quantized_decomposed.dequantize_per_channel.default(%w, %s, %z, 0, -127, 127, i8)
@@ -31,11 +32,12 @@ const char* const kConvRelu = R"(graph(%w = buffer "w": i8[4,3,3,3], %s = buffer
 
 TEST_CASE("conv, relu and quantize become one integer op", "[lowering][fuse]") {
   const Graph graph = make_graph(kConvRelu);
-  CHECK(lowered(graph) ==
-        "q: i8[1,3,6,6] = quantize(x f32[1,3,6,6])\n"
-        "q2: i8[1,4,4,4] = conv(q i8[1,3,6,6], p_w i8[4,3,3,3] per-channel, p_b f32[4]) dilation=[1,1] groups=1 padding=[0,0] post_min=0 stride=[1,1]\n"
-        "dq2: f32[1,4,4,4] = dequantize(q2 i8[1,4,4,4])\n"
-        "return dq2\n");
+  CHECK(
+      lowered(graph) ==
+      "q: i8[1,3,6,6] = quantize(x f32[1,3,6,6])\n"
+      "q2: i8[1,4,4,4] = conv(q i8[1,3,6,6], p_w i8[4,3,3,3] per-channel, p_b f32[4]) dilation=[1,1] groups=1 padding=[0,0] post_min=0 stride=[1,1]\n"
+      "dq2: f32[1,4,4,4] = dequantize(q2 i8[1,4,4,4])\n"
+      "return dq2\n");
   const Difference difference = compare_with_interpreter(graph);
   CHECK(difference.greatest < 0.0201);
   CHECK(difference.share < 0.05);
@@ -145,7 +147,8 @@ TEST_CASE("pools, upsampling and functions follow torch", "[lowering][import]") 
 }
 
 TEST_CASE("convolutions of every kind follow torch", "[lowering][import]") {
-  const Graph graph = make_graph(R"(graph(%w1 = param "w1": f32[4,2,3], %w2 = param "w2": f32[4,3,2,2], %w3 = param "w3": f32[2,2,2,2,2], %b = param "b": f32[6],
+  const Graph graph =
+      make_graph(R"(graph(%w1 = param "w1": f32[4,2,3], %w2 = param "w2": f32[4,3,2,2], %w3 = param "w3": f32[2,2,2,2,2], %b = param "b": f32[6],
       %x1: f32[2,4,9], %x2: f32[4,5,5], %x3: f32[1,2,3,4,4]):
   %c1: f32[2,4,9] = aten.conv1d.padding(%x1, %w1, None, [1], "same", [1], 2)
   %c2: f32[6,10,10] = aten.conv_transpose2d.input(%x2, %w2, %b, [2, 2], [0, 0], [0, 0], 2)
@@ -177,21 +180,22 @@ TEST_CASE("what cannot be lowered is named", "[lowering][error]") {
   %b: f32[2,3] = aten.cos.default(%a)
   return (%b))"),
              Contains("lower: a (aten.sin.default): has no kernel in the reference backend; 2 such ops: a (aten.sin.default), b (aten.cos.default)"));
-  CHECK_THAT(error_of(R"(graph(%x: f32[{"Symbol('s77')": 2},3]):
+  CHECK_THAT(error_of(R"(graph(%x: f32[{"Symbol('s77')": 2
+},3]):
   %a: f32[{"Symbol('s77')": 2},3] = aten.exp.default(%x)
   return (%a))"),
              Contains("has a symbolic size") && Contains("export with static shapes to lower"));
-  CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
+CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
   %a: f32[2,3] = aten.exp.default(%x)
   %v: f32[6] = aten.view.default(%a, [6])
   %r: f32[2,3] = aten.relu_.default(%a)
   %e: f32[6] = aten.exp.default(%v)
   return (%r, %e))"),
-             Contains("of which %v is a view that is used later"));
-  CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
+           Contains("of which %v is a view that is used later"));
+CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
   %r: f32[2,3] = aten.relu_.default(%x)
   return (%r))"),
-             Contains("writes into %x, an input of the program"));
+           Contains("writes into %x, an input of the program"));
 }
 
 namespace {
@@ -201,7 +205,11 @@ class PickySupport : public BackendSupport {
  public:
   explicit PickySupport(std::string refused, bool only_integers = false) : refused_(std::move(refused)), only_integers_(only_integers) {}
   std::string name() const override { return "picky"; }
-  std::map<std::string, std::string> versions() const override { return {{"picky", "1.2.3"}}; }
+  std::map<std::string, std::string> versions() const override {
+    return {
+        {"picky", "1.2.3"}
+    };
+  }
   Verdict accepts(const Program& program, const ProgramOp& op) const override {
     const bool is_integer_op = program.tensors[static_cast<size_t>(op.inputs[0])].qparams.has_value();
     return op.kind == refused_ && (!only_integers_ || is_integer_op) ? Verdict::refuse("it is picky") : Verdict::accept();
@@ -231,7 +239,8 @@ TEST_CASE("refused ops go to the fallback and cut the program into segments", "[
   CHECK_THAT(explain(program), Contains("softmax") && Contains("# it is picky") && Contains("3 segments"));
   LowerOptions options;
   options.fallback = Fallback::kNone;
-  CHECK_THROWS_WITH(lower(graph, PickySupport("softmax"), options, report), Contains("refuses 1 op and there is no fallback: b (softmax): it is picky"));
+  CHECK_THROWS_WITH(lower(graph, PickySupport("softmax"), options, report),
+                    Contains("refuses 1 op and there is no fallback: b (softmax): it is picky"));
 }
 
 TEST_CASE("an op that is refused on integers runs in float32 where that is accepted", "[lowering][partition]") {
