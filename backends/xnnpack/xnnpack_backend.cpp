@@ -15,9 +15,7 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
   std::vector<const ProgramOp*> ops;
   for (int index : segment.ops) {
     const ProgramOp& op = program.ops.at(static_cast<size_t>(index));
-    const xnnpack::OpRow* row = xnnpack::find_op_row(op.kind);
-    Verdict verdict = row == nullptr ? Verdict::refuse("the op is not known to this backend") : xnnpack::check_activations(program, op);
-    if (verdict) verdict = row->check(program, op);
+    const Verdict verdict = xnnpack::check_op(program, op);
     if (!verdict) throw Error("xnnpack", op.name, fmt::format("cannot run {}: {}; lower the model again", op.kind, verdict.reason()));
     ops.push_back(&op);
   }

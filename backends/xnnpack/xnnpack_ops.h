@@ -28,6 +28,9 @@ const OpRow* find_op_row(std::string_view kind);
 // Accepts tensors that can be XNNPACK activations: f32, or 8-bit with per-tensor scale and zero point.
 Verdict check_activations(const Program& program, const ProgramOp& op);
 
+// All checks of an op but the proof: its kind, activations, shapes, and its row's own check.
+Verdict check_op(const Program& program, const ProgramOp& op);
+
 const ProgramTensor& tensor_of(const Program& program, int index);
 // The i-th input or output. The index must exist and not be absent.
 const ProgramTensor& input_of(const Program& program, const ProgramOp& op, size_t i);

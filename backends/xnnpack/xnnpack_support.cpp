@@ -58,11 +58,7 @@ Verdict prove(const Program& program, const ProgramOp& op) {
 std::map<std::string, std::string> XNNPACKSupport::versions() const { return xnnpack::library_versions(); }
 
 Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) const {
-  const xnnpack::OpRow* row = xnnpack::find_op_row(op.kind);
-  if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
-  Verdict verdict = xnnpack::check_activations(program, op);
-  if (!verdict) return verdict;
-  verdict = row->check(program, op);
+  Verdict verdict = xnnpack::check_op(program, op);
   if (!verdict) return verdict;
   const std::string signature = signature_of(program, op);
   auto it = proofs_.find(signature);

@@ -206,6 +206,62 @@ TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that 
                     Catch::Contains("cannot run unary: this XNNPACK has no 8-bit hardswish; lower the model again"));
 }
 
+TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run", "[backends][xnnpack]") {
+  const TensorQParams q = quantized(0.05f, 3);
+  ProgramBuilder b;
+  const int x = b.input("x", kS8, {1, 4, 5, 5}, q);
+  const int w = b.constant("w", random_integers(kS8, {6, 4, 3, 3}), quantized(0.01f, 0));
+  const int v = b.constant("v", random_integers(kS8, {6, 7}), quantized(0.01f, 0));
+  const int bias = b.constant("bias", random_floats({5}));
+  b.op("conv",
+       {
+           x, w, -1
+  },
+       "big", kS8, {1, 6, 5, 5}, q, {{"padding", ints({0, 0})}});
+  b.op("conv",
+       {
+           x, w, bias
+  },
+       "bias", kS8, {1, 6, 3, 3}, q, {{"padding", ints({0, 0})}});
+  b.op("conv",
+       {
+           x, w, -1
+  },
+       "stride", kS8, {1, 6, 3, 3}, q, {{"stride", ints({0, 1})}});
+  b.op("conv",
+       {
+           x, w, -1
+  },
+       "groups", kS8, {1, 6, 3, 3}, q, {{"groups", int64_t{2}}});
+  b.op("linear", {x, v, -1}, "linear", kS8, {1, 4, 5, 6}, q);
+  b.op("add", {x, x}, "add", kS8, {1, 4, 5, 6}, q);
+  b.op("max_pool",
+       {
+           x
+  },
+       "pool", kS8, {1, 4, 9, 9}, q, {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}});
+  b.op("reshape", {x}, "reshape", kS8, {1, 4, 24}, q);
+  b.op("pad",
+       {
+           x
+  },
+       "pad", kS8, {1, 4, 5, 5}, q, {{"pads", ints({0, 0, 0, 0, 1, 1, 0, 0})}});
+  const char* const reasons[] = {
+      "big has shape [1, 6, 5, 5], want [1, 6, 3, 3]",
+      "bias has 5 elements, want 6",
+      "stride is [0, 1], want at least 1",
+      "input has 4 channels, the weight wants 8",
+      "input's last dimension is not the weight's 7",
+      "add has shape [1, 4, 5, 6], want [1, 4, 5, 5]",
+      "a window lies outside of the input",
+      "input and output differ in the number of elements",
+      "pad has shape [1, 4, 5, 5], want [1, 4, 7, 5]",
+  };
+  const Program program = b.finish();
+  const XNNPACKSupport support;
+  for (size_t i = 0; i < program.ops.size(); ++i) CHECK(support.accepts(program, program.ops[i]).reason() == reasons[i]);
+}
+
 TEST_CASE("XNNPACK: its thread pool functions and ours come from one library", "[backends][xnnpack]") {
   const std::vector<std::string> libraries = xnnpack::thread_pool_libraries();
   REQUIRE(libraries.size() == 1);
