@@ -94,7 +94,7 @@ TEST_CASE("text: floats are exact", "[core][text]") {
 }
 
 TEST_CASE("text: all kinds of inputs, outputs and results survive", "[core][text]") {
-  check_round_trip(R"(graph(%t: token, %w = param "a.w": f32[2] nograd, %b = buffer "a.b": f32[2,2]{1,2}, %l = local_buffer "a.l": i64[], %c = tensor "c0": f64[3],
+  check_round_trip(R"text(graph(%t: token, %w = param "a.w": f32[2] nograd, %b = buffer "a.b": f32[2,2]{1,2}, %l = local_buffer "a.l": i64[], %c = tensor "c0": f64[3],
         %o = object "obj": object "__torch__.Foo", %x: f32[{"Symbol('s0')": 2},3]{
   {"3*s0" : 6}, 1
 }@4 on "cuda:0" grad, %k = const 3, %u = input "text", %z: bf16[0]):
@@ -104,7 +104,7 @@ TEST_CASE("text: all kinds of inputs, outputs and results survive", "[core][text
     %s, literal(None) = my.op.literal(%a)
     [] = my.op.empty(%a)
     aten._assert_scalar.default(%n, "must hold")
-    return (%a, 2, mutate "a.b" = %b, mutate_param "a.w" = %w, mutate_input "x" = %x, loss %a, grad_param "a.w" = %a, grad_input "x" = %a, token %t))");
+    return (%a, 2, mutate "a.b" = %b, mutate_param "a.w" = %w, mutate_input "x" = %x, loss %a, grad_param "a.w" = %a, grad_input "x" = %a, token %t))text");
 }
 
 TEST_CASE("text: subgraphs are nested", "[core][text]") {
