@@ -78,10 +78,12 @@ class SegmentBuilder {
   // `packed` weights: the constant in the layout that the primitive asked for.
   Place add_packed(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed);
 
+  // Throws Refusal when the descriptor is that of one of oneDNN's slow reference kernels.
+  static void refuse_reference_kernel(const char* what, const char* implementation);
+
   // Adds the scratchpad argument itself. The descriptor must have a user scratchpad.
   template <typename PrimitiveDesc>
   void add_primitive(const char* what, const PrimitiveDesc& desc, std::vector<Argument> arguments) {
-    refuse_reference_kernel(what, desc.impl_info_str());
     Step step;
     step.what = what;
     if (purpose_ == Purpose::kRun) step.primitive = dnnl::primitive(desc.get());
@@ -107,7 +109,6 @@ class SegmentBuilder {
     Stored to;
   };
 
-  void refuse_reference_kernel(const char* what, const char* implementation) const;
   int add_buffer(Buffer buffer);
   void add_reorder(const Stored& from, const Stored& to);
   bool redirect_output(const Stored& kept, int output_position);

@@ -102,6 +102,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   arguments.push_back(packed_weights(builder, op, plan, w, desc.weights_desc()));
   arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
+  SegmentBuilder::refuse_reference_kernel(transposed ? "transposed convolution" : "convolution", desc.impl_info_str());
   builder.add_primitive(transposed ? "transposed convolution" : "convolution", desc, std::move(arguments));
   if (plan.is_integer) {
     builder.define(op.outputs[0], y);

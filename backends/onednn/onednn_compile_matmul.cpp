@@ -82,6 +82,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   arguments.push_back({DNNL_ARG_WEIGHTS, desc.weights_desc(), builder.add_packed(w, source, desc.weights_desc())});
   arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
+  SegmentBuilder::refuse_reference_kernel("linear", desc.impl_info_str());
   builder.add_primitive("linear", desc, std::move(arguments));
   const Stored result = with_shape(y, yt.shape);
   if (plan.is_integer) {
@@ -118,6 +119,7 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   arguments.push_back({DNNL_ARG_SRC, a.desc(), a.place});
   arguments.push_back({DNNL_ARG_WEIGHTS, b.desc(), b.place});
   arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
+  SegmentBuilder::refuse_reference_kernel("matmul", desc.impl_info_str());
   builder.add_primitive("matmul", desc, std::move(arguments));
   if (is_integer) {
     builder.define(op.outputs[0], y);

@@ -71,6 +71,48 @@ ElementwiseFunction choose_elementwise(Elementwise kind, bool repeat_b) {
   return repeat_b ? choose_elementwise<Elementwise::kMul, true>() : choose_elementwise<Elementwise::kMul, false>();
 }
 
+struct QuantizeRow {
+  float inverse_scale;
+  float low, high;  // without the zero point
+  int zero_point;
+};
+
+template <typename Y>
+[[gnu::always_inline]] inline void quantize_row(const float* x, Y* y, int64_t count, const QuantizeRow& p) {
+  for (int64_t i = 0; i < count; ++i) {
+    float v = x[i] * p.inverse_scale;
+    v = v < p.low ? p.low : v;
+    v = v > p.high ? p.high : v;
+    y[i] = static_cast<Y>(static_cast<int>((v + kRounder) - kRounder) + p.zero_point);
+  }
+}
+
+using QuantizeFunction = void (*)(const float*, std::byte*, int64_t, const QuantizeRow&);
+
+template <typename Y>
+void quantize_generic(const float* x, std::byte* y, int64_t n, const QuantizeRow& p) {
+  quantize_row(x, reinterpret_cast<Y*>(y), n, p);
+}
+#if defined(__x86_64__)
+template <typename Y>
+[[gnu::target("avx2")]] void quantize_avx2(const float* x, std::byte* y, int64_t n, const QuantizeRow& p) {
+  quantize_row(x, reinterpret_cast<Y*>(y), n, p);
+}
+template <typename Y>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void quantize_avx512(const float* x, std::byte* y, int64_t n, const QuantizeRow& p) {
+  quantize_row(x, reinterpret_cast<Y*>(y), n, p);
+}
+#endif
+
+template <typename Y>
+QuantizeFunction choose_quantize() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return quantize_avx512<Y>;
+  if (__builtin_cpu_supports("avx2")) return quantize_avx2<Y>;
+#endif
+  return quantize_generic<Y>;
+}
+
 // A walk over up to three tensors of one shape: the innermost run, and loops around it. Neighbouring dimensions that continue each other in all
 // tensors are one.
 struct Walk {
@@ -218,6 +260,26 @@ void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, co
     if (to.quantity.is_integer()) bytes[static_cast<size_t>(i)] = static_cast<uint8_t>(quantize_one(real, to.quantity));
   }
   builder.add_loop("table", to.quantity.is_integer() ? table_loop(bytes, count) : table_loop(reals, count), {from.place, to.place});
+}
+
+void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const Stored& to) {
+  const int64_t count = from.numel();
+  const Quantity& a = from.quantity;
+  const Quantity& b = to.quantity;
+  if (!a.is_integer()) {
+    OCTET_ASSERT(b.is_integer(), "a change from float to float");
+    const QuantizeRow p{1.0f / b.scale, static_cast<float>(b.lowest() - b.zero_point), static_cast<float>(b.highest() - b.zero_point), b.zero_point};
+    const QuantizeFunction function = b.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
+    builder.add_loop("quantize", [=](std::byte* const* arguments) { function(reinterpret_cast<const float*>(arguments[0]), arguments[1], count, p); }, {from.place, to.place});
+    return;
+  }
+  if (b.is_integer() && a.scale == b.scale && a.zero_point - a.lowest() == b.zero_point - b.lowest()) {
+    builder.add_loop("shift", [=](std::byte* const* arguments) {
+      for (int64_t i = 0; i < count; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
+    }, {from.place, to.place});
+    return;
+  }
+  add_table(builder, from, to, [](double real) { return real; });
 }
 
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {

@@ -33,6 +33,9 @@ void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a,
 // to = function(from), by a table of 256 entries. from: u8 or s8, dense; to: u8, s8 or f32 in the same order.
 void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, const std::function<double(double)>& function);
 
+// The same reals in another quantity and the same order. from: dense.
+void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const Stored& to);
+
 // The same elements in another order; types agree. Strides of 0 repeat.
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to);
 

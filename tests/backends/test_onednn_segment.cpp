@@ -113,18 +113,18 @@ TEST_CASE("oneDNN: a refusal says why", "[backends][onednn]") {
   const int table = embedding.constant("table", random_floats({5, 4}));
   const int index = embedding.input("index", DType::kInt64, {3});
   embedding.output(embedding.op("embedding", {table, index}, "y", DType::kFloat32, {3, 4}));
-  CHECK(refusal(embedding.finish(), "onednn").value_or("") == "oneDNN has no embedding");
+  CHECK(refusal(embedding.finish(), "onednn").value_or("") == "y: oneDNN has no embedding");
 
   ProgramBuilder dynamic;
   const int x = dynamic.input("x", DType::kFloat32, {2, 4});
   const int w = dynamic.input("w", DType::kFloat32, {3, 4});
   dynamic.output(dynamic.op("linear", {x, w, -1}, "y", DType::kFloat32, {2, 3}));
-  CHECK(refusal(dynamic.finish(), "onednn").value_or("") == "the weight is not constant");
+  CHECK(refusal(dynamic.finish(), "onednn").value_or("") == "y: the weight is not constant");
 
   ProgramBuilder wide;
   const int v = wide.input("v", DType::kFloat64, {2});
   wide.output(wide.op("clamp", {v}, "y", DType::kFloat64, {2}, {}, {{"min", 0.0}}));
-  CHECK(refusal(wide.finish(), "onednn").value_or("") == "oneDNN kernels here take float32, uint8 and int8, got float64");
+  CHECK(refusal(wide.finish(), "onednn").value_or("") == "y: oneDNN kernels here take float32, uint8 and int8, got float64");
 }
 
 TEST_CASE("oneDNN: the backend names the linked library", "[backends][onednn]") {
