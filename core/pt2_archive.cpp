@@ -125,7 +125,8 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
     state_->zip = std::make_unique<PyTorchStreamReader>(std::make_shared<MappedAdapter>(state_->mapping));
     state_->names = state_->zip->getAllRecords();
   } catch (const c10::Error& error) {
-    throw Error(state_->stage, state_->path, fmt::format("is no archive that torch wrote, or is damaged: {}", one_line(error.what_without_backtrace())));
+    throw Error(state_->stage, state_->path,
+                fmt::format("is no archive that torch wrote, or is damaged: {}", one_line(error.what_without_backtrace())));
   }
   state_->set = {state_->names.begin(), state_->names.end()};
 }

@@ -14,13 +14,20 @@ namespace {
 
 std::string_view describe_kind(ValueKind kind) {
   switch (kind) {
-    case ValueKind::kTensor: return "a tensor";
-    case ValueKind::kSymInt: return "an int symbol";
-    case ValueKind::kSymFloat: return "a float symbol";
-    case ValueKind::kSymBool: return "a bool symbol";
-    case ValueKind::kCustomObj: return "a custom object";
-    case ValueKind::kToken: return "a token";
-    case ValueKind::kNone: return "a literal";
+    case ValueKind::kTensor:
+      return "a tensor";
+    case ValueKind::kSymInt:
+      return "an int symbol";
+    case ValueKind::kSymFloat:
+      return "a float symbol";
+    case ValueKind::kSymBool:
+      return "a bool symbol";
+    case ValueKind::kCustomObj:
+      return "a custom object";
+    case ValueKind::kToken:
+      return "a token";
+    case ValueKind::kNone:
+      return "a literal";
   }
   return "unknown";
 }
@@ -118,53 +125,102 @@ Argument decode_map(const std::unordered_map<std::string, schema::ForwardRef<sch
 
 Argument decode_device(const schema::Device& from) { return Device{from.get_type(), from.get_index()}; }
 
+Argument decode_nested_tensors(const std::vector<std::vector<schema::TensorArgument>>& from, const Graph& graph, const std::string& where) {
+  NestedTensors nested;
+  for (const std::vector<schema::TensorArgument>& list : from) nested.items.push_back(use_tensors(list, graph, where));
+  return nested;
+}
+
+Argument decode_float_lists(const std::vector<std::vector<schema::F64>>& from) {
+  std::vector<std::vector<double>> lists;
+  for (const std::vector<schema::F64>& list : from) lists.push_back(plain(list));
+  return lists;
+}
+
+Argument decode_memory_format(schema::MemoryFormat from, const Graph& graph, const std::string& where) {
+  return known(find_memory_format_by_schema(static_cast<int>(from)), from, graph, where, "memory format");
+}
+
+// The kinds that name no value.
+Argument decode_literal(const schema::Argument& from, const Graph& graph, const std::string& where) {
+  using Tag = schema::Argument::Tag;
+  switch (from.tag()) {
+    case Tag::AS_NONE:
+      from.get_as_none();
+      return None{};  // the getter throws when the file had no known kind
+    case Tag::AS_INT:
+      return from.get_as_int();
+    case Tag::AS_INTS:
+      return from.get_as_ints();
+    case Tag::AS_INT_LISTS:
+      return from.get_as_int_lists();
+    case Tag::AS_FLOAT:
+      return from.get_as_float().get();
+    case Tag::AS_FLOATS:
+      return plain(from.get_as_floats());
+    case Tag::AS_FLOAT_LISTS:
+      return decode_float_lists(from.get_as_float_lists());
+    case Tag::AS_BOOL:
+      return from.get_as_bool();
+    case Tag::AS_BOOLS:
+      return from.get_as_bools();
+    case Tag::AS_STRING:
+      return from.get_as_string();
+    case Tag::AS_STRINGS:
+      return from.get_as_strings();
+    case Tag::AS_COMPLEX:
+      return std::complex<double>(from.get_as_complex().get_real().get(), from.get_as_complex().get_imag().get());
+    case Tag::AS_SCALAR_TYPE:
+      return decode_dtype(from.get_as_scalar_type(), graph, where);
+    case Tag::AS_MEMORY_FORMAT:
+      return decode_memory_format(from.get_as_memory_format(), graph, where);
+    case Tag::AS_LAYOUT:
+      return decode_layout(from.get_as_layout(), graph, where);
+    case Tag::AS_DEVICE:
+      return decode_device(from.get_as_device());
+    case Tag::AS_OPERATOR:
+      return OperatorRef{from.get_as_operator()};
+    default:
+      fail(graph, where, "is of a kind that schema version 8 does not have; the file is damaged or of a newer torch");
+  }
+}
+
 }  // namespace
 
 Argument decode_argument(const schema::Argument& from, const Graph& graph, const std::string& where) {
   using Tag = schema::Argument::Tag;
   switch (from.tag()) {
-    case Tag::AS_NONE: from.get_as_none(); return None{};
-    case Tag::AS_TENSOR: return use(graph, from.get_as_tensor().get_name(), ValueKind::kTensor, where);
-    case Tag::AS_TENSORS: return use_tensors(from.get_as_tensors(), graph, where);
-    case Tag::AS_OPTIONAL_TENSOR: return OptionalTensor{use_optional(from.get_as_optional_tensor(), graph, where)};
-    case Tag::AS_OPTIONAL_TENSORS: return decode_optional_tensors(from.get_as_optional_tensors(), graph, where);
-    case Tag::AS_NESTED_TENSORS: {
-      NestedTensors nested;
-      for (const std::vector<schema::TensorArgument>& list : from.get_as_nested_tensors()) nested.items.push_back(use_tensors(list, graph, where));
-      return nested;
-    }
-    case Tag::AS_INT: return from.get_as_int();
-    case Tag::AS_INTS: return from.get_as_ints();
-    case Tag::AS_INT_LISTS: return from.get_as_int_lists();
-    case Tag::AS_FLOAT: return from.get_as_float().get();
-    case Tag::AS_FLOATS: return plain(from.get_as_floats());
-    case Tag::AS_FLOAT_LISTS: {
-      std::vector<std::vector<double>> lists;
-      for (const std::vector<schema::F64>& list : from.get_as_float_lists()) lists.push_back(plain(list));
-      return lists;
-    }
-    case Tag::AS_BOOL: return from.get_as_bool();
-    case Tag::AS_BOOLS: return from.get_as_bools();
-    case Tag::AS_STRING: return from.get_as_string();
-    case Tag::AS_STRINGS: return from.get_as_strings();
-    case Tag::AS_COMPLEX: return std::complex<double>(from.get_as_complex().get_real().get(), from.get_as_complex().get_imag().get());
-    case Tag::AS_SYM_INT: return decode_symbol<SymIntLiteral>(from.get_as_sym_int(), graph, where);
-    case Tag::AS_SYM_INTS: return decode_symbols<SymIntList>(from.get_as_sym_ints(), graph, where);
-    case Tag::AS_SYM_FLOAT: return decode_symbol<SymFloatLiteral>(from.get_as_sym_float(), graph, where);
-    case Tag::AS_SYM_FLOATS: return decode_symbols<SymFloatList>(from.get_as_sym_floats(), graph, where);
-    case Tag::AS_SYM_BOOL: return decode_symbol<SymBoolLiteral>(from.get_as_sym_bool(), graph, where);
-    case Tag::AS_SYM_BOOLS: return decode_symbols<SymBoolList>(from.get_as_sym_bools(), graph, where);
-    case Tag::AS_SCALAR_TYPE: return decode_dtype(from.get_as_scalar_type(), graph, where);
-    case Tag::AS_MEMORY_FORMAT:
-      return known(find_memory_format_by_schema(static_cast<int>(from.get_as_memory_format())), from.get_as_memory_format(), graph, where, "memory format");
-    case Tag::AS_LAYOUT: return decode_layout(from.get_as_layout(), graph, where);
-    case Tag::AS_DEVICE: return decode_device(from.get_as_device());
-    case Tag::AS_GRAPH: return Subgraph{from.get_as_graph().get_name(), decode_subgraph(*from.get_as_graph().get_graph(), graph.source)};
-    case Tag::AS_CUSTOM_OBJ: return use(graph, from.get_as_custom_obj().get_name(), ValueKind::kCustomObj, where);
-    case Tag::AS_OPERATOR: return OperatorRef{from.get_as_operator()};
-    case Tag::AS_STRING_TO_ARGUMENT: return decode_map(from.get_as_string_to_argument(), graph, where);
+    case Tag::AS_TENSOR:
+      return use(graph, from.get_as_tensor().get_name(), ValueKind::kTensor, where);
+    case Tag::AS_TENSORS:
+      return use_tensors(from.get_as_tensors(), graph, where);
+    case Tag::AS_OPTIONAL_TENSOR:
+      return OptionalTensor{use_optional(from.get_as_optional_tensor(), graph, where)};
+    case Tag::AS_OPTIONAL_TENSORS:
+      return decode_optional_tensors(from.get_as_optional_tensors(), graph, where);
+    case Tag::AS_NESTED_TENSORS:
+      return decode_nested_tensors(from.get_as_nested_tensors(), graph, where);
+    case Tag::AS_SYM_INT:
+      return decode_symbol<SymIntLiteral>(from.get_as_sym_int(), graph, where);
+    case Tag::AS_SYM_INTS:
+      return decode_symbols<SymIntList>(from.get_as_sym_ints(), graph, where);
+    case Tag::AS_SYM_FLOAT:
+      return decode_symbol<SymFloatLiteral>(from.get_as_sym_float(), graph, where);
+    case Tag::AS_SYM_FLOATS:
+      return decode_symbols<SymFloatList>(from.get_as_sym_floats(), graph, where);
+    case Tag::AS_SYM_BOOL:
+      return decode_symbol<SymBoolLiteral>(from.get_as_sym_bool(), graph, where);
+    case Tag::AS_SYM_BOOLS:
+      return decode_symbols<SymBoolList>(from.get_as_sym_bools(), graph, where);
+    case Tag::AS_CUSTOM_OBJ:
+      return use(graph, from.get_as_custom_obj().get_name(), ValueKind::kCustomObj, where);
+    case Tag::AS_GRAPH:
+      return Subgraph{from.get_as_graph().get_name(), decode_subgraph(*from.get_as_graph().get_graph(), graph.source)};
+    case Tag::AS_STRING_TO_ARGUMENT:
+      return decode_map(from.get_as_string_to_argument(), graph, where);
+    default:
+      return decode_literal(from, graph, where);
   }
-  fail(graph, where, "is of a kind that schema version 8 does not have; the file is damaged or of a newer torch");
 }
 
 TensorMeta decode_meta(const schema::TensorMeta& from, const Graph& graph, const std::string& where) {

@@ -36,10 +36,17 @@ class ValueTables {
   // Expression and hint of a symbol.
   void describe_symbol(Value& value) const {
     switch (value.kind()) {
-      case ValueKind::kSymInt: describe(value, from_.get_sym_int_values()); break;
-      case ValueKind::kSymFloat: describe(value, from_.get_sym_float_values()); break;
-      case ValueKind::kSymBool: describe(value, from_.get_sym_bool_values()); break;
-      default: break;
+      case ValueKind::kSymInt:
+        describe(value, from_.get_sym_int_values());
+        break;
+      case ValueKind::kSymFloat:
+        describe(value, from_.get_sym_float_values());
+        break;
+      case ValueKind::kSymBool:
+        describe(value, from_.get_sym_bool_values());
+        break;
+      default:
+        break;
     }
   }
 
@@ -66,9 +73,15 @@ class ValueTables {
     if (!expression.get_hint()) return;
     value.has_symbol_hint = true;
     switch (expression.get_hint()->tag()) {
-      case schema::SymExprHint::Tag::AS_INT: set_hint(value, expression.get_hint()->get_as_int()); break;
-      case schema::SymExprHint::Tag::AS_BOOL: set_hint(value, expression.get_hint()->get_as_bool()); break;
-      case schema::SymExprHint::Tag::AS_FLOAT: set_hint(value, expression.get_hint()->get_as_float()); break;
+      case schema::SymExprHint::Tag::AS_INT:
+        set_hint(value, expression.get_hint()->get_as_int());
+        break;
+      case schema::SymExprHint::Tag::AS_BOOL:
+        set_hint(value, expression.get_hint()->get_as_bool());
+        break;
+      case schema::SymExprHint::Tag::AS_FLOAT:
+        set_hint(value, expression.get_hint()->get_as_float());
+        break;
     }
   }
 
@@ -79,18 +92,31 @@ class ValueTables {
 // Name and kind of the value that an argument defines as an input or a single result; nothing for literals.
 std::optional<std::pair<std::string, ValueKind>> defined_value(const schema::Argument& from) {
   switch (from.tag()) {
-    case Tag::AS_TENSOR: return {{from.get_as_tensor().get_name(), ValueKind::kTensor}};
-    case Tag::AS_CUSTOM_OBJ: return {{from.get_as_custom_obj().get_name(), ValueKind::kCustomObj}};
+    case Tag::AS_TENSOR:
+      return {
+          {from.get_as_tensor().get_name(), ValueKind::kTensor}
+      };
+    case Tag::AS_CUSTOM_OBJ:
+      return {
+          {from.get_as_custom_obj().get_name(), ValueKind::kCustomObj}
+      };
     case Tag::AS_SYM_INT:
       if (from.get_as_sym_int().tag() != schema::SymIntArgument::Tag::AS_NAME) return std::nullopt;
-      return {{from.get_as_sym_int().get_as_name(), ValueKind::kSymInt}};
+      return {
+          {from.get_as_sym_int().get_as_name(), ValueKind::kSymInt}
+      };
     case Tag::AS_SYM_FLOAT:
       if (from.get_as_sym_float().tag() != schema::SymFloatArgument::Tag::AS_NAME) return std::nullopt;
-      return {{from.get_as_sym_float().get_as_name(), ValueKind::kSymFloat}};
+      return {
+          {from.get_as_sym_float().get_as_name(), ValueKind::kSymFloat}
+      };
     case Tag::AS_SYM_BOOL:
       if (from.get_as_sym_bool().tag() != schema::SymBoolArgument::Tag::AS_NAME) return std::nullopt;
-      return {{from.get_as_sym_bool().get_as_name(), ValueKind::kSymBool}};
-    default: return std::nullopt;
+      return {
+          {from.get_as_sym_bool().get_as_name(), ValueKind::kSymBool}
+      };
+    default:
+      return std::nullopt;
   }
 }
 
@@ -101,12 +127,15 @@ void finish_value(Value& value, const schema::Argument& from, const ValueTables&
 
 std::string decode_target(const std::string& target, const Graph& graph, const std::string& where) {
   if (target.starts_with(kOpPrefix)) return target.substr(kOpPrefix.size());
-  const bool is_function = std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(), [&](std::string_view prefix) { return target.starts_with(prefix); });
-  if (!is_function) throw Error("pt2", graph.source, fmt::format("{}: target \"{}\" is neither torch.ops.* nor a function on symbols", where, target));
+  const bool is_function =
+      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(), [&](std::string_view prefix) { return target.starts_with(prefix); });
+  if (!is_function)
+    throw Error("pt2", graph.source, fmt::format("{}: target \"{}\" is neither torch.ops.* nor a function on symbols", where, target));
   return target;
 }
 
-void decode_list_result(const std::vector<schema::TensorArgument>& from, Graph& graph, Node& node, const ValueTables& tables, const std::string& where) {
+void decode_list_result(const std::vector<schema::TensorArgument>& from, Graph& graph, Node& node, const ValueTables& tables,
+                        const std::string& where) {
   std::vector<std::string> names;
   std::vector<std::optional<TensorMeta>> metas;
   for (const schema::TensorArgument& tensor : from) {
@@ -140,7 +169,8 @@ void decode_result(const schema::Argument& from, Graph& graph, Node& node, const
   Argument literal = decode_argument(from, graph, where);
   bool holds_values = std::holds_alternative<Subgraph>(literal);
   for_each_value(literal, [&](Value*) { holds_values = true; });
-  if (holds_values) throw Error("pt2", graph.source, where + ": is of a kind that no op returns, want tensors, symbols or literals; the file is damaged");
+  if (holds_values)
+    throw Error("pt2", graph.source, where + ": is of a kind that no op returns, want tensors, symbols or literals; the file is damaged");
   graph.add_literal_result(node, std::move(literal));
 }
 
@@ -159,20 +189,25 @@ void decode_node(const schema::Node& from, size_t index, Graph& graph, const Val
     arguments.push_back({argument.get_name(), decode_argument(argument.get_arg(), graph, slot), decode_kind(argument.get_kind(), graph, slot)});
   }
   // Files of before schema 8.8 do not name their nodes: the first result's name serves.
-  const std::optional<std::pair<std::string, ValueKind>> first = from.get_outputs().empty() ? std::nullopt : defined_value(from.get_outputs().front());
+  const std::optional<std::pair<std::string, ValueKind>> first =
+      from.get_outputs().empty() ? std::nullopt : defined_value(from.get_outputs().front());
   const std::string name = from.get_name() ? *from.get_name() : first ? first->first : fmt::format("node_{}", index);
-  if (graph.find_node(name) != nullptr) throw Error("pt2", graph.source, fmt::format("{}: a second node is named \"{}\"; the file is damaged", where, name));
+  if (graph.find_node(name) != nullptr)
+    throw Error("pt2", graph.source, fmt::format("{}: a second node is named \"{}\"; the file is damaged", where, name));
   Node* node = graph.add_node(decode_target(from.get_target(), graph, where), std::move(arguments), name);
   node->metadata = {from.get_metadata().begin(), from.get_metadata().end()};
   node->is_hop_single_tensor_return = from.get_is_hop_single_tensor_return();
-  for (size_t i = 0; i < from.get_outputs().size(); ++i) decode_result(from.get_outputs()[i], graph, *node, tables, fmt::format("{}: result {}", where, i));
+  for (size_t i = 0; i < from.get_outputs().size(); ++i)
+    decode_result(from.get_outputs()[i], graph, *node, tables, fmt::format("{}: result {}", where, i));
 }
 
 }  // namespace
 
 void decode_inputs(const schema::Graph& from, std::vector<InputRole> roles, Graph& graph) {
   if (roles.size() != from.get_inputs().size())
-    throw Error("pt2", graph.source, fmt::format("the signature has {} inputs and the graph {}, want as many; the file is damaged", roles.size(), from.get_inputs().size()));
+    throw Error(
+        "pt2", graph.source,
+        fmt::format("the signature has {} inputs and the graph {}, want as many; the file is damaged", roles.size(), from.get_inputs().size()));
   const ValueTables tables(from, graph);
   for (size_t i = 0; i < roles.size(); ++i) {
     const schema::Argument& argument = from.get_inputs()[i];

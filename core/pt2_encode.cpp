@@ -140,20 +140,26 @@ class Encoder {
   }
   schema::SymIntArgument encode_item(const std::variant<int64_t, Value*>& from) const {
     schema::SymIntArgument result;
-    if (Value* const* value = std::get_if<Value*>(&from)) result.set_as_name((*value)->name());
-    else result.set_as_int(std::get<int64_t>(from));
+    if (Value* const* value = std::get_if<Value*>(&from))
+      result.set_as_name((*value)->name());
+    else
+      result.set_as_int(std::get<int64_t>(from));
     return result;
   }
   schema::SymFloatArgument encode_item(const std::variant<double, Value*>& from) const {
     schema::SymFloatArgument result;
-    if (Value* const* value = std::get_if<Value*>(&from)) result.set_as_name((*value)->name());
-    else result.set_as_float(encode_float(std::get<double>(from), subject_));
+    if (Value* const* value = std::get_if<Value*>(&from))
+      result.set_as_name((*value)->name());
+    else
+      result.set_as_float(encode_float(std::get<double>(from), subject_));
     return result;
   }
   schema::SymBoolArgument encode_item(const std::variant<bool, Value*>& from) const {
     schema::SymBoolArgument result;
-    if (Value* const* value = std::get_if<Value*>(&from)) result.set_as_name((*value)->name());
-    else result.set_as_bool(std::get<bool>(from));
+    if (Value* const* value = std::get_if<Value*>(&from))
+      result.set_as_name((*value)->name());
+    else
+      result.set_as_bool(std::get<bool>(from));
     return result;
   }
   template <typename To, typename Items>
@@ -165,10 +171,18 @@ class Encoder {
   void encode_value(Value& value) {
     switch (value.kind()) {
       case ValueKind::kTensor:
-      case ValueKind::kToken: out_.set_as_tensor(encode_tensor(value)); return;
-      case ValueKind::kSymInt: out_.set_as_sym_int(encode_item(std::variant<int64_t, Value*>(&value))); return;
-      case ValueKind::kSymFloat: out_.set_as_sym_float(encode_item(std::variant<double, Value*>(&value))); return;
-      case ValueKind::kSymBool: out_.set_as_sym_bool(encode_item(std::variant<bool, Value*>(&value))); return;
+      case ValueKind::kToken:
+        out_.set_as_tensor(encode_tensor(value));
+        return;
+      case ValueKind::kSymInt:
+        out_.set_as_sym_int(encode_item(std::variant<int64_t, Value*>(&value)));
+        return;
+      case ValueKind::kSymFloat:
+        out_.set_as_sym_float(encode_item(std::variant<double, Value*>(&value)));
+        return;
+      case ValueKind::kSymBool:
+        out_.set_as_sym_bool(encode_item(std::variant<bool, Value*>(&value)));
+        return;
       case ValueKind::kCustomObj: {
         schema::CustomObjArgument result;
         result.set_name(value.name());
@@ -176,7 +190,8 @@ class Encoder {
         out_.set_as_custom_obj(std::move(result));
         return;
       }
-      case ValueKind::kNone: throw Error("pt2", subject_, fmt::format("%{} is a literal input and cannot be an argument", value.name()));
+      case ValueKind::kNone:
+        throw Error("pt2", subject_, fmt::format("%{} is a literal input and cannot be an argument", value.name()));
     }
   }
 
@@ -210,12 +225,18 @@ schema::TensorMeta encode_meta(const TensorMeta& from) {
 
 schema::ConstantValue encode_constant(const Argument& literal, const std::string& subject) {
   schema::ConstantValue result;
-  if (literal.is_none()) result.set_as_none(true);
-  else if (const int64_t* integer = literal.find<int64_t>()) result.set_as_int(*integer);
-  else if (const double* number = literal.find<double>()) result.set_as_float(encode_float(*number, subject));
-  else if (const bool* flag = literal.find<bool>()) result.set_as_bool(*flag);
-  else if (const std::string* text = literal.find<std::string>()) result.set_as_string(*text);
-  else throw Error("pt2", subject, "a constant input is neither None, int, float, bool nor string and cannot be written");
+  if (literal.is_none())
+    result.set_as_none(true);
+  else if (const int64_t* integer = literal.find<int64_t>())
+    result.set_as_int(*integer);
+  else if (const double* number = literal.find<double>())
+    result.set_as_float(encode_float(*number, subject));
+  else if (const bool* flag = literal.find<bool>())
+    result.set_as_bool(*flag);
+  else if (const std::string* text = literal.find<std::string>())
+    result.set_as_string(*text);
+  else
+    throw Error("pt2", subject, "a constant input is neither None, int, float, bool nor string and cannot be written");
   return result;
 }
 

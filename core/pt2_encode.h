@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
 #include <torch/csrc/utils/generated_serialization_types.h>
+#include <nlohmann/json.hpp>
 
 #include "core/graph.h"
 

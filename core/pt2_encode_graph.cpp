@@ -1,6 +1,6 @@
 // encode_graph: inputs, nodes, outputs and the tables of what the values are.
-#include <array>
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -14,7 +14,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kFunctionPrefixes = {"_operator.", "math.", "torch.", "builtins.", "#"};
 
 std::string encode_target(const std::string& target) {
-  const bool is_function = std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(), [&](std::string_view prefix) { return target.starts_with(prefix); });
+  const bool is_function =
+      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(), [&](std::string_view prefix) { return target.starts_with(prefix); });
   return is_function ? target : "torch.ops." + target;
 }
 
@@ -43,7 +44,8 @@ struct Tables {
   void add(const Value& value) {
     switch (value.kind()) {
       case ValueKind::kTensor:
-        if (!value.meta) throw Error("pt2", subject, fmt::format("%{} has no dtype and sizes, want them on every value of a program that is written", value.name()));
+        if (!value.meta)
+          throw Error("pt2", subject, fmt::format("%{} has no dtype and sizes, want them on every value of a program that is written", value.name()));
         tensors[value.name()] = encode_meta(*value.meta);
         break;
       case ValueKind::kSymInt:
@@ -62,7 +64,8 @@ struct Tables {
       case ValueKind::kToken:
         if (value.meta) tensors[value.name()] = encode_meta(*value.meta);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -70,7 +73,8 @@ struct Tables {
   template <typename Table>
   bool add_expression(const Value& value, Table& table) const {
     if (value.symbol.empty() && !value.has_symbol_hint)
-      throw Error("pt2", subject, fmt::format("%{} has neither a symbol nor a number, want one on every symbolic value of a program that is written", value.name()));
+      throw Error("pt2", subject,
+                  fmt::format("%{} has neither a symbol nor a number, want one on every symbolic value of a program that is written", value.name()));
     if (value.symbol.empty()) return false;
     schema::SymExpr expression;
     expression.set_expr_str(value.symbol);
@@ -82,10 +86,14 @@ struct Tables {
 
 schema::Argument encode_result(const ResultSlot& slot, const std::string& subject) {
   switch (slot.kind) {
-    case ResultSlot::Kind::kSingle: return encode_argument(slot.values.front(), subject);
-    case ResultSlot::Kind::kList: return encode_argument(slot.values, subject);
-    case ResultSlot::Kind::kOptionalList: return encode_argument(OptionalTensors{slot.values}, subject);
-    case ResultSlot::Kind::kLiteral: return encode_argument(slot.literal, subject);
+    case ResultSlot::Kind::kSingle:
+      return encode_argument(slot.values.front(), subject);
+    case ResultSlot::Kind::kList:
+      return encode_argument(slot.values, subject);
+    case ResultSlot::Kind::kOptionalList:
+      return encode_argument(OptionalTensors{slot.values}, subject);
+    case ResultSlot::Kind::kLiteral:
+      return encode_argument(slot.literal, subject);
   }
   OCTET_ASSERT(false, "unknown kind of result slot");
 }

@@ -33,7 +33,8 @@ json parse_json(const std::string& text, const std::string& record, const std::s
     } else if (c == '"') {
       is_string = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > kMaxNesting) throw Error("pt2", source, fmt::format("{} nests more than {} levels deep; the file is damaged", record, kMaxNesting));
+      if (++depth > kMaxNesting)
+        throw Error("pt2", source, fmt::format("{} nests more than {} levels deep; the file is damaged", record, kMaxNesting));
     } else if (c == '}' || c == ']') {
       --depth;
     }
@@ -57,6 +58,16 @@ T to_schema(const json& from, const std::string& record, const std::string& sour
   }
 }
 
+// Runs a decoder. The schema's getters throw bad_variant_access when the JSON had no alternative that they know.
+template <typename Function>
+auto decoded(const std::string& record, const std::string& source, const Function& decode) {
+  try {
+    return decode();
+  } catch (const std::bad_variant_access&) {
+    throw Error("pt2", source, record + " does not follow the schema: an alternative is missing or unknown");
+  }
+}
+
 // "model" of models/model.json.
 std::string find_model_name(const ArchiveReader& archive, const std::string& source) {
   std::vector<std::string> names;
@@ -70,7 +81,8 @@ std::string find_model_name(const ArchiveReader& archive, const std::string& sou
 // ---- tensors
 
 Tensor make_tensor(ArchiveReader& archive, const std::string& record, const TensorMeta& meta, const std::string& where, const Graph& graph) {
-  if (meta.layout != Layout::kStrided) throw Error("pt2", graph.source, where + ": is sparse, want a dense tensor; call to_dense() before the export");
+  if (meta.layout != Layout::kStrided)
+    throw Error("pt2", graph.source, where + ": is sparse, want a dense tensor; call to_dense() before the export");
   if (meta.device.type != "cpu") throw Error("pt2", graph.source, fmt::format("{}: is on {}, want cpu; export on the CPU", where, meta.device.type));
   std::vector<int64_t> strides;
   int64_t count = 1;
@@ -114,10 +126,11 @@ void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& grap
       graph.extras->objects[fqn] = {plain.dump(), archive.read(record)};
       continue;
     }
-    if (meta.get_use_pickle()) throw Error("pt2", graph.source, where + ": is pickled (a tensor subclass), want a plain tensor; convert it before the export");
+    if (meta.get_use_pickle())
+      throw Error("pt2", graph.source, where + ": is pickled (a tensor subclass), want a plain tensor; convert it before the export");
     if (!meta.get_tensor_meta()) throw Error("pt2", graph.source, where + ": has no tensor_meta; the file is damaged");
     if (graph.constants.contains(fqn)) throw Error("pt2", graph.source, where + ": stands twice among weights and constants; the file is damaged");
-    const TensorMeta facts = decode_meta(*meta.get_tensor_meta(), graph, where);
+    const TensorMeta facts = decoded(payloads.config, graph.source, [&] { return decode_meta(*meta.get_tensor_meta(), graph, where); });
     graph.constants[fqn] = {make_tensor(archive, record, facts, where, graph), meta.get_is_param(), facts.requires_grad};
   }
 }
@@ -129,7 +142,9 @@ InputRole decode_role(const schema::InputSpec& from, size_t index) {
   GraphInput input;
   std::string name = fmt::format("literal_{}", index);
   switch (from.tag()) {
-    case Tag::USER_INPUT: from.get_user_input(); break;
+    case Tag::USER_INPUT:
+      from.get_user_input();
+      break;
     case Tag::PARAMETER:
       input.kind = InputKind::kParameter;
       input.fqn = from.get_parameter().get_parameter_name();
@@ -147,7 +162,9 @@ InputRole decode_role(const schema::InputSpec& from, size_t index) {
       input.kind = InputKind::kCustomObj;
       input.fqn = from.get_custom_obj().get_custom_obj_name();
       break;
-    case Tag::TOKEN: input.kind = InputKind::kToken; break;
+    case Tag::TOKEN:
+      input.kind = InputKind::kToken;
+      break;
     case Tag::CONSTANT_INPUT:
       input.kind = InputKind::kConstant;
       name = from.get_constant_input().get_name();
@@ -159,14 +176,23 @@ InputRole decode_role(const schema::InputSpec& from, size_t index) {
 GraphOutput decode_output(const schema::OutputSpec& from) {
   using Tag = schema::OutputSpec::Tag;
   switch (from.tag()) {
-    case Tag::USER_OUTPUT: from.get_user_output(); return {{}, OutputKind::kUserOutput, ""};
-    case Tag::LOSS_OUTPUT: return {{}, OutputKind::kLoss, ""};
-    case Tag::BUFFER_MUTATION: return {{}, OutputKind::kBufferMutation, from.get_buffer_mutation().get_buffer_name()};
-    case Tag::PARAMETER_MUTATION: return {{}, OutputKind::kParameterMutation, from.get_parameter_mutation().get_parameter_name()};
-    case Tag::USER_INPUT_MUTATION: return {{}, OutputKind::kUserInputMutation, from.get_user_input_mutation().get_user_input_name()};
-    case Tag::GRADIENT_TO_PARAMETER: return {{}, OutputKind::kGradientToParameter, from.get_gradient_to_parameter().get_parameter_name()};
-    case Tag::GRADIENT_TO_USER_INPUT: return {{}, OutputKind::kGradientToUserInput, from.get_gradient_to_user_input().get_user_input_name()};
-    case Tag::TOKEN: return {{}, OutputKind::kToken, ""};
+    case Tag::USER_OUTPUT:
+      from.get_user_output();
+      return {{}, OutputKind::kUserOutput, ""};
+    case Tag::LOSS_OUTPUT:
+      return {{}, OutputKind::kLoss, ""};
+    case Tag::BUFFER_MUTATION:
+      return {{}, OutputKind::kBufferMutation, from.get_buffer_mutation().get_buffer_name()};
+    case Tag::PARAMETER_MUTATION:
+      return {{}, OutputKind::kParameterMutation, from.get_parameter_mutation().get_parameter_name()};
+    case Tag::USER_INPUT_MUTATION:
+      return {{}, OutputKind::kUserInputMutation, from.get_user_input_mutation().get_user_input_name()};
+    case Tag::GRADIENT_TO_PARAMETER:
+      return {{}, OutputKind::kGradientToParameter, from.get_gradient_to_parameter().get_parameter_name()};
+    case Tag::GRADIENT_TO_USER_INPUT:
+      return {{}, OutputKind::kGradientToUserInput, from.get_gradient_to_user_input().get_user_input_name()};
+    case Tag::TOKEN:
+      return {{}, OutputKind::kToken, ""};
   }
   throw std::bad_variant_access();
 }
@@ -175,7 +201,8 @@ void decode_outputs(const schema::GraphModule& from, Graph& graph) {
   const std::vector<schema::OutputSpec>& specs = from.get_signature().get_output_specs();
   const std::vector<schema::Argument>& values = from.get_graph().get_outputs();
   if (specs.size() != values.size())
-    throw Error("pt2", graph.source, fmt::format("the signature has {} outputs and the graph {}, want as many; the file is damaged", specs.size(), values.size()));
+    throw Error("pt2", graph.source,
+                fmt::format("the signature has {} outputs and the graph {}, want as many; the file is damaged", specs.size(), values.size()));
   for (size_t i = 0; i < specs.size(); ++i) {
     GraphOutput output = decode_output(specs[i]);
     output.value = decode_argument(values[i], graph, fmt::format("output {}", i));
@@ -188,7 +215,8 @@ void check_constants(const Graph& graph) {
   for (const GraphInput& input : graph.inputs()) {
     const bool wants_tensor = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kTensorConstant;
     if (wants_tensor && !graph.constants.contains(input.fqn))
-      throw Error("pt2", graph.source, fmt::format("%{}: there is no tensor \"{}\" in the archive; the file is damaged", input.value->name(), input.fqn));
+      throw Error("pt2", graph.source,
+                  fmt::format("%{}: there is no tensor \"{}\" in the archive; the file is damaged", input.value->name(), input.fqn));
   }
 }
 
@@ -214,11 +242,7 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
     throw Error("pt2", graph.source, fmt::format("schema version, got {}, want {}; export with torch 2.13", text[major].dump(), kSchemaMajor));
   const json::json_pointer body("/graph_module/graph");
   if (!text.contains(body) || !text[body].is_object()) throw Error("pt2", graph.source, record + " does not follow the schema: there is no graph");
-  try {
-    decode_program(to_schema<schema::ExportedProgram>(text, record, graph.source), graph);
-  } catch (const std::bad_variant_access&) {
-    throw Error("pt2", graph.source, record + " does not follow the schema: an alternative is missing or unknown");
-  }
+  decoded(record, graph.source, [&] { decode_program(to_schema<schema::ExportedProgram>(text, record, graph.source), graph); });
   graph.extras->custom_obj_values_json = text[body].value("custom_obj_values", json::object()).dump();
   text["graph_module"]["graph"] = json::object();
   text["graph_module"]["signature"] = json::object();
@@ -227,7 +251,8 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
 
 // What the writer makes anew; everything else is kept as bytes.
 bool is_made_anew(const std::string& name) {
-  return name.starts_with("models/") || name.starts_with(kWeightsFolder) || name.starts_with(kConstantsFolder) || name.starts_with(".data/") || name == "byteorder";
+  return name.starts_with("models/") || name.starts_with(kWeightsFolder) || name.starts_with(kConstantsFolder) || name.starts_with(".data/") ||
+         name == "byteorder";
 }
 
 }  // namespace
@@ -240,7 +265,8 @@ Graph read_pt2(const std::filesystem::path& path) {
   ArchiveExtras& extras = *graph.extras;
   extras.model_name = find_model_name(archive, graph.source);
   read_payloads(archive, {kWeightsFolder, fmt::format("{}{}_weights_config.json", kWeightsFolder, extras.model_name), &extras.weight_order}, graph);
-  read_payloads(archive, {kConstantsFolder, fmt::format("{}{}_constants_config.json", kConstantsFolder, extras.model_name), &extras.constant_order}, graph);
+  read_payloads(archive, {kConstantsFolder, fmt::format("{}{}_constants_config.json", kConstantsFolder, extras.model_name), &extras.constant_order},
+                graph);
   read_program(archive, graph);
   check_constants(graph);
   for (const std::string& name : archive.names())

@@ -66,7 +66,8 @@ schema::InputSpec encode_input(const GraphInput& from, const std::string& subjec
       break;
     }
     case InputKind::kTensorConstant:
-      spec.set_tensor_constant(spec_of(tensor_argument(value), &schema::InputToTensorConstantSpec::set_tensor_constant_name<const std::string&>, from.fqn));
+      spec.set_tensor_constant(
+          spec_of(tensor_argument(value), &schema::InputToTensorConstantSpec::set_tensor_constant_name<const std::string&>, from.fqn));
       break;
     case InputKind::kCustomObj:
       spec.set_custom_obj(spec_of(custom_object(value), &schema::InputToCustomObjSpec::set_custom_obj_name<const std::string&>, from.fqn));
@@ -100,7 +101,8 @@ schema::OutputSpec encode_output(const GraphOutput& from, const std::string& sub
   if (value == nullptr) throw Error("pt2", subject, fmt::format("the output that updates \"{}\" is a literal, want a tensor", from.target));
   const schema::TensorArgument tensor = tensor_argument(*value);
   switch (from.kind) {
-    case OutputKind::kUserOutput: break;
+    case OutputKind::kUserOutput:
+      break;
     case OutputKind::kLoss: {
       schema::LossOutputSpec loss;
       loss.set_arg(tensor);
@@ -147,8 +149,16 @@ json encode_signature(const Graph& graph, const std::string& subject) {
 
 // A pytree of `count` leaves in a tuple.
 json tuple_spec(size_t count) {
-  const json leaf = {{"type", nullptr}, {"context", nullptr}, {"children_spec", json::array()}};
-  return {{"type", "builtins.tuple"}, {"context", "null"}, {"children_spec", json(std::vector<json>(count, leaf))}};
+  const json leaf = {
+      {"type",          nullptr      },
+      {"context",       nullptr      },
+      {"children_spec", json::array()}
+  };
+  return {
+      {"type",  "builtins.tuple"},
+      {               "context", "null"                },
+      { "children_spec", json(std::vector<json>(count,                 leaf))}
+  };
 }
 
 // Of a graph that came from no archive: positional arguments, a tuple of outputs.
@@ -157,24 +167,38 @@ json make_program(const Graph& graph) {
   json names = json::array();
   for (const GraphInput& input : graph.inputs())
     if (is_argument(input)) names.push_back(input.value->name());
-  const size_t outputs = static_cast<size_t>(
-      std::count_if(graph.outputs().begin(), graph.outputs().end(), [](const GraphOutput& output) { return output.kind == OutputKind::kUserOutput; }));
-  const json no_keywords = {{"type", "builtins.dict"}, {"context", "[]"}, {"children_spec", json::array()}};
-  const json inputs = {{"type", "builtins.tuple"}, {"context", "null"}, {"children_spec", {tuple_spec(names.size()), no_keywords}}};
-  const json signature = {{"inputs", json::array()},
-                          {"outputs", json::array()},
-                          {"in_spec", json::array({1, inputs}).dump()},
-                          {"out_spec", json::array({1, tuple_spec(outputs)}).dump()},
-                          {"forward_arg_names", names}};
-  const json module = {{"module_call_graph", json::array({{{"fqn", ""}, {"signature", signature}}})},
-                       {"metadata", json::object()},
-                       {"treespec_namedtuple_fields", json::object()}};
-  return {{"graph_module", module},
-          {"opset_version", {{"aten", 10}}},
-          {"schema_version", {{"major", 8}, {"minor", 20}}},
-          {"verifiers", {"TRAINING"}},
-          {"torch_version", "2.13.0"},
-          {"guards_code", json::array()}};
+  const size_t outputs = static_cast<size_t>(std::count_if(graph.outputs().begin(), graph.outputs().end(),
+                                                           [](const GraphOutput& output) { return output.kind == OutputKind::kUserOutput; }));
+  const json no_keywords = {
+      {"type",          "builtins.dict"},
+      {"context",       "[]"           },
+      {"children_spec", json::array()  }
+  };
+  const json inputs = {
+      {"type",          "builtins.tuple"                       },
+      {"context",       "null"                                 },
+      {"children_spec", {tuple_spec(names.size()), no_keywords}}
+  };
+  const json signature = {
+      {"inputs",            json::array()                               },
+      {"outputs",           json::array()                               },
+      {"in_spec",           json::array({1, inputs}).dump()             },
+      {"out_spec",          json::array({1, tuple_spec(outputs)}).dump()},
+      {"forward_arg_names", names                                       }
+  };
+  const json module = {
+      {"module_call_graph",          json::array({{{"fqn", ""}, {"signature", signature}}})},
+      {"metadata",                   json::object()                                        },
+      {"treespec_namedtuple_fields", json::object()                                        }
+  };
+  return {
+      {"graph_module",   module                       },
+      {"opset_version",  {{"aten", 10}}               },
+      {"schema_version", {{"major", 8}, {"minor", 20}}},
+      {"verifiers",      {"TRAINING"}                 },
+      {"torch_version",  "2.13.0"                     },
+      {"guards_code",    json::array()                }
+  };
 }
 
 json encode_program(const Graph& graph, const ArchiveExtras& extras, const std::string& subject) {

@@ -54,7 +54,8 @@ c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
 // LibTorch trusts the sizes in the pickle; a tensor must lie inside of what the file holds.
 void check_tensor(const at::Tensor& tensor, const StorageSizes& sizes, const std::filesystem::path& path) {
   if (!tensor.defined()) return;
-  if (tensor.layout() != at::kStrided || tensor.is_quantized()) throw Error(kStage, path.string(), "holds a sparse or quantized tensor, want dense ones");
+  if (tensor.layout() != at::kStrided || tensor.is_quantized())
+    throw Error(kStage, path.string(), "holds a sparse or quantized tensor, want dense ones");
   const size_t element = tensor.element_size();
   const auto found = sizes.find(tensor.storage().data());
   const size_t limit = found == sizes.end() ? tensor.storage().nbytes() : found->second;
@@ -111,7 +112,8 @@ struct BatchReader::State {
 BatchReader::BatchReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
   StorageSizes sizes;
   const c10::IValue value = unpickle(path, sizes);
-  if (!value.isList() && !value.isTuple()) throw Error(kStage, path.string(), fmt::format("holds a {}, want a list of input tuples, one per batch", value.tagKind()));
+  if (!value.isList() && !value.isTuple())
+    throw Error(kStage, path.string(), fmt::format("holds a {}, want a list of input tuples, one per batch", value.tagKind()));
   for (const c10::IValue& batch : items_of(value, path)) {
     if (!batch.isTensor() && !batch.isTuple() && !batch.isList())
       throw Error(kStage, path.string(), fmt::format("batch {} is a {}, want a tuple of inputs", state_->batches.size(), batch.tagKind()));

@@ -25,9 +25,9 @@ class BatchReader {
   BatchReader(BatchReader&&) noexcept;
   BatchReader& operator=(BatchReader&&) noexcept;
 
-  size_t size() const;                            // batches
-  bool done() const;                              // true after the last batch
-  std::vector<c10::IValue> next();                // must not be done()
+  size_t size() const;              // batches
+  bool done() const;                // true after the last batch
+  std::vector<c10::IValue> next();  // must not be done()
   std::vector<c10::IValue> at(size_t index) const;
   void rewind();
 

@@ -29,7 +29,8 @@ Scratch::~Scratch() {
 
 std::vector<std::string> Scratch::files() const {
   std::vector<std::string> names;
-  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(folder_)) names.push_back(entry.path().filename().string());
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(folder_))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -66,7 +67,9 @@ void edit_json(const std::filesystem::path& from, const std::filesystem::path& t
   });
 }
 
-nlohmann::json program_json(const std::filesystem::path& path) { return nlohmann::json::parse(ArchiveReader(path, "test").read("models/model.json")); }
+nlohmann::json program_json(const std::filesystem::path& path) {
+  return nlohmann::json::parse(ArchiveReader(path, "test").read("models/model.json"));
+}
 
 std::string reading_error(const std::filesystem::path& path) {
   try {
