@@ -29,7 +29,8 @@ std::vector<double> weight_sums(const ProgramTensor& w, int64_t channels, int64_
 
 }  // namespace
 
-Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point, int64_t (*channel_of)(int64_t, const Dims&, int64_t)) {
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point,
+                           int64_t (*channel_of)(int64_t, const Dims&, int64_t)) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const int64_t groups = op.integer("groups", 1);
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
@@ -64,7 +65,8 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   return plan;
 }
 
-dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask, bool fold_zero_point, const Clamp& clamp, std::vector<Argument>& arguments) {
+dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask, bool fold_zero_point, const Clamp& clamp,
+                                        std::vector<Argument>& arguments) {
   dnnl::primitive_attr attributes = new_attributes();
   dnnl::post_ops post_ops;
   append_clamp(post_ops, clamp, plan.y, plan.unit);
@@ -102,9 +104,12 @@ void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& 
     return;
   }
   const float limit = std::numeric_limits<float>::max();
-  post_ops.append_eltwise(dnnl::algorithm::eltwise_clip, has_min ? static_cast<float>(*clamp.min / unit) : -limit, has_max ? static_cast<float>(*clamp.max / unit) : limit);
+  post_ops.append_eltwise(dnnl::algorithm::eltwise_clip, has_min ? static_cast<float>(*clamp.min / unit) : -limit,
+                          has_max ? static_cast<float>(*clamp.max / unit) : limit);
 }
 
-void define_real(SegmentBuilder& builder, int output, const Stored& real) { builder.define(output, builder.to_dense(real, builder.output_quantity(output))); }
+void define_real(SegmentBuilder& builder, int output, const Stored& real) {
+  builder.define(output, builder.to_dense(real, builder.output_quantity(output)));
+}
 
 }  // namespace octet::onednn

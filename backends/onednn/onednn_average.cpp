@@ -16,11 +16,11 @@ struct AveragePlan {
   int64_t channels = 1;
   int64_t in[3] = {1, 1, 1};
   std::vector<Window> windows[3];
-  int64_t divisor = 0;   // 0: the product of the windows' counts
-  float factor = 1;      // x.scale / y.scale
+  int64_t divisor = 0;  // 0: the product of the windows' counts
+  float factor = 1;     // x.scale / y.scale
   int x_zero_point = 0;
   int y_zero_point = 0;
-  float low = 0;         // of y, without its zero point
+  float low = 0;  // of y, without its zero point
   float high = 0;
 };
 
@@ -28,7 +28,8 @@ struct AveragePlan {
 constexpr int64_t kChunk = 64;
 
 template <typename X, typename Sum>
-[[gnu::always_inline]] inline void sum_window(const X* x, const AveragePlan& p, const Window& d, const Window& h, const Window& w, int64_t channel, int64_t count, Sum* sums) {
+[[gnu::always_inline]] inline void sum_window(const X* x, const AveragePlan& p, const Window& d, const Window& h, const Window& w, int64_t channel,
+                                              int64_t count, Sum* sums) {
   for (int64_t c = 0; c < count; ++c) sums[c] = 0;
   for (int64_t i = d.begin; i < d.end; ++i)
     for (int64_t j = h.begin; j < h.end; ++j) {
@@ -83,7 +84,8 @@ template <typename X, typename Y, typename Sum>
   average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p);
 }
 template <typename X, typename Y, typename Sum>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void average_avx512(const std::byte* x, std::byte* y, const AveragePlan& p) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void average_avx512(const std::byte* x, std::byte* y,
+                                                                                                  const AveragePlan& p) {
   average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p);
 }
 #endif
@@ -93,7 +95,8 @@ using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan
 template <typename X, typename Y, typename Sum>
 AverageFunction choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return average_avx512<X, Y, Sum>;
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    return average_avx512<X, Y, Sum>;
   if (__builtin_cpu_supports("avx2")) return average_avx2<X, Y, Sum>;
 #endif
   return average_generic<X, Y, Sum>;

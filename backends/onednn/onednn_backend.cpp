@@ -29,9 +29,11 @@ std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program, 
     onednn::emit_segment(builder, program, segment);
     return std::make_unique<onednn::OneDnnSegment>(builder, threads);
   } catch (const onednn::Refusal& refusal) {
-    throw Error("onednn", describe_segment(program, segment), fmt::format("oneDNN {} does not take it: {}; lower the program again", versions.at("onednn"), refusal.reason));
+    throw Error("onednn", describe_segment(program, segment),
+                fmt::format("oneDNN {} does not take it: {}; lower the program again", versions.at("onednn"), refusal.reason));
   } catch (const dnnl::error& error) {
-    throw Error("onednn", describe_segment(program, segment), fmt::format("oneDNN {} does not take it: {}; lower the program again", versions.at("onednn"), error.what()));
+    throw Error("onednn", describe_segment(program, segment),
+                fmt::format("oneDNN {} does not take it: {}; lower the program again", versions.at("onednn"), error.what()));
   }
 }
 

@@ -54,7 +54,13 @@ dnnl::primitive_attr new_attributes() {
 }
 
 SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose)
-    : program_(program), segment_(segment), purpose_(purpose), kept_(program.tensors.size()), is_read_inside_(program.tensors.size()), is_read_channels_last_(program.tensors.size()), is_second_factor_(program.tensors.size()) {
+    : program_(program),
+      segment_(segment),
+      purpose_(purpose),
+      kept_(program.tensors.size()),
+      is_read_inside_(program.tensors.size()),
+      is_read_channels_last_(program.tensors.size()),
+      is_second_factor_(program.tensors.size()) {
   for (int op_index : segment.ops) {
     const ProgramOp& op = program.ops[static_cast<size_t>(op_index)];
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -63,10 +69,12 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
       const bool is_second_factor = op.kind == "matmul" && i == 1;
       is_second_factor_[input] = is_second_factor && (!is_read_inside_[input] || is_second_factor_[input]);
       is_read_inside_[input] = true;
-      if (i == 0 && std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) != std::end(kChannelsLastOps)) is_read_channels_last_[input] = true;
+      if (i == 0 && std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) != std::end(kChannelsLastOps))
+        is_read_channels_last_[input] = true;
     }
   }
-  for (size_t i = 0; i < segment.inputs.size(); ++i) kept_[static_cast<size_t>(segment.inputs[i])] = load_external(segment.inputs[i], static_cast<int>(i));
+  for (size_t i = 0; i < segment.inputs.size(); ++i)
+    kept_[static_cast<size_t>(segment.inputs[i])] = load_external(segment.inputs[i], static_cast<int>(i));
 }
 
 int SegmentBuilder::add_buffer(Buffer buffer) {
@@ -78,7 +86,10 @@ Stored SegmentBuilder::load_external(int index, int position) {
   const ProgramTensor& t = tensor(index);
   const Quantity quantity = declared_quantity(index);
   const int buffer = add_buffer({BufferKind::kInput, t.numel() * bytes_of(quantity.type), position, nullptr});
-  return {{buffer, 0}, quantity, t.shape, row_major(t.shape)};
+  return {
+      {buffer, 0},
+      quantity, t.shape, row_major(t.shape)
+  };
 }
 
 Stored SegmentBuilder::load_constant(int index) {
@@ -91,11 +102,16 @@ std::vector<float> SegmentBuilder::real_values(int index) const {
   const ProgramTensor& t = tensor(index);
   OCTET_ASSERT(is_constant(index), t.name);
   switch (t.dtype) {
-    case DType::kFloat32: return dequantized<float>(t);
-    case DType::kUInt8: return dequantized<uint8_t>(t);
-    case DType::kInt8: return dequantized<int8_t>(t);
-    case DType::kInt32: return dequantized<int32_t>(t);
-    default: throw Refusal{fmt::format("the constant {} is {}, want float32, int8, uint8 or int32", t.name, name_of(t.dtype))};
+    case DType::kFloat32:
+      return dequantized<float>(t);
+    case DType::kUInt8:
+      return dequantized<uint8_t>(t);
+    case DType::kInt8:
+      return dequantized<int8_t>(t);
+    case DType::kInt32:
+      return dequantized<int32_t>(t);
+    default:
+      throw Refusal{fmt::format("the constant {} is {}, want float32, int8, uint8 or int32", t.name, name_of(t.dtype))};
   }
 }
 
@@ -131,12 +147,18 @@ Quantity SegmentBuilder::output_quantity(int index) const {
 
 Stored SegmentBuilder::allocate(const Dims& shape, const Quantity& quantity, const Dims& strides) {
   const int buffer = add_buffer({BufferKind::kArena, product(shape) * bytes_of(quantity.type), -1, nullptr});
-  return {{buffer, 0}, quantity, shape, strides};
+  return {
+      {buffer, 0},
+      quantity, shape, strides
+  };
 }
 
 Stored SegmentBuilder::add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides, std::shared_ptr<void> data) {
   const int buffer = add_buffer({BufferKind::kConstant, product(shape) * bytes_of(quantity.type), -1, std::move(data)});
-  return {{buffer, 0}, quantity, shape, strides};
+  return {
+      {buffer, 0},
+      quantity, shape, strides
+  };
 }
 
 Stored SegmentBuilder::add_floats(const std::vector<float>& values) {
@@ -179,8 +201,8 @@ void SegmentBuilder::add_loop(const char* what, Loop loop, std::vector<Place> ar
 Stored SegmentBuilder::convert(const Stored& from, const Quantity& quantity, const Dims& strides) {
   if (from.quantity == quantity && same_strides(from.shape, from.strides, strides)) return {from.place, quantity, from.shape, strides};
   for (const Conversion& known : conversions_)
-    if (known.from.place == from.place && known.from.shape == from.shape && known.from.strides == from.strides && known.from.quantity == from.quantity &&
-        known.to.quantity == quantity && same_strides(from.shape, known.to.strides, strides))
+    if (known.from.place == from.place && known.from.shape == from.shape && known.from.strides == from.strides &&
+        known.from.quantity == from.quantity && known.to.quantity == quantity && same_strides(from.shape, known.to.strides, strides))
       return {known.to.place, quantity, from.shape, strides};
   const Stored to = allocate(from.shape, quantity, strides);
   add_reorder(from, to);
@@ -188,7 +210,9 @@ Stored SegmentBuilder::convert(const Stored& from, const Quantity& quantity, con
   return to;
 }
 
-Stored SegmentBuilder::to_dense(const Stored& from, const Quantity& quantity) { return convert(from, quantity, dense_like(from.shape, from.strides)); }
+Stored SegmentBuilder::to_dense(const Stored& from, const Quantity& quantity) {
+  return convert(from, quantity, dense_like(from.shape, from.strides));
+}
 
 Stored SegmentBuilder::to_real(int index, const Dims& strides) { return convert(read(index), Quantity{}, strides); }
 
@@ -237,7 +261,10 @@ void SegmentBuilder::finish_outputs() {
     const Dims plain = row_major(t.shape);
     if (kept.quantity == quantity && same_strides(t.shape, kept.strides, plain) && redirect_output(kept, static_cast<int>(i))) continue;
     const int buffer = add_buffer({BufferKind::kOutput, t.numel() * bytes_of(quantity.type), static_cast<int>(i), nullptr});
-    add_reorder(kept, {{buffer, 0}, quantity, t.shape, plain});
+    add_reorder(kept, {
+                          {buffer, 0},
+                          quantity, t.shape, plain
+    });
   }
 }
 

@@ -25,8 +25,8 @@ struct Buffer {
 using Loop = std::function<void(std::byte* const* arguments)>;
 
 struct Argument {
-  int kind = 0;            // DNNL_ARG_...; not used by loops
-  dnnl::memory::desc desc; // not used by loops
+  int kind = 0;             // DNNL_ARG_...; not used by loops
+  dnnl::memory::desc desc;  // not used by loops
   Place place;
 };
 
@@ -72,7 +72,7 @@ class SegmentBuilder {
   void define(int index, const Stored& stored);
 
   Stored add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides, std::shared_ptr<void> data);
-  Stored add_floats(const std::vector<float>& values);   // 1-D
+  Stored add_floats(const std::vector<float>& values);  // 1-D
   Stored add_integers(const std::vector<int32_t>& values);
 
   // `packed` weights: the constant in the layout that the primitive asked for.

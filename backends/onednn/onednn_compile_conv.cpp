@@ -40,11 +40,13 @@ dnnl::memory::desc conv_weights(const Dims& w, int64_t groups, bool transposed, 
   return dnnl::memory::desc(dims, type, steps);
 }
 
-dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) { return dnnl::memory::desc(desc.get_dims(), desc.get_data_type(), dnnl::memory::format_tag::any); }
+dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
+  return dnnl::memory::desc(desc.get_dims(), desc.get_data_type(), dnnl::memory::format_tag::any);
+}
 
 struct Geometry {
   Dims stride;
-  Dims dilation;       // as oneDNN counts: 0 is dense
+  Dims dilation;  // as oneDNN counts: 0 is dense
   Dims padding_begin;
   Dims padding_end;
   bool is_padded = false;
@@ -58,7 +60,8 @@ Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const 
   g.dilation = op.integers("dilation", Dims(spatial, 1));
   for (size_t i = 0; i < spatial; ++i) {
     const int64_t reach = g.dilation[i] * (w[i + 2] - 1) + 1;
-    const int64_t end = transposed ? (x[i + 2] - 1) * g.stride[i] - g.padding_begin[i] + reach - y[i + 2] : (y[i + 2] - 1) * g.stride[i] + reach - x[i + 2] - g.padding_begin[i];
+    const int64_t end = transposed ? (x[i + 2] - 1) * g.stride[i] - g.padding_begin[i] + reach - y[i + 2]
+                                   : (y[i + 2] - 1) * g.stride[i] + reach - x[i + 2] - g.padding_begin[i];
     g.padding_end.push_back(end);
     g.is_padded = g.is_padded || g.padding_begin[i] > 0 || end > 0;
     g.dilation[i] -= 1;
@@ -67,7 +70,8 @@ Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const 
 }
 
 // The weights as the kernel wants them: packed from the Program's constant, or from real values.
-Argument packed_weights(SegmentBuilder& builder, const ProgramOp& op, const Arithmetic& plan, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed) {
+Argument packed_weights(SegmentBuilder& builder, const ProgramOp& op, const Arithmetic& plan, const dnnl::memory::desc& plain,
+                        const dnnl::memory::desc& packed) {
   const Tensor data = builder.tensor(op.inputs[1]).data.contiguous();
   const void* source = plan.is_integer ? static_cast<const void*>(data.raw()) : plan.real_weights.data();
   return {DNNL_ARG_WEIGHTS, packed, builder.add_packed(plain, source, packed)};
@@ -89,7 +93,8 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   const dnnl::memory::desc w = conv_weights(wt.shape, groups, transposed, plan.is_integer ? ElementType::s8 : ElementType::f32);
   std::vector<Argument> arguments;
   const int mask = groups > 1 ? 3 : 1;
-  const dnnl::primitive_attr attributes = integer_attributes(builder, plan, plan.scale.size() > 1 ? mask : 0, fold_zero_point, clamp_of(op), arguments);
+  const dnnl::primitive_attr attributes =
+      integer_attributes(builder, plan, plan.scale.size() > 1 ? mask : 0, fold_zero_point, clamp_of(op), arguments);
 
   dnnl::memory::desc bias;
   if (!plan.bias.empty()) {
@@ -97,8 +102,8 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
     bias = values.desc();
     arguments.push_back({DNNL_ARG_BIAS, bias, values.place});
   }
-  const typename Primitive::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias, y.desc(), g.stride, g.dilation,
-                                                g.padding_begin, g.padding_end, attributes);
+  const typename Primitive::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias, y.desc(),
+                                                g.stride, g.dilation, g.padding_begin, g.padding_end, attributes);
   arguments.push_back(packed_weights(builder, op, plan, w, desc.weights_desc()));
   arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});

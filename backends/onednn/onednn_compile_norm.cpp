@@ -30,10 +30,14 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims order = dense_like(shape, nesting);
   const Stored x = builder.to_real(op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
-  const dnnl::softmax_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, x.desc(), y.desc(),
-                                                   static_cast<int>(axis), new_attributes());
+  const dnnl::softmax_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, x.desc(),
+                                                   y.desc(), static_cast<int>(axis), new_attributes());
   SegmentBuilder::refuse_reference_kernel("softmax", desc.impl_info_str());
-  builder.add_primitive("softmax", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+  builder.add_primitive("softmax", desc,
+                        {
+                            {DNNL_ARG_SRC, x.desc(), x.place},
+                            {DNNL_ARG_DST, y.desc(), y.place}
+  });
   define_real(builder, op.outputs[0], y);
 }
 
@@ -48,11 +52,17 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored y = builder.allocate(rows, {}, row_major(rows));
   const Stored scale = builder.add_floats(parameter(builder, op, 1, width, 1.0f));
   const Stored shift = builder.add_floats(parameter(builder, op, 2, width, 0.0f));
-  const dnnl::layer_normalization_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(), static_cast<float>(op.real("eps", 1e-5)),
-                                                               dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift, new_attributes());
+  const dnnl::layer_normalization_forward::primitive_desc desc(
+      cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(), static_cast<float>(op.real("eps", 1e-5)),
+      dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift, new_attributes());
   SegmentBuilder::refuse_reference_kernel("layer_norm", desc.impl_info_str());
-  builder.add_primitive("layer_norm", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}, {DNNL_ARG_SCALE, scale.desc(), scale.place},
-                                             {DNNL_ARG_SHIFT, shift.desc(), shift.place}});
+  builder.add_primitive("layer_norm", desc,
+                        {
+                            {DNNL_ARG_SRC,   x.desc(),     x.place    },
+                            {DNNL_ARG_DST,   y.desc(),     y.place    },
+                            {DNNL_ARG_SCALE, scale.desc(), scale.place},
+                            {DNNL_ARG_SHIFT, shift.desc(), shift.place}
+  });
   define_real(builder, op.outputs[0], {y.place, {}, xt.shape, row_major(xt.shape)});
 }
 
@@ -79,8 +89,13 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   attributes.set_post_ops(post_ops);
   const dnnl::binary::primitive_desc desc(cpu_engine(), dnnl::algorithm::binary_mul, x.desc(), vector, y.desc(), attributes);
   SegmentBuilder::refuse_reference_kernel("batch_norm", desc.impl_info_str());
-  builder.add_primitive("batch_norm", desc, {{DNNL_ARG_SRC_0, x.desc(), x.place}, {DNNL_ARG_SRC_1, vector, builder.add_floats(factor).place}, {DNNL_ARG_DST, y.desc(), y.place},
-                                             {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, vector, builder.add_floats(shift).place}});
+  builder.add_primitive("batch_norm", desc,
+                        {
+                            {DNNL_ARG_SRC_0,                                     x.desc(), x.place                         },
+                            {DNNL_ARG_SRC_1,                                     vector,   builder.add_floats(factor).place},
+                            {DNNL_ARG_DST,                                       y.desc(), y.place                         },
+                            {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, vector,   builder.add_floats(shift).place }
+  });
   define_real(builder, op.outputs[0], y);
 }
 

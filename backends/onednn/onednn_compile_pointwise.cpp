@@ -26,20 +26,21 @@ double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 // fn, its meaning, oneDNN's name for it (undef: only by table)
 const UnaryRow kUnaries[] = {
-    {"sigmoid",     [](double x, double) { return logistic(x); },                                                        dnnl::algorithm::eltwise_logistic,    0, 0},
-    {"tanh",        [](double x, double) { return std::tanh(x); },                                                       dnnl::algorithm::eltwise_tanh,        0, 0},
-    {"hardswish",   [](double x, double) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); },                              dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f},
-    {"hardsigmoid", [](double x, double) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); },                                  dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f},
-    {"silu",        [](double x, double) { return x * logistic(x); },                                                    dnnl::algorithm::eltwise_swish,       1, 0},
-    {"gelu",        [](double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); },                       dnnl::algorithm::eltwise_gelu_erf,    0, 0},
-    {"gelu_tanh",   [](double x, double) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }, dnnl::algorithm::eltwise_gelu_tanh, 0, 0},
-    {"leaky_relu",  [](double x, double alpha) { return x > 0 ? x : alpha * x; },                                        dnnl::algorithm::eltwise_relu,        kOwn, 0},
-    {"elu",         [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); },                            dnnl::algorithm::eltwise_elu,         kOwn, 0},
-    {"exp",         [](double x, double) { return std::exp(x); },                                                        dnnl::algorithm::eltwise_exp,         0, 0},
-    {"neg",         [](double x, double) { return -x; },                                                                 dnnl::algorithm::eltwise_linear,      -1, 0},
-    {"abs",         [](double x, double) { return std::fabs(x); },                                                       dnnl::algorithm::eltwise_abs,         0, 0},
-    {"sqrt",        [](double x, double) { return std::sqrt(x); },                                                       dnnl::algorithm::eltwise_sqrt,        0, 0},
-    {"rsqrt",       [](double x, double) { return 1 / std::sqrt(x); },                                                   dnnl::algorithm::eltwise_pow,         1, -0.5f},
+    {"sigmoid",     [](double x, double) { return logistic(x); },                                                                dnnl::algorithm::eltwise_logistic,    0,        0    },
+    {"tanh",        [](double x, double) { return std::tanh(x); },                                                               dnnl::algorithm::eltwise_tanh,        0,        0    },
+    {"hardswish",   [](double x, double) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); },                                      dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f },
+    {"hardsigmoid", [](double x, double) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); },                                          dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f },
+    {"silu",        [](double x, double) { return x * logistic(x); },                                                            dnnl::algorithm::eltwise_swish,       1,        0    },
+    {"gelu",        [](double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); },                               dnnl::algorithm::eltwise_gelu_erf,    0,        0    },
+    {"gelu_tanh",   [](double x, double) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); },
+     dnnl::algorithm::eltwise_gelu_tanh,                                                                                                                               0,        0    },
+    {"leaky_relu",  [](double x, double alpha) { return x > 0 ? x : alpha * x; },                                                dnnl::algorithm::eltwise_relu,        kOwn,     0    },
+    {"elu",         [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); },                                    dnnl::algorithm::eltwise_elu,         kOwn,     0    },
+    {"exp",         [](double x, double) { return std::exp(x); },                                                                dnnl::algorithm::eltwise_exp,         0,        0    },
+    {"neg",         [](double x, double) { return -x; },                                                                         dnnl::algorithm::eltwise_linear,      -1,       0    },
+    {"abs",         [](double x, double) { return std::fabs(x); },                                                               dnnl::algorithm::eltwise_abs,         0,        0    },
+    {"sqrt",        [](double x, double) { return std::sqrt(x); },                                                               dnnl::algorithm::eltwise_sqrt,        0,        0    },
+    {"rsqrt",       [](double x, double) { return 1 / std::sqrt(x); },                                                           dnnl::algorithm::eltwise_pow,         1,        -0.5f},
 };
 
 const UnaryRow& unary_row(const std::string& fn) {
@@ -49,7 +50,8 @@ const UnaryRow& unary_row(const std::string& fn) {
 }
 
 // x through a function: by table from integers, by oneDNN from floats.
-void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::function<double(double)>& function, dnnl::algorithm algorithm, float alpha, float beta) {
+void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::function<double(double)>& function, dnnl::algorithm algorithm,
+                   float alpha, float beta) {
   const Stored x = builder.read(op.inputs[0]);
   const Quantity wanted = builder.output_quantity(op.outputs[0]);
   if (x.quantity.is_integer()) {
@@ -61,8 +63,13 @@ void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::func
   }
   const Stored dense = builder.to_dense(x, x.quantity);
   const Stored y = builder.allocate(x.shape, {}, dense.strides);
-  const dnnl::eltwise_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, dense.desc(), y.desc(), alpha, beta, new_attributes());
-  builder.add_primitive("elementwise function", desc, {{DNNL_ARG_SRC, dense.desc(), dense.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+  const dnnl::eltwise_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, dense.desc(), y.desc(), alpha, beta,
+                                                   new_attributes());
+  builder.add_primitive("elementwise function", desc,
+                        {
+                            {DNNL_ARG_SRC, dense.desc(), dense.place},
+                            {DNNL_ARG_DST, y.desc(),     y.place    }
+  });
   define_real(builder, op.outputs[0], y);
 }
 
@@ -102,7 +109,11 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
   dnnl::post_ops post_ops;
   append_clamp(post_ops, clamp_of(op), {}, 1.0);
   attributes.set_post_ops(post_ops);
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC_0, a.desc(), a.place}, {DNNL_ARG_SRC_1, b.desc(), b.place}, {DNNL_ARG_DST, y.desc(), y.place}};
+  std::vector<Argument> arguments = {
+      {DNNL_ARG_SRC_0, a.desc(), a.place},
+      {DNNL_ARG_SRC_1, b.desc(), b.place},
+      {DNNL_ARG_DST,   y.desc(), y.place}
+  };
   dnnl::algorithm algorithm = op.kind == "mul" ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
   if (op.kind == "sub" && alpha == -1) {
     algorithm = dnnl::algorithm::binary_sub;
@@ -133,7 +144,8 @@ void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored right = builder.convert(b, SegmentBuilder::as_unsigned(b.quantity), operand_strides(b.shape, order));
   const Stored y = builder.allocate(shape, wanted, order);
   const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
-  add_elementwise(builder, op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd, broadcast(left, shape), 1.0, broadcast(right, shape), alpha, y, clamp_of(op));
+  add_elementwise(builder, op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd, broadcast(left, shape), 1.0, broadcast(right, shape), alpha, y,
+                  clamp_of(op));
   builder.define(op.outputs[0], y);
 }
 
@@ -143,22 +155,29 @@ void emit_clamp(SegmentBuilder& builder, const ProgramOp& op) {
   const double high = op.find_real("max").value_or(infinity);
   const float limit = std::numeric_limits<float>::max();
   const bool is_relu = low == 0 && high == infinity;
-  emit_function(builder, op, [=](double x) { return std::min(std::max(x, low), high); }, is_relu ? dnnl::algorithm::eltwise_relu : dnnl::algorithm::eltwise_clip,
-                is_relu ? 0.0f : static_cast<float>(std::max(low, -static_cast<double>(limit))), is_relu ? 0.0f : static_cast<float>(std::min(high, static_cast<double>(limit))));
+  emit_function(
+      builder, op, [=](double x) { return std::min(std::max(x, low), high); },
+      is_relu ? dnnl::algorithm::eltwise_relu : dnnl::algorithm::eltwise_clip,
+      is_relu ? 0.0f : static_cast<float>(std::max(low, -static_cast<double>(limit))),
+      is_relu ? 0.0f : static_cast<float>(std::min(high, static_cast<double>(limit))));
 }
 
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
   const UnaryRow& row = unary_row(op.text("fn", ""));
   const double alpha = op.real("alpha", std::string(row.fn) == "leaky_relu" ? 0.01 : 1.0);
-  emit_function(builder, op, [&](double x) { return row.function(x, alpha); }, row.algorithm, std::isnan(row.alpha) ? static_cast<float>(alpha) : row.alpha, row.beta);
+  emit_function(
+      builder, op, [&](double x) { return row.function(x, alpha); }, row.algorithm, std::isnan(row.alpha) ? static_cast<float>(alpha) : row.alpha,
+      row.beta);
 }
 
 void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored& x = builder.read(op.inputs[0]);
   const Quantity wanted = builder.output_quantity(op.outputs[0]);
   // What is quantized mostly goes into convolutions: the change of order comes for free with the change of type.
-  const bool is_plain_input = op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 && same_strides(x.shape, x.strides, row_major(x.shape));
-  builder.define(op.outputs[0], is_plain_input && builder.prefers_channels_last(op.outputs[0]) ? builder.convert(x, wanted, channels_last(x.shape)) : builder.to_dense(x, wanted));
+  const bool is_plain_input =
+      op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 && same_strides(x.shape, x.strides, row_major(x.shape));
+  builder.define(op.outputs[0], is_plain_input && builder.prefers_channels_last(op.outputs[0]) ? builder.convert(x, wanted, channels_last(x.shape))
+                                                                                               : builder.to_dense(x, wanted));
 }
 
 }  // namespace octet::onednn

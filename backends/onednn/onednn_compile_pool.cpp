@@ -53,9 +53,13 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x0 = builder.read(op.inputs[0]);
   const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(in));
   const Stored y = builder.allocate(out, x.quantity, channels_last(out));
-  const dnnl::pooling_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(), y.desc(), stride, kernel, dilation,
-                                                   begin, end, new_attributes());
-  builder.add_primitive("max_pool", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+  const dnnl::pooling_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(), y.desc(),
+                                                   stride, kernel, dilation, begin, end, new_attributes());
+  builder.add_primitive("max_pool", desc,
+                        {
+                            {DNNL_ARG_SRC, x.desc(), x.place},
+                            {DNNL_ARG_DST, y.desc(), y.place}
+  });
   builder.define(op.outputs[0], builder.to_dense(y, builder.output_quantity(op.outputs[0])));
 }
 
@@ -110,7 +114,10 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
   for (size_t d = 2; d < in.size(); ++d) is_spatial = is_spatial && is_reduced[d];
   if (is_spatial) {
     std::vector<std::vector<Window>> windows;
-    for (size_t d = 2; d < in.size(); ++d) windows.push_back({{0, in[d], in[d]}});
+    for (size_t d = 2; d < in.size(); ++d)
+      windows.push_back({
+          {0, in[d], in[d]}
+      });
     emit_average(builder, op, reduced, windows, 0);
   } else {
     const Stored x = builder.to_real(op.inputs[0], row_major(in));
@@ -120,7 +127,11 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
     append_clamp(post_ops, clamp_of(op), {}, 1.0);
     attributes.set_post_ops(post_ops);
     const dnnl::reduction::primitive_desc desc(cpu_engine(), dnnl::algorithm::reduction_mean, x.desc(), y.desc(), 0.0f, 0.0f, attributes);
-    builder.add_primitive("mean", desc, {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
+    builder.add_primitive("mean", desc,
+                          {
+                              {DNNL_ARG_SRC, x.desc(), x.place},
+                              {DNNL_ARG_DST, y.desc(), y.place}
+    });
     define_real(builder, op.outputs[0], y);
   }
   const Stored kept = builder.convert(builder.read(op.outputs[0]), builder.read(op.outputs[0]).quantity, row_major(reduced));

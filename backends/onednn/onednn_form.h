@@ -32,7 +32,7 @@ struct Quantity {
   int zero_point = 0;
   bool operator==(const Quantity&) const = default;
   bool is_integer() const { return type != ElementType::f32; }
-  int lowest() const { return type == ElementType::s8 ? -128 : 0; }   // of u8 and s8
+  int lowest() const { return type == ElementType::s8 ? -128 : 0; }  // of u8 and s8
   int highest() const { return type == ElementType::s8 ? 127 : 255; }
 };
 

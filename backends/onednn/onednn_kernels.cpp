@@ -20,9 +20,9 @@ constexpr float kRounder = 12582912.0f;
 struct ElementwiseRow {
   float factor_a, factor_b;  // kAdd: y = a*factor_a + b*factor_b + bias; kMul: (a + offset_a) * (b + offset_b) * factor_a
   float offset_a, offset_b, bias;
-  float low, high;   // of y, without the zero point
-  int zero_point;    // of u8; s8 outputs flip the top bit afterwards
-  uint8_t flip;      // 0 or 128
+  float low, high;  // of y, without the zero point
+  int zero_point;   // of u8; s8 outputs flip the top bit afterwards
+  uint8_t flip;     // 0 or 128
 };
 
 template <Elementwise kKind, bool kRepeatB>
@@ -51,8 +51,8 @@ template <Elementwise kKind, bool kRepeatB>
   elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
 }
 template <Elementwise kKind, bool kRepeatB>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void elementwise_avx512(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n,
-                                                                                                     const ElementwiseRow& p) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void elementwise_avx512(const uint8_t* a, const uint8_t* b, uint8_t* y,
+                                                                                                      int64_t n, const ElementwiseRow& p) {
   elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
 }
 #endif
@@ -60,7 +60,8 @@ template <Elementwise kKind, bool kRepeatB>
 template <Elementwise kKind, bool kRepeatB>
 ElementwiseFunction choose_elementwise() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return elementwise_avx512<kKind, kRepeatB>;
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    return elementwise_avx512<kKind, kRepeatB>;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return elementwise_avx2<kKind, kRepeatB>;
 #endif
   return elementwise_generic<kKind, kRepeatB>;
@@ -99,7 +100,8 @@ template <typename Y>
   quantize_row(x, reinterpret_cast<Y*>(y), n, p);
 }
 template <typename Y>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void quantize_avx512(const float* x, std::byte* y, int64_t n, const QuantizeRow& p) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void quantize_avx512(const float* x, std::byte* y, int64_t n,
+                                                                                                   const QuantizeRow& p) {
   quantize_row(x, reinterpret_cast<Y*>(y), n, p);
 }
 #endif
@@ -180,7 +182,9 @@ Loop copy_loop(const Walk& walk) {
   return [walk](std::byte* const* arguments) {
     const T* from = reinterpret_cast<const T*>(arguments[0]);
     T* to = reinterpret_cast<T*>(arguments[1]);
-    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets) { copy_run(from + offsets[1], walk.steps.back()[1], to + offsets[0], walk.steps.back()[0], walk.counts.back()); });
+    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets) {
+      copy_run(from + offsets[1], walk.steps.back()[1], to + offsets[0], walk.steps.back()[0], walk.counts.back());
+    });
   };
 }
 
@@ -208,7 +212,8 @@ StepRange clamp_in_steps(const Quantity& quantity, const Clamp& clamp) {
   return range;
 }
 
-void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a, const Stored& b, double factor_b, const Stored& to, const Clamp& clamp) {
+void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a, const Stored& b, double factor_b, const Stored& to,
+                     const Clamp& clamp) {
   const Walk walk = plan_walk(to.shape, to.strides, a.strides, b.strides);
   const std::array<int64_t, 3>& inner = walk.steps.back();
   OCTET_ASSERT(inner[0] == 1 || walk.counts.back() == 1, "the output has gaps");
@@ -243,7 +248,8 @@ void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a,
     const uint8_t* pa = reinterpret_cast<const uint8_t*>(arguments[0]);
     const uint8_t* pb = reinterpret_cast<const uint8_t*>(arguments[1]);
     uint8_t* py = reinterpret_cast<uint8_t*>(arguments[2]);
-    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets) { function(pa + offsets[1], pb + offsets[2], py + offsets[0], walk.counts.back(), p); });
+    for_each_run(walk,
+                 [&](const std::array<int64_t, 3>& offsets) { function(pa + offsets[1], pb + offsets[2], py + offsets[0], walk.counts.back(), p); });
   };
   builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul", std::move(loop), {a.place, b.place, to.place});
 }
@@ -270,13 +276,16 @@ void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const S
     OCTET_ASSERT(b.is_integer(), "a change from float to float");
     const QuantizeRow p{1.0f / b.scale, static_cast<float>(b.lowest() - b.zero_point), static_cast<float>(b.highest() - b.zero_point), b.zero_point};
     const QuantizeFunction function = b.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
-    builder.add_loop("quantize", [=](std::byte* const* arguments) { function(reinterpret_cast<const float*>(arguments[0]), arguments[1], count, p); }, {from.place, to.place});
+    builder.add_loop("quantize", [=](std::byte* const* arguments) { function(reinterpret_cast<const float*>(arguments[0]), arguments[1], count, p); },
+                     {from.place, to.place});
     return;
   }
   if (b.is_integer() && a.scale == b.scale && a.zero_point - a.lowest() == b.zero_point - b.lowest()) {
-    builder.add_loop("shift", [=](std::byte* const* arguments) {
-      for (int64_t i = 0; i < count; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
-    }, {from.place, to.place});
+    builder.add_loop("shift",
+                     [=](std::byte* const* arguments) {
+                       for (int64_t i = 0; i < count; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
+                     },
+                     {from.place, to.place});
     return;
   }
   add_table(builder, from, to, [](double real) { return real; });
@@ -293,7 +302,11 @@ void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
   if (!repeats && !is_simple && !from.shape.empty()) {
     try {
       const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(), new_attributes());
-      builder.add_primitive("reorder", desc, {{DNNL_ARG_FROM, from.desc(), from.place}, {DNNL_ARG_TO, to.desc(), to.place}});
+      builder.add_primitive("reorder", desc,
+                            {
+                                {DNNL_ARG_FROM, from.desc(), from.place},
+                                {DNNL_ARG_TO,   to.desc(),   to.place  }
+      });
       return;
     } catch (const dnnl::error&) {
     } catch (const Refusal&) {
@@ -307,13 +320,15 @@ void add_fill(SegmentBuilder& builder, const Stored& to, double real) {
   const float value = static_cast<float>(real);
   const int steps = to.quantity.is_integer() ? quantize_one(real, to.quantity) : 0;
   const bool is_integer = to.quantity.is_integer();
-  builder.add_loop("fill", [=](std::byte* const* arguments) {
-    if (is_integer) {
-      std::memset(arguments[0], steps, count);
-    } else {
-      std::fill_n(reinterpret_cast<float*>(arguments[0]), count, value);
-    }
-  }, {to.place});
+  builder.add_loop("fill",
+                   [=](std::byte* const* arguments) {
+                     if (is_integer) {
+                       std::memset(arguments[0], steps, count);
+                     } else {
+                       std::fill_n(reinterpret_cast<float*>(arguments[0]), count, value);
+                     }
+                   },
+                   {to.place});
 }
 
 }  // namespace octet::onednn

@@ -28,7 +28,8 @@ int quantize_one(double real, const Quantity& quantity);
 enum class Elementwise { kAdd, kMul };
 
 // to = clamp(a * factor_a + b * factor_b) or clamp(a * b). a and b: u8 with `to`'s shape, strides of 0 where they repeat; to: u8 or s8.
-void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a, const Stored& b, double factor_b, const Stored& to, const Clamp& clamp);
+void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a, const Stored& b, double factor_b, const Stored& to,
+                     const Clamp& clamp);
 
 // to = function(from), by a table of 256 entries. from: u8 or s8, dense; to: u8, s8 or f32 in the same order.
 void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, const std::function<double(double)>& function);

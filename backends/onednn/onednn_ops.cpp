@@ -26,7 +26,8 @@ Verdict check_bias(const Program& program, const ProgramOp& op) {
   if (!has_input(op, 2)) return Verdict::accept();
   const ProgramTensor& bias = input(program, op, 2);
   if (!is_constant(bias)) return Verdict::refuse("the bias is not constant");
-  if (bias.dtype != DType::kFloat32 && bias.dtype != DType::kInt32) return Verdict::refuse(fmt::format("the bias is {}, want float32 or int32", name_of(bias.dtype)));
+  if (bias.dtype != DType::kFloat32 && bias.dtype != DType::kInt32)
+    return Verdict::refuse(fmt::format("the bias is {}, want float32 or int32", name_of(bias.dtype)));
   if (bias.dtype == DType::kInt32 && !bias.qparams) return Verdict::refuse("the int32 bias has no scale");
   return Verdict::accept();
 }
@@ -35,7 +36,8 @@ Verdict check_weights(const Program& program, const ProgramOp& op, size_t rank_m
   if (Verdict inputs = check_inputs(program, op, 2); !inputs) return inputs;
   const ProgramTensor& w = input(program, op, 1);
   if (!is_constant(w)) return Verdict::refuse("the weight is not constant");
-  if (w.shape.size() < rank_min || w.shape.size() > rank_max) return Verdict::refuse(fmt::format("the weight has rank {}, want {} to {}", w.shape.size(), rank_min, rank_max));
+  if (w.shape.size() < rank_min || w.shape.size() > rank_max)
+    return Verdict::refuse(fmt::format("the weight has rank {}, want {} to {}", w.shape.size(), rank_min, rank_max));
   return check_bias(program, op);
 }
 
@@ -58,14 +60,16 @@ Verdict check_matmul(const Program& program, const ProgramOp& op) {
 
 Verdict check_pool(const Program& program, const ProgramOp& op) {
   const size_t rank = input(program, op, 0).shape.size();
-  return rank < 3 || rank > 5 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, 1 to 3 spatial dimensions]", rank)) : Verdict::accept();
+  return rank < 3 || rank > 5 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, 1 to 3 spatial dimensions]", rank))
+                              : Verdict::accept();
 }
 
 Verdict check_two(const Program& program, const ProgramOp& op) { return check_inputs(program, op, 2); }
 
 Verdict check_norm(const Program& program, const ProgramOp& op) {
   for (size_t i = 1; i < op.inputs.size(); ++i)
-    if (has_input(op, i) && !is_constant(input(program, op, i))) return Verdict::refuse(fmt::format("{} is not constant", input(program, op, i).name));
+    if (has_input(op, i) && !is_constant(input(program, op, i)))
+      return Verdict::refuse(fmt::format("{} is not constant", input(program, op, i).name));
   if (op.kind == "batch_norm" && input(program, op, 0).shape.size() < 2) return Verdict::refuse("the input has no channels");
   return Verdict::accept();
 }

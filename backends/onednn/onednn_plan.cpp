@@ -55,7 +55,8 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(th
     for (const Argument& argument : builder.steps()[s].arguments) {
       if (argument.place.buffer < 0) continue;
       ArenaBuffer& use = arena[static_cast<size_t>(argument.place.buffer)];
-      if (use.first < 0) use = {static_cast<size_t>(round_up(buffers[static_cast<size_t>(argument.place.buffer)].bytes)), static_cast<int>(s), static_cast<int>(s)};
+      if (use.first < 0)
+        use = {static_cast<size_t>(round_up(buffers[static_cast<size_t>(argument.place.buffer)].bytes)), static_cast<int>(s), static_cast<int>(s)};
       use.last = static_cast<int>(s);
     }
   }
@@ -91,7 +92,8 @@ void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {
     std::byte* address = base == nullptr ? nullptr : base + argument.place.offset;
     const BufferKind kind = is_scratch ? BufferKind::kArena : buffers[static_cast<size_t>(argument.place.buffer)].kind;
     if (kind == BufferKind::kInput || kind == BufferKind::kOutput) {
-      Patch patch{kind == BufferKind::kInput, static_cast<size_t>(buffers[static_cast<size_t>(argument.place.buffer)].external), argument.place.offset, nullptr, 0};
+      Patch patch{kind == BufferKind::kInput, static_cast<size_t>(buffers[static_cast<size_t>(argument.place.buffer)].external),
+                  argument.place.offset, nullptr, 0};
       if (step.loop) {
         patch.address = addresses_.size();
       } else {
@@ -126,8 +128,9 @@ void OneDnnSegment::run(std::span<const Tensor> inputs, std::span<Tensor> output
     if (call.loop) {
       call.loop(addresses_.data() + call.first_argument);
     } else {
-      dnnl::error::wrap_c_api(dnnl_primitive_execute(call.primitive.get(), stream_.get(), static_cast<int>(call.argument_count), arguments_.data() + call.first_argument),
-                              "oneDNN did not run a primitive");
+      dnnl::error::wrap_c_api(
+          dnnl_primitive_execute(call.primitive.get(), stream_.get(), static_cast<int>(call.argument_count), arguments_.data() + call.first_argument),
+          "oneDNN did not run a primitive");
     }
   }
   dnnl::error::wrap_c_api(dnnl_stream_wait(stream_.get()), "oneDNN did not finish");

@@ -27,7 +27,7 @@ class OneDnnSegment : public CompiledSegment {
   struct Patch {
     bool is_input = true;
     size_t external = 0;
-    int64_t offset = 0;            // bytes
+    int64_t offset = 0;              // bytes
     dnnl_memory_t memory = nullptr;  // null: addresses_[address]
     size_t address = 0;
   };

@@ -38,13 +38,15 @@ std::string signature(const Program& program, const ProgramOp& op) {
     bool is_symmetric = true;
     for (int32_t zero_point : t.qparams->zero_point) is_symmetric = is_symmetric && zero_point == 0;
     text += fmt::format("q{}x{}", t.qparams->axis, t.qparams->scale.size());
-    if (t.qparams->is_per_tensor() && t.role != ProgramTensor::Role::kConstant) text += fmt::format(":{}:{}", t.qparams->scale[0], t.qparams->zero_point[0]);
+    if (t.qparams->is_per_tensor() && t.role != ProgramTensor::Role::kConstant)
+      text += fmt::format(":{}:{}", t.qparams->scale[0], t.qparams->zero_point[0]);
     text += is_symmetric ? "s" : "a";
   };
   for (int index : op.inputs) append_tensor(index);
   text += " ->";
   for (int index : op.outputs) append_tensor(index);
-  for (const std::pair<const std::string, Attribute>& attribute : op.attributes) text += fmt::format(" {}={}", attribute.first, print(attribute.second));
+  for (const std::pair<const std::string, Attribute>& attribute : op.attributes)
+    text += fmt::format(" {}={}", attribute.first, print(attribute.second));
   return text;
 }
 

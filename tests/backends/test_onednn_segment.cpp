@@ -108,6 +108,30 @@ TEST_CASE("oneDNN: what moves data only, and an output that is an input's alias,
   CHECK(check_against_reference(b.finish(), "onednn", {random_integers(DType::kUInt8, {2, 3, 4})}) == 0);
 }
 
+TEST_CASE("oneDNN: products read transposed and moved operands inside a segment", "[backends][onednn]") {
+  for (DType dtype : {DType::kFloat32, DType::kUInt8, DType::kInt8}) {
+    const bool is_float = dtype == DType::kFloat32;
+    const int zero_point = dtype == DType::kUInt8 ? 120 : -8;
+    const std::optional<TensorQParams> in = is_float ? std::optional<TensorQParams>() : quantized(0.02f, zero_point);
+    ProgramBuilder b;
+    const int q = b.input("q", dtype, {2, 5, 4, 16}, in);
+    const int k = b.input("k", dtype, {2, 5, 4, 16}, in);
+    const int qt = b.op("permute", {q}, "qt", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 2, 1, 3})}});
+    const int kt = b.op("permute", {k}, "kt", dtype, {2, 4, 16, 5}, in, {{"dims", ints({0, 2, 3, 1})}});
+    const int ks = b.op("permute", {kt}, "ks", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 1, 3, 2})}});
+    const int copied = b.op("reshape", {ks}, "copied", dtype, {8, 5, 16}, in);
+    const int transposed = b.op("permute", {copied}, "transposed", dtype, {8, 16, 5}, in, {{"dims", ints({0, 2, 1})}});
+    const int rows = b.op("reshape", {qt}, "rows", dtype, {8, 5, 16}, in);
+    const std::optional<TensorQParams> out = is_float ? std::optional<TensorQParams>() : quantized(0.3f, zero_point);
+    b.output(b.op("matmul", {qt, kt}, "scores", dtype, {2, 4, 5, 5}, out));
+    b.output(b.op("matmul", {rows, transposed}, "again", dtype, {8, 5, 5}, out));
+    CAPTURE(name_of(dtype));
+    const std::vector<Tensor> inputs = is_float ? std::vector<Tensor>{random_floats({2, 5, 4, 16}), random_floats({2, 5, 4, 16}, -1, 1, 2)}
+                                                : std::vector<Tensor>{random_integers(dtype, {2, 5, 4, 16}), random_integers(dtype, {2, 5, 4, 16}, 2)};
+    CHECK(check_against_reference(b.finish(), "onednn", inputs) <= (is_float ? 1e-4 : 1));
+  }
+}
+
 TEST_CASE("oneDNN: a refusal says why", "[backends][onednn]") {
   ProgramBuilder embedding;
   const int table = embedding.constant("table", random_floats({5, 4}));
