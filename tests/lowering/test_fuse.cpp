@@ -1,9 +1,12 @@
 // q/dq graph in, program text out; and each graph computes what the interpreter computes.
+#include <cstdlib>
+
 #include <catch2/catch.hpp>
 
 #include "backends/reference/reference_backend.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "lowering/artifact.h"
 #include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 
@@ -32,12 +35,11 @@ const char* const kConvRelu =
 
 TEST_CASE("conv, relu and quantize become one integer op", "[lowering][fuse]") {
   const Graph graph = make_graph(kConvRelu);
-  CHECK(
-      lowered(graph) ==
-      "q: i8[1,3,6,6] = quantize(x f32[1,3,6,6])\n"
-      "q2: i8[1,4,4,4] = conv(q i8[1,3,6,6], p_w i8[4,3,3,3] per-channel, p_b f32[4]) dilation=[1,1] groups=1 padding=[0,0] post_min=0 stride=[1,1]\n"
-      "dq2: f32[1,4,4,4] = dequantize(q2 i8[1,4,4,4])\n"
-      "return dq2\n");
+  CHECK(lowered(graph) ==
+        "q: i8[1,3,6,6] = quantize(x f32[1,3,6,6])\n"
+        "q2: i8[1,4,4,4] = conv(q i8[1,3,6,6], w i8[4,3,3,3] per-channel, b f32[4]) dilation=[1,1] groups=1 padding=[0,0] post_min=0 stride=[1,1]\n"
+        "dq2: f32[1,4,4,4] = dequantize(q2 i8[1,4,4,4])\n"
+        "return dq2\n");
   const Difference difference = compare_with_interpreter(graph);
   CHECK(difference.greatest < 0.0201);
   CHECK(difference.share < 0.05);
@@ -92,7 +94,7 @@ TEST_CASE("addmm with constant integer weights becomes linear with a bias", "[lo
   %dw: f32[5,3] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.02, 0, -127, 127, i8)
   %y: f32[2,3] = aten.addmm.default(%b, %dq, %dw)
   return (%y))");
-  CHECK_THAT(lowered(graph), Contains("y: f32[2,3] = linear(q i8[2,5], p_w_transposed i8[3,5], p_b f32[3])"));
+  CHECK_THAT(lowered(graph), Contains("y: f32[2,3] = linear(q i8[2,5], w_transposed i8[3,5], b f32[3])"));
   CHECK(compare_with_interpreter(graph).greatest < 1e-4);
 }
 
@@ -180,22 +182,22 @@ TEST_CASE("what cannot be lowered is named", "[lowering][error]") {
   %b: f32[2,3] = aten.cos.default(%a)
   return (%b))"),
              Contains("lower: a (aten.sin.default): has no kernel in the reference backend; 2 such ops: a (aten.sin.default), b (aten.cos.default)"));
-  CHECK_THAT(error_of(R"(graph(%x: f32[{"Symbol('s77')": 2
+  CHECK_THAT(error_of(R"graph(graph(%x: f32[{"Symbol('s77')": 2
 },3]):
   %a: f32[{"Symbol('s77')": 2},3] = aten.exp.default(%x)
-  return (%a))"),
+  return (%a))graph"),
              Contains("has a symbolic size") && Contains("export with static shapes to lower"));
-CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
+  CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
   %a: f32[2,3] = aten.exp.default(%x)
   %v: f32[6] = aten.view.default(%a, [6])
   %r: f32[2,3] = aten.relu_.default(%a)
   %e: f32[6] = aten.exp.default(%v)
   return (%r, %e))"),
-           Contains("of which %v is a view that is used later"));
-CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
+             Contains("of which %v is a view that is used later"));
+  CHECK_THAT(error_of(R"(graph(%x: f32[2,3]):
   %r: f32[2,3] = aten.relu_.default(%x)
   return (%r))"),
-           Contains("writes into %x, an input of the program"));
+             Contains("writes into %x, an input of the program"));
 }
 
 namespace {
@@ -248,6 +250,13 @@ TEST_CASE("an op that is refused on integers runs in float32 where that is accep
   Report report;
   const Program program = lower(graph, PickySupport("conv", true), {}, report);
   CHECK(program.segments.size() == 1);
-  CHECK_THAT(ops_text(program), Contains("= conv(q_f32 f32[1,3,6,6], p_w_f32 f32[4,3,3,3], p_b f32[4])"));
+  CHECK_THAT(ops_text(program), Contains("= conv(q_f32 f32[1,3,6,6], w_f32 f32[4,3,3,3], b f32[4])"));
   CHECK(program.reasons.at("conv") == "runs in float32: it is picky");
+}
+
+TEST_CASE("writes an artifact for other readers", "[.artifact]") {
+  const char* path = std::getenv("OCTET_ARTIFACT");
+  REQUIRE(path != nullptr);
+  Report report;
+  save_program(lower(make_graph(kConvRelu), ReferenceSupport(), {}, report), path);
 }
