@@ -42,11 +42,8 @@ struct Numbers {
 };
 
 const Numbers kNumbers[] = {
-    {DType::kUInt8, DType::kUInt8,   true,  false},
-    {DType::kInt8,  DType::kInt8,    true,  true },
-    {DType::kInt8,  DType::kUInt8,   false, true },
-    {DType::kUInt8, DType::kFloat32, true,  false},
-    {DType::kInt8,  DType::kFloat32, false, false},
+    {DType::kUInt8, DType::kUInt8, true, false},   {DType::kInt8, DType::kInt8, true, true},      {DType::kInt8, DType::kUInt8, false, true},
+    {DType::kUInt8, DType::kFloat32, true, false}, {DType::kInt8, DType::kFloat32, false, false},
 };
 
 // spatial: 1, 2 or 3 dimensions; the third is as long as the second.
@@ -65,12 +62,14 @@ double run_conv(const ConvCase& k, const Numbers& numbers, size_t spatial, bool 
   const int zero_point = numbers.in == DType::kUInt8 ? 121 : -7;
   const float scale = 0.02f;
   const int x = b.input("x", numbers.in, in, quantized(scale, zero_point));
-  const TensorQParams wq = numbers.per_channel_weight ? per_channel(random_scales(static_cast<size_t>(k.o), 0.001f, 0.01f, seed), 0) : quantized(0.005f, 0);
+  const TensorQParams wq =
+      numbers.per_channel_weight ? per_channel(random_scales(static_cast<size_t>(k.o), 0.001f, 0.01f, seed), 0) : quantized(0.005f, 0);
   const int w = b.constant("w", random_integers(DType::kInt8, weight, seed + 1, -127, 127), wq);
   TensorQParams bq = wq;
   for (float& s : bq.scale) s *= scale;
   if (numbers.per_channel_weight) bq.axis = 0;
-  const int bias = numbers.integer_bias ? b.constant("b", random_integers(DType::kInt32, {k.o}, seed + 2, -3000, 3000), bq) : b.constant("b", random_floats({k.o}, -1, 1, seed + 2));
+  const int bias = numbers.integer_bias ? b.constant("b", random_integers(DType::kInt32, {k.o}, seed + 2, -3000, 3000), bq)
+                                        : b.constant("b", random_floats({k.o}, -1, 1, seed + 2));
   extra["stride"] = ints(Shape(spatial, k.stride));
   extra["padding"] = ints(Shape(spatial, k.padding));
   extra["dilation"] = ints(Shape(spatial, k.dilation));
@@ -78,8 +77,9 @@ double run_conv(const ConvCase& k, const Numbers& numbers, size_t spatial, bool 
   extra["groups"] = k.groups;
   const float fan_in = static_cast<float>(product(weight) / weight[0]);
   const bool is_float = numbers.out == DType::kFloat32;
-  const int y = b.op(transposed ? "conv_transpose" : "conv", {x, w, bias}, "y", numbers.out, out,
-                     is_float ? std::optional<TensorQParams>() : quantized(0.02f * std::sqrt(fan_in), numbers.out == DType::kUInt8 ? 124 : -4), extra);
+  const int y =
+      b.op(transposed ? "conv_transpose" : "conv", {x, w, bias}, "y", numbers.out, out,
+           is_float ? std::optional<TensorQParams>() : quantized(0.02f * std::sqrt(fan_in), numbers.out == DType::kUInt8 ? 124 : -4), extra);
   b.output(y);
   return check_against_reference(b.finish(), "onednn", {random_integers(numbers.in, in, seed + 3)});
 }
@@ -93,11 +93,13 @@ double run_linear(Shape rows, int64_t in, int64_t out, const Numbers& numbers, b
   x_shape.push_back(in);
   y_shape.push_back(out);
   const int x = b.input("x", numbers.in, x_shape, quantized(0.02f, numbers.in == DType::kUInt8 ? 100 : 9));
-  const TensorQParams wq = numbers.per_channel_weight ? per_channel(random_scales(static_cast<size_t>(out), 0.001f, 0.01f, seed), 0) : quantized(0.005f, 0);
+  const TensorQParams wq =
+      numbers.per_channel_weight ? per_channel(random_scales(static_cast<size_t>(out), 0.001f, 0.01f, seed), 0) : quantized(0.005f, 0);
   const int w = b.constant("w", random_integers(DType::kInt8, {out, in}, seed, -127, 127), wq);
   const int bias = with_bias ? b.constant("b", random_floats({out}, -1, 1, seed + 2)) : -1;
   const bool is_float = numbers.out == DType::kFloat32;
-  const int y = b.op("linear", {x, w, bias}, "y", numbers.out, y_shape, is_float ? std::optional<TensorQParams>() : quantized(0.05f, numbers.out == DType::kUInt8 ? 90 : -20), extra);
+  const int y = b.op("linear", {x, w, bias}, "y", numbers.out, y_shape,
+                     is_float ? std::optional<TensorQParams>() : quantized(0.05f, numbers.out == DType::kUInt8 ? 90 : -20), extra);
   b.output(y);
   return check_against_reference(b.finish(), "onednn", {random_integers(numbers.in, x_shape, seed + 3)});
 }
@@ -109,7 +111,8 @@ TEST_CASE("oneDNN: integer convolutions stay within a step of the reference", "[
   for (const ConvCase& k : kConvCases) {
     for (const Numbers& numbers : kNumbers) {
       for (size_t spatial : {1, 2, 3}) {
-        CAPTURE(k.n, k.c, k.o, k.kernel, k.stride, k.padding, k.dilation, k.groups, spatial, name_of(numbers.in), name_of(numbers.out), numbers.per_channel_weight);
+        CAPTURE(k.n, k.c, k.o, k.kernel, k.stride, k.padding, k.dilation, k.groups, spatial, name_of(numbers.in), name_of(numbers.out),
+                numbers.per_channel_weight);
         CHECK(run_conv(k, numbers, spatial, false, {}, seed) <= limit_of(numbers));
         seed += 5;
       }
@@ -130,10 +133,10 @@ TEST_CASE("oneDNN: the clamp of a convolution lies before its quantization", "[b
 TEST_CASE("oneDNN: integer transposed convolutions stay within a step of the reference", "[backends][onednn]") {
   uint32_t seed = 900;
   const ConvCase cases[] = {
-      {1, 8,  6,  5, 7, 3, 2, 1, 1, 1},
+      {1, 8, 6, 5, 7, 3, 2, 1, 1, 1},
       {2, 16, 16, 4, 4, 2, 2, 0, 1, 1},
-      {1, 8,  12, 5, 5, 3, 1, 1, 1, 4},
-      {1, 5,  3,  6, 6, 4, 2, 1, 1, 1},
+      {1, 8, 12, 5, 5, 3, 1, 1, 1, 4},
+      {1, 5, 3, 6, 6, 4, 2, 1, 1, 1},
   };
   for (const ConvCase& k : cases) {
     for (const Numbers& numbers : kNumbers) {
@@ -190,7 +193,8 @@ TEST_CASE("oneDNN: float convolutions and products equal the reference", "[backe
   const int x = b.input("x", DType::kFloat32, {2, 6, 9, 9});
   const int w = b.constant("w", random_floats({8, 3, 3, 3}, -1, 1, 7));
   const int bias = b.constant("b", random_floats({8}, -1, 1, 8));
-  const int y = b.op("conv", {x, w, bias}, "y", DType::kFloat32, {2, 8, 5, 5}, {}, {{"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"groups", int64_t{2}}, {"post_min", 0.0}});
+  const int y = b.op("conv", {x, w, bias}, "y", DType::kFloat32, {2, 8, 5, 5}, {},
+                     {{"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"groups", int64_t{2}}, {"post_min", 0.0}});
   const int z = b.op("matmul", {y, y}, "z", DType::kFloat32, {2, 8, 5, 5});
   b.output(z);
   CHECK(check_against_reference(b.finish(), "onednn", {random_floats({2, 6, 9, 9})}) < 1e-3);

@@ -18,10 +18,13 @@ std::optional<TensorQParams> quantity(DType dtype, float scale, int shift) {
   return dtype == DType::kFloat32 ? std::optional<TensorQParams>() : quantized(scale, zero_point_of(dtype, shift));
 }
 
-Tensor random_tensor(DType dtype, const Shape& shape, uint32_t seed) { return dtype == DType::kFloat32 ? random_floats(shape, -3, 3, seed) : random_integers(dtype, shape, seed); }
+Tensor random_tensor(DType dtype, const Shape& shape, uint32_t seed) {
+  return dtype == DType::kFloat32 ? random_floats(shape, -3, 3, seed) : random_integers(dtype, shape, seed);
+}
 
 // The greatest difference of a one-input op.
-double run_one(const std::string& kind, DType in, const Shape& in_shape, DType out, const Shape& out_shape, Attributes attributes, bool same_quantity = false, float scale = 0.03f) {
+double run_one(const std::string& kind, DType in, const Shape& in_shape, DType out, const Shape& out_shape, Attributes attributes,
+               bool same_quantity = false, float scale = 0.03f) {
   ProgramBuilder b;
   const int x = b.input("x", in, in_shape, quantity(in, 0.03f, 5));
   b.output(b.op(kind, {x}, "y", out, out_shape, same_quantity ? quantity(out, 0.03f, 5) : quantity(out, scale, -11), attributes));
@@ -47,11 +50,24 @@ TEST_CASE("oneDNN: add, sub and mul with broadcasting equal the reference within
     for (DType dtype : kAll) {
       CAPTURE(kind, name_of(dtype));
       CHECK(run_two(kind, dtype, {2, 5, 7, 3}, {2, 5, 7, 3}, {2, 5, 7, 3}, {}) <= limit_of(dtype));
-      CHECK(run_two(kind, dtype, {2, 5, 7, 3}, {2, 5, 1, 1}, {2, 5, 7, 3}, {{"post_min", 0.0}}) <= limit_of(dtype));
-      CHECK(run_two(kind, dtype, {2, 40}, {40}, {2, 40}, {{"post_min", -0.5}, {"post_max", 1.0}}) <= limit_of(dtype));
+      CHECK(run_two(kind, dtype,
+                    {
+                        2, 5, 7, 3
+      },
+                    {2, 5, 1, 1}, {2, 5, 7, 3}, {{"post_min", 0.0}}) <= limit_of(dtype));
+      CHECK(run_two(kind, dtype,
+                    {
+                        2, 40
+      },
+                    {40}, {2, 40}, {{"post_min", -0.5}, {"post_max", 1.0}}) <= limit_of(dtype));
       CHECK(run_two(kind, dtype, {3, 4, 6}, {1}, {3, 4, 6}, {}) <= limit_of(dtype));
       if (std::string(kind) != "sub") CHECK(run_two(kind, dtype, {5, 1, 1}, {2, 5, 7, 3}, {2, 5, 7, 3}, {}) <= limit_of(dtype));
-      if (std::string(kind) != "mul") CHECK(run_two(kind, dtype, {2, 40}, {2, 40}, {2, 40}, {{"alpha", 0.5}}) <= limit_of(dtype));
+      if (std::string(kind) != "mul")
+        CHECK(run_two(kind, dtype,
+                      {
+                          2, 40
+        },
+                      {2, 40}, {2, 40}, {{"alpha", 0.5}}) <= limit_of(dtype));
     }
   }
 }
@@ -60,13 +76,23 @@ TEST_CASE("oneDNN: clamps and functions of integers are tables, of floats close"
   const char* functions[] = {"sigmoid", "tanh", "hardswish", "hardsigmoid", "silu", "gelu", "gelu_tanh", "leaky_relu", "elu", "exp", "neg", "abs"};
   for (DType dtype : kAll) {
     for (const char* fn : functions) {
-      Attributes attributes = {{"fn", std::string(fn)}};
+      Attributes attributes = {
+          {"fn", std::string(fn)}
+      };
       if (std::string(fn) == "leaky_relu" || std::string(fn) == "elu") attributes["alpha"] = 0.3;
       CAPTURE(fn, name_of(dtype));
       CHECK(run_one("unary", dtype, {2, 3, 5}, dtype, {2, 3, 5}, attributes) <= (dtype == DType::kFloat32 ? 2e-3 : 1));
     }
-    CHECK(run_one("clamp", dtype, {2, 3, 5}, dtype, {2, 3, 5}, {{"min", 0.0}}, true) <= (dtype == DType::kFloat32 ? 1e-6 : 0));
-    CHECK(run_one("clamp", dtype, {2, 3, 5}, dtype, {2, 3, 5}, {{"min", -1.0}, {"max", 0.5}}) <= (dtype == DType::kFloat32 ? 1e-6 : 0));
+    CHECK(run_one("clamp", dtype,
+                  {
+                      2, 3, 5
+    },
+                  dtype, {2, 3, 5}, {{"min", 0.0}}, true) <= (dtype == DType::kFloat32 ? 1e-6 : 0));
+    CHECK(run_one("clamp", dtype,
+                  {
+                      2, 3, 5
+    },
+                  dtype, {2, 3, 5}, {{"min", -1.0}, {"max", 0.5}}) <= (dtype == DType::kFloat32 ? 1e-6 : 0));
   }
 }
 
@@ -74,18 +100,71 @@ TEST_CASE("oneDNN: pooling takes zero points, padding and ceil mode", "[backends
   for (DType dtype : kAll) {
     CAPTURE(name_of(dtype));
     const double limit = limit_of(dtype);
-    CHECK(run_one("max_pool", dtype, {2, 5, 9, 9}, dtype, {2, 5, 5, 5}, {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}}, true) == 0);
-    CHECK(run_one("max_pool", dtype, {1, 64, 8, 8}, dtype, {1, 64, 4, 4}, {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({0, 0})}, {"dilation", ints({1, 1})}, {"ceil_mode", true}}, true) == 0);
-    CHECK(run_one("max_pool", dtype, {1, 3, 10}, dtype, {1, 3, 6}, {{"kernel_size", ints({3})}, {"stride", ints({1})}, {"padding", ints({0})}, {"dilation", ints({2})}}, true) == 0);
+    CHECK(run_one("max_pool", dtype,
+                  {
+                      2, 5, 9, 9
+    },
+                  dtype, {2, 5, 5, 5},
+                  {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}}, true) == 0);
+    CHECK(
+        run_one("max_pool", dtype,
+                {
+                    1, 64, 8, 8
+    },
+                dtype, {1, 64, 4, 4},
+                {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({0, 0})}, {"dilation", ints({1, 1})}, {"ceil_mode", true}},
+                true) == 0);
+    CHECK(run_one("max_pool", dtype,
+                  {
+                      1, 3, 10
+    },
+                  dtype, {1, 3, 6}, {{"kernel_size", ints({3})}, {"stride", ints({1})}, {"padding", ints({0})}, {"dilation", ints({2})}}, true) == 0);
     for (bool counts : {false, true})
-      CHECK(run_one("avg_pool", dtype, {2, 5, 9, 9}, dtype, {2, 5, 5, 5},
-                    {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"count_include_pad", counts}, {"ceil_mode", false}}) <= limit);
-    CHECK(run_one("avg_pool", dtype, {1, 3, 8, 8}, dtype, {1, 3, 4, 4}, {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({0, 0})}, {"ceil_mode", true}, {"divisor_override", int64_t{7}}}) <= limit);
-    CHECK(run_one("adaptive_avg_pool", dtype, {2, 70, 7, 7}, dtype, {2, 70, 1, 1}, {{"output_size", ints({1, 1})}}) <= limit);
-    CHECK(run_one("adaptive_avg_pool", dtype, {1, 6, 7, 10}, dtype, {1, 6, 3, 4}, {{"output_size", ints({3, 4})}}) <= limit);
-    CHECK(run_one("mean", dtype, {2, 6, 7, 10}, dtype, {2, 6}, {{"dims", ints({2, 3})}, {"keepdim", false}}) <= limit);
-    CHECK(run_one("mean", dtype, {2, 6, 7, 10}, dtype, {2, 6, 1, 1}, {{"dims", ints({-1, -2})}, {"keepdim", true}}) <= limit);
-    CHECK(run_one("mean", dtype, {2, 6, 7}, dtype, {2, 7}, {{"dims", ints({1})}, {"keepdim", false}}) <= limit);
+      CHECK(run_one("avg_pool", dtype,
+                    {
+                        2, 5, 9, 9
+      },
+                    dtype, {2, 5, 5, 5},
+                    {{"kernel_size", ints({3, 3})},
+                     {"stride", ints({2, 2})},
+                     {"padding", ints({1, 1})},
+                     {"count_include_pad", counts},
+                     {"ceil_mode", false}}) <= limit);
+    CHECK(run_one("avg_pool", dtype,
+                  {
+                      1, 3, 8, 8
+    },
+                  dtype, {1, 3, 4, 4},
+                  {{"kernel_size", ints({3, 3})},
+                   {"stride", ints({2, 2})},
+                   {"padding", ints({0, 0})},
+                   {"ceil_mode", true},
+                   {"divisor_override", int64_t{7}}}) <= limit);
+    CHECK(run_one("adaptive_avg_pool", dtype,
+                  {
+                      2, 70, 7, 7
+    },
+                  dtype, {2, 70, 1, 1}, {{"output_size", ints({1, 1})}}) <= limit);
+    CHECK(run_one("adaptive_avg_pool", dtype,
+                  {
+                      1, 6, 7, 10
+    },
+                  dtype, {1, 6, 3, 4}, {{"output_size", ints({3, 4})}}) <= limit);
+    CHECK(run_one("mean", dtype,
+                  {
+                      2, 6, 7, 10
+    },
+                  dtype, {2, 6}, {{"dims", ints({2, 3})}, {"keepdim", false}}) <= limit);
+    CHECK(run_one("mean", dtype,
+                  {
+                      2, 6, 7, 10
+    },
+                  dtype, {2, 6, 1, 1}, {{"dims", ints({-1, -2})}, {"keepdim", true}}) <= limit);
+    CHECK(run_one("mean", dtype,
+                  {
+                      2, 6, 7
+    },
+                  dtype, {2, 7}, {{"dims", ints({1})}, {"keepdim", false}}) <= limit);
   }
 }
 
@@ -98,21 +177,41 @@ TEST_CASE("oneDNN: changes between floats and integers equal the reference withi
 }
 
 TEST_CASE("oneDNN: softmax and normalizations equal the reference", "[backends][onednn]") {
-  CHECK(run_one("softmax", DType::kFloat32, {2, 3, 9}, DType::kFloat32, {2, 3, 9}, {{"dim", int64_t{-1}}}) <= 1e-5);
-  CHECK(run_one("softmax", DType::kFloat32, {2, 3, 9}, DType::kFloat32, {2, 3, 9}, {{"dim", int64_t{1}}}) <= 1e-5);
-  CHECK(run_one("softmax", DType::kInt8, {2, 3, 9}, DType::kUInt8, {2, 3, 9}, {{"dim", int64_t{-1}}}) <= 1);
+  CHECK(run_one("softmax", DType::kFloat32,
+                {
+                    2, 3, 9
+  },
+                DType::kFloat32, {2, 3, 9}, {{"dim", int64_t{-1}}}) <= 1e-5);
+  CHECK(run_one("softmax", DType::kFloat32,
+                {
+                    2, 3, 9
+  },
+                DType::kFloat32, {2, 3, 9}, {{"dim", int64_t{1}}}) <= 1e-5);
+  CHECK(run_one("softmax", DType::kInt8,
+                {
+                    2, 3, 9
+  },
+                DType::kUInt8, {2, 3, 9}, {{"dim", int64_t{-1}}}) <= 1);
   for (DType dtype : kAll) {
     ProgramBuilder b;
     const int x = b.input("x", dtype, {2, 6, 4, 4}, quantity(dtype, 0.03f, 5));
     const int mean = b.constant("mean", random_floats({6}, -1, 1, 2)), variance = b.constant("variance", random_floats({6}, 0.5, 2, 3));
     const int weight = b.constant("weight", random_floats({6}, -1, 1, 4)), bias = b.constant("bias", random_floats({6}, -1, 1, 5));
-    const int y = b.op("batch_norm", {x, mean, variance, weight, bias}, "y", dtype, {2, 6, 4, 4}, quantity(dtype, 0.04f, 2), {{"eps", 1e-5}});
+    const int y = b.op("batch_norm",
+                       {
+                           x, mean, variance, weight, bias
+    },
+                       "y", dtype, {2, 6, 4, 4}, quantity(dtype, 0.04f, 2), {{"eps", 1e-5}});
     b.output(y);
     CHECK(check_against_reference(b.finish(), "onednn", {random_tensor(dtype, {2, 6, 4, 4}, 6)}) <= limit_of(dtype));
     ProgramBuilder c;
     const int u = c.input("u", dtype, {2, 3, 4, 5}, quantity(dtype, 0.03f, 5));
     const int gamma = c.constant("gamma", random_floats({4, 5}, -1, 1, 4)), beta = c.constant("beta", random_floats({4, 5}, -1, 1, 5));
-    c.output(c.op("layer_norm", {u, gamma, beta}, "v", dtype, {2, 3, 4, 5}, quantity(dtype, 0.04f, 2), {{"normalized_dims", int64_t{2}}, {"eps", 1e-5}}));
+    c.output(c.op("layer_norm",
+                  {
+                      u, gamma, beta
+    },
+                  "v", dtype, {2, 3, 4, 5}, quantity(dtype, 0.04f, 2), {{"normalized_dims", int64_t{2}}, {"eps", 1e-5}}));
     CHECK(check_against_reference(c.finish(), "onednn", {random_tensor(dtype, {2, 3, 4, 5}, 6)}) <= limit_of(dtype));
   }
 }
@@ -122,16 +221,33 @@ TEST_CASE("oneDNN: data movement is exact", "[backends][onednn]") {
     CAPTURE(name_of(dtype));
     CHECK(run_one("reshape", dtype, {2, 6, 4}, dtype, {3, 16}, {}, true) == 0);
     CHECK(run_one("reshape", dtype, {2, 6, 1, 1}, dtype, {2, 6}, {}, true) == 0);
-    CHECK(run_one("permute", dtype, {2, 6, 4, 5}, dtype, {2, 4, 5, 6}, {{"dims", ints({0, 2, 3, 1})}}, true) == 0);
-    CHECK(run_one("slice", dtype, {2, 9, 4}, dtype, {2, 3, 4}, {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{2}}}, true) == 0);
+    CHECK(run_one("permute", dtype,
+                  {
+                      2, 6, 4, 5
+    },
+                  dtype, {2, 4, 5, 6}, {{"dims", ints({0, 2, 3, 1})}}, true) == 0);
+    CHECK(run_one("slice", dtype,
+                  {
+                      2, 9, 4
+    },
+                  dtype, {2, 3, 4}, {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{2}}}, true) == 0);
     CHECK(run_one("expand", dtype, {1, 6, 1}, dtype, {4, 2, 6, 5}, {}, true) == 0);
     CHECK(run_one("copy", dtype, {2, 6}, dtype, {2, 6}, {}, true) == 0);
-    CHECK(run_one("pad", dtype, {2, 3, 4, 5}, dtype, {2, 3, 7, 8}, {{"pads", ints({0, 0, 0, 0, 1, 2, 3, 0})}, {"value", 0.0}}, true) == 0);
+    CHECK(run_one("pad", dtype,
+                  {
+                      2, 3, 4, 5
+    },
+                  dtype, {2, 3, 7, 8}, {{"pads", ints({0, 0, 0, 0, 1, 2, 3, 0})}, {"value", 0.0}}, true) == 0);
     ProgramBuilder b;
     const int x = b.input("x", dtype, {2, 3, 5}, quantity(dtype, 0.03f, 5));
     const int y = b.input("y", dtype, {2, 4, 5}, quantity(dtype, 0.02f, 7));
-    b.output(b.op("cat", {x, y, x}, "z", dtype, {2, 10, 5}, quantity(dtype, 0.03f, 5), {{"dim", int64_t{1}}}));
-    CHECK(check_against_reference(b.finish(), "onednn", {random_tensor(dtype, {2, 3, 5}, 6), random_tensor(dtype, {2, 4, 5}, 7)}) <= (dtype == DType::kFloat32 ? 0 : 1));
+    b.output(b.op("cat",
+                  {
+                      x, y, x
+    },
+                  "z", dtype, {2, 10, 5}, quantity(dtype, 0.03f, 5), {{"dim", int64_t{1}}}));
+    CHECK(check_against_reference(b.finish(), "onednn", {random_tensor(dtype, {2, 3, 5}, 6), random_tensor(dtype, {2, 4, 5}, 7)}) <=
+          (dtype == DType::kFloat32 ? 0 : 1));
   }
 }
 

@@ -14,14 +14,20 @@ namespace {
 using Shape = std::vector<int64_t>;
 
 // A convolution with made-up weights behind tensor `x`.
-int add_conv(ProgramBuilder& b, const std::string& name, int x, const Shape& in, int64_t channels, int64_t kernel, int64_t stride, int64_t groups, DType dtype, bool relu) {
+int add_conv(ProgramBuilder& b, const std::string& name, int x, const Shape& in, int64_t channels, int64_t kernel, int64_t stride, int64_t groups,
+             DType dtype, bool relu) {
   const int64_t padding = kernel / 2;
   const Shape out = {in[0], channels, (in[2] + 2 * padding - kernel) / stride + 1, (in[3] + 2 * padding - kernel) / stride + 1};
   const uint32_t seed = static_cast<uint32_t>(channels * 31 + kernel * 7 + groups);
   const int w = b.constant(name + "_w", random_integers(DType::kInt8, {channels, in[1] / groups, kernel, kernel}, seed, -127, 127),
                            per_channel(random_scales(static_cast<size_t>(channels), 0.001f, 0.004f, seed), 0));
   const int bias = b.constant(name + "_b", random_floats({channels}, -0.5f, 0.5f, seed));
-  std::map<std::string, Attribute> attributes = {{"stride", ints({stride, stride})}, {"padding", ints({padding, padding})}, {"dilation", ints({1, 1})}, {"groups", groups}};
+  std::map<std::string, Attribute> attributes = {
+      {"stride",   ints({stride, stride})  },
+      {"padding",  ints({padding, padding})},
+      {"dilation", ints({1, 1})            },
+      {"groups",   groups                  }
+  };
   if (relu) attributes["post_min"] = 0.0;
   const int low = dtype == DType::kUInt8 ? 0 : -128;
   return b.op("conv", {x, w, bias}, name, dtype, out, quantized(0.05f, relu ? low : low + 120), attributes);
@@ -33,12 +39,21 @@ Program residual_program(DType dtype) {
   const int image = b.input("image", DType::kFloat32, {2, 3, 16, 16});
   const int x = b.op("quantize", {image}, "x", dtype, {2, 3, 16, 16}, quantized(0.02f, dtype == DType::kUInt8 ? 114 : -14));
   const int stem = add_conv(b, "stem", x, {2, 3, 16, 16}, 16, 3, 2, 1, dtype, true);
-  const int pool = b.op("max_pool", {stem}, "pool", dtype, {2, 16, 4, 4}, quantized(0.05f, dtype == DType::kUInt8 ? 0 : -128),
-                        {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"ceil_mode", false}});
+  const int pool =
+      b.op("max_pool",
+           {
+               stem
+  },
+           "pool", dtype, {2, 16, 4, 4}, quantized(0.05f, dtype == DType::kUInt8 ? 0 : -128),
+           {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"ceil_mode", false}});
   const int wide = add_conv(b, "wide", pool, {2, 16, 4, 4}, 16, 3, 1, 16, dtype, true);
   const int back = add_conv(b, "back", wide, {2, 16, 4, 4}, 16, 1, 1, 1, dtype, false);
   const int sum = b.op("add", {back, pool}, "sum", dtype, {2, 16, 4, 4}, quantized(0.06f, dtype == DType::kUInt8 ? 60 : -68));
-  const int mean = b.op("mean", {sum}, "mean", dtype, {2, 16}, quantized(0.03f, dtype == DType::kUInt8 ? 60 : -68), {{"dims", ints({2, 3})}, {"keepdim", false}});
+  const int mean = b.op("mean",
+                        {
+                            sum
+  },
+                        "mean", dtype, {2, 16}, quantized(0.03f, dtype == DType::kUInt8 ? 60 : -68), {{"dims", ints({2, 3})}, {"keepdim", false}});
   const int w = b.constant("fc_w", random_integers(DType::kInt8, {10, 16}, 77, -127, 127), per_channel(random_scales(10), 0));
   const int fc = b.op("linear", {mean, w, -1}, "fc", DType::kFloat32, {2, 10});
   b.output(fc);
@@ -90,7 +105,8 @@ TEST_CASE("oneDNN: two sessions run at the same time", "[backends][onednn]") {
   for (size_t t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
       Session session(program, 1);
-      for (int i = 0; i < 20; ++i) failures[t] += !std::equal(expected[0].raw(), expected[0].raw() + expected[0].nbytes(), session.run(inputs)[0].raw());
+      for (int i = 0; i < 20; ++i)
+        failures[t] += !std::equal(expected[0].raw(), expected[0].raw() + expected[0].nbytes(), session.run(inputs)[0].raw());
     });
   for (std::thread& thread : threads) thread.join();
   CHECK(failures == std::vector<int>{0, 0});
@@ -99,7 +115,11 @@ TEST_CASE("oneDNN: two sessions run at the same time", "[backends][onednn]") {
 TEST_CASE("oneDNN: what moves data only, and an output that is an input's alias, is copied out", "[backends][onednn]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kUInt8, {2, 3, 4}, quantized(0.1f, 3));
-  const int y = b.op("permute", {x}, "y", DType::kUInt8, {4, 2, 3}, quantized(0.1f, 3), {{"dims", ints({2, 0, 1})}});
+  const int y = b.op("permute",
+                     {
+                         x
+  },
+                     "y", DType::kUInt8, {4, 2, 3}, quantized(0.1f, 3), {{"dims", ints({2, 0, 1})}});
   const int z = b.op("reshape", {y}, "z", DType::kUInt8, {24}, quantized(0.1f, 3));
   const int c = b.op("copy", {x}, "c", DType::kUInt8, {2, 3, 4}, quantized(0.1f, 3));
   b.output(y);
@@ -116,18 +136,35 @@ TEST_CASE("oneDNN: products read transposed and moved operands inside a segment"
     ProgramBuilder b;
     const int q = b.input("q", dtype, {2, 5, 4, 16}, in);
     const int k = b.input("k", dtype, {2, 5, 4, 16}, in);
-    const int qt = b.op("permute", {q}, "qt", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 2, 1, 3})}});
-    const int kt = b.op("permute", {k}, "kt", dtype, {2, 4, 16, 5}, in, {{"dims", ints({0, 2, 3, 1})}});
-    const int ks = b.op("permute", {kt}, "ks", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 1, 3, 2})}});
+    const int qt = b.op("permute",
+                        {
+                            q
+    },
+                        "qt", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 2, 1, 3})}});
+    const int kt = b.op("permute",
+                        {
+                            k
+    },
+                        "kt", dtype, {2, 4, 16, 5}, in, {{"dims", ints({0, 2, 3, 1})}});
+    const int ks = b.op("permute",
+                        {
+                            kt
+    },
+                        "ks", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 1, 3, 2})}});
     const int copied = b.op("reshape", {ks}, "copied", dtype, {8, 5, 16}, in);
-    const int transposed = b.op("permute", {copied}, "transposed", dtype, {8, 16, 5}, in, {{"dims", ints({0, 2, 1})}});
+    const int transposed = b.op("permute",
+                                {
+                                    copied
+    },
+                                "transposed", dtype, {8, 16, 5}, in, {{"dims", ints({0, 2, 1})}});
     const int rows = b.op("reshape", {qt}, "rows", dtype, {8, 5, 16}, in);
     const std::optional<TensorQParams> out = is_float ? std::optional<TensorQParams>() : quantized(0.3f, zero_point);
     b.output(b.op("matmul", {qt, kt}, "scores", dtype, {2, 4, 5, 5}, out));
     b.output(b.op("matmul", {rows, transposed}, "again", dtype, {8, 5, 5}, out));
     CAPTURE(name_of(dtype));
-    const std::vector<Tensor> inputs = is_float ? std::vector<Tensor>{random_floats({2, 5, 4, 16}), random_floats({2, 5, 4, 16}, -1, 1, 2)}
-                                                : std::vector<Tensor>{random_integers(dtype, {2, 5, 4, 16}), random_integers(dtype, {2, 5, 4, 16}, 2)};
+    const std::vector<Tensor> inputs = is_float
+                                           ? std::vector<Tensor>{random_floats({2, 5, 4, 16}), random_floats({2, 5, 4, 16}, -1, 1, 2)}
+                                           : std::vector<Tensor>{random_integers(dtype, {2, 5, 4, 16}), random_integers(dtype, {2, 5, 4, 16}, 2)};
     CHECK(check_against_reference(b.finish(), "onednn", inputs) <= (is_float ? 1e-4 : 1));
   }
 }
@@ -147,7 +184,11 @@ TEST_CASE("oneDNN: a refusal says why", "[backends][onednn]") {
 
   ProgramBuilder wide;
   const int v = wide.input("v", DType::kFloat64, {2});
-  wide.output(wide.op("clamp", {v}, "y", DType::kFloat64, {2}, {}, {{"min", 0.0}}));
+  wide.output(wide.op("clamp",
+                      {
+                          v
+  },
+                      "y", DType::kFloat64, {2}, {}, {{"min", 0.0}}));
   CHECK(refusal(wide.finish(), "onednn").value_or("") == "y: oneDNN kernels here take float32, uint8 and int8, got float64");
 }
 
