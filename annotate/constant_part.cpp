@@ -1,11 +1,13 @@
 #include "annotate/constant_part.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <unordered_map>
 
 #include "annotate/prepare.h"
 #include "core/error.h"
+#include "core/op_lookup.h"
 #include "core/op_schema.h"
 #include "core/passes/remove_dead.h"
 
@@ -16,7 +18,37 @@ bool is_dequantize(const Node& node) {
   return node.target().starts_with("quantized_decomposed.dequantize") || node.target() == "quantized_decomposed.convert_element_type.no_fuse";
 }
 
-// Marks every graph input that `value` is computed from (or a view of).
+// Ops whose results never share memory with their inputs; every other op counts as a possible view.
+constexpr std::array<std::string_view, 10> kFreshOps = {"aten.lift_fresh_copy", "aten.clone", "aten.linear", "aten.conv1d", "aten.conv2d", "aten.conv3d",
+                                                        "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d", "aten.embedding"};
+
+bool makes_fresh_memory(const Node& node) {
+  return node.target().starts_with("quantized_decomposed.") ||
+         std::any_of(kFreshOps.begin(), kFreshOps.end(), [&](std::string_view op) { return node.is(op); });
+}
+
+// detach_ is in place by its schema, yet changes no element.
+bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
+
+// The op cuts the tensor out of autograd's record in place and leaves its data alone.
+bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
+
+// The inputs whose memory the results of `node` may be: all of them when the op is unknown to the dispatcher.
+std::vector<const Value*> aliased_inputs(const Node& node) {
+  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
+  if (!op) {
+    const std::vector<Value*> inputs = node.inputs();
+    return {inputs.begin(), inputs.end()};
+  }
+  std::vector<const Value*> result;
+  for (const c10::Argument& argument : op->schema().arguments()) {
+    const Argument* given = argument.alias_info() == nullptr ? nullptr : node.find_argument(argument.name());
+    if (given != nullptr) for_each_value(*given, [&](Value* value) { result.push_back(value); });
+  }
+  return result;
+}
+
+// Marks each graph input whose memory `value` may be.
 void mark_roots(const Value* value, std::unordered_set<const Value*>& roots, std::unordered_set<const Value*>& seen) {
   std::vector<const Value*> open = {value};
   while (!open.empty()) {
@@ -27,7 +59,7 @@ void mark_roots(const Value* value, std::unordered_set<const Value*>& roots, std
       roots.insert(next);
       continue;
     }
-    for (const Value* input : next->producer()->inputs()) open.push_back(input);
+    for (const Value* input : aliased_inputs(*next->producer())) open.push_back(input);
   }
 }
 
@@ -37,7 +69,7 @@ std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
   std::unordered_set<const Value*> seen;
   for (const Node* node : graph.nodes()) {
     const OpSchema* schema = find_op_schema(node->target());
-    if (schema == nullptr || !schema->is_mutable()) continue;
+    if (schema == nullptr || !schema->is_mutable() || is_detach(*node)) continue;
     for (const SchemaArgument& argument : schema->arguments) {
       const Argument* given = argument.is_write ? node->find_argument(argument.name) : nullptr;
       if (given != nullptr) for_each_value(*given, [&](Value* value) { mark_roots(value, roots, seen); });
@@ -53,7 +85,7 @@ std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
 
 bool is_pure(const Node& node) {
   if (node.target() == kObserveTarget) return true;
-  if (is_dequantize(node) || has_side_effects(node)) return false;
+  if (is_dequantize(node) || (has_side_effects(node) && !is_detach(node))) return false;
   return std::all_of(node.results().begin(), node.results().end(), [](const ResultSlot& slot) { return slot.kind == ResultSlot::Kind::kSingle; });
 }
 

@@ -31,14 +31,16 @@ std::shared_ptr<Observer> make(const ObserverArgs& args) {
   return std::make_shared<Kind>(args, averaging);
 }
 
+// clang-format off
 const ObserverKind kObserverKinds[] = {
-    {"min_max",                      Scope::kTensor,       make<MinMaxObserver,                             Averaging::kRunning>},
-    {"moving_average_min_max",                              Scope::kTensor,                           make<MinMaxObserver,                               Averaging::kMoving>},
-    {"per_channel_min_max",           Scope::kChannel,                               make<PerChannelMinMaxObserver,                            Averaging::kRunning>},
-    {"moving_average_per_channel_min_max", Scope::kChannel,make<PerChannelMinMaxObserver,Averaging::kMoving>},
-    {"histogram",               Scope::kTensor,                                    make<HistogramObserver>                                                                         },
-    {"placeholder",                    Scope::kEither,            make<PlaceholderObserver>},
+    {"min_max",                            Scope::kTensor,  make<MinMaxObserver, Averaging::kRunning>},
+    {"moving_average_min_max",             Scope::kTensor,  make<MinMaxObserver, Averaging::kMoving>},
+    {"per_channel_min_max",                Scope::kChannel, make<PerChannelMinMaxObserver, Averaging::kRunning>},
+    {"moving_average_per_channel_min_max", Scope::kChannel, make<PerChannelMinMaxObserver, Averaging::kMoving>},
+    {"histogram",                          Scope::kTensor,  make<HistogramObserver>},
+    {"placeholder",                        Scope::kEither,  make<PlaceholderObserver>},
 };
+// clang-format on
 
 const ObserverKind& kind_of(const std::string& name) {
   for (const ObserverKind& kind : kObserverKinds)

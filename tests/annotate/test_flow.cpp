@@ -1,6 +1,4 @@
 // Prepare, calibrate and convert on graphs in text.
-#include <catch2/catch.hpp>
-
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
@@ -17,6 +15,9 @@
 #include "core/interpreter.h"
 #include "core/text.h"
 #include "support/rule_quantizer.h"
+
+// After torch, which has a macro CHECK of its own.
+#include <catch2/catch.hpp>
 
 namespace octet {
 namespace {

@@ -1,6 +1,4 @@
 // Differential tests against the oracle's custom-rule cases: groups, observers, scales, q/dq graph and outputs equal the peer's.
-#include <catch2/catch.hpp>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +8,9 @@
 #include "core/pt2_reader.h"
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
+
+// After torch, which has a macro CHECK of its own.
+#include <catch2/catch.hpp>
 
 namespace octet {
 namespace {
@@ -46,6 +47,31 @@ TEST_CASE("golden: where the peer raises on custom rules, an error says what is 
       };
       CHECK_THROWS_AS(flow(), Error);
     }
+  }
+}
+
+TEST_CASE("golden: the comparison notices a wrong scale, dtype, consumer and output", "[annotate][golden][long]") {
+  for (const GoldenCase& golden : test::golden_cases("cus_minmax_act")) {
+    RuleQuantizer quantizer(golden.meta.at("quantizer").at("rules"));
+    Report report;
+    ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report);
+    CHECK_FALSE(test::compare_qparams(observed, golden).empty());
+    calibrate(observed, golden.calibration());
+    CHECK(test::compare_qparams(observed, golden).empty());
+    Graph graph = convert_pt2e(std::move(observed), {}, report);
+    REQUIRE(test::compare_converted(graph, golden).empty());
+    Node* quantize = graph.nodes_of("quantized_decomposed.quantize_per_tensor.default").front();
+    const double scale = quantize->float_or("scale", 0);
+    quantize->set_argument("scale", scale * 1.001);
+    CHECK(test::compare_converted(graph, golden).size() == 1);
+    quantize->set_argument("scale", scale);
+    quantize->set_argument("dtype", DType::kUInt8);
+    CHECK(test::compare_converted(graph, golden).size() == 1);
+    quantize->set_argument("dtype", DType::kInt8);
+    Node* dequantize = quantize->output()->users().front();
+    dequantize->output()->users().front()->replace_input(dequantize->output(), quantize->find_input("input"));
+    CHECK_FALSE(test::compare_converted(graph, golden).empty());
+    CHECK_FALSE(test::compare_outputs(golden.example(), golden).empty());
   }
 }
 

@@ -1,6 +1,4 @@
 // Observers and the choice of scale and zero point, against what torchao computed for the same numbers (make_observer_goldens.py).
-#include <catch2/catch.hpp>
-
 #include <fstream>
 
 #include <ATen/ops/empty.h>
@@ -12,6 +10,9 @@
 #include "annotate/histogram_observer.h"
 #include "annotate/observer.h"
 #include "core/error.h"
+
+// After torch, which has a macro CHECK of its own.
+#include <catch2/catch.hpp>
 
 namespace octet {
 namespace {
