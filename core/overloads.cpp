@@ -21,7 +21,7 @@ bool fits(std::string_view type, const Argument& argument) {
   if (argument.is_none()) return type.ends_with('?');
   if (const auto* value = argument.find<Value*>()) return !wants_list && wants_tensor != is_symbol(*value);
   if (argument.find<std::vector<Value*>>() != nullptr || argument.find<OptionalTensors>() != nullptr) return wants_tensor && wants_list;
-  if (wants_tensor) return false;
+  if (wants_tensor || type.starts_with("Dimname") || type.starts_with("Generator")) return false;
   if (const auto* ints = argument.find<std::vector<int64_t>>()) return wants_list || ints->empty();
   if (argument.find<std::vector<double>>() != nullptr || argument.find<SymIntList>() != nullptr || argument.find<std::vector<bool>>() != nullptr)
     return wants_list;
@@ -68,13 +68,14 @@ std::vector<std::string> overloads_of(std::string_view op) {
 
 std::string choose_overload(std::string_view op, const std::vector<NamedArgument>& arguments, std::vector<std::string>* candidates) {
   *candidates = overloads_of(op);
-  const std::string plain = std::string(op) + ".default";
-  if (std::find(candidates->begin(), candidates->end(), plain) != candidates->end()) return plain;
   std::vector<std::string> fitting;
   for (const std::string& candidate : *candidates) {
     const OpSchema* schema = find_op_schema(candidate);
     if (schema != nullptr && fits(*schema, arguments)) fitting.push_back(candidate);
   }
+  const std::string plain = std::string(op) + ".default";
+  const auto has_plain = [&](const std::vector<std::string>& list) { return std::find(list.begin(), list.end(), plain) != list.end(); };
+  if (has_plain(fitting) || (fitting.empty() && has_plain(*candidates))) return plain;
   return fitting.size() == 1 ? fitting.front() : "";
 }
 

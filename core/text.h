@@ -41,7 +41,7 @@ std::string to_text(const Graph& graph, const TextOptions& options = {});
 std::string to_text(const Node& node);
 
 // Parameters, buffers and tensor constants get zero-filled tensors of their type. A result without a type has no meta. An op may leave out
-// its overload: "default" is taken, or else the only one whose arguments fit. Throws Error("text", "line 3", ...).
+// its overload: "default" is taken when the arguments fit it, else the only one that they fit. Throws Error("text", "line 3", ...).
 Graph parse_graph(std::string_view text);
 
 }  // namespace octet

@@ -94,7 +94,8 @@ TEST_CASE("text: floats are exact", "[core][text]") {
 }
 
 TEST_CASE("text: all kinds of inputs, outputs and results survive", "[core][text]") {
-  check_round_trip(R"text(graph(%t: token, %w = param "a.w": f32[2] nograd, %b = buffer "a.b": f32[2,2]{1,2}, %l = local_buffer "a.l": i64[], %c = tensor "c0": f64[3],
+  check_round_trip(
+      R"text(graph(%t: token, %w = param "a.w": f32[2] nograd, %b = buffer "a.b": f32[2,2]{1,2}, %l = local_buffer "a.l": i64[], %c = tensor "c0": f64[3],
         %o = object "obj": object "__torch__.Foo", %x: f32[{"Symbol('s0')": 2},3]{
   {"3*s0" : 6}, 1
 }@4 on "cuda:0" grad, %k = const 3, %u = input "text", %z: bf16[0]):
@@ -120,7 +121,8 @@ TEST_CASE("text: subgraphs are nested", "[core][text]") {
 }
 
 TEST_CASE("text: a missing overload is the default one, or the only one that fits", "[core][text]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.add(%a, %x) %c = aten.add(%b, 2) return (%c)");
+  Graph graph = parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.add(%a, %x) %c = aten.add(%b, 2) %d, %i = aten.max(%c, 0) return (%d)");
+  CHECK(graph.find_node("max")->target() == "aten.max.dim");
   CHECK(graph.find_node("a")->target() == "aten.relu.default");
   CHECK(graph.find_node("b")->target() == "aten.add.Tensor");
   CHECK(graph.find_node("c")->target() == "aten.add.Scalar");
@@ -145,8 +147,8 @@ TEST_CASE("text: faults name the line", "[core][text][error]") {
   check("graph(%x: f32[2): return ()", "got ')', want ',' or ']'");
   check("graph(%x: f32[2]):\n\n  %y = aten.relu.default(%x, 3)\n  return ()", "line 3: aten.relu.default takes 1 positional arguments");
   check("graph(%x: f32[2]): %y = aten.relu.default(%x, bogus=3) return ()", "has no argument \"bogus\"");
-  check("graph(%x: f32[2]): %y = aten.max(%x, 1, 2, 3) return ()", "does not say which overload");
-  check("graph(%x: f32[2]): %y = aten.relu.default(%x)", "got the end, want an op");
+  check("graph(%x: f32[2]): %y = aten.add(%x, \"a\") return ()", "does not say which overload");
+  check("graph(%x: f32[2]): %y = aten.relu.default(%x)", "graph: got the end, want a node or return");
   check("graph(%w = param \"w\"): return ()", "has no type");
   check("graph(%w = weird \"w\"): return ()", "unknown input kind 'weird'");
   check("graph(%x: f32[2]): return (\"abc)", "no closing quote");
