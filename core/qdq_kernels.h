@@ -40,7 +40,7 @@ QParamTensors choose_qparams_symmetric(const at::Tensor& input, int64_t quant_mi
 QParamTensors choose_qparams_per_token(const at::Tensor& input, ScalarType dtype);
 QParamTensors choose_qparams_per_token_asymmetric(const at::Tensor& input, ScalarType dtype);
 
-// qdq_per_channel.cpp
+// qdq_per_channel.cpp. A negative axis counts from the end.
 at::Tensor quantize_per_channel(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis, int64_t quant_min,
                                 int64_t quant_max, ScalarType dtype);
 at::Tensor dequantize_per_channel(const at::Tensor& input, const at::Tensor& scales, const std::optional<at::Tensor>& zero_points, int64_t axis,

@@ -60,7 +60,8 @@ TEST_CASE("numbers become what the schema wants: floats, scalars, lists of one s
   CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.max_pool2d.default(%x, 2) return (%y)", {x}), BitEqual(at::max_pool2d(x, {2, 2})));
   CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.hardtanh.default(%x, 0, 6) return (%y)", {x}), BitEqual(at::hardtanh(x, 0, 6)));
   CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.to.dtype(%x, i32) return (%y)", {x}), BitEqual(x.to(at::kInt)));
-  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.clone.default(%x, memory_format=memory_format.channels_last) return (%y)", {x}), BitEqual(x));
+  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.clone.default(%x, memory_format=memory_format.channels_last) return (%y)", {x}),
+             BitEqual(x));
   CHECK_THAT(run_one("graph(): %y = aten.full.default([2, 3], 1.5, dtype=f64, device=device(\"cpu\"), pin_memory=False) return (%y)", {}),
              BitEqual(at::full({2, 3}, 1.5, at::kDouble)));
 }
@@ -68,7 +69,8 @@ TEST_CASE("numbers become what the schema wants: floats, scalars, lists of one s
 TEST_CASE("lists of tensors, with gaps, reach the op", "[core][interpreter]") {
   const at::Tensor x = at::arange(12, at::kFloat).reshape({3, 4});
   const at::Tensor index = at::arange(2, at::kLong);
-  CHECK_THAT(run_one("graph(%x: f32[3,4], %i: i64[2]): %y = aten.index.Tensor(%x, optionals[None, %i]) return (%y)", {x, index}), BitEqual(x.slice(1, 0, 2)));
+  CHECK_THAT(run_one("graph(%x: f32[3,4], %i: i64[2]): %y = aten.index.Tensor(%x, optionals[None, %i]) return (%y)", {x, index}),
+             BitEqual(x.slice(1, 0, 2)));
   CHECK_THAT(run_one("graph(%x: f32[3,4]): %y = aten.cat.default([%x, %x], 1) return (%y)", {x}), BitEqual(at::cat({x, x}, 1)));
 }
 
@@ -129,8 +131,8 @@ TEST_CASE("assertion nodes run", "[core][interpreter]") {
 // ---- writes
 
 TEST_CASE("what a graph writes into a buffer stays for the next run and leaves the graph's constants alone", "[core][interpreter]") {
-  const Graph graph = parse_graph(
-      "graph(%n = buffer \"count\": i64[], %x: f32[2]): %m = aten.add_.Tensor(%n, 1) %y = aten.add.Tensor(%x, %m) return (%y)");
+  const Graph graph =
+      parse_graph("graph(%n = buffer \"count\": i64[], %x: f32[2]): %m = aten.add_.Tensor(%n, 1) %y = aten.add.Tensor(%x, %m) return (%y)");
   Interpreter interpreter(graph);
   CHECK_THAT(interpreter.run({at::zeros({2})}).at(0).toTensor(), BitEqual(at::full({2}, 1.0F)));
   CHECK_THAT(interpreter.run({at::zeros({2})}).at(0).toTensor(), BitEqual(at::full({2}, 2.0F)));
@@ -144,7 +146,8 @@ TEST_CASE("what a graph writes into a buffer stays for the next run and leaves t
 
 TEST_CASE("a write through a view of a constant does not reach the graph either", "[core][interpreter]") {
   const Graph graph = parse_graph(
-      "graph(%w = param \"w\": f32[2,3], %x: f32[6]): %v = aten.view.default(%w, [6]) %a = aten.add_.Tensor(%v, %x) %y = aten.clone.default(%w) return (%y)");
+      "graph(%w = param \"w\": f32[2,3], %x: f32[6]): %v = aten.view.default(%w, [6]) %a = aten.add_.Tensor(%v, %x) %y = aten.clone.default(%w) "
+      "return (%y)");
   Interpreter interpreter(graph);
   CHECK_THAT(interpreter.run({at::ones({6})}).at(0).toTensor(), BitEqual(at::ones({2, 3})));
   CHECK(graph.constants.at("w").tensor.data<float>()[5] == 0);
@@ -204,14 +207,22 @@ TEST_CASE("the hook sees each node with its results in order", "[core][interpret
   InterpreterOptions options;
   options.after_node = [&](const Node& node, const Values& results) { seen.emplace_back(node.target(), results.size()); };
   Interpreter(graph, options).run({at::ones({2, 4})});
-  const std::vector<std::pair<std::string, size_t>> expected = {{"aten.split.Tensor", 2}, {"aten.add.Tensor", 1}};
+  const std::vector<std::pair<std::string, size_t>> expected = {
+      {"aten.split.Tensor", 2},
+      {"aten.add.Tensor",   1}
+  };
   CHECK(seen == expected);
 }
 
 TEST_CASE("a handler runs the nodes of its target", "[core][interpreter]") {
   Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu.default(%x) return (%y)");
   Node* relu = graph.find_node("y");
-  Node* observe = graph.insert("octet.observe.default", {{"input", graph.find_value("x")}, {"group", int64_t{3}}}, "seen", std::nullopt, relu);
+  Node* observe = graph.insert("octet.observe.default",
+                               {
+                                   {"input", graph.find_value("x")},
+                                   {"group", int64_t{3}           }
+  },
+                               "seen", std::nullopt, relu);
   relu->replace_input(graph.find_value("x"), observe->output());
   InterpreterOptions options;
   int64_t group = -1;
@@ -257,7 +268,8 @@ TEST_CASE("scan carries a state along the rows and stacks what the body gives", 
   const std::string text =
       "graph(%s: f32[2], %x: f32[3,2]):"
       "  [%last, %all] = higher_order.scan("
-      "     graph \"combine\" (%a: f32[2], %b: f32[2]): %r = aten.add.Tensor(%a, %b) %t = aten.clone.default(%r) return (%r, %t), [%s], [%x], values[])"
+      "     graph \"combine\" (%a: f32[2], %b: f32[2]): %r = aten.add.Tensor(%a, %b) %t = aten.clone.default(%r) return (%r, %t), [%s], [%x], "
+      "values[])"
       "  return (%last, %all)";
   const at::Tensor x = at::randn({3, 2});
   const Values results = run(text, {at::zeros({2}), x});
@@ -286,7 +298,8 @@ TEST_CASE("symbolic sizes are held to their range and to each other", "[core][in
   graph.range_constraints["s0"] = {2, 8};
   Interpreter interpreter(graph);
   CHECK(interpreter.run({at::ones({5, 2}), at::ones({5, 2})}).at(0).toTensor().size(0) == 5);
-  CHECK_THROWS_WITH(interpreter.run({at::ones({9, 2}), at::ones({9, 2})}), Catch::Contains("got f32[9, 2], want f32[s0, 2]; s0 is 9 in dimension 0, want at most 8"));
+  CHECK_THROWS_WITH(interpreter.run({at::ones({9, 2}), at::ones({9, 2})}),
+                    Catch::Contains("got f32[9, 2], want f32[s0, 2]; s0 is 9 in dimension 0, want at most 8"));
   CHECK_THROWS_WITH(interpreter.run({at::ones({1, 2}), at::ones({1, 2})}), Catch::Contains("want at least 2"));
   CHECK_THROWS_WITH(interpreter.run({at::ones({4, 2}), at::ones({5, 2})}), Catch::Contains("s0 is 5 in dimension 0 but 4 before"));
 }
@@ -310,7 +323,9 @@ TEST_CASE("what an op refuses becomes one line that names the node", "[core][int
 TEST_CASE("an unknown op is named before anything runs", "[core][interpreter]") {
   Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu.default(%x) return (%y)");
   graph.find_node("y")->set_target("my_library.my_op.default");
-  CHECK_THROWS_WITH(Interpreter(graph), Catch::Equals("run: node y (my_library.my_op.default): the op is not registered; load the library that registers it with --library"));
+  CHECK_THROWS_WITH(
+      Interpreter(graph),
+      Catch::Equals("run: node y (my_library.my_op.default): the op is not registered; load the library that registers it with --library"));
   graph.find_node("y")->set_target("higher_order.associative_scan");
   CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("the higher-order op is not supported"));
 }

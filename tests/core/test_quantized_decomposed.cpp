@@ -39,7 +39,8 @@ std::vector<IValue> call(const std::string& target, std::vector<IValue> argument
 }
 
 std::string difference(const at::Tensor& got, const at::Tensor& want) {
-  if (got.scalar_type() != want.scalar_type()) return fmt::format("dtype {}, want {}", c10::toString(got.scalar_type()), c10::toString(want.scalar_type()));
+  if (got.scalar_type() != want.scalar_type())
+    return fmt::format("dtype {}, want {}", c10::toString(got.scalar_type()), c10::toString(want.scalar_type()));
   if (got.sizes() != want.sizes()) return fmt::format("shape [{}], want [{}]", fmt::join(got.sizes(), ", "), fmt::join(want.sizes(), ", "));
   const Tensor a = from_aten(got).contiguous();
   const Tensor b = from_aten(want).contiguous();
@@ -90,15 +91,18 @@ TEST_CASE("the layout of the input is kept", "[core][quantized_decomposed]") {
   const at::Tensor quantized =
       call("quantized_decomposed.quantize_per_tensor.default", {image, 0.1, 0, -128, 127, IValue("torch.int8")}).at(0).toTensor();
   CHECK(quantized.strides() == image.strides());
-  const at::Tensor back = call("quantized_decomposed.dequantize_per_tensor.default", {quantized, 0.1, 0, -128, 127, IValue("torch.int8")}).at(0).toTensor();
+  const at::Tensor back =
+      call("quantized_decomposed.dequantize_per_tensor.default", {quantized, 0.1, 0, -128, 127, IValue("torch.int8")}).at(0).toTensor();
   CHECK(back.strides() == image.strides());
 }
 
 TEST_CASE("wrong calls say what is wrong", "[core][quantized_decomposed]") {
   const at::Tensor x = at::ones({3});
   const std::string quantize = "quantized_decomposed.quantize_per_tensor.default";
-  CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, -129, 127, IValue("torch.int8")}), Catch::Contains("quant_min out of bounds for Char, got -129, want at least -128"));
-  CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, -128, 128, IValue("torch.int8")}), Catch::Contains("quant_max out of bounds for Char, got 128, want at most 127"));
+  CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, -129, 127, IValue("torch.int8")}),
+                    Catch::Contains("quant_min out of bounds for Char, got -129, want at least -128"));
+  CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, -128, 128, IValue("torch.int8")}),
+                    Catch::Contains("quant_max out of bounds for Char, got 128, want at most 127"));
   CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, 0, 1, IValue("torch.bool")}), Catch::Contains("unsupported dtype: Bool"));
   CHECK_THROWS_WITH(call(quantize, {x.to(at::kInt), 1.0, 0, -128, 127, IValue("torch.int8")}), Catch::Contains("but got dtype: Int"));
 }
@@ -109,7 +113,8 @@ TEST_CASE("fake_quant_per_channel passes the gradient inside of the range", "[co
   x[0][1] = 1000;
   x[1][0] = -1000;
   x.requires_grad_(true);
-  const at::Tensor y = call("quantized_decomposed.fake_quant_per_channel.default", {x, at::ones({2}), at::zeros({2}, at::kInt), 0, -128, 127}).at(0).toTensor();
+  const at::Tensor y =
+      call("quantized_decomposed.fake_quant_per_channel.default", {x, at::ones({2}), at::zeros({2}, at::kInt), 0, -128, 127}).at(0).toTensor();
   y.sum().backward();
   at::Tensor expected = at::ones({2, 2});
   expected[0][1] = 0;
