@@ -1,7 +1,6 @@
 #include "annotate/constant_part.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <unordered_map>
 
@@ -17,18 +16,6 @@ namespace {
 bool is_dequantize(const Node& node) {
   return node.target().starts_with("quantized_decomposed.dequantize") || node.target() == "quantized_decomposed.convert_element_type.no_fuse";
 }
-
-// Ops whose results never share memory with their inputs; every other op counts as a possible view.
-constexpr std::array<std::string_view, 10> kFreshOps = {"aten.lift_fresh_copy", "aten.clone", "aten.linear", "aten.conv1d", "aten.conv2d", "aten.conv3d",
-                                                        "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d", "aten.embedding"};
-
-bool makes_fresh_memory(const Node& node) {
-  return node.target().starts_with("quantized_decomposed.") ||
-         std::any_of(kFreshOps.begin(), kFreshOps.end(), [&](std::string_view op) { return node.is(op); });
-}
-
-// detach_ is in place by its schema, yet changes no element.
-bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
 
 // The op cuts the tensor out of autograd's record in place and leaves its data alone.
 bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
