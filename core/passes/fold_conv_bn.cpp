@@ -168,10 +168,10 @@ bool is_used_elsewhere(const Value* value, const std::vector<Candidate>& group) 
 }
 
 // The old value with new data when only the group uses it, else a new constant.
-Value* store(Graph& graph, Value* old, const at::Tensor& data, const std::vector<Candidate>& group) {
+Value* store(Graph& graph, Value* old, const at::Tensor& data, const std::vector<Candidate>& group, const FoldOptions& options) {
   const std::string fqn = graph.find_input(old)->fqn;
   Tensor tensor = from_aten(data);
-  if (is_used_elsewhere(old, group)) return graph.add_constant(fqn, std::move(tensor), graph.find_input(old)->kind);
+  if (options.check_users && is_used_elsewhere(old, group)) return graph.add_constant(fqn, std::move(tensor), graph.find_input(old)->kind);
   if (old->meta)
     for (size_t i = 0; i < tensor.strides().size(); ++i) old->meta->strides[i] = {tensor.strides()[i], ""};
   if (old->meta) old->meta->storage_offset = {};
@@ -203,15 +203,20 @@ void drop_dead_inputs(Graph& graph, const std::vector<std::string>& names) {
   }
 }
 
-void fold_group(Graph& graph, const Parameters& parameters, const std::vector<Candidate>& group) {
+Value* store_bias(Graph& graph, const Parameters& parameters, at::Tensor data, const std::vector<Candidate>& group, const FoldOptions& options) {
+  if (parameters.bias != nullptr) return store(graph, parameters.bias, data, group, options);
+  if (!options.check_users && group.size() > 1) data = at::zeros_like(data);  // torchao's second fold overwrites the bias of the first
+  return graph.add_constant(graph.find_input(parameters.weight)->fqn + "_bias", from_aten(data), InputKind::kParameter);
+}
+
+void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOptions& options) {
+  const Parameters& parameters = group.front().parameters;
   const Folded folded = fold(graph, parameters);
-  const std::string weight_fqn = graph.find_input(parameters.weight)->fqn;
-  Value* weight = store(graph, parameters.weight, folded.weight, group);
-  Value* bias = parameters.bias != nullptr ? store(graph, parameters.bias, folded.bias, group)
-                                           : graph.add_constant(weight_fqn + "_bias", from_aten(folded.bias), InputKind::kParameter);
+  Value* bias = store_bias(graph, parameters, folded.bias, group, options);
+  Value* weight = store(graph, parameters.weight, folded.weight, group, options);
   for (const Candidate& candidate : group) {
     candidate.conv->set_argument("weight", weight);
-    candidate.conv->set_argument("bias", bias);
+    if (candidate.parameters.bias == parameters.bias) candidate.conv->set_argument("bias", bias);
     graph.replace_uses(candidate.bn->outputs().front(), candidate.conv->output());
     graph.erase(*candidate.bn);
   }
@@ -225,17 +230,20 @@ int fold_once(Graph& graph, const FoldOptions& options) {
     Candidate candidate;
     if (!is_inference_bn(*node) || !find_candidate(graph, node, options, candidate)) continue;
     if (!taken.emplace(candidate.conv, node).second) continue;  // one batch norm a convolution
-    const auto [entry, is_new] = group_of.emplace(candidate.parameters, groups.size());
+    const Parameters key = options.check_users ? candidate.parameters : Parameters{.weight = candidate.parameters.weight};
+    const auto [entry, is_new] = group_of.emplace(key, groups.size());
     if (is_new) groups.emplace_back();
     groups[entry->second].push_back(candidate);
   }
   int folds = 0;
   std::vector<std::string> may_be_dead;
   for (const std::vector<Candidate>& group : groups) {
-    const Parameters& p = group.front().parameters;
-    for (const Value* value : {p.weight, p.bias, p.gamma, p.beta, p.mean, p.var})
-      if (value != nullptr) may_be_dead.push_back(value->name());
-    fold_group(graph, p, group);
+    for (const Candidate& candidate : group) {
+      const Parameters& p = candidate.parameters;
+      for (const Value* value : {p.weight, p.bias, p.gamma, p.beta, p.mean, p.var})
+        if (value != nullptr) may_be_dead.push_back(value->name());
+    }
+    fold_group(graph, group, options);
     folds += static_cast<int>(group.size());
   }
   drop_dead_inputs(graph, may_be_dead);

@@ -7,7 +7,9 @@
 namespace octet {
 
 struct FoldOptions {
-  bool check_users = true;  // false: also fold when others see the convolution's output (torchao does; it changes the result)
+  // False: as torchao does, which changes results. It also folds when others see the convolution's output; a weight with several batch
+  // norms takes the first one and the others vanish; a weight is never copied.
+  bool check_users = true;
 };
 
 // Runs before prepare(), so that the folded weight is observed. conv1d/2d/3d (.default, .padding), conv_transpose1d/2d/3d, and linear with an

@@ -150,6 +150,18 @@ TEST_CASE("fold_conv_bn: without the check of users others see the folded output
     %y = aten.conv2d.default(%x, %w, %p_w_bias) %s = aten.add.Tensor(%y, %y) return (%s))"));
 }
 
+TEST_CASE("fold_conv_bn: without the check of users the first batch norm of a weight is taken for all", "[core][fold]") {
+  Graph graph = parse_graph("graph(%w = param \"w\": f32[4,3,3,3], %b = param \"b\": f32[4], " + kStatistics +
+                            R"(, %m2 = buffer "b2.mean": f32[4], %v2 = buffer "b2.var": f32[4], %x: f32[1,3,8,8]):
+    %y: f32[1,4,6,6] = aten.conv2d(%x, %w, %b) %z = aten.batch_norm(%y, %g, %e, %m, %v, False, 0.1, 1e-05, True)
+    %y2: f32[1,4,6,6] = aten.conv2d(%x, %w, %b) %z2 = aten.batch_norm(%y2, None, None, %m2, %v2, False, 0.1, 1e-05, True) return (%z, %z2))");
+  fill_constants(graph);
+  CHECK(fold_conv_bn(graph, {.check_users = false}) == 2);
+  verify(graph);
+  CHECK_THAT(graph, PrintsAsUntyped(R"(graph(%w = param "w", %b = param "b", %x):
+    %y = aten.conv2d.default(%x, %w, %b) %y2 = aten.conv2d.default(%x, %w, %b) return (%y, %y2))"));
+}
+
 TEST_CASE("fold_conv_bn: a weight with two batch norms is copied, a module called twice is folded once", "[core][fold]") {
   SECTION("two batch norms") {
     const Graph graph = check_fold("graph(%w = param \"w\": f32[4,3,3,3], " + kStatistics +
