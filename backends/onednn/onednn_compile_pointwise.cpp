@@ -22,26 +22,39 @@ struct UnaryRow {
 
 const float kOwn = std::nanf("");
 
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+double logistic(double x, double) { return 1 / (1 + std::exp(-x)); }
+double tangent(double x, double) { return std::tanh(x); }
+double hard_sigmoid(double x, double) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); }
+double hard_swish(double x, double) { return x * hard_sigmoid(x, 0); }
+double swish(double x, double) { return x * logistic(x, 0); }
+double gelu_erf(double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
+double gelu_tanh(double x, double) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double leaky_relu(double x, double alpha) { return x > 0 ? x : alpha * x; }
+double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
+double exponential(double x, double) { return std::exp(x); }
+double negative(double x, double) { return -x; }
+double absolute(double x, double) { return std::fabs(x); }
+double root(double x, double) { return std::sqrt(x); }
+double inverse_root(double x, double) { return 1 / std::sqrt(x); }
 
-// fn, its meaning, oneDNN's name for it (undef: only by table)
+// clang-format off
 const UnaryRow kUnaries[] = {
-    {"sigmoid",     [](double x, double) { return logistic(x); },                                                                dnnl::algorithm::eltwise_logistic,    0,        0    },
-    {"tanh",        [](double x, double) { return std::tanh(x); },                                                               dnnl::algorithm::eltwise_tanh,        0,        0    },
-    {"hardswish",   [](double x, double) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); },                                      dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f },
-    {"hardsigmoid", [](double x, double) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); },                                          dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f },
-    {"silu",        [](double x, double) { return x * logistic(x); },                                                            dnnl::algorithm::eltwise_swish,       1,        0    },
-    {"gelu",        [](double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); },                               dnnl::algorithm::eltwise_gelu_erf,    0,        0    },
-    {"gelu_tanh",   [](double x, double) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); },
-     dnnl::algorithm::eltwise_gelu_tanh,                                                                                                                               0,        0    },
-    {"leaky_relu",  [](double x, double alpha) { return x > 0 ? x : alpha * x; },                                                dnnl::algorithm::eltwise_relu,        kOwn,     0    },
-    {"elu",         [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); },                                    dnnl::algorithm::eltwise_elu,         kOwn,     0    },
-    {"exp",         [](double x, double) { return std::exp(x); },                                                                dnnl::algorithm::eltwise_exp,         0,        0    },
-    {"neg",         [](double x, double) { return -x; },                                                                         dnnl::algorithm::eltwise_linear,      -1,       0    },
-    {"abs",         [](double x, double) { return std::fabs(x); },                                                               dnnl::algorithm::eltwise_abs,         0,        0    },
-    {"sqrt",        [](double x, double) { return std::sqrt(x); },                                                               dnnl::algorithm::eltwise_sqrt,        0,        0    },
-    {"rsqrt",       [](double x, double) { return 1 / std::sqrt(x); },                                                           dnnl::algorithm::eltwise_pow,         1,        -0.5f},
+    {"sigmoid",     logistic,     dnnl::algorithm::eltwise_logistic,    0,        0},
+    {"tanh",        tangent,      dnnl::algorithm::eltwise_tanh,        0,        0},
+    {"hardswish",   hard_swish,   dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f},
+    {"hardsigmoid", hard_sigmoid, dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f},
+    {"silu",        swish,        dnnl::algorithm::eltwise_swish,       1,        0},
+    {"gelu",        gelu_erf,     dnnl::algorithm::eltwise_gelu_erf,    0,        0},
+    {"gelu_tanh",   gelu_tanh,    dnnl::algorithm::eltwise_gelu_tanh,   0,        0},
+    {"leaky_relu",  leaky_relu,   dnnl::algorithm::eltwise_relu,        kOwn,     0},
+    {"elu",         elu,          dnnl::algorithm::eltwise_elu,         kOwn,     0},
+    {"exp",         exponential,  dnnl::algorithm::eltwise_exp,         0,        0},
+    {"neg",         negative,     dnnl::algorithm::eltwise_linear,      -1,       0},
+    {"abs",         absolute,     dnnl::algorithm::eltwise_abs,         0,        0},
+    {"sqrt",        root,         dnnl::algorithm::eltwise_sqrt,        0,        0},
+    {"rsqrt",       inverse_root, dnnl::algorithm::eltwise_pow,         1,        -0.5f},
 };
+// clang-format on
 
 const UnaryRow& unary_row(const std::string& fn) {
   for (const UnaryRow& row : kUnaries)
