@@ -68,6 +68,50 @@ int sink_dequantize(Program& program) {
   return changes;
 }
 
+namespace {
+
+// Takes the place of the op that makes its input, when both are of the same kind and nobody else reads that.
+bool merge_with_producer(ProgramEditor& editor, size_t i) {
+  ProgramOp& op = editor.op(i);
+  const ProgramOp* before = editor.find_producer(op.inputs[0], op.kind.c_str());
+  if (before == nullptr || editor.tensor(op.inputs[0]).dtype != editor.tensor(before->inputs[0]).dtype) return false;
+  if (op.kind == "permute") {
+    const std::vector<int64_t> first = before->integers("dims");
+    std::vector<int64_t> dims;
+    for (int64_t dim : op.integers("dims")) dims.push_back(first[static_cast<size_t>(dim)]);
+    op.attributes["dims"] = dims;
+  }
+  op.inputs[0] = before->inputs[0];
+  editor.refresh();
+  return true;
+}
+
+bool changes_nothing(ProgramEditor& editor, const ProgramOp& op) {
+  const std::vector<int64_t> dims = op.integers("dims");
+  return editor.tensor(op.inputs[0]).shape == editor.tensor(op.outputs[0]).shape &&
+         stores_alike(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])) && std::is_sorted(dims.begin(), dims.end()) &&
+         !editor.is_output(op.outputs[0]);
+}
+
+}  // namespace
+
+int merge_movement(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    if (editor.op(i).kind != "reshape" && editor.op(i).kind != "permute") continue;
+    if (changes_nothing(editor, editor.op(i))) {
+      const int from = editor.op(i).outputs[0], to = editor.op(i).inputs[0];
+      editor.erase(i);
+      editor.replace_uses(from, to);
+    } else if (!merge_with_producer(editor, i)) {
+      continue;
+    }
+    ++changes;
+  }
+  return changes;
+}
+
 int hoist_quantize(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
@@ -212,8 +256,8 @@ int write_integer_outputs(Program& program) {
 namespace {
 
 using Step = int (*)(Program&);
-constexpr Step kSteps[] = {fold_constants,    merge_duplicates, make_linear,         sink_dequantize,      hoist_quantize,
-                           merge_conversions, fold_clamps,      take_integer_inputs, write_integer_outputs};
+constexpr Step kSteps[] = {fold_constants, merge_duplicates,  merge_movement, make_linear,         sink_dequantize,
+                           hoist_quantize, merge_conversions, fold_clamps,    take_integer_inputs, write_integer_outputs};
 
 }  // namespace
 

@@ -15,6 +15,8 @@ void fuse(Program& program);
 int fold_constants(Program& program);
 // Equal quantize or dequantize ops of one tensor become one.
 int merge_duplicates(Program& program);
+// reshape(reshape(x)) and permute(permute(x)) become one op; what changes nothing vanishes.
+int merge_movement(Program& program);
 // matmul(a, c) -> linear(a, transposed c); add(linear(a, w), c) -> linear(a, w, c).
 int make_linear(Program& program);
 // move(dequantize(x)) -> dequantize(move(x)); for cat when all inputs have equal scale and zero point.

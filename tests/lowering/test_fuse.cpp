@@ -73,6 +73,27 @@ TEST_CASE("data movement between equal parameters runs on integers", "[lowering]
   CHECK(compare_with_interpreter(graph).greatest <= 1);
 }
 
+TEST_CASE("permutations one after the other become one, and reshapes to the same shape vanish", "[lowering][fuse]") {
+  const Graph graph = make_graph(R"(graph(%x: f32[2,3,4]):
+  %a: f32[2,3,4] = aten.exp.default(%x)
+  %b: f32[4,2,3] = aten.permute.default(%a, [2, 0, 1])
+  %v: f32[4,2,3] = aten.view.default(%b, [4, 2, 3])
+  %c: f32[2,4,3] = aten.transpose.int(%v, 0, 1)
+  %d: f32[2,3,4] = aten.transpose.int(%c, 1, 2)
+  %e: f32[2,3,4] = aten.neg.default(%d)
+  %f: f32[3,2,4] = aten.transpose.int(%e, 0, 1)
+  %g: f32[6,4] = aten.reshape.default(%f, [6, 4])
+  %h: f32[24] = aten.view.default(%g, [24])
+  return (%h))");
+  CHECK(lowered(graph) ==
+        "a: f32[2,3,4] = unary(x f32[2,3,4]) fn=exp\n"
+        "e: f32[2,3,4] = unary(a f32[2,3,4]) fn=neg\n"
+        "f: f32[3,2,4] = permute(e f32[2,3,4]) dims=[1,0,2]\n"
+        "h: f32[24] = reshape(f f32[3,2,4])\n"
+        "return h\n");
+  CHECK(compare_with_interpreter(graph).greatest < 1e-5);
+}
+
 TEST_CASE("an add of two dequantized tensors with relu6 writes integers", "[lowering][fuse]") {
   const Graph graph = make_graph(R"(graph(%a: f32[2,3], %b: f32[2,3]):
   %qa: i8[2,3] = quantized_decomposed.quantize_per_tensor.default(%a, 0.01, 3, -128, 127, i8)
