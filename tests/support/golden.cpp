@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/sub.h>
@@ -194,6 +195,7 @@ std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs
 }
 
 std::vector<std::string> compare_flow(const GoldenCase& golden, Quantizer& quantizer) {
+  at::set_num_threads(1);  // as the oracle: the order of float sums depends on it
   Report report;
   PrepareOptions options;
   options.compat_torchao = true;
