@@ -32,11 +32,6 @@ const std::map<std::string, std::string> kObservers = {
     {"PlaceholderObserver",      "placeholder"        },
 };
 
-// Where Octet keeps its own answer in compat mode too.
-const std::map<std::string, std::string> kKnownDifferences = {
-    {"xnn_conv_bn_shared_conv", "the peer folds the batch norm of one convolution into the weight of another; Octet gives each its own weight"},
-};
-
 Json read_json(const std::filesystem::path& path) {
   std::ifstream stream(path);
   return Json::parse(stream);
@@ -151,10 +146,6 @@ TEST_CASE("xnnpack with compat torchao annotates the golden cases as the peer do
     const std::unique_ptr<XNNPACKQuantizer> quantizer = test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
     if (!quantizer) continue;
     const std::string name = folder.filename().string();
-    if (kKnownDifferences.contains(name)) {
-      std::cerr << fmt::format("{}: not compared: {}\n", name, kKnownDifferences.at(name));
-      continue;
-    }
     const std::vector<std::string> found = differences(folder, *quantizer);
     ++compared;
     equal += found.empty();

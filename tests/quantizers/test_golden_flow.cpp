@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include <iostream>
-#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,11 +13,6 @@ namespace octet {
 namespace {
 
 using test::GoldenCase;
-
-// Where Octet keeps its own answer in compat mode too.
-const std::map<std::string, std::string> kKnownDifferences = {
-    {"xnn_conv_bn_shared_conv", "the peer folds the batch norm of one convolution into the weight of another; Octet gives each its own weight"},
-};
 
 // The differences or the error; "" when all is equal.
 std::string differences_of(const GoldenCase& golden, Quantizer& quantizer, size_t& count) {
@@ -36,7 +30,7 @@ void compare_cases(const std::string& prefix) {
   int compared = 0;
   int equal = 0;
   for (const GoldenCase& golden : test::golden_cases(prefix)) {
-    if (golden.peer_failed() || golden.meta.at("mode") == "qat" || kKnownDifferences.contains(golden.name())) continue;
+    if (golden.peer_failed() || golden.meta.at("mode") == "qat") continue;
     const std::unique_ptr<XNNPACKQuantizer> quantizer = test::make_golden_quantizer(golden.meta.at("quantizer"), Compat::kTorchao);
     if (!quantizer) continue;
     size_t count = 0;
