@@ -8,7 +8,7 @@
 #include <omp.h>
 
 #include "backends/onednn/onednn_library.h"
-#include "backends/runtime/arena_plan.h"
+#include "lowering/arena_plan.h"
 #include "core/error.h"
 
 namespace octet::onednn {

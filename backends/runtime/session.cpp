@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/registry.h"
-#include "backends/runtime/arena_plan.h"
+#include "lowering/arena_plan.h"
 #include "core/error.h"
 
 namespace octet {

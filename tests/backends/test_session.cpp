@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/runtime/arena_plan.h"
+#include "lowering/arena_plan.h"
 #include "backends/runtime/session.h"
 #include "core/error.h"
 #include "lowering/artifact.h"

@@ -1,5 +1,5 @@
 // First fit by decreasing size.
-#include "backends/runtime/arena_plan.h"
+#include "lowering/arena_plan.h"
 
 #include <algorithm>
 #include <numeric>
