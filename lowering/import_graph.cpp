@@ -51,11 +51,23 @@ bool is_used_after(const Value& value, const Node& node) {
 
 }  // namespace
 
+namespace {
+
+// "s77" of "Symbol('s77', positive=True)"; other expressions as they are.
+std::string symbol_text(const std::string& expr) {
+  const size_t begin = expr.find('\'');
+  const size_t end = begin == std::string::npos ? begin : expr.find('\'', begin + 1);
+  return expr.starts_with("Symbol(") && end != std::string::npos ? expr.substr(begin + 1, end - begin - 1) : expr;
+}
+
+}  // namespace
+
 std::vector<int64_t> static_shape(const Value& value) {
   if (!value.meta) throw Error("lower", "%" + value.name(), "has no recorded shape; export the program with torch.export");
   for (const Dim& dim : value.meta->sizes)
     if (dim.is_symbolic())
-      throw Error("lower", "%" + value.name(), fmt::format("has a symbolic size {}, want numbers; export with static shapes to lower", dim.expr));
+      throw Error("lower", "%" + value.name(),
+                  fmt::format("has a symbolic size {}, want numbers; export with static shapes to lower", symbol_text(dim.expr)));
   return value.meta->shape();
 }
 

@@ -10,9 +10,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "lowering/arena_plan.h"
+#include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/error.h"
+#include "lowering/arena_plan.h"
 #include "lowering/artifact.h"
 #include "tests/backends/program_builder.h"
 
@@ -118,13 +119,21 @@ TEST_CASE("a program may return inputs, constants and one value twice", "[backen
   CHECK(outputs[2].data<float>()[1] == outputs[0].data<float>()[1] + outputs[1].data<float>()[1]);
 }
 
+TEST_CASE("a program for a backend that is not in this build is refused", "[backends][session]") {
+  Program program = two_segments();
+  program.segments[0].backend = "unheard_of";
+  CHECK_THAT(error_of([&] { Session session(program); }), Contains("unheard_of: is not in this build, want one of"));
+}
+
 TEST_CASE("a program lowered for another minor version of a library is refused", "[backends][session]") {
-  CHECK_THAT(error_of([] {
-               Program program = two_segments();
-               program.segments[0].backend = "unheard_of";
-               Session session(program);
-             }),
-             Contains("is not in this build"));
+  for (const std::string& name : backend_names()) {
+    for (const auto& [library, version] : make_backend(name)->versions()) {
+      Program program = two_segments();
+      program.segments[0].backend = name;
+      program.versions[library] = "0.0.7";
+      CHECK_THAT(error_of([&] { Session session(program); }), Contains("was lowered for " + library + " 0.0.7, this build has " + version));
+    }
+  }
 }
 
 TEST_CASE("the arena reuses memory of buffers that are dead", "[backends][session]") {
