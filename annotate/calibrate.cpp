@@ -29,7 +29,12 @@ class Calibration {
     Interpreter interpreter(observed_.graph, {.after_node = {}, .handlers = {{std::string(kObserveTarget), handler()}}});
     while (std::optional<std::vector<c10::IValue>> batch = next_batch()) {
       check_batch(*batch);
-      interpreter.run(*batch);
+      try {
+        interpreter.run(*batch);
+      } catch (const Error& error) {
+        if (std::string_view(error.what()).starts_with("calibrate: ")) throw;
+        throw Error("calibrate", fmt::format("batch {}", batches_), without_stage(error.what()));
+      }
       batch.reset();
       ++batches_;
       if (progress) progress(batches_);

@@ -136,15 +136,21 @@ bool computes_on_floats(const Node& node) {
 
 std::vector<FloatOp> find_float_ops(const Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
+  std::unordered_set<const Node*> quantized;  // so far; nodes come in order
+  // Dequantized, constant, or the result of a quantized op that this one alone takes (the convolution before a relu).
+  const auto fits = [&](const Value* input) {
+    if (!is_float_tensor(input) || constants.contains(input) || comes_from_dequantize(input)) return true;
+    return input->producer() != nullptr && input->has_one_user() && quantized.contains(input->producer());
+  };
   std::vector<FloatOp> result;
   for (const Node* node : graph.nodes()) {
     if (!computes_on_floats(*node)) continue;
     const std::vector<Value*> inputs = node->inputs();
-    if (std::any_of(inputs.begin(), inputs.end(), comes_from_dequantize)) continue;
-    const bool fused = inputs.size() == 1 && inputs.front()->producer() != nullptr && node->outputs().size() == 1 && node->output()->has_one_user() &&
-                       node->output()->users().front()->target().starts_with("quantized_decomposed.quantize");
-    if (fused || std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return constants.contains(input); })) continue;
-    result.push_back({node, is_any(*node, kMatrixOps) ? OpWeight::kMatrix : OpWeight::kElementwise});
+    if (std::all_of(inputs.begin(), inputs.end(), fits)) {
+      quantized.insert(node);
+    } else {
+      result.push_back({node, is_any(*node, kMatrixOps) ? OpWeight::kMatrix : OpWeight::kElementwise});
+    }
   }
   return result;
 }

@@ -15,8 +15,8 @@ struct FloatOp {
   OpWeight weight = OpWeight::kElementwise;
 };
 
-// The compute ops of a q/dq graph none of whose tensor inputs comes from a dequantize op. Views, copies and shape arithmetic do not count, nor do
-// ops on constants alone.
+// The compute ops of a q/dq graph with a float input that is neither dequantized, nor constant, nor the result of a quantized op that they alone
+// take. Views, copies and shape arithmetic do not count, nor do ops on constants alone.
 std::vector<FloatOp> find_float_ops(const Graph& graph);
 
 // Adds an entry for each of them that the report does not speak of yet. Returns the number of ops of weight kMatrix that stayed float (what

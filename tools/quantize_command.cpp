@@ -5,7 +5,6 @@
 
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
-#include "annotate/coverage.h"
 #include "annotate/observer_state.h"
 #include "core/error.h"
 #include "core/pt2_writer.h"
@@ -59,10 +58,11 @@ void quantize(const QuantizeOptions& options) {
   convert_options.compat_torchao = options.flow.is_compat();
   const Graph converted = convert_pt2e(std::move(observed), convert_options, report);
   if (!options.report.empty()) write_text_file(options.report, report_json(report, options));
-  const std::vector<FloatOp> floats = find_float_ops(converted);
-  if (options.strict && !floats.empty())
-    throw Error("quantize", floats.front().node->name(),
-                fmt::format("({}) stayed float, and {} more; want every compute op quantized (--strict)", floats.front().node->target(), floats.size() - 1));
+  if (options.strict && !report.entries().empty()) {
+    const ReportEntry& first = report.entries().front();
+    throw Error("quantize", first.node, fmt::format("({}) stayed float: {}; and {} more, want every compute op quantized (--strict)", first.target, first.reason,
+                                                    report.entries().size() - 1));
+  }
   write_pt2(converted, options.output);
   log_refusals(report);
 }
