@@ -257,7 +257,7 @@ namespace {
 
 using Step = int (*)(Program&);
 constexpr Step kSteps[] = {fold_constants, merge_duplicates,  merge_movement, make_linear,         sink_dequantize,
-                           hoist_quantize, merge_conversions, fold_clamps,    take_integer_inputs, write_integer_outputs};
+                           hoist_quantize, merge_conversions, fold_padding, fold_clamps,    take_integer_inputs, write_integer_outputs};
 
 }  // namespace
 

@@ -25,6 +25,8 @@ int sink_dequantize(Program& program);
 int hoist_quantize(Program& program);
 // quantize(dequantize(x)) -> x when both have the same parameters, else requantize(x).
 int merge_conversions(Program& program);
+// conv(pad(x)) -> conv(x) with padding and padding_end.
+int fold_padding(Program& program);
 // clamp(f(x)) -> f(x) with post_min, post_max.
 int fold_clamps(Program& program);
 // f(dequantize(x), ...) -> f(x, ...) when all of f's inputs that may be integers are.

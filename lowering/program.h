@@ -45,7 +45,7 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 // the clamp that relu, relu6, hardtanh and clamp become, applied before the output is quantized.
 //
 //   conv            (p) x [N,C,spatial], w [O,C/groups,spatial], bias? [O] (f32 real units, or i32 with scale x*w and zero point 0)
-//                       stride, padding, dilation, groups; w per tensor or per channel (axis 0)
+//                       stride, padding, padding_end (default: padding), dilation, groups; w per tensor or per channel (axis 0)
 //   conv_transpose  (p) x, w [C,O/groups,spatial], bias?; stride, padding, output_padding, dilation, groups
 //   linear          (p) x [..., in], w [out, in], bias? [out]
 //   matmul          (p) a [..., M, K], b [..., K, N]

@@ -201,11 +201,11 @@ Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_t
     return Verdict::refuse(fmt::format("weight {} does not fit {} input channels in {} groups", shape_text(w), x[1], groups));
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
   const std::vector<int64_t> stride = op.integers("stride", ones), padding = op.integers("padding", zeros), dilation = op.integers("dilation", ones);
-  const std::vector<int64_t> extra = op.integers("output_padding", zeros);
+  const std::vector<int64_t> extra = op.integers("output_padding", zeros), padding_end = op.integers("padding_end", padding);
   for (size_t d = 0; d < spatial; ++d) {
     const int64_t reach = dilation[d] * (w[2 + d] - 1);
     const int64_t size =
-        is_transposed ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1 : (x[2 + d] + 2 * padding[d] - reach - 1) / stride[d] + 1;
+        is_transposed ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1 : (x[2 + d] + padding[d] + padding_end[d] - reach - 1) / stride[d] + 1;
     want.push_back(size);
   }
   if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
@@ -228,6 +228,7 @@ Verdict check_conv_kind(const Program& program, const ProgramOp& op, bool is_tra
            Limit{"stride",         1},
            Limit{"dilation",       1},
            Limit{"padding",        0},
+           Limit{"padding_end",    0},
            Limit{"output_padding", 0}
   })
     if (Verdict verdict = check_attribute(op, limit.key, rank - 2, limit.least); !verdict) return verdict;

@@ -28,6 +28,7 @@ Verdict check_per_dimension(const ProgramOp& op, size_t spatial) {
       {"stride",         1},
       {"dilation",       1},
       {"padding",        0},
+      {"padding_end",    0},
       {"output_padding", 0}
   };
   for (const Row& row : kRows) {

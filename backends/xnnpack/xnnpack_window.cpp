@@ -42,7 +42,9 @@ Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel) {
   const Pair size = pair_of(kernel, 1);
   const Pair stride = pair_of(per_dimension(op, "stride", is_pooling ? kernel : ones), 1);
   const Pair dilation = pair_of(per_dimension(op, "dilation", ones), 1);
-  const Pair padding = pair_of(per_dimension(op, "padding", zeros), 0);
+  const std::vector<int64_t> before = per_dimension(op, "padding", zeros);
+  const Pair padding = pair_of(before, 0);
+  const Pair padding_end = pair_of(per_dimension(op, "padding_end", before), 0);
   const Pair adjust = pair_of(per_dimension(op, "output_padding", zeros), 0);
   return {.kernel_height = size.height,
           .kernel_width = size.width,
@@ -52,8 +54,8 @@ Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel) {
           .dilation_width = dilation.width,
           .pad_top = padding.height,
           .pad_left = padding.width,
-          .pad_bottom = padding.height,
-          .pad_right = padding.width,
+          .pad_bottom = padding_end.height,
+          .pad_right = padding_end.width,
           .adjust_height = adjust.height,
           .adjust_width = adjust.width};
 }
