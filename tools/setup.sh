@@ -47,7 +47,7 @@ fi
 # ---- build
 if [ $build = yes ]; then
   [ -f build/release/build.ninja ] || cmake --preset release >/dev/null
-  log "building (ninja, build/release)"
-  cmake --build --preset release >build/release/build.log || { tail -n 40 build/release/build.log >&2; exit 1; }
+  log "building the octet command (build/release; the first time takes several minutes)"
+  cmake --build --preset release --target octet >build/release/build.log || { tail -n 40 build/release/build.log >&2; exit 1; }
 fi
 log "ready: build/release/bin/octet, .venv"

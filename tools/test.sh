@@ -3,4 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
+echo "test: building the tests" >&2
+cmake --build --preset release >build/release/build.log || { tail -n 40 build/release/build.log >&2; exit 1; }
 ctest --preset release -j "$(nproc)" "$@"
