@@ -123,7 +123,7 @@ const std::vector<std::string> kComputeOps = {
     "aten.batch_norm", "aten.layer_norm", "aten.group_norm", "aten.instance_norm", "aten.rms_norm",
     "aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d", "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d",
     "aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_max_pool2d", "aten.mean", "aten.sum", "aten.cat", "aten.stack",
-    "aten.upsample_nearest2d", "aten.upsample_bilinear2d", "aten.pad", "aten.constant_pad_nd",
+    "aten.upsample_nearest2d", "aten.upsample_bilinear2d",
 };
 
 const std::vector<std::string> kConvTypes = {"aten.conv2d.default", "aten.conv1d.default", "aten.convolution.default"};
