@@ -120,7 +120,8 @@ int hoist_quantize(Program& program) {
     const int real = editor.op(i).inputs[0];
     const int user = editor.only_user(editor.op(i).outputs[0]);
     if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize" || editor.tensor(real).dtype != DType::kFloat32) continue;
-    if (editor.producer(real) < 0 || editor.only_user(real) < 0) continue;
+    // Behind an input of the program only padding is worth it: it makes more elements, and a convolution may take it.
+    if ((editor.producer(real) < 0 && editor.op(i).kind != "pad") || editor.only_user(real) < 0) continue;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
     const int result = quantize.outputs[0];
     if (!moves_freely(editor.tensor(result))) continue;

@@ -39,6 +39,7 @@ Tensor run_on(const std::string& backend, const Graph& graph, const LowerOptions
 TEST_CASE("uneven zero padding becomes the convolution's own", "[lowering][fuse]") {
   Report report;
   const std::string text = ops_text(lower(make_graph(kPadConv), *make_support("reference"), {}, report));
+  INFO(text);
   CHECK(text.find("pad(") == std::string::npos);
   CHECK(text.find("padding=[0,0] padding_end=[1,1]") != std::string::npos);
 }
