@@ -1,4 +1,9 @@
-"""Real architectures from export to both backends: EfficientNet-Lite0 with its ImageNet weights, ResNet18 with seeded ones."""
+"""Real architectures from export to both backends: EfficientNet-Lite0 with its ImageNet weights, ResNet18 with seeded ones.
+
+Over a whole model the rounding of each op decides that of the next, so float noise grows to whole steps: PyTorch's own float kernels (oneDNN on, off, or in
+float64) run the same q/dq graph to within 28 to 32 dB of each other. Here the backends are held to that; op by op they are held to one step
+(tests/lowering/test_models_by_op.cpp).
+"""
 import json
 import os
 import re
@@ -36,8 +41,10 @@ class Models(CommandTest):
                 self.check_placement(backend)
                 results = self.outputs("m.octet")
                 for expected, result in zip(interpreted, results):
-                    self.assertLessEqual((expected - result).abs().max().item(), 2.001 * step)
-                self.assertGreater(statistics.median(map(sqnr, interpreted, results)), 40)
+                    steps = (expected - result).abs() / step
+                    self.assertLessEqual(steps.max().item(), 4.001)
+                    self.assertLess((steps > 2.001).float().mean().item(), 0.01)
+                self.assertGreater(statistics.median(map(sqnr, interpreted, results)), 27)
         self.check_onednn_kernels()
 
     def check_placement(self, backend):
@@ -45,7 +52,7 @@ class Models(CommandTest):
         ops = self.inspect("m.octet")["ops"]
         total = sum(op["macs"] for op in ops)
         inside = [op for op in ops if op["backend"] == backend]
-        self.assertGreaterEqual(sum(op["macs"] for op in inside if op["inputs"][1]["dtype"] == "int8"), 0.95 * total)
+        self.assertGreaterEqual(sum(op["macs"] for op in inside if op["macs"] > 0 and op["inputs"][1]["dtype"] == "int8"), 0.95 * total)
         kinds = [op["kind"] for op in inside]
         self.assertLessEqual(kinds.count("quantize"), 1)
         self.assertLessEqual(kinds.count("dequantize"), 1)
