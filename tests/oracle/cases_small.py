@@ -1,4 +1,5 @@
 """The small cases: one behaviour each."""
+import math
 import operator
 import torch
 import torch.nn as nn

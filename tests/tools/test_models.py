@@ -43,7 +43,7 @@ class Models(CommandTest):
                 for expected, result in zip(interpreted, results):
                     steps = (expected - result).abs() / step
                     self.assertLessEqual(steps.max().item(), 4.001)
-                    self.assertLess((steps > 2.001).float().mean().item(), 0.01)
+                    self.assertLess((steps > 2.001).float().mean().item(), 0.05)
                 self.assertGreater(statistics.median(map(sqnr, interpreted, results)), 27)
         self.check_onednn_kernels()
 
