@@ -15,8 +15,8 @@ struct QuantizationAnnotation {
   std::vector<std::pair<Value*, SpecVariant>> input_qspec_map;
   std::optional<SpecVariant> output_qspec;
   bool allow_implicit_sharing = true;
-  bool annotated = true;        // claimed: later patterns leave the node alone even when no spec is set
-  std::string rule;             // the pattern or config that made it, for reports
+  bool annotated = true;                        // claimed: later patterns leave the node alone even when no spec is set
+  std::string rule;                             // the pattern or config that made it, for reports
   bool is_output_of_quantized_pattern = false;  // X86-style propagation
 
   const SpecVariant* find_input(const Value* value) const;

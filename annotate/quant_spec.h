@@ -35,20 +35,20 @@ using EdgeOrNode = std::variant<Edge, Value*>;
 
 // How to make the observer of a spec: its registered name and constructor arguments beyond what the spec says itself.
 struct ObserverChoice {
-  std::string name = "min_max";       // see annotate/observer.h for the built-in ones
-  std::optional<double> eps;          // default kFloatEps
-  int bins = 2048;                    // histogram
-  double averaging_constant = 0.01;   // moving averages
+  std::string name = "min_max";      // see annotate/observer.h for the built-in ones
+  std::optional<double> eps;         // default kFloatEps
+  int bins = 2048;                   // histogram
+  double averaging_constant = 0.01;  // moving averages
   bool operator==(const ObserverChoice&) const = default;
 };
 
 struct QuantizationSpec {
   DType dtype = DType::kInt8;
   ObserverChoice observer_or_fake_quant_ctr;
-  std::optional<int64_t> quant_min;   // both or neither; default: the dtype's range
+  std::optional<int64_t> quant_min;  // both or neither; default: the dtype's range
   std::optional<int64_t> quant_max;
   std::optional<QScheme> qscheme;
-  std::optional<int> ch_axis;         // of per-channel schemes
+  std::optional<int> ch_axis;  // of per-channel schemes
   bool is_dynamic = false;
   bool operator==(const QuantizationSpec&) const = default;
 };
@@ -62,7 +62,7 @@ struct SharedQuantizationSpec {
 // Scale and zero point are known beforehand (sigmoid: 1/256 and 0).
 struct FixedQParamsQuantizationSpec {
   DType dtype = DType::kUInt8;
-  double scale = 1.0;                 // > 0
+  double scale = 1.0;  // > 0
   int64_t zero_point = 0;
   std::optional<int64_t> quant_min;
   std::optional<int64_t> quant_max;
@@ -81,7 +81,7 @@ using DeriveQParamsFn = std::function<DerivedQParams(const std::vector<std::shar
 // Scale and zero point follow from other observers (int32 bias: scale(x) * scale(w)).
 struct DerivedQuantizationSpec {
   std::vector<EdgeOrNode> derived_from;
-  std::string derive_name;            // for reports and JSON
+  std::string derive_name;  // for reports and JSON
   DeriveQParamsFn derive_qparams_fn;
   DType dtype = DType::kInt32;
   std::optional<int64_t> quant_min;

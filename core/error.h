@@ -23,7 +23,7 @@ class InternalError : public std::logic_error {
 }  // namespace octet
 
 // OCTET_ASSERT(node != nullptr, "erased twice"): throws InternalError when the condition does not hold; on in all builds.
-#define OCTET_ASSERT(condition, detail)                                                                \
-  do {                                                                                                 \
-    if (!(condition)) throw ::octet::InternalError(__FILE__, __LINE__, #condition, (detail));          \
+#define OCTET_ASSERT(condition, detail)                                                       \
+  do {                                                                                        \
+    if (!(condition)) throw ::octet::InternalError(__FILE__, __LINE__, #condition, (detail)); \
   } while (false)

@@ -34,8 +34,8 @@ class Value;
 
 // A size that is a number, or an expression of shape symbols as torch writes it (sympy's srepr) with the value seen at export.
 struct Dim {
-  int64_t value = 0;               // when symbolic: the hint, or -1 when there is none
-  std::string expr;                // "" when the size is a number
+  int64_t value = 0;  // when symbolic: the hint, or -1 when there is none
+  std::string expr;   // "" when the size is a number
   bool is_symbolic() const { return !expr.empty(); }
   bool operator==(const Dim&) const = default;
 };
@@ -47,7 +47,7 @@ struct Device {
 };
 
 enum class Layout { kUnknown, kSparseCoo, kSparseCsr, kSparseCsc, kSparseBsr, kSparseBsc, kMkldnn, kStrided };  // torch's serde numbering
-enum class MemoryFormat { kUnknown, kContiguous, kChannelsLast, kChannelsLast3d, kPreserve };                    // likewise
+enum class MemoryFormat { kUnknown, kContiguous, kChannelsLast, kChannelsLast3d, kPreserve };                   // likewise
 
 struct TensorMeta {
   DType dtype = DType::kFloat32;
@@ -83,12 +83,12 @@ class Value {
   bool has_one_user() const { return users_.size() == 1 && !is_output(); }
   bool is_unused() const { return users_.empty() && !is_output(); }
 
-  std::optional<TensorMeta> meta;   // of tensors; may be absent in graphs built by hand
-  std::string symbol;               // of SymInt/SymFloat/SymBool: torch's expression, "" when unknown
-  int64_t symbol_hint = -1;         // of SymInt/SymBool
-  double symbol_hint_float = 0;     // of SymFloat
+  std::optional<TensorMeta> meta;  // of tensors; may be absent in graphs built by hand
+  std::string symbol;              // of SymInt/SymFloat/SymBool: torch's expression, "" when unknown
+  int64_t symbol_hint = -1;        // of SymInt/SymBool
+  double symbol_hint_float = 0;    // of SymFloat
   bool has_symbol_hint = false;
-  std::string class_fqn;            // of custom objects
+  std::string class_fqn;  // of custom objects
 
  private:
   friend class Graph;
@@ -107,20 +107,57 @@ struct None {
   bool operator==(const None&) const = default;
 };
 // An int, float or bool list that may hold symbols: each element a number or a SymInt/SymFloat/SymBool value.
-struct SymIntList { std::vector<std::variant<int64_t, Value*>> items; bool operator==(const SymIntList&) const = default; };
-struct SymFloatList { std::vector<std::variant<double, Value*>> items; bool operator==(const SymFloatList&) const = default; };
-struct SymBoolList { std::vector<std::variant<bool, Value*>> items; bool operator==(const SymBoolList&) const = default; };
-struct OptionalTensors { std::vector<Value*> items; bool operator==(const OptionalTensors&) const = default; };  // null: None
-struct OptionalTensor { Value* value = nullptr; bool operator==(const OptionalTensor&) const = default; };       // as_optional_tensor
-struct NestedTensors { std::vector<std::vector<Value*>> items; bool operator==(const NestedTensors&) const = default; };
-struct OperatorRef { std::string target; bool operator==(const OperatorRef&) const = default; };
-struct Subgraph { std::string name; std::shared_ptr<Graph> graph; bool operator==(const Subgraph&) const = default; };
+struct SymIntList {
+  std::vector<std::variant<int64_t, Value*>> items;
+  bool operator==(const SymIntList&) const = default;
+};
+struct SymFloatList {
+  std::vector<std::variant<double, Value*>> items;
+  bool operator==(const SymFloatList&) const = default;
+};
+struct SymBoolList {
+  std::vector<std::variant<bool, Value*>> items;
+  bool operator==(const SymBoolList&) const = default;
+};
+struct OptionalTensors {
+  std::vector<Value*> items;
+  bool operator==(const OptionalTensors&) const = default;
+};  // null: None
+struct OptionalTensor {
+  Value* value = nullptr;
+  bool operator==(const OptionalTensor&) const = default;
+};  // as_optional_tensor
+struct NestedTensors {
+  std::vector<std::vector<Value*>> items;
+  bool operator==(const NestedTensors&) const = default;
+};
+struct OperatorRef {
+  std::string target;
+  bool operator==(const OperatorRef&) const = default;
+};
+struct Subgraph {
+  std::string name;
+  std::shared_ptr<Graph> graph;
+  bool operator==(const Subgraph&) const = default;
+};
 struct Argument;
-struct ArgumentMap { std::map<std::string, std::shared_ptr<Argument>> items; bool operator==(const ArgumentMap&) const = default; };
+struct ArgumentMap {
+  std::map<std::string, std::shared_ptr<Argument>> items;
+  bool operator==(const ArgumentMap&) const = default;
+};
 // Literals behind a symbolic tag in the file (as_sym_int holding a plain int), kept apart so that writing gives the same file.
-struct SymIntLiteral { int64_t value = 0; bool operator==(const SymIntLiteral&) const = default; };
-struct SymFloatLiteral { double value = 0; bool operator==(const SymFloatLiteral&) const = default; };
-struct SymBoolLiteral { bool value = false; bool operator==(const SymBoolLiteral&) const = default; };
+struct SymIntLiteral {
+  int64_t value = 0;
+  bool operator==(const SymIntLiteral&) const = default;
+};
+struct SymFloatLiteral {
+  double value = 0;
+  bool operator==(const SymFloatLiteral&) const = default;
+};
+struct SymBoolLiteral {
+  bool value = false;
+  bool operator==(const SymBoolLiteral&) const = default;
+};
 
 // One alternative for each argument kind of torch's schema. `Value*` stands for as_tensor, as_sym_int, as_sym_float, as_sym_bool and
 // as_custom_obj, told apart by Value::kind(); it is never null.
@@ -139,7 +176,9 @@ struct Argument : ArgumentVariant {
 
   bool is_none() const { return std::holds_alternative<None>(*this); }
   template <typename T>
-  const T* find() const { return std::get_if<T>(static_cast<const ArgumentVariant*>(this)); }
+  const T* find() const {
+    return std::get_if<T>(static_cast<const ArgumentVariant*>(this));
+  }
   Value* value_or_null() const;  // the single Value of a Value* or OptionalTensor argument, else null
 };
 
@@ -185,11 +224,11 @@ class Node {
   bool bool_or(std::string_view name, bool fallback) const;
   std::vector<int64_t> ints_or(std::string_view name, std::vector<int64_t> fallback) const;  // a single int gives one element
 
-  std::vector<Value*> inputs() const;          // distinct Values in order of first use
+  std::vector<Value*> inputs() const;  // distinct Values in order of first use
   const std::vector<ResultSlot>& results() const { return results_; }
-  std::vector<Value*> outputs() const;         // every Value it defines
-  Value* output() const;                       // the only one; InternalError when there is not exactly one
-  Value* output_or_null() const;               // the only one, or null
+  std::vector<Value*> outputs() const;  // every Value it defines
+  Value* output() const;                // the only one; InternalError when there is not exactly one
+  Value* output_or_null() const;        // the only one, or null
 
   void set_argument(std::string_view name, Argument value, ArgumentKind kind = ArgumentKind::kPositional);  // replaces or appends
   void erase_argument(std::string_view name);
@@ -227,17 +266,26 @@ enum class InputKind { kUserInput, kParameter, kBuffer, kTensorConstant, kCustom
 struct GraphInput {
   Value* value = nullptr;
   InputKind kind = InputKind::kUserInput;
-  std::string fqn;          // of parameter, buffer, tensor constant, custom object: the key in Graph::constants
-  bool persistent = true;   // of buffers
-  Argument constant;        // of kConstant (and of user inputs that are not values): the literal of the example call
+  std::string fqn;         // of parameter, buffer, tensor constant, custom object: the key in Graph::constants
+  bool persistent = true;  // of buffers
+  Argument constant;       // of kConstant (and of user inputs that are not values): the literal of the example call
 };
 
-enum class OutputKind { kUserOutput, kLoss, kBufferMutation, kParameterMutation, kUserInputMutation, kGradientToParameter, kGradientToUserInput, kToken };
+enum class OutputKind {
+  kUserOutput,
+  kLoss,
+  kBufferMutation,
+  kParameterMutation,
+  kUserInputMutation,
+  kGradientToParameter,
+  kGradientToUserInput,
+  kToken
+};
 
 struct GraphOutput {
-  Argument value;           // usually Value*; literals are allowed for user outputs
+  Argument value;  // usually Value*; literals are allowed for user outputs
   OutputKind kind = OutputKind::kUserOutput;
-  std::string target;       // fqn of the buffer or parameter, or the name of the user input
+  std::string target;  // fqn of the buffer or parameter, or the name of the user input
 };
 
 struct Constant {
@@ -264,12 +312,12 @@ class Graph {
   Graph(const Graph&) = delete;
 
   // --- reading
-  std::vector<Node*> nodes() const;                 // a snapshot in order: safe to edit the graph while walking it
+  std::vector<Node*> nodes() const;  // a snapshot in order: safe to edit the graph while walking it
   size_t node_count() const { return nodes_.size(); }
   std::vector<Node*> nodes_of(std::string_view op) const;  // those for which is(op)
   const std::vector<GraphInput>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
-  std::vector<Value*> user_inputs() const;          // Values of kUserInput, in order
+  std::vector<Value*> user_inputs() const;  // Values of kUserInput, in order
   Value* find_value(std::string_view name) const;
   Node* find_node(std::string_view name) const;
   const GraphInput* find_input(const Value* value) const;  // null when `value` is no graph input
@@ -284,7 +332,7 @@ class Graph {
   Value* add_constant(const std::string& fqn, Tensor tensor, InputKind kind = InputKind::kBuffer);
   // Creates a node before `before` (at the end when null) with no results yet. The name is made unique; arguments' users are updated.
   Node* add_node(std::string target, std::vector<NamedArgument> arguments, std::string name, Node* before = nullptr);
-  Value* add_result(Node& node, std::string name, std::optional<TensorMeta> meta, ValueKind kind = ValueKind::kTensor);  // kSingle slot
+  Value* add_result(Node& node, std::string name, std::optional<TensorMeta> meta, ValueKind kind = ValueKind::kTensor);           // kSingle slot
   std::vector<Value*> add_list_result(Node& node, std::vector<std::string> names, std::vector<std::optional<TensorMeta>> metas);  // kList slot
   void add_literal_result(Node& node, Argument literal);
   void add_optional_list_result(Node& node, const std::vector<std::optional<std::string>>& names, std::vector<std::optional<TensorMeta>> metas);
@@ -293,21 +341,21 @@ class Graph {
   void add_output(GraphOutput output);
   void set_output(size_t index, Argument value);
 
-  void replace_uses(Value* from, Value* to);        // in nodes and in graph outputs
+  void replace_uses(Value* from, Value* to);  // in nodes and in graph outputs
   void replace_uses_in_outputs(Value* from, Value* to);
   void move_before(Node& node, Node* before);
-  void erase(Node& node);                           // its values must be unused; InternalError otherwise
-  void erase_input(Value& value);                   // must be unused; drops the constant too when no other input names its fqn
+  void erase(Node& node);                               // its values must be unused; InternalError otherwise
+  void erase_input(Value& value);                       // must be unused; drops the constant too when no other input names its fqn
   std::string fresh_name(std::string_view base) const;  // base, base_1, base_2, ...
-  void rename(Node& node, std::string name);        // and its value when it has the node's name
+  void rename(Node& node, std::string name);            // and its value when it has the node's name
   void rename(Value& value, std::string name);
 
   // --- the program around the graph (empty in subgraphs)
-  std::map<std::string, Constant> constants;                    // by fqn, whether an input names it or not
-  std::map<std::string, RangeConstraint> range_constraints;     // by symbol
-  std::shared_ptr<ArchiveExtras> extras;                        // null for graphs that came from no archive
-  std::string source;                                           // the file it was read from, for messages
-  bool is_single_tensor_return = false;                         // of subgraphs, as the file has it
+  std::map<std::string, Constant> constants;                 // by fqn, whether an input names it or not
+  std::map<std::string, RangeConstraint> range_constraints;  // by symbol
+  std::shared_ptr<ArchiveExtras> extras;                     // null for graphs that came from no archive
+  std::string source;                                        // the file it was read from, for messages
+  bool is_single_tensor_return = false;                      // of subgraphs, as the file has it
 
  private:
   Value* make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta, Node* producer, int index);

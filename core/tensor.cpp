@@ -39,13 +39,16 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_
     if (shape_[i] < 0) throw Error("tensor", "shape", fmt::format("got [{}], want sizes of at least 0", fmt::join(shape_, ", ")));
     if (shape_[i] == 0) return;  // no element, nothing can lie outside
     int64_t reach = 0;
-    if (__builtin_mul_overflow(shape_[i] - 1, strides_[i], &reach) || __builtin_add_overflow(reach < 0 ? first : last, reach, reach < 0 ? &first : &last))
-      throw Error("tensor", "strides", fmt::format("shape [{}] with strides [{}] overflows; the file is damaged", fmt::join(shape_, ", "), fmt::join(strides_, ", ")));
+    if (__builtin_mul_overflow(shape_[i] - 1, strides_[i], &reach) ||
+        __builtin_add_overflow(reach < 0 ? first : last, reach, reach < 0 ? &first : &last))
+      throw Error("tensor", "strides",
+                  fmt::format("shape [{}] with strides [{}] overflows; the file is damaged", fmt::join(shape_, ", "), fmt::join(strides_, ", ")));
   }
   const int64_t limit = static_cast<int64_t>(storage_->size / size_of(dtype_));
   if (first < 0 || last >= limit)
-    throw Error("tensor", "storage", fmt::format("shape [{}], strides [{}], offset {} reach element {}, got {} elements; the file is damaged",
-                                                  fmt::join(shape_, ", "), fmt::join(strides_, ", "), offset_, first < 0 ? first : last, limit));
+    throw Error("tensor", "storage",
+                fmt::format("shape [{}], strides [{}], offset {} reach element {}, got {} elements; the file is damaged", fmt::join(shape_, ", "),
+                            fmt::join(strides_, ", "), offset_, first < 0 ? first : last, limit));
 }
 
 Tensor Tensor::zeros(DType dtype, std::vector<int64_t> shape) {

@@ -41,12 +41,14 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   int64_t numel() const;
   size_t nbytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }  // of the elements, not of the storage
-  bool is_contiguous() const;  // strides of size-1 dimensions do not matter
+  bool is_contiguous() const;                                                       // strides of size-1 dimensions do not matter
 
   // Address of the first element.
   std::byte* raw() const;
   template <typename T>
-  T* data() const { return reinterpret_cast<T*>(raw()); }
+  T* data() const {
+    return reinterpret_cast<T*>(raw());
+  }
 
   // Itself when contiguous, otherwise a contiguous copy.
   Tensor contiguous() const;

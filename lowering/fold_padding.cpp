@@ -16,7 +16,8 @@ struct Padding {
 // What the pad op does, when a convolution can do it: zeros, around spatial dimensions only, nothing cut off.
 std::optional<Padding> spatial_padding(const ProgramOp& pad, size_t rank) {
   const std::vector<int64_t> pads = pad.integers("pads");
-  if (pad.real("value", 0) != 0 || pads.size() != 2 * rank || std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p < 0; })) return std::nullopt;
+  if (pad.real("value", 0) != 0 || pads.size() != 2 * rank || std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p < 0; }))
+    return std::nullopt;
   if (std::any_of(pads.begin(), pads.begin() + 4, [](int64_t p) { return p != 0; })) return std::nullopt;
   Padding result;
   for (size_t i = 4; i < pads.size(); i += 2) {

@@ -257,8 +257,8 @@ int write_integer_outputs(Program& program) {
 namespace {
 
 using Step = int (*)(Program&);
-constexpr Step kSteps[] = {fold_constants, merge_duplicates,  merge_movement, make_linear,         sink_dequantize,
-                           hoist_quantize, merge_conversions, fold_padding, fold_clamps,    take_integer_inputs, write_integer_outputs};
+constexpr Step kSteps[] = {fold_constants,    merge_duplicates, merge_movement, make_linear,         sink_dequantize,      hoist_quantize,
+                           merge_conversions, fold_padding,     fold_clamps,    take_integer_inputs, write_integer_outputs};
 
 }  // namespace
 

@@ -17,7 +17,8 @@ const T* find_attribute(const ProgramOp& op, const std::string& key) {
   if (found == op.attributes.end()) return nullptr;
   const T* value = std::get_if<T>(&found->second);
   if (value == nullptr)  // only a damaged file can have it
-    throw Error("artifact", op.name, fmt::format("attribute \"{}\" of {} has another type than the op wants; the file is damaged, lower the model again", key, op.kind));
+    throw Error("artifact", op.name,
+                fmt::format("attribute \"{}\" of {} has another type than the op wants; the file is damaged, lower the model again", key, op.kind));
   return value;
 }
 

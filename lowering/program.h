@@ -29,12 +29,12 @@ struct TensorQParams {
 
 struct ProgramTensor {
   enum class Role { kInput, kOutput, kConstant, kIntermediate };
-  std::string name;                     // of the Value it came from; unique
+  std::string name;  // of the Value it came from; unique
   DType dtype = DType::kFloat32;
-  std::vector<int64_t> shape;           // logical, as in the graph (NCHW)
-  std::optional<TensorQParams> qparams; // of integer tensors that stand for reals
-  Role role = Role::kIntermediate;      // an output that is also an input has kInput; Program::outputs decides
-  Tensor data;                          // of constants: contiguous
+  std::vector<int64_t> shape;            // logical, as in the graph (NCHW)
+  std::optional<TensorQParams> qparams;  // of integer tensors that stand for reals
+  Role role = Role::kIntermediate;       // an output that is also an input has kInput; Program::outputs decides
+  Tensor data;                           // of constants: contiguous
   int64_t numel() const { return product(shape); }
 };
 
@@ -69,13 +69,13 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 //   fake_quantize_dynamic  f32 -> f32: quantized and dequantized with scale and zero point of its own range; quant_min, quant_max, eps, symmetric
 struct ProgramOp {
   std::string kind;
-  std::string name;                 // of the graph node that it came from (the computing one when several were fused)
-  std::vector<int> inputs;          // tensor indices, -1: absent
+  std::string name;         // of the graph node that it came from (the computing one when several were fused)
+  std::vector<int> inputs;  // tensor indices, -1: absent
   std::vector<int> outputs;
   std::map<std::string, Attribute> attributes;
-  std::vector<std::string> sources; // names of every graph node folded into it, for --explain
-  std::string module;               // innermost module path, may be empty
-  int64_t macs = 0;                 // multiply-accumulates per run, 0 when the op has none
+  std::vector<std::string> sources;  // names of every graph node folded into it, for --explain
+  std::string module;                // innermost module path, may be empty
+  int64_t macs = 0;                  // multiply-accumulates per run, 0 when the op has none
 
   bool flag(const std::string& key, bool fallback = false) const;
   int64_t integer(const std::string& key, int64_t fallback) const;
@@ -89,21 +89,21 @@ struct ProgramOp {
 // A run of ops on one backend. Segments execute in order; what flows between them are plain row-major tensors.
 struct Segment {
   std::string backend;
-  std::vector<int> ops;       // indices into Program::ops, in execution order
-  std::vector<int> inputs;    // tensors read that are neither constants nor made here
-  std::vector<int> outputs;   // tensors made here that later segments or the caller read
+  std::vector<int> ops;      // indices into Program::ops, in execution order
+  std::vector<int> inputs;   // tensors read that are neither constants nor made here
+  std::vector<int> outputs;  // tensors made here that later segments or the caller read
 };
 
 struct Program {
   static constexpr int kFormatVersion = 1;
-  std::string backend;                            // it was lowered for
-  std::map<std::string, std::string> versions;    // "octet", "onednn", "xnnpack" at lowering time
+  std::string backend;                          // it was lowered for
+  std::map<std::string, std::string> versions;  // "octet", "onednn", "xnnpack" at lowering time
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramOp> ops;
   std::vector<Segment> segments;
-  std::vector<int> inputs;                        // tensor indices, one per flattened user input; -1 for one that is not a tensor or is unused
-  std::vector<int> outputs;                       // tensor indices in the order of the flattened outputs; may repeat
-  std::map<std::string, std::string> reasons;     // op name -> why it does not run on `backend`
+  std::vector<int> inputs;                     // tensor indices, one per flattened user input; -1 for one that is not a tensor or is unused
+  std::vector<int> outputs;                    // tensor indices in the order of the flattened outputs; may repeat
+  std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
 };
 
 // Ops, tensors and segments in a readable form, one line an op:

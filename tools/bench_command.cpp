@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cmath>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "core/tensor_file.h"
@@ -27,7 +27,8 @@ std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& i
   for (int i = 0; i < kWarmUps; ++i) program.run(inputs);
   std::vector<double> times;
   const Clock::time_point start = Clock::now();
-  for (double total = 0; times.size() < 2000 && total < kMostMs && (total < kEnoughMs || times.size() < kLeastRuns); total = milliseconds_since(start)) {
+  for (double total = 0; times.size() < 2000 && total < kMostMs && (total < kEnoughMs || times.size() < kLeastRuns);
+       total = milliseconds_since(start)) {
     const Clock::time_point before = Clock::now();
     program.run(inputs);
     times.push_back(milliseconds_since(before));
@@ -65,12 +66,18 @@ void add_bench_command(CLI::App& app) {
     const double median = times[times.size() / 2];
     const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
     if (options->json) {
-      const nlohmann::ordered_json result = {{"median_ms", median},   {"p90_ms", p90},       {"runs", times.size()}, {"threads", options->threads},
-                                             {"load_ms", load_ms}, {"peak_rss_mb", peak_rss_mb()}};
+      const nlohmann::ordered_json result = {
+          {"median_ms",   median          },
+          {"p90_ms",      p90             },
+          {"runs",        times.size()    },
+          {"threads",     options->threads},
+          {"load_ms",     load_ms         },
+          {"peak_rss_mb", peak_rss_mb()   }
+      };
       fmt::print("{}\n", result.dump());
     } else {
-      fmt::print("median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak memory {:.0f} MB\n", median, p90, times.size(),
-                 options->threads, options->threads == 1 ? "" : "s", load_ms, peak_rss_mb());
+      fmt::print("median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak memory {:.0f} MB\n", median, p90,
+                 times.size(), options->threads, options->threads == 1 ? "" : "s", load_ms, peak_rss_mb());
     }
   });
 }

@@ -1,6 +1,6 @@
 // octet fuse: the float program with its batch norms folded, and nothing else changed.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "core/pass.h"
 #include "core/passes/fold_conv_bn.h"
@@ -22,7 +22,11 @@ void add_fuse_command(CLI::App& app) {
   command->callback([options] {
     Graph graph = read_pt2(options->model);
     verify(graph);
-    run_passes(graph, {{"fold_conv_bn", [](Graph& g) { return fold_conv_bn(g); }}}, [](const std::string& line) { log_line(line); });
+    run_passes(graph,
+               {
+                   {"fold_conv_bn", [](Graph& g) { return fold_conv_bn(g); }}
+    },
+               [](const std::string& line) { log_line(line); });
     write_pt2(graph, options->output);
   });
 }

@@ -1,6 +1,6 @@
 // octet inspect: what is in a .pt2 or .octet file.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -16,7 +16,11 @@ namespace {
 nlohmann::ordered_json tensor_json(const Program& program, int index) {
   if (index < 0) return nullptr;
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
-  return {{"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}};
+  return {
+      {"name",  tensor.name          },
+      {"dtype", name_of(tensor.dtype)},
+      {"shape", tensor.shape         }
+  };
 }
 
 nlohmann::ordered_json program_json(const Program& program) {
@@ -27,12 +31,23 @@ nlohmann::ordered_json program_json(const Program& program) {
       nlohmann::ordered_json inputs = nlohmann::ordered_json::array(), outputs = nlohmann::ordered_json::array();
       for (int input : op.inputs) inputs.push_back(tensor_json(program, input));
       for (int output : op.outputs) outputs.push_back(tensor_json(program, output));
-      ops.push_back({{"name", op.name}, {"kind", op.kind}, {"backend", segment.backend}, {"inputs", inputs}, {"outputs", outputs}, {"macs", op.macs}});
+      ops.push_back({
+          {"name",    op.name        },
+          {"kind",    op.kind        },
+          {"backend", segment.backend},
+          {"inputs",  inputs         },
+          {"outputs", outputs        },
+          {"macs",    op.macs        }
+      });
       const auto reason = program.reasons.find(op.name);
       if (reason != program.reasons.end()) ops.back()["reason"] = reason->second;
     }
   }
-  return {{"backend", program.backend}, {"versions", program.versions}, {"ops", ops}};
+  return {
+      {"backend",  program.backend },
+      {"versions", program.versions},
+      {"ops",      ops             }
+  };
 }
 
 }  // namespace

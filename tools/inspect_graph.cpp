@@ -64,7 +64,9 @@ struct ArgumentToJson {
     return result;
   }
   template <typename T>
-  Json operator()(const T& plain) const { return plain; }  // int, bool, string and lists of them
+  Json operator()(const T& plain) const {
+    return plain;
+  }  // int, bool, string and lists of them
 
  private:
   static Json references(const std::vector<Value*>& values) {
@@ -100,7 +102,9 @@ Json shape_json(const TensorMeta& meta) {
 }
 
 Json value_json(const Value& value) {
-  Json result = {{"name", value.name()}};
+  Json result = {
+      {"name", value.name()}
+  };
   result["dtype"] = value.meta ? Json(name_of(value.meta->dtype)) : Json(nullptr);
   result["shape"] = value.meta ? shape_json(*value.meta) : Json(nullptr);
   return result;
@@ -112,15 +116,19 @@ Json node_json(const Node& node) {
   const std::vector<Value*> outputs = node.outputs();
   const bool has_meta = !outputs.empty() && outputs.front()->meta;
   const std::vector<ModuleFrame> stack = module_stack(node);
-  return {{"name", node.name()},
-          {"target", node.target()},
-          {"args", args},
-          {"dtype", has_meta ? Json(name_of(outputs.front()->meta->dtype)) : Json(nullptr)},
-          {"shape", has_meta ? shape_json(*outputs.front()->meta) : Json(nullptr)},
-          {"module", stack.empty() ? "" : stack.back().path}};
+  return {
+      {"name",   node.name()                                                           },
+      {"target", node.target()                                                         },
+      {"args",   args                                                                  },
+      {"dtype",  has_meta ? Json(name_of(outputs.front()->meta->dtype)) : Json(nullptr)},
+      {"shape",  has_meta ? shape_json(*outputs.front()->meta) : Json(nullptr)         },
+      {"module", stack.empty() ? "" : stack.back().path                                }
+  };
 }
 
-bool is_dequantized(const Value* value) { return value->producer() != nullptr && value->producer()->target().starts_with("quantized_decomposed.dequantize"); }
+bool is_dequantized(const Value* value) {
+  return value->producer() != nullptr && value->producer()->target().starts_with("quantized_decomposed.dequantize");
+}
 
 std::string type_text(const Value* value) {
   if (value == nullptr || !value->meta) return "";
@@ -158,16 +166,20 @@ std::string render(const std::vector<Row>& rows) {
 }  // namespace
 
 std::string to_table(const Graph& graph) {
-  std::vector<Row> rows = {{"opcode", "name", "target", "args", "kwargs", "type"}};
+  std::vector<Row> rows = {
+      {"opcode", "name", "target", "args", "kwargs", "type"}
+  };
   for (const GraphInput& input : graph.inputs()) {
     const bool is_attribute = !input.fqn.empty();
-    rows.push_back({is_attribute ? "get_attr" : "placeholder", input.value->name(), is_attribute ? input.fqn : input.value->name(), "()", "{}", type_text(input.value)});
+    rows.push_back({is_attribute ? "get_attr" : "placeholder", input.value->name(), is_attribute ? input.fqn : input.value->name(), "()", "{}",
+                    type_text(input.value)});
   }
   for (const Node* node : graph.nodes()) {
     const std::vector<Value*> outputs = node->outputs();
     std::string type = outputs.empty() ? "" : type_text(outputs.front());
     if (outputs.size() > 1) type += fmt::format(" and {} more", outputs.size() - 1);
-    rows.push_back({"call_function", node->name(), node->target(), args_text(*node, ArgumentKind::kPositional), args_text(*node, ArgumentKind::kKeyword), type});
+    rows.push_back(
+        {"call_function", node->name(), node->target(), args_text(*node, ArgumentKind::kPositional), args_text(*node, ArgumentKind::kKeyword), type});
   }
   std::vector<std::string> outputs;
   for (const GraphOutput& output : graph.outputs()) {
@@ -193,7 +205,13 @@ nlohmann::ordered_json to_json(const Graph& graph) {
     const Value* value = output.value.value_or_null();
     outputs.push_back(value == nullptr ? to_json(output.value) : value_json(*value));
   }
-  return {{"nodes", nodes}, {"inputs", inputs}, {"outputs", outputs}, {"quantized_ops", quantized}, {"float_ops", find_float_ops(graph).size()}};
+  return {
+      {"nodes",         nodes                       },
+      {"inputs",        inputs                      },
+      {"outputs",       outputs                     },
+      {"quantized_ops", quantized                   },
+      {"float_ops",     find_float_ops(graph).size()}
+  };
 }
 
 }  // namespace octet

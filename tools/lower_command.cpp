@@ -1,7 +1,7 @@
 // octet lower: a q/dq program becomes an .octet program for one backend.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "backends/registry.h"
 #include "core/error.h"

@@ -1,6 +1,6 @@
 // octet quantize: a float .pt2 becomes a q/dq .pt2.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "annotate/calibrate.h"
@@ -23,9 +23,19 @@ struct QuantizeOptions {
 std::string report_json(const Report& report, const QuantizeOptions& options) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   for (const ReportEntry& entry : report.entries())
-    entries.push_back({{"node", entry.node}, {"target", entry.target}, {"module", entry.module}, {"stage", entry.stage}, {"reason", entry.reason}});
+    entries.push_back({
+        {"node",   entry.node  },
+        {"target", entry.target},
+        {"module", entry.module},
+        {"stage",  entry.stage },
+        {"reason", entry.reason}
+    });
   const nlohmann::ordered_json result = {
-      {"model", options.flow.model}, {"quantizer", options.flow.quantizer}, {"float_ops", entries}, {"notes", report.notes()}};
+      {"model",     options.flow.model    },
+      {"quantizer", options.flow.quantizer},
+      {"float_ops", entries               },
+      {"notes",     report.notes()        }
+  };
   return result.dump(1) + "\n";
 }
 
@@ -33,7 +43,8 @@ std::string report_json(const Report& report, const QuantizeOptions& options) {
 void log_refusals(const Report& report) {
   constexpr size_t kShown = 5;
   const std::vector<ReportEntry>& entries = report.entries();
-  for (size_t i = 0; i < entries.size() && i < kShown; ++i) log_line(fmt::format("float: {} ({}): {}", entries[i].node, entries[i].target, entries[i].reason));
+  for (size_t i = 0; i < entries.size() && i < kShown; ++i)
+    log_line(fmt::format("float: {} ({}): {}", entries[i].node, entries[i].target, entries[i].reason));
   if (entries.size() > kShown) log_line(fmt::format("float: and {} more; --report FILE.json has them all", entries.size() - kShown));
   for (const std::string& note : report.notes()) log_line("note: " + note);
 }
@@ -60,8 +71,9 @@ void quantize(const QuantizeOptions& options) {
   if (!options.report.empty()) write_text_file(options.report, report_json(report, options));
   if (options.strict && !report.entries().empty()) {
     const ReportEntry& first = report.entries().front();
-    throw Error("quantize", first.node, fmt::format("({}) stayed float: {}; and {} more, want every compute op quantized (--strict)", first.target, first.reason,
-                                                    report.entries().size() - 1));
+    throw Error("quantize", first.node,
+                fmt::format("({}) stayed float: {}; and {} more, want every compute op quantized (--strict)", first.target, first.reason,
+                            report.entries().size() - 1));
   }
   write_pt2(converted, options.output);
   log_refusals(report);

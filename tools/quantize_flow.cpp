@@ -1,8 +1,8 @@
 #include "tools/quantize_flow.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "annotate/calibrate.h"
 #include "core/error.h"
@@ -22,7 +22,9 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
       ->check(CLI::IsMember({"static", "dynamic"}))
       ->capture_default_str();
   command.add_flag("--per-tensor", flow.per_tensor, "Weights per tensor instead of per channel");
-  command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")->check(CLI::IsMember({"auto", "off"}))->capture_default_str();
+  command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->capture_default_str();
   command.add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")->check(CLI::IsMember({"torchao"}));
   command.parse_complete_callback([&flow] {
     if (flow.mode == "dynamic" && !flow.is_compat()) throw CLI::ValidationError("--mode dynamic", "this build has it with --compat torchao only");
@@ -43,8 +45,9 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   options.compat_torchao = flow.is_compat();
   ObservedGraph observed = prepare_pt2e(std::move(graph), *quantizer, report, options);
   if (observation_points(observed.graph).empty())
-    throw Error("quantize", flow.model, fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops; choose another one or change its settings", flow.quantizer,
-                                                    observed.graph.node_count()));
+    throw Error("quantize", flow.model,
+                fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops; choose another one or change its settings", flow.quantizer,
+                            observed.graph.node_count()));
   return observed;
 }
 

@@ -8,8 +8,8 @@
 #include <omp.h>
 
 #include "backends/onednn/onednn_library.h"
-#include "lowering/arena_plan.h"
 #include "core/error.h"
+#include "lowering/arena_plan.h"
 
 namespace octet::onednn {
 namespace {

@@ -204,8 +204,8 @@ Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_t
   const std::vector<int64_t> extra = op.integers("output_padding", zeros), padding_end = op.integers("padding_end", padding);
   for (size_t d = 0; d < spatial; ++d) {
     const int64_t reach = dilation[d] * (w[2 + d] - 1);
-    const int64_t size =
-        is_transposed ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1 : (x[2 + d] + padding[d] + padding_end[d] - reach - 1) / stride[d] + 1;
+    const int64_t size = is_transposed ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1
+                                       : (x[2 + d] + padding[d] + padding_end[d] - reach - 1) / stride[d] + 1;
     want.push_back(size);
   }
   if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));

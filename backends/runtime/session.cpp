@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "backends/registry.h"
-#include "lowering/arena_plan.h"
 #include "core/error.h"
+#include "lowering/arena_plan.h"
 
 namespace octet {
 namespace {

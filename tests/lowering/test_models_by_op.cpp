@@ -67,7 +67,9 @@ Program program_of(const Program& whole, const ProgramOp& op, const std::string&
   for (int& input : copy.inputs) input = take(input, ProgramTensor::Role::kInput);
   for (int& output : copy.outputs) output = take(output, ProgramTensor::Role::kOutput);
   part.outputs = copy.outputs;
-  part.segments = {{backend, {0}, part.inputs, part.outputs}};
+  part.segments = {
+      {backend, {0}, part.inputs, part.outputs}
+  };
   part.ops = {std::move(copy)};
   return part;
 }
@@ -135,6 +137,8 @@ void check_model(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("each op of EfficientNet-Lite0 stays within one step on every backend", "[lowering][models][long]") { check_model("real_efficientnet_lite0"); }
+TEST_CASE("each op of EfficientNet-Lite0 stays within one step on every backend", "[lowering][models][long]") {
+  check_model("real_efficientnet_lite0");
+}
 TEST_CASE("each op of ResNet18 stays within one step on every backend", "[lowering][models][long]") { check_model("real_resnet18"); }
 TEST_CASE("each op of MobileNetV2 stays within one step on every backend", "[lowering][models][long]") { check_model("real_mobilenet_v2"); }

@@ -9,16 +9,28 @@ namespace {
 
 using namespace octet;
 
-const QuantizationSpec kActivation = {.dtype = DType::kInt8, .observer_or_fake_quant_ctr = {.name = "histogram", .eps = kBackendEps},
-                                      .quant_min = -128, .quant_max = 127, .qscheme = QScheme::kPerTensorAffine, .ch_axis = {}};
-const QuantizationSpec kWeights = {.dtype = DType::kInt8, .observer_or_fake_quant_ctr = {.name = "per_channel_min_max", .eps = kBackendEps},
-                                   .quant_min = -127, .quant_max = 127, .qscheme = QScheme::kPerChannelSymmetric, .ch_axis = 0};
+const QuantizationSpec kActivation = {
+    .dtype = DType::kInt8,
+    .observer_or_fake_quant_ctr = {.name = "histogram", .eps = kBackendEps},
+    .quant_min = -128,
+    .quant_max = 127,
+    .qscheme = QScheme::kPerTensorAffine,
+    .ch_axis = {                   }
+};
+const QuantizationSpec kWeights = {
+    .dtype = DType::kInt8,
+    .observer_or_fake_quant_ctr = {.name = "per_channel_min_max", .eps = kBackendEps},
+    .quant_min = -127,
+    .quant_max = 127,
+    .qscheme = QScheme::kPerChannelSymmetric,
+    .ch_axis = 0
+};
 
 const std::vector<AnnotationRule> kRules = {
-    // name         pattern                   inputs                                output                     checks  owned marked owner
-    {"linear_relu", "relu(linear(x, w, b?))", {{"x", kActivation}, {"w", kWeights}}, kActivation,               {},     {},   {},    nullptr},
-    {"linear",      "linear(x, w, b?)",       {{"x", kActivation}, {"w", kWeights}}, kActivation,               {},     {},   {},    nullptr},
-    {"sigmoid",     "sigmoid(x)",             {{"x", kActivation}},                  fixed(1.0 / 256, -128),    {},     {},   {},    nullptr},
+  // name         pattern                   inputs                                output                     checks  owned marked owner
+    {"linear_relu",         "relu(linear(x, w, b?))",              {{"x", kActivation}, {"w", kWeights}}, kActivation, {}, {}, {},      nullptr},
+    {         "linear",   "linear(x, w, b?)", {{"x", kActivation}, {"w", kWeights}},                           kActivation,          {}, {}, {}, nullptr       },
+    { "sigmoid", "sigmoid(x)",                       {{"x", kActivation}},                                 fixed(1.0 / 256,          -128), {}, {}, {},        nullptr},
 };
 
 class ToyQuantizer : public Quantizer {
@@ -28,7 +40,11 @@ class ToyQuantizer : public Quantizer {
     const QuantizationConfig config;
     RuleState state;
     annotate_by_rules(
-        graph, kRules, [&](const AnnotationRule&, const Match&) { return ConfigChoice{&config, ""}; }, annotations, state);
+        graph, kRules,
+        [&](const AnnotationRule&, const Match&) {
+          return ConfigChoice{&config, ""};
+        },
+        annotations, state);
   }
 };
 
