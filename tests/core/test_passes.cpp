@@ -3,6 +3,7 @@
 
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
+#include "core/passes/set_training.h"
 #include "core/verify.h"
 #include "support/graph_matchers.h"
 
@@ -61,6 +62,19 @@ TEST_CASE("remove_dead: unused constants go on request, mutated ones and user in
   CHECK(remove_dead(graph, DeadInputs::kRemove) == 1);
   CHECK_THAT(graph, PrintsAsUntyped(R"(graph(%b = buffer "b", %x, %y): return (%y, mutate "b" = %x))"));
   CHECK(graph.constants.size() == 1);
+}
+
+TEST_CASE("set_training flips the flags and keeps eps, momentum and p", "[core][training]") {
+  Graph graph = parse_graph(R"(graph(%m = buffer "mean": f32[3], %v = buffer "var": f32[3], %x: f32[2,3]):
+    %y: f32[2,3] = aten.batch_norm.default(%x, None, None, %m, %v, True, 0.03, 0.001, False)
+    %z: f32[2,3] = aten.dropout.default(%y, 0.1, True) return (%z))");
+  CHECK(set_training(graph, Mode::kEvaluation) == 2);
+  CHECK(set_training(graph, Mode::kEvaluation) == 0);
+  CHECK_FALSE(graph.find_node("y")->bool_or("training", true));
+  CHECK(graph.find_node("y")->float_or("eps", 0) == 0.001);
+  CHECK(graph.find_node("y")->float_or("momentum", 0) == 0.03);
+  CHECK(graph.find_node("z")->float_or("p", 0) == 0.1);
+  CHECK(set_training(graph, Mode::kTraining) == 2);
 }
 
 }  // namespace octet
