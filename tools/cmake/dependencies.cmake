@@ -5,6 +5,12 @@ find_package(nlohmann_json 3.11 REQUIRED)
 set(OCTET_VENV ${CMAKE_SOURCE_DIR}/.venv CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
 
+# The installed command finds LibTorch and oneDNN where the build found them (CMake leaves out paths within the source tree by itself).
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+if(OCTET_VENV_SITE)
+  set(CMAKE_INSTALL_RPATH ${OCTET_VENV}/lib ${OCTET_VENV_SITE}/torch/lib)
+endif()
+
 # Interface target with the language level, warnings and header-only {fmt} that all targets share.
 # {fmt} is header-only everywhere: torch's include folder carries another version of its headers, and header-only keeps each translation
 # unit consistent with whichever it sees.
