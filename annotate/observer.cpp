@@ -1,6 +1,6 @@
 #include "annotate/observer.h"
 
-#include <functional>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,12 +13,10 @@
 namespace octet {
 namespace {
 
-enum class Scope { kTensor, kChannel, kEither };
-
 struct ObserverKind {
-  std::string_view name;
-  Scope scope;
-  std::shared_ptr<Observer> (*make)(const ObserverArgs& args);
+  std::string name;
+  ObserverScope scope;
+  ObserverMaker make;
 };
 
 template <typename Kind>
@@ -27,23 +25,29 @@ std::shared_ptr<Observer> make(const ObserverArgs& args) {
 }
 
 template <typename Kind, Averaging averaging>
-std::shared_ptr<Observer> make(const ObserverArgs& args) {
+std::shared_ptr<Observer> make_averaging(const ObserverArgs& args) {
   return std::make_shared<Kind>(args, averaging);
 }
 
 // clang-format off
-const ObserverKind kObserverKinds[] = {
-    {"min_max",                            Scope::kTensor,  make<MinMaxObserver, Averaging::kRunning>},
-    {"moving_average_min_max",             Scope::kTensor,  make<MinMaxObserver, Averaging::kMoving>},
-    {"per_channel_min_max",                Scope::kChannel, make<PerChannelMinMaxObserver, Averaging::kRunning>},
-    {"moving_average_per_channel_min_max", Scope::kChannel, make<PerChannelMinMaxObserver, Averaging::kMoving>},
-    {"histogram",                          Scope::kTensor,  make<HistogramObserver>},
-    {"placeholder",                        Scope::kEither,  make<PlaceholderObserver>},
+const std::vector<ObserverKind> kBuiltIn = {
+    {"min_max",                            ObserverScope::kTensor,  make_averaging<MinMaxObserver, Averaging::kRunning>},
+    {"moving_average_min_max",             ObserverScope::kTensor,  make_averaging<MinMaxObserver, Averaging::kMoving>},
+    {"per_channel_min_max",                ObserverScope::kChannel, make_averaging<PerChannelMinMaxObserver, Averaging::kRunning>},
+    {"moving_average_per_channel_min_max", ObserverScope::kChannel, make_averaging<PerChannelMinMaxObserver, Averaging::kMoving>},
+    {"histogram",                          ObserverScope::kTensor,  make<HistogramObserver>},
+    {"placeholder",                        ObserverScope::kEither,  make<PlaceholderObserver>},
 };
 // clang-format on
 
+// The built-in kinds, then those that were registered.
+std::vector<ObserverKind>& observer_kinds() {
+  static std::vector<ObserverKind> kinds = kBuiltIn;
+  return kinds;
+}
+
 const ObserverKind& kind_of(const std::string& name) {
-  for (const ObserverKind& kind : kObserverKinds)
+  for (const ObserverKind& kind : observer_kinds())
     if (kind.name == name) return kind;
   throw Error("prepare", fmt::format("observer \"{}\"", name), fmt::format("unknown, want one of {}", fmt::join(observer_names(), ", ")));
 }
@@ -65,11 +69,22 @@ QParamsTarget Observer::target() const {
 
 float Observer::eps() const { return static_cast<float>(args_.choice.eps.value_or(kFloatEps)); }
 
+void Observer::merge(const Observer&) {
+  throw Error("state", fmt::format("observer \"{}\"", args_.choice.name), "cannot be merged; calibrate it on one machine");
+}
+
+void register_observer(const std::string& name, ObserverScope scope, ObserverMaker maker) {
+  const std::vector<std::string> known = observer_names();
+  if (std::find(known.begin(), known.end(), name) != known.end())
+    throw Error("prepare", fmt::format("observer \"{}\"", name), "the name is taken; choose another one");
+  observer_kinds().push_back({name, scope, std::move(maker)});
+}
+
 std::shared_ptr<Observer> make_observer(const ObserverArgs& args) { return kind_of(args.choice.name).make(args); }
 
 std::vector<std::string> observer_names() {
   std::vector<std::string> names;
-  for (const ObserverKind& kind : kObserverKinds) names.emplace_back(kind.name);
+  for (const ObserverKind& kind : observer_kinds()) names.emplace_back(kind.name);
   return names;
 }
 
@@ -80,9 +95,10 @@ ObserverArgs observer_args(const QuantizationSpec& spec) {
                     .quant_max = spec.quant_max,
                     .ch_axis = {},
                     .is_dynamic = spec.is_dynamic,
+                    .reduce_range = spec.observer_or_fake_quant_ctr.reduce_range,
                     .choice = spec.observer_or_fake_quant_ctr};
-  args.qscheme = spec.qscheme.value_or(scope == Scope::kChannel ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine);
-  if (scope != Scope::kTensor) args.ch_axis = spec.ch_axis;
+  args.qscheme = spec.qscheme.value_or(scope == ObserverScope::kChannel ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine);
+  if (scope != ObserverScope::kTensor) args.ch_axis = spec.ch_axis;
   return args;
 }
 

@@ -2,6 +2,7 @@
 // The mathematics is torchao's quantization/pt2e/observer.py, to the bit where float order allows.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct ObserverState {
   std::vector<float> min;
   std::vector<float> max;
   std::vector<float> histogram;
+  int64_t batches = 0;  // how many batches were observed, for kinds that average; 0 when not kept
 };
 
 class Observer {
@@ -47,6 +49,9 @@ class Observer {
   virtual bool is_idempotent() const { return true; }
   virtual ObserverState state() const { return {}; }
   virtual void set_state(const ObserverState&) {}
+  // Takes in what another observer of the same kind and arguments has seen: as if this one had seen that data too. Throws Error("state", ...) when
+  // the kinds differ or cannot be merged.
+  virtual void merge(const Observer& other);
   const ObserverArgs& args() const { return args_; }
   int64_t quant_min() const { return quant_min_; }  // resolved: the given one or the dtype's
   int64_t quant_max() const { return quant_max_; }
@@ -65,6 +70,12 @@ class Observer {
 // Throws Error naming the known ones.
 std::shared_ptr<Observer> make_observer(const ObserverArgs& args);
 std::vector<std::string> observer_names();
+
+// Which tensors a kind looks at: decides the qscheme of a spec that names none, and whether its ch_axis counts.
+enum class ObserverScope { kTensor, kChannel, kEither };
+using ObserverMaker = std::function<std::shared_ptr<Observer>(const ObserverArgs&)>;
+// Makes a kind of your own known by name, for specs and JSON. Throws Error("prepare", ...) when the name is taken. Not while other threads make observers.
+void register_observer(const std::string& name, ObserverScope scope, ObserverMaker maker);
 
 // The ObserverArgs that a spec asks for: a spec without qscheme gets the affine one of its observer's kind, and ch_axis is dropped for observers that
 // look at the whole tensor.

@@ -15,9 +15,9 @@ namespace octet {
 namespace {
 
 // One observer per group. Derived ones come last, as they hold others; a derived spec may refer to another derived one.
-class ObserverMaker {
+class GroupObservers {
  public:
-  explicit ObserverMaker(const SharingGroups& groups) : groups_(groups), made_(static_cast<size_t>(groups.group_count)) {}
+  explicit GroupObservers(const SharingGroups& groups) : groups_(groups), made_(static_cast<size_t>(groups.group_count)) {}
 
   std::vector<std::shared_ptr<Observer>> make_all() {
     for (int group = 0; group < groups_.group_count; ++group) make(group);
@@ -189,7 +189,7 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
 
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {
   const SharingGroups groups = find_sharing_groups(graph, annotations, options.implicit_sharing);
-  ObservedGraph observed{std::move(graph), ObserverMaker(groups).make_all(), std::move(annotations)};
+  ObservedGraph observed{std::move(graph), GroupObservers(groups).make_all(), std::move(annotations)};
   Inserter(observed, groups, report).run();
   return observed;
 }

@@ -14,11 +14,12 @@ namespace octet {
 
 // real = scale * (quantized - zero_point).
 struct QParams {
-  std::vector<float> scale;                // > 0; size 1, or the channel count
+  std::vector<float> scale;                // > 0; size 1, the channel count, or one per block in row-major order
   std::vector<int64_t> zero_point;         // in [quant_min, quant_max]; same size as scale
   std::vector<float> float_zero_point;     // of per_channel_affine_float_qparams only, then zero_point is empty
   int axis = -1;                           // -1: per tensor
   DType zero_point_dtype = DType::kInt64;  // of the buffer that convert makes per channel: int64 when symmetric, int32 when affine, else float32
+  std::vector<int64_t> block_size;         // of affine granularities: elements of each dimension per scale; empty for the two kinds above
 };
 
 // What choose_qparams must know beside the range.

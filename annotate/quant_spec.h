@@ -33,12 +33,38 @@ struct Edge {
 };
 using EdgeOrNode = std::variant<Edge, Value*>;
 
+// Which elements of a tensor share one scale. Names follow torchao's quantization/granularity.py.
+struct Granularity {
+  enum class Kind { kPerTensor, kPerAxis, kPerGroup, kPerToken, kPerRow, kPerBlock };
+  Kind kind = Kind::kPerTensor;
+  int axis = 0;                     // kPerAxis: the dimension with one scale per index
+  int64_t group_size = 0;           // kPerGroup: elements of the last dimension per scale; > 0, divides it
+  std::vector<int64_t> block_size;  // kPerBlock: elements of each dimension per scale
+  bool operator==(const Granularity&) const = default;
+};
+
+enum class MappingType { kSymmetric, kSymmetricNoClippingErr, kAsymmetric };
+enum class ZeroPointDomain { kInt, kFloat, kNone };
+
+// What the affine observers are told beside dtype, range and eps; convert then emits torchao.quantize_affine and its relatives.
+struct AffineOptions {
+  Granularity granularity;
+  MappingType mapping_type = MappingType::kAsymmetric;
+  std::optional<DType> scale_dtype;       // default float32
+  std::optional<DType> zero_point_dtype;  // default int32
+  bool preserve_zero = true;
+  ZeroPointDomain zero_point_domain = ZeroPointDomain::kInt;
+  bool operator==(const AffineOptions&) const = default;
+};
+
 // How to make the observer of a spec: its registered name and constructor arguments beyond what the spec says itself.
 struct ObserverChoice {
-  std::string name = "min_max";      // see annotate/observer.h for the built-in ones
-  std::optional<double> eps;         // default kFloatEps
-  int bins = 2048;                   // histogram
-  double averaging_constant = 0.01;  // moving averages
+  std::string name = "min_max";         // see annotate/observer.h for the built-in ones
+  std::optional<double> eps;            // default kFloatEps
+  int bins = 2048;                      // histogram
+  double averaging_constant = 0.01;     // moving averages
+  bool reduce_range = false;            // one bit less than the dtype has
+  std::optional<AffineOptions> affine;  // of affine_min_max, affine_moving_average_min_max, affine_placeholder
   bool operator==(const ObserverChoice&) const = default;
 };
 
