@@ -89,7 +89,7 @@ std::vector<std::string> observer_names() {
 }
 
 ObserverArgs observer_args(const QuantizationSpec& spec) {
-  const Scope scope = kind_of(spec.observer_or_fake_quant_ctr.name).scope;
+  const ObserverScope scope = kind_of(spec.observer_or_fake_quant_ctr.name).scope;
   ObserverArgs args{.dtype = spec.dtype,
                     .quant_min = spec.quant_min,
                     .quant_max = spec.quant_max,
