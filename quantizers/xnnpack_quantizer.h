@@ -2,15 +2,13 @@
 #pragma once
 
 #include "annotate/quantizer.h"
+#include "quantizers/compat.h"
 #include "quantizers/module_filter.h"
 #include "quantizers/xnnpack_config.h"
 
 namespace octet {
 
 struct RuleState;
-
-// Whose choices: Octet's own, or the peer's with all their defects (see README.md for the differences).
-enum class Compat { kNone, kTorchao };
 
 // Annotates what the tables in xnnpack_rules.h list. A config of nullopt leaves the nodes that it covers float. Nothing is annotated
 // until a config is set. Setters return *this.
