@@ -11,29 +11,12 @@
 namespace octet {
 namespace {
 
-// Convolutions and matrix products, where int8 pays most.
-constexpr std::string_view kMatrixOps[] = {
-    "aten.conv1d",
-    "aten.conv2d",
-    "aten.conv3d",
-    "aten.convolution",
-    "aten.conv_transpose1d",
-    "aten.conv_transpose2d",
-    "aten.conv_transpose3d",
-    "aten.linear",
-    "aten.matmul",
-    "aten.mm",
-    "aten.bmm",
-    "aten.addmm",
-    "aten.baddbmm",
-    "aten.mv",
-    "aten.einsum",
-    "aten.scaled_dot_product_attention",
-    "aten.bilinear",
-    "aten.lstm",
-    "aten.gru",
-    "aten.rnn_tanh",
-    "aten.rnn_relu",
+constexpr std::string_view kDequantizeOps[] = {
+    "quantized_decomposed.dequantize_per_tensor",
+    "quantized_decomposed.dequantize_per_channel",
+    "quantized_decomposed.dequantize_per_token",
+    "quantized_decomposed.dequantize_per_channel_group",
+    "torchao.dequantize_affine",
 };
 
 // Ops that move, view or make data and compute nothing on it.
@@ -122,7 +105,7 @@ bool is_any(const Node& node, const std::string_view (&ops)[N]) {
 bool is_float_tensor(const Value* value) { return value->kind() == ValueKind::kTensor && value->meta && is_floating_point(value->meta->dtype); }
 
 bool comes_from_dequantize(const Value* value) {
-  return value->producer() != nullptr && value->producer()->target().starts_with("quantized_decomposed.dequantize");
+  return value->producer() != nullptr && is_any(*value->producer(), kDequantizeOps);
 }
 
 bool computes_on_floats(const Node& node) {
@@ -134,7 +117,7 @@ bool computes_on_floats(const Node& node) {
 
 }  // namespace
 
-std::vector<FloatOp> find_float_ops(const Graph& graph) {
+std::vector<const Node*> find_float_ops(const Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::unordered_set<const Node*> quantized;  // so far; nodes come in order
   // Dequantized, constant, or the result of a quantized op that this one alone takes (the convolution before a relu).
@@ -142,14 +125,14 @@ std::vector<FloatOp> find_float_ops(const Graph& graph) {
     if (!is_float_tensor(input) || constants.contains(input) || comes_from_dequantize(input)) return true;
     return input->producer() != nullptr && input->has_one_user() && quantized.contains(input->producer());
   };
-  std::vector<FloatOp> result;
+  std::vector<const Node*> result;
   for (const Node* node : graph.nodes()) {
     if (!computes_on_floats(*node)) continue;
     const std::vector<Value*> inputs = node->inputs();
     if (std::all_of(inputs.begin(), inputs.end(), fits)) {
       quantized.insert(node);
     } else {
-      result.push_back({node, is_any(*node, kMatrixOps) ? OpWeight::kMatrix : OpWeight::kElementwise});
+      result.push_back(node);
     }
   }
   return result;
@@ -158,14 +141,14 @@ std::vector<FloatOp> find_float_ops(const Graph& graph) {
 int report_float_ops(const Graph& graph, Report& report) {
   std::unordered_set<std::string> known;
   for (const ReportEntry& entry : report.entries()) known.insert(entry.node);
-  int matrix_ops = 0;
-  for (const FloatOp& op : find_float_ops(graph)) {
-    matrix_ops += op.weight == OpWeight::kMatrix ? 1 : 0;
-    if (known.contains(op.node->name())) continue;
-    const std::vector<ModuleFrame> stack = module_stack(*op.node);
-    report.add({"convert", op.node->name(), op.node->target(), stack.empty() ? "" : stack.back().path, "no rule of the quantizer gave it a spec"});
+  int added = 0;
+  for (const Node* op : find_float_ops(graph)) {
+    if (known.contains(op->name())) continue;
+    ++added;
+    const std::vector<ModuleFrame> stack = module_stack(*op);
+    report.add({"convert", op->name(), op->target(), stack.empty() ? "" : stack.back().path, "no rule of the quantizer gave it a spec"});
   }
-  return matrix_ops;
+  return added;
 }
 
 }  // namespace octet

@@ -8,19 +8,11 @@
 
 namespace octet {
 
-enum class OpWeight { kMatrix, kElementwise };  // convolutions and matrix products; everything else that computes on floats
-
-struct FloatOp {
-  const Node* node = nullptr;
-  OpWeight weight = OpWeight::kElementwise;
-};
-
 // The compute ops of a q/dq graph with a float input that is neither dequantized, nor constant, nor the result of a quantized op that they alone
 // take. Views, copies and shape arithmetic do not count, nor do ops on constants alone.
-std::vector<FloatOp> find_float_ops(const Graph& graph);
+std::vector<const Node*> find_float_ops(const Graph& graph);
 
-// Adds an entry for each of them that the report does not speak of yet. Returns the number of ops of weight kMatrix that stayed float (what
-// --strict asks).
+// Adds an entry for each of them that the report does not speak of yet. Returns the number of entries added.
 int report_float_ops(const Graph& graph, Report& report);
 
 }  // namespace octet

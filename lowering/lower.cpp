@@ -64,7 +64,7 @@ std::string explain(const Program& program) {
   for (const auto& [backend, share] : shares)
     text += fmt::format("{}: {} ops, {:.1f} % of {} multiply-accumulates\n", backend, share.ops,
                         total == 0 ? 0.0 : 100.0 * static_cast<double>(share.macs) / static_cast<double>(total), total);
-  return text + fmt::format("{} segments\n", program.segments.size());
+  return text + fmt::format("{} segment{}\n", program.segments.size(), program.segments.size() == 1 ? "" : "s");
 }
 
 }  // namespace octet

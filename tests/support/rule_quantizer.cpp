@@ -19,6 +19,12 @@ const std::map<std::string, std::string> kObservers = {
     {"PlaceholderObserver",                   "placeholder"                       },
 };
 
+const std::string& observer_name(const std::string& peer_class) {
+  const std::string* name = find_observer_name(peer_class);
+  if (name == nullptr) throw Error("annotate", peer_class, "an observer without counterpart");
+  return *name;
+}
+
 // "1" or "1.0": the value of that argument, or of that element of a list argument. Null for literals and beyond the end.
 Value* find_argument(const Node& node, const std::string& index) {
   const size_t dot = index.find('.');
@@ -87,7 +93,7 @@ SpecVariant read_spec(const Json& json, Node& node) {
   read_common(json, spec);
   spec.ch_axis = find<int>(json, "ch_axis");
   spec.is_dynamic = json.value("is_dynamic", false);
-  spec.observer_or_fake_quant_ctr.name = kObservers.at(json.at("observer"));
+  spec.observer_or_fake_quant_ctr.name = observer_name(json.at("observer"));
   const Json args = json.value("observer_args", Json::object());
   spec.observer_or_fake_quant_ctr.eps = find<double>(args, "eps");
   spec.observer_or_fake_quant_ctr.bins = args.value("bins", 2048);
@@ -116,6 +122,11 @@ QuantizationAnnotation annotation_of(const Json& rule, Node& node) {
 }
 
 }  // namespace
+
+const std::string* find_observer_name(const std::string& peer_class) {
+  const std::map<std::string, std::string>::const_iterator found = kObservers.find(peer_class);
+  return found == kObservers.end() ? nullptr : &found->second;
+}
 
 void RuleQuantizer::annotate(Graph& graph, Annotations& annotations, Report&) {
   for (const Json& rule : rules_) {

@@ -14,6 +14,9 @@
 
 namespace octet::test {
 
+// Octet's name of an observer class of the peer ("HistogramObserver" -> "histogram"); null when it has none.
+const std::string* find_observer_name(const std::string& peer_class);
+
 class RuleQuantizer : public Quantizer {
  public:
   explicit RuleQuantizer(nlohmann::ordered_json rules) : rules_(std::move(rules)) {}
