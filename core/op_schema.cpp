@@ -12,6 +12,7 @@
 
 #include "core/op_lookup.h"
 #include "core/quantized_decomposed.h"
+#include "core/torchao_ops.h"
 
 namespace octet {
 namespace {
@@ -65,6 +66,7 @@ std::unique_ptr<OpSchema> read_schema(const c10::FunctionSchema& source) {
 
 std::optional<c10::OperatorHandle> find_operator(std::string_view target) {
   register_quantized_decomposed();
+  register_torchao_ops();
   const size_t first = target.find('.');
   const size_t last = target.rfind('.');
   if (first == std::string_view::npos || first == last) return std::nullopt;

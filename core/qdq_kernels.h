@@ -1,5 +1,5 @@
-// The functions behind quantized_decomposed's ops, by op family. Each computes what torch's Python of the same name computes, bit by bit:
-// quantization multiplies by the reciprocal of the scale and rounds half to even; per tensor and per channel add the zero point after the
+// The functions behind quantized_decomposed's and torchao's ops, by op family. Each computes what the Python of the same name computes, bit by bit:
+// quantization multiplies by the reciprocal of the scale and rounds half to even; per tensor, per channel and affine add the zero point after the
 // rounding, per token and per channel group before. Wrong dtypes and ranges throw c10::Error, as every LibTorch op does.
 #pragma once
 
@@ -55,5 +55,21 @@ at::Tensor quantize_per_token(const at::Tensor& input, const at::Tensor& scales,
                               ScalarType dtype);
 at::Tensor dequantize_per_token(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t quant_min,
                                 int64_t quant_max, ScalarType dtype, ScalarType output_dtype);
+
+// qdq_affine.cpp. block_size: one entry a dimension; the elements of a block share a scale and a zero point, and blocks are counted row-major. An absent
+// range is the dtype's; dtypes: u8, i8, i16, i32, float8, i1-i7 (ranges only) and u1-u7 (stored as u8). mapping_type: SYMMETRIC, ASYMMETRIC or
+// SYMMETRIC_NO_CLIPPING_ERR.
+QParamTensors choose_qparams_affine(const std::optional<at::Tensor>& input, c10::string_view mapping_type, c10::SymIntArrayRef block_size,
+                                    ScalarType target_dtype, const std::optional<at::Scalar>& quant_min, const std::optional<at::Scalar>& quant_max,
+                                    std::optional<double> eps, OptionalType scale_dtype, OptionalType zero_point_dtype, bool keepdim);
+at::Tensor quantize_affine(const at::Tensor& input, c10::SymIntArrayRef block_size, const at::Tensor& scale,
+                           const std::optional<at::Tensor>& zero_point, ScalarType output_dtype, const std::optional<at::Scalar>& quant_min,
+                           const std::optional<at::Scalar>& quant_max);
+at::Tensor dequantize_affine(const at::Tensor& input, c10::SymIntArrayRef block_size, const at::Tensor& scale,
+                             const std::optional<at::Tensor>& zero_point, ScalarType input_dtype, const std::optional<at::Scalar>& quant_min,
+                             const std::optional<at::Scalar>& quant_max, ScalarType output_dtype);
+// A float8 tensor = tensor / scale, saturated; the scale is broadcast or repeated to the tensor's shape.
+at::Tensor quantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale, ScalarType float8_dtype);
+at::Tensor dequantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale, ScalarType output_dtype);
 
 }  // namespace octet::qdq
