@@ -3,6 +3,7 @@ The layout of a folder is in README.md."""
 import argparse, hashlib, json, os, sys, time
 import numpy as np
 import torch
+from cases_random import QUANTIZERS, add_random_cases
 from runner import *  # noqa: F401,F403
 
 def verify_case(folder):
@@ -56,6 +57,9 @@ def main():
     ap.add_argument("--cases", help="comma separated names or prefixes ending in *")
     ap.add_argument("--list", action="store_true")
     ap.add_argument("--kind", choices=["small", "real", "all"], default="all")
+    ap.add_argument("--random", type=int, default=60, metavar="N", help="also N random cases (rnd_*)")
+    ap.add_argument("--random-seed", type=int, default=0, help="the first random case's seed")
+    ap.add_argument("--random-quantizers", default=",".join(QUANTIZERS), help="taken in turn")
     ap.add_argument("--no-noise", action="store_true", help="skip the float-noise measurement")
     ap.add_argument("--no-mem", action="store_true", help="skip the in-memory vs loaded annotation comparison")
     ap.add_argument("--no-reference", action="store_true")
@@ -64,6 +68,7 @@ def main():
     ap.add_argument("--verify", action="store_true", help="only reload and check an existing --out folder")
     ap.add_argument("-v", "--verbose", action="store_true")
     o = ap.parse_args()
+    add_random_cases(o.random, o.random_seed, o.random_quantizers.split(","))
     sel = [c for c in CASES.values() if (o.kind in ("all", c.kind))]
     if o.cases:
         pats = o.cases.split(",")
@@ -114,7 +119,7 @@ def main():
                                                 "num_q_nodes", "num_dq_nodes", "same_annotation_in_memory", "peer_error")}
                          | {"quantizer": m["quantizer"]["type"], "reference": m.get("reference", {}).get("status")})
     wjson(os.path.join(o.out, "index.json"), {"format_version": FORMAT_VERSION, "versions": VERSIONS, "cases": index})
-    if not o.cases:
+    if not o.cases and o.kind == "all":
         open(stamp, "w").write(fingerprint())
     print(f"{len(sel)} cases in {time.time()-t0:.1f}s")
     return 0

@@ -183,7 +183,7 @@ class RuleQuantizer(Quantizer):
         parts = str(idx).split(".")
         a = node.args[int(parts[0])]
         for p in parts[1:]:
-            a = a[int(p)]
+            a = a[int(p)] if int(p) < len(a) else None
         return a
 
     def _ref(self, r, node):

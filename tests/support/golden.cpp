@@ -49,7 +49,7 @@ void compare_group(const Json& golden, const Observer& observer, const std::stri
     check("quant_max", observer.quant_max(), golden.at("quant_max"));
   }
   check("is_dynamic", args.is_dynamic, golden.at("is_dynamic"));
-  if (golden.contains("eps") && !golden.at("eps").is_null()) check("eps", args.choice.eps.value_or(kFloatEps), golden.at("eps"));
+  if (golden.contains("eps") && !golden.at("eps").is_null()) check("eps", static_cast<float>(args.choice.eps.value_or(kFloatEps)), golden.at("eps").get<float>());
   if (golden.contains("ch_axis") && is_per_channel(args.qscheme)) check("ch_axis", args.ch_axis ? Json(*args.ch_axis) : Json(), golden.at("ch_axis"));
   if (golden.contains("bins")) check("bins", args.choice.bins, golden.at("bins"));
   if (golden.contains("averaging_constant")) check("averaging_constant", args.choice.averaging_constant, golden.at("averaging_constant"));

@@ -98,6 +98,7 @@ SpecVariant read_spec(const Json& json, Node& node) {
   spec.observer_or_fake_quant_ctr.eps = find<double>(args, "eps");
   spec.observer_or_fake_quant_ctr.bins = args.value("bins", 2048);
   spec.observer_or_fake_quant_ctr.averaging_constant = args.value("averaging_constant", 0.01);
+  spec.observer_or_fake_quant_ctr.reduce_range = args.value("reduce_range", false);
   return spec;
 }
 
