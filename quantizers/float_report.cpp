@@ -30,7 +30,9 @@ std::string reason_for(const Node& node, const FloatReportArgs& args) {
 
 void report_float_nodes(const Graph& graph, const Annotations& annotations, const FloatReportArgs& args, Report& report) {
   for (const Node* node : graph.nodes()) {
-    if (annotations.is_annotated(node) || !is_one_of(*node, args.compute_ops)) continue;
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    const bool is_taken = annotation && (annotation->annotated || !annotation->input_qspec_map.empty());
+    if (is_taken || !is_one_of(*node, args.compute_ops)) continue;
     const std::vector<ModuleFrame> frames = module_stack(*node);
     report.add({"annotate", node->name(), node->target(), frames.empty() ? std::string() : module_path(frames.back()), reason_for(*node, args)});
   }

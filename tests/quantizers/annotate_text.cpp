@@ -14,7 +14,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 
 }  // namespace
 
-Annotated annotate_text(const std::string& text, XNNPACKQuantizer& quantizer, const ModuleStacks& stacks) {
+Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks) {
   Graph graph = parse_graph(text);
   for (const auto& [name, stack] : stacks) graph.find_node(name)->metadata["nn_module_stack"] = stack;
   quantizer.transform_for_annotation(graph);

@@ -17,7 +17,7 @@ struct Annotated {
   std::string text;
   Report report;
 };
-Annotated annotate_text(const std::string& graph, XNNPACKQuantizer& quantizer, const ModuleStacks& stacks = {});
+Annotated annotate_text(const std::string& graph, Quantizer& quantizer, const ModuleStacks& stacks = {});
 // With the per-channel static config as the global one.
 Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone, const ModuleStacks& stacks = {});
 

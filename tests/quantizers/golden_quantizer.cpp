@@ -3,6 +3,10 @@
 
 #include <set>
 
+#include "quantizers/composable_quantizer.h"
+#include "quantizers/embedding_quantizer.h"
+#include "quantizers/xnnpack_quantizer.h"
+
 namespace octet::test {
 
 namespace {
@@ -22,10 +26,7 @@ QuantizationConfig config_from(const Json& config) {
   return get_symmetric_quantization_config(options);
 }
 
-}  // namespace
-
-std::unique_ptr<XNNPACKQuantizer> make_golden_quantizer(const Json& description, Compat compat) {
-  if (description.value("type", "") != "xnnpack") return nullptr;
+std::unique_ptr<Quantizer> make_xnnpack(const Json& description, Compat compat) {
   std::unique_ptr<XNNPACKQuantizer> quantizer = std::make_unique<XNNPACKQuantizer>(compat);
   if (description.contains("global")) {
     if (is_qat(description.at("global"))) return nullptr;
@@ -39,6 +40,26 @@ std::unique_ptr<XNNPACKQuantizer> make_golden_quantizer(const Json& description,
     quantizer->set_filter_function([excluded](const Node& node) { return !excluded.contains(node.name()); });
   }
   return quantizer;
+}
+
+// Null when a part is.
+std::unique_ptr<Quantizer> make_composable(const Json& description, Compat compat) {
+  std::vector<std::unique_ptr<Quantizer>> parts;
+  for (const Json& part : description.at("quantizers")) {
+    parts.push_back(make_golden_quantizer(part, compat));
+    if (!parts.back()) return nullptr;
+  }
+  return std::make_unique<ComposableQuantizer>(std::move(parts));
+}
+
+}  // namespace
+
+std::unique_ptr<Quantizer> make_golden_quantizer(const Json& description, Compat compat) {
+  const std::string type = description.value("type", "");
+  if (type == "xnnpack") return make_xnnpack(description, compat);
+  if (type == "embedding") return std::make_unique<EmbeddingQuantizer>(compat);
+  if (type == "composable") return make_composable(description, compat);
+  return nullptr;
 }
 
 }  // namespace octet::test

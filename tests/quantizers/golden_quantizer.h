@@ -5,11 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quantizers/xnnpack_quantizer.h"
+#include "annotate/quantizer.h"
+#include "quantizers/compat.h"
 
 namespace octet::test {
 
 // Null when the case uses another quantizer or options that this build lacks (QAT).
-std::unique_ptr<XNNPACKQuantizer> make_golden_quantizer(const nlohmann::ordered_json& description, Compat compat);
+std::unique_ptr<Quantizer> make_golden_quantizer(const nlohmann::ordered_json& description, Compat compat);
 
 }  // namespace octet::test

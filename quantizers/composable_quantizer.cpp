@@ -1,0 +1,121 @@
+// Watches that the quantizers keep out of each other's way.
+#include "quantizers/composable_quantizer.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace octet {
+
+namespace {
+
+// What was annotated before a quantizer ran, and by which one.
+struct Sealed {
+  QuantizationAnnotation annotation;
+  size_t owner;
+};
+using SealedAnnotations = std::unordered_map<const Node*, Sealed>;
+
+bool is_same(const SpecVariant& a, const SpecVariant& b) {
+  const DerivedQuantizationSpec* left = std::get_if<DerivedQuantizationSpec>(&a);
+  const DerivedQuantizationSpec* right = std::get_if<DerivedQuantizationSpec>(&b);
+  if (left && right)
+    return left->derived_from == right->derived_from && left->derive_name == right->derive_name && left->dtype == right->dtype &&
+           left->quant_min == right->quant_min && left->quant_max == right->quant_max && left->qscheme == right->qscheme &&
+           left->ch_axis == right->ch_axis && left->is_dynamic == right->is_dynamic;
+  if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&a))
+    return std::get_if<QuantizationSpec>(&b) && *spec == std::get<QuantizationSpec>(b);
+  if (const SharedQuantizationSpec* spec = std::get_if<SharedQuantizationSpec>(&a))
+    return std::get_if<SharedQuantizationSpec>(&b) && *spec == std::get<SharedQuantizationSpec>(b);
+  if (const FixedQParamsQuantizationSpec* spec = std::get_if<FixedQParamsQuantizationSpec>(&a))
+    return std::get_if<FixedQParamsQuantizationSpec>(&b) && *spec == std::get<FixedQParamsQuantizationSpec>(b);
+  return false;
+}
+
+// The rule counts too: it carries the seal, which whoever replaces an annotation by an equal one loses.
+bool is_same(const QuantizationAnnotation& a, const QuantizationAnnotation& b) {
+  if (a.rule != b.rule || a.allow_implicit_sharing != b.allow_implicit_sharing || a.output_qspec.has_value() != b.output_qspec.has_value())
+    return false;
+  if (a.output_qspec && !is_same(*a.output_qspec, *b.output_qspec)) return false;
+  const auto same_input = [](const std::pair<Value*, SpecVariant>& left, const std::pair<Value*, SpecVariant>& right) {
+    return left.first == right.first && is_same(left.second, right.second);
+  };
+  return std::equal(a.input_qspec_map.begin(), a.input_qspec_map.end(), b.input_qspec_map.begin(), b.input_qspec_map.end(), same_input);
+}
+
+// The reasons of several quantizers for one node.
+class ReasonTable {
+ public:
+  void add(const std::string& quantizer, const ReportEntry& entry) {
+    const auto [found, is_new] = index_.emplace(entry.node, entries_.size());
+    const std::string reason = fmt::format("{}: {}", quantizer, entry.reason);
+    if (is_new) {
+      entries_.push_back(entry);
+      entries_.back().reason = reason;
+    } else {
+      entries_[found->second].reason += "; " + reason;
+    }
+  }
+  const std::vector<ReportEntry>& entries() const { return entries_; }
+
+ private:
+  std::vector<ReportEntry> entries_;
+  std::unordered_map<std::string, size_t> index_;
+};
+
+}  // namespace
+
+ComposableQuantizer::ComposableQuantizer(std::vector<std::unique_ptr<Quantizer>> quantizers) : quantizers_(std::move(quantizers)) {
+  OCTET_ASSERT(!quantizers_.empty(), "a composition of no quantizers");
+  OCTET_ASSERT(std::none_of(quantizers_.begin(), quantizers_.end(), [](const auto& quantizer) { return quantizer == nullptr; }), "null quantizer");
+}
+
+std::string ComposableQuantizer::name() const {
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) names.push_back(quantizer->name());
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+void ComposableQuantizer::transform_for_annotation(Graph& graph) {
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->transform_for_annotation(graph);
+}
+
+void ComposableQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
+  SealedAnnotations sealed;
+  ReasonTable reasons;
+  const auto describe = [&](size_t i) { return fmt::format("\"{}\" ({} of {})", quantizers_[i]->name(), i + 1, quantizers_.size()); };
+  for (size_t i = 0; i < quantizers_.size(); ++i) {
+    Report own;
+    quantizers_[i]->annotate(graph, annotations, own);
+    for (Node* node : graph.nodes()) {
+      QuantizationAnnotation* now = annotations.find(node);
+      const SealedAnnotations::const_iterator before = sealed.find(node);
+      if (before == sealed.end()) {
+        if (!now) continue;
+        now->rule = fmt::format("{}: {}", quantizers_[i]->name(), now->rule);
+        sealed.emplace(node, Sealed{*now, i});
+      } else if (!now || !is_same(*now, before->second.annotation)) {
+        throw Error(
+            "quantizer", "%" + node->name(),
+            fmt::format("quantizer {} {} the annotation that quantizer {} made; leave the op to one of them, e.g. by null for its module_name",
+                        describe(i), now ? "has changed" : "has removed", describe(before->second.owner)));
+      }
+    }
+    for (const ReportEntry& entry : own.entries()) reasons.add(quantizers_[i]->name(), entry);
+    for (const std::string& note : own.notes()) report.note(fmt::format("{}: {}", quantizers_[i]->name(), note));
+  }
+  for (const ReportEntry& entry : reasons.entries()) {
+    const Node* node = graph.find_node(entry.node);
+    if (!node || !annotations.find(node)) report.add(entry);
+  }
+}
+
+void ComposableQuantizer::validate(const Graph& graph, const Annotations& annotations) {
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->validate(graph, annotations);
+}
+
+}  // namespace octet

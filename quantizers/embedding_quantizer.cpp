@@ -1,0 +1,108 @@
+// Two rows, and the peer's way of writing them.
+#include "quantizers/embedding_quantizer.h"
+
+#include <fmt/format.h>
+
+#include "annotate/annotation_rule.h"
+#include "core/error.h"
+#include "quantizers/float_report.h"
+#include "quantizers/xnnpack_checks.h"
+
+namespace octet {
+
+namespace {
+
+constexpr int64_t kMax4Bits = 15;
+const std::string kEmbedding = "aten.embedding";
+
+Verdict weight_is_float32(const RuleMatch& at) {
+  const Value* weight = at.match.find("w");
+  if (weight->meta && weight->meta->dtype == DType::kFloat32) return Verdict::accept();
+  return Verdict::refuse(
+      fmt::format("table %{} is {}, want float32", weight->name(), weight->meta ? name_of(weight->meta->dtype) : "of unknown dtype"));
+}
+
+using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
+const Inputs kTable = {
+    {"w", kWeight}
+};
+
+// clang-format off
+const std::vector<AnnotationRule> kRules = {
+    // name           pattern                                                                     inputs  output        checks
+    {"embedding",     "embedding(w, i)",                                                          kTable, LeaveFloat{}, {weight_is_float32, weight_is_constant}},
+    {"embedding_bag", "{embedding_bag|_embedding_bag|_embedding_bag_forward_only}(w, i, ...)",    kTable, LeaveFloat{}, {weight_is_float32, weight_is_constant}},
+};
+// clang-format on
+const std::vector<std::string> kOps = {kEmbedding, "aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only"};
+
+}  // namespace
+
+QuantizationConfig get_embedding_quantization_config(int bits, Compat compat) {
+  if (bits != 8 && bits != 4) throw Error("quantizer", "bits", fmt::format("got {}, want 8 or 4", bits));
+  QuantizationSpec weight;
+  weight.dtype = DType::kUInt8;
+  weight.qscheme = QScheme::kPerChannelAffineFloatQParams;
+  weight.ch_axis = 0;
+  weight.observer_or_fake_quant_ctr.name = "per_channel_min_max";
+  // The least scale. A row whose scale would be less gets scale 1 and thereby zeros: tables of small numbers vanish with the peer's.
+  weight.observer_or_fake_quant_ctr.eps = compat == Compat::kTorchao ? kBackendEps : kFloatEps;
+  if (bits == 4) {
+    weight.quant_min = 0;
+    weight.quant_max = kMax4Bits;
+  }
+  QuantizationConfig config;
+  config.weight = weight;
+  return config;
+}
+
+EmbeddingQuantizer::EmbeddingQuantizer(Compat compat) : compat_(compat) { configs_.set_global(get_embedding_quantization_config(8, compat)); }
+
+EmbeddingQuantizer& EmbeddingQuantizer::set_global(std::optional<QuantizationConfig> config) {
+  configs_.set_global(std::move(config));
+  return *this;
+}
+
+EmbeddingQuantizer& EmbeddingQuantizer::set_module_name(const std::string& name, std::optional<QuantizationConfig> config) {
+  configs_.set_module_name(name, std::move(config));
+  return *this;
+}
+
+EmbeddingQuantizer& EmbeddingQuantizer::set_module_type(const std::string& type, std::optional<QuantizationConfig> config) {
+  configs_.set_module_type(type, std::move(config));
+  return *this;
+}
+
+EmbeddingQuantizer& EmbeddingQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
+  configs_.set_operator_type(op, std::move(config));
+  return *this;
+}
+
+void EmbeddingQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
+  RuleState state;
+  if (compat_ == Compat::kTorchao) {
+    annotate_compat(graph, annotations);
+  } else {
+    const auto choose = [&](const AnnotationRule&, const Match& match) -> ConfigChoice {
+      const ConfigTable::Choice choice = configs_.find(*match.root);
+      return {choice.config, choice.reason};
+    };
+    annotate_by_rules(graph, kRules, choose, annotations, state);
+  }
+  report_float_nodes(graph, annotations, {name(), configs_, {}, state, kOps, {}}, report);
+}
+
+void EmbeddingQuantizer::annotate_compat(Graph& graph, Annotations& annotations) const {
+  for (Node* node : graph.nodes_of(kEmbedding + ".default")) {
+    const ConfigTable::Choice choice = configs_.find(*node);
+    Value* weight = node->find_input("weight");
+    if (!choice.config || !weight) continue;
+    QuantizationAnnotation annotation;
+    annotation.rule = "embedding";
+    annotation.annotated = false;  // the peer does not claim the node
+    annotation.set_input(weight, *choice.config->weight);
+    annotations[node] = std::move(annotation);
+  }
+}
+
+}  // namespace octet
