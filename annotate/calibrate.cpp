@@ -1,5 +1,7 @@
 #include "annotate/calibrate.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <unordered_set>
 
@@ -7,6 +9,7 @@
 #include <ATen/ops/isnan.h>
 #include <fmt/format.h>
 
+#include "annotate/bodies.h"
 #include "annotate/constant_part.h"
 #include "core/error.h"
 #include "core/interpreter.h"
@@ -19,6 +22,13 @@ bool is_finite(const at::Tensor& tensor) { return !tensor.is_floating_point() ||
 std::string without_stage(std::string text) {
   const size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+// The constant values of the graph and of the bodies within it.
+std::unordered_set<const Value*> all_constant_values(const Graph& graph) {
+  std::unordered_set<const Value*> constants = find_constant_values(graph);
+  for (const Body& body : bodies_within(graph)) constants.merge(find_constant_values(*body.graph));
+  return constants;
 }
 
 class Calibration {
@@ -46,7 +56,7 @@ class Calibration {
  private:
   // Points on constants whose observer learns nothing from a second look. All points of the group must be on constants, or the observer idempotent.
   void choose_once() {
-    const std::unordered_set<const Value*> constants = find_constant_values(observed_.graph);
+    const std::unordered_set<const Value*> constants = all_constant_values(observed_.graph);
     std::map<int, int> points_of_group;
     for (const Node* point : observation_points(observed_.graph)) ++points_of_group[group_of(*point)];
     for (const Node* point : observation_points(observed_.graph)) {
@@ -115,12 +125,23 @@ size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IVa
   });
 }
 
-void observe_constants(ObservedGraph& observed) {
-  const std::unordered_set<const Value*> constants = find_constant_values(observed.graph);
+namespace {
+
+// The points of one graph whose observers have seen nothing, whatever their kind of data.
+std::vector<Node*> points_without_data(const ObservedGraph& observed, const std::vector<Node*>& points) {
+  std::vector<Node*> result;
+  for (Node* point : points)
+    if (!observed.observers[static_cast<size_t>(group_of(*point))]->has_data()) result.push_back(point);
+  return result;
+}
+
+void observe_constants_of(const Graph& graph, ObservedGraph& observed) {
+  const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::vector<const Value*> wanted;
-  for (const Node* point : observation_points(observed.graph))
-    if (constants.contains(point->output())) wanted.push_back(point->output());
-  const Graph part = extract_constant_part(observed.graph, wanted);
+  for (const Node* node : graph.nodes())
+    if (node->target() == kObserveTarget && constants.contains(node->output())) wanted.push_back(node->output());
+  if (wanted.empty()) return;
+  const Graph part = extract_constant_part(graph, wanted);
   const auto observe = [&](const Node& point, const std::vector<c10::IValue>& arguments) {
     try {
       observed.observers[static_cast<size_t>(group_of(point))]->observe(arguments.at(0).toTensor());
@@ -132,13 +153,36 @@ void observe_constants(ObservedGraph& observed) {
   Interpreter(part, {.after_node = {}, .handlers = {{std::string(kObserveTarget), observe}}}).run({});
 }
 
+}  // namespace
+
+void observe_constants(ObservedGraph& observed) {
+  observe_constants_of(observed.graph, observed);
+  for (const Body& body : bodies_within(observed.graph)) observe_constants_of(*body.graph, observed);
+}
+
 bool needs_calibration(const ObservedGraph& observed) {
-  const std::unordered_set<const Value*> constants = find_constant_values(observed.graph);
-  for (const Node* point : observation_points(observed.graph)) {
-    const Observer& observer = *observed.observers[static_cast<size_t>(group_of(*point))];
-    if (!observer.has_data() && !constants.contains(observed_value(*point))) return true;
+  const std::unordered_set<const Value*> constants = all_constant_values(observed.graph);
+  const std::vector<Node*> open = points_without_data(observed, observation_points(observed.graph));
+  return std::any_of(open.begin(), open.end(), [&](const Node* point) { return !constants.contains(observed_value(*point)); });
+}
+
+int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
+  const std::vector<Node*> all = observation_points(observed.graph);
+  if (points_without_data(observed, all).size() == all.size()) return 0;
+  int count = 0;
+  for (const Body& body : bodies_within(observed.graph)) {
+    std::vector<Node*> points;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(points), [&](const Node* point) { return &point->graph() == body.graph; });
+    if (points_without_data(observed, points).empty()) continue;
+    for (Node* point : points) {
+      body.graph->replace_uses(point->output(), point->find_input("input"));
+      body.graph->erase(*point);
+    }
+    report.add({"convert", body.call->name(), body.call->target(), "",
+                fmt::format("{} did not run with the calibration data, so nothing in it is quantized", body.path)});
+    ++count;
   }
-  return false;
+  return count;
 }
 
 }  // namespace octet

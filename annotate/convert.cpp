@@ -4,9 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "annotate/bodies.h"
+#include "annotate/calibrate.h"
+#include "annotate/convert_affine.h"
 #include "annotate/coverage.h"
 #include "annotate/data_free_observers.h"
 #include "core/error.h"
+#include "core/passes/remove_dead.h"
 #include "core/verify.h"
 
 namespace octet {
@@ -14,14 +18,15 @@ namespace {
 
 constexpr std::string_view kNamespace = "quantized_decomposed.";
 
-// Replaces one observation point after the other by quantize and dequantize ops.
+// Replaces one observation point of a graph after the other by quantize and dequantize ops.
 class Converter {
  public:
-  Converter(ObservedGraph& observed, const ConvertOptions& options, Report& report)
-      : observed_(observed), graph_(observed.graph), options_(options), report_(report) {}
+  Converter(ObservedGraph& observed, Graph& graph, const ConvertOptions& options, Report& report)
+      : observed_(observed), graph_(graph), options_(options), report_(report) {}
 
   void run() {
-    for (Node* point : observation_points(graph_)) replace(*point);
+    for (Node* node : graph_.nodes())
+      if (node->target() == kObserveTarget) replace(*node);
   }
 
  private:
@@ -29,7 +34,9 @@ class Converter {
     Value* input = point.find_input("input");
     const Observer& observer = *observed_.observers.at(static_cast<size_t>(group_of(point)));
     Value* result = input;
-    if (observer.args().is_dynamic) {
+    if (const AffineObserver* affine = dynamic_cast<const AffineObserver*>(&observer)) {
+      result = add_affine_pair(graph_, point, input, *affine);
+    } else if (observer.args().is_dynamic) {
       result = add_dynamic(point, input, observer);
     } else if (observer.args().dtype == DType::kFloat16) {
       result = add_float16(point, input);
@@ -115,8 +122,8 @@ class Converter {
 
   Value* add_per_channel(Node& point, Value* input, const Observer& observer, const QParams& qparams) {
     const std::vector<int64_t> shape = {static_cast<int64_t>(qparams.scale.size())};
-    Value* scales = add_buffer("_scale_", Tensor::from<float>(DType::kFloat32, shape, qparams.scale));
-    Value* zero_points = add_buffer("_zero_point_", zero_point_tensor(qparams, shape));
+    Value* scales = add_numbered_constant(graph_, "_scale_", Tensor::from<float>(DType::kFloat32, shape, qparams.scale));
+    Value* zero_points = add_numbered_constant(graph_, "_zero_point_", zero_point_tensor(qparams, shape));
     return add_pair(point, "per_channel.default",
                     {
                         {"input",       input                },
@@ -135,13 +142,6 @@ class Converter {
     if (qparams.zero_point_dtype == DType::kInt64) return Tensor::from<int64_t>(DType::kInt64, shape, qparams.zero_point);
     const std::vector<int32_t> narrow(qparams.zero_point.begin(), qparams.zero_point.end());
     return Tensor::from<int32_t>(DType::kInt32, shape, narrow);
-  }
-
-  // A buffer under prefix + the first free number.
-  Value* add_buffer(const std::string& prefix, Tensor tensor) {
-    int number = 0;
-    while (graph_.constants.contains(prefix + std::to_string(number))) ++number;
-    return graph_.add_constant(prefix + std::to_string(number), std::move(tensor));
   }
 
   Value* add_dynamic(Node& point, Value* input, const Observer& observer) {
@@ -201,15 +201,25 @@ class Converter {
   Report& report_;
 };
 
+// One graph: the program or a body in it.
+void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& options, Report& report) {
+  Converter(observed, graph, options, report).run();
+  duplicate_dequantize(graph, observed.annotations);
+  port_qdq_metadata(graph, observed.annotations);
+  if (options.fold_quantize) fold_quantized_constants(graph);
+  verify(graph);
+  report_float_ops(graph, report);
+}
+
 }  // namespace
 
 Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report) {
-  Converter(observed, options, report).run();
-  duplicate_dequantize(observed.graph, observed.annotations);
-  port_qdq_metadata(observed.graph, observed.annotations);
-  if (options.fold_quantize) fold_quantized_constants(observed.graph);
+  if (!options.compat_torchao) leave_unseen_bodies_float(observed, report);
+  for (const Body& body : bodies_within(observed.graph))
+    report_on_body(body, report, [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
+  convert_graph(observed, observed.graph, options, report);
+  if (move_constants_out_of_bodies(observed.graph) > 0 && options.fold_quantize) remove_dead(observed.graph, DeadInputs::kRemove);
   verify(observed.graph);
-  report_float_ops(observed.graph, report);
   return std::move(observed.graph);
 }
 

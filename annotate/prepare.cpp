@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/bodies.h"
 #include "core/error.h"
 #include "core/op_schema.h"
 #include "core/passes/fold_conv_bn.h"
@@ -58,17 +59,18 @@ class GroupObservers {
   std::unordered_set<int> in_work_;
 };
 
-// Puts the observation points in. Each node's inputs come first, then its output, node by node in graph order.
+// Puts the observation points into one graph. Each node's inputs come first, then its output, node by node in graph order. The observers of its groups
+// are those from `first_group` on.
 class Inserter {
  public:
-  Inserter(ObservedGraph& observed, const SharingGroups& groups, Report& report)
-      : observed_(observed), graph_(observed.graph), groups_(groups), report_(report) {}
+  Inserter(Graph& graph, const Annotations& annotations, const SharingGroups& groups, size_t first_group, Report& report)
+      : graph_(graph), annotations_(annotations), groups_(groups), first_group_(static_cast<int>(first_group)), report_(report) {}
 
   void run() {
     const std::vector<Node*> nodes = graph_.nodes();
     first_node_ = nodes.empty() ? nullptr : nodes.front();
     for (size_t i = 0; i < nodes.size(); ++i) {
-      if (observed_.annotations.find(nodes[i]) == nullptr) continue;
+      if (annotations_.find(nodes[i]) == nullptr) continue;
       const std::vector<Value*> inputs = nodes[i]->inputs();
       for (Value* input : inputs) observe_input(*nodes[i], input);
       observe_output(*nodes[i], i + 1 < nodes.size() ? nodes[i + 1] : nullptr);
@@ -78,7 +80,7 @@ class Inserter {
  private:
   int find_group(const EdgeOrNode& key) const {
     const SharingGroups::Member* member = groups_.find(key);
-    return member == nullptr ? -1 : member->group;
+    return member == nullptr ? -1 : first_group_ + member->group;
   }
 
   void observe_input(Node& node, Value* input) {
@@ -166,38 +168,64 @@ class Inserter {
     return has_buffer;
   }
 
-  ObservedGraph& observed_;
   Graph& graph_;
+  const Annotations& annotations_;
   const SharingGroups& groups_;
+  int first_group_;
   Report& report_;
   Node* first_node_ = nullptr;
   std::map<int, Node*> tops_;  // graph input's position -> its first point
   int counter_ = 0;
 };
 
+BodyChoice body_choice(const PrepareOptions& options) { return options.compat_torchao ? BodyChoice::kTorchao : BodyChoice::kOwn; }
+
+void annotate_graph(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report, const PrepareOptions& options) {
+  if (options.fold_bn == PrepareOptions::FoldBn::kAuto) fold_conv_bn(graph, {.check_users = !options.compat_torchao});
+  quantizer.transform_for_annotation(graph);
+  quantizer.annotate(graph, annotations, report);
+  quantizer.validate(graph, annotations);
+}
+
+void observe_graph(Graph& graph, ObservedGraph& observed, Report& report, const PrepareOptions& options) {
+  const SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing);
+  std::vector<std::shared_ptr<Observer>> observers = GroupObservers(groups).make_all();
+  Inserter(graph, observed.annotations, groups, observed.observers.size(), report).run();
+  observed.observers.insert(observed.observers.end(), observers.begin(), observers.end());
+}
+
+void collect_points(const Graph& graph, std::vector<Node*>& points) {
+  for (Node* node : graph.nodes())
+    if (node->target() == kObserveTarget) points.push_back(node);
+}
+
 }  // namespace
 
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
-  if (options.fold_bn == PrepareOptions::FoldBn::kAuto) fold_conv_bn(graph, {.check_users = !options.compat_torchao});
-  quantizer.transform_for_annotation(graph);
+  if (!options.compat_torchao) move_constants_into_bodies(graph);
   Annotations annotations;
-  quantizer.annotate(graph, annotations, report);
-  quantizer.validate(graph, annotations);
+  annotate_graph(graph, quantizer, annotations, report, options);
+  for (const Body& body : bodies_within(graph, body_choice(options)))
+    if (body.reason.empty())
+      report_on_body(body, report, [&](Report& own) { annotate_graph(*body.graph, quantizer, annotations, own, options); });
+  report_float_bodies(graph, body_choice(options), report);
   verify(graph);
   return insert_observers(std::move(graph), std::move(annotations), report, options);
 }
 
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {
-  const SharingGroups groups = find_sharing_groups(graph, annotations, options.implicit_sharing);
-  ObservedGraph observed{std::move(graph), GroupObservers(groups).make_all(), std::move(annotations)};
-  Inserter(observed, groups, report).run();
+  ObservedGraph observed{std::move(graph), {}, std::move(annotations)};
+  observe_graph(observed.graph, observed, report, options);
+  for (const Body& body : bodies_within(observed.graph, body_choice(options)))
+    if (body.reason.empty())
+      report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, own, options); });
   return observed;
 }
 
 std::vector<Node*> observation_points(const Graph& graph) {
   std::vector<Node*> points;
-  for (Node* node : graph.nodes())
-    if (node->target() == kObserveTarget) points.push_back(node);
+  collect_points(graph, points);
+  for (const Body& body : bodies_within(graph)) collect_points(*body.graph, points);
   return points;
 }
 

@@ -17,7 +17,8 @@ namespace octet {
 // An observation point: a node with argument "input" (a Value) and "group" (an int, index into ObservedGraph::observers) whose result is its input.
 inline constexpr std::string_view kObserveTarget = "octet.observe.default";
 
-// A graph with observation points, to be calibrated and then converted.
+// A graph with observation points, to be calibrated and then converted. Bodies of control flow have theirs within them; the groups count through
+// all graphs, and so do the annotations.
 struct ObservedGraph {
   Graph graph;
   std::vector<std::shared_ptr<Observer>> observers;  // by group; a group without observation point keeps its observer
@@ -31,7 +32,8 @@ struct PrepareOptions {
   bool compat_torchao = false;  // folds batch norms even where others see the convolution's output
 };
 
-// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups and inserts the observation points.
+// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups and inserts the observation points; the same in
+// each body of control flow that is quantized (annotate/bodies.h). Without compat_torchao constants move into the bodies, until convert.
 // Annotated edges of tensors that are not floating point are reported and left alone. Throws Error("prepare", ...) as check_spec,
 // find_sharing_groups and make_observer do.
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options = {});
@@ -39,7 +41,7 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
 // The steps after annotation alone, for callers that annotated by other means.
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options = {});
 
-// All observation points in graph order, and the group of one.
+// All observation points in graph order, then those of each body; and the group of one.
 std::vector<Node*> observation_points(const Graph& graph);
 int group_of(const Node& observation_point);
 // The value behind a chain of observation points.

@@ -199,8 +199,10 @@ struct Interpreter::State {
   const Graph& graph;
   InterpreterOptions options;
   Constants constants;
+  std::map<const Graph*, Constants> body_constants;  // of subgraphs that have some: while a program is being quantized
   std::unordered_map<const Graph*, Block> blocks;
 
+  void before_write(const at::Tensor& tensor);
   void compile(const Graph& body);
   Step make_step(const Node& node);
   Values execute(const Step& step, Frame& frame);
@@ -210,7 +212,13 @@ struct Interpreter::State {
   Values run_subgraph(const Graph& body, Values inputs);
 };
 
+void Interpreter::State::before_write(const at::Tensor& tensor) {
+  constants.before_write(tensor);
+  for (auto& [body, own] : body_constants) own.before_write(tensor);
+}
+
 void Interpreter::State::compile(const Graph& body) {
+  if (&body != &graph && !body.constants.empty()) body_constants.emplace(&body, body);
   Block block;
   block.graph = &body;
   std::unordered_map<const Value*, size_t> last_step;
@@ -252,9 +260,9 @@ Values Interpreter::State::call_operator(const Step& step, const Frame& frame) {
     stack.push_back(operand.given == nullptr ? operand.ready : coerce(resolve(*operand.given, frame), *operand.wanted, subject_of(*step.node)));
     if (!operand.is_write) continue;
     const IValue& target = stack.back();
-    if (target.isTensor()) constants.before_write(target.toTensor());
+    if (target.isTensor()) before_write(target.toTensor());
     if (target.isTensorList())
-      for (const at::Tensor& tensor : target.toTensorVector()) constants.before_write(tensor);
+      for (const at::Tensor& tensor : target.toTensorVector()) before_write(tensor);
   }
   step.op->callBoxed(stack);
   return match_results(*step.node, std::move(stack));
@@ -296,11 +304,19 @@ void Interpreter::State::run_steps(const Graph& body, Frame& frame) {
 }
 
 Values Interpreter::State::run_subgraph(const Graph& body, Values inputs) {
-  if (inputs.size() != body.inputs().size())
-    throw Error("run", "subgraph", fmt::format("got {} operands, want {}; the file is damaged", inputs.size(), body.inputs().size()));
+  const auto own = body_constants.find(&body);
   Frame frame;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (body.inputs()[i].value != nullptr) frame[body.inputs()[i].value] = std::move(inputs[i]);
+  size_t next = 0;
+  for (const GraphInput& input : body.inputs()) {
+    if (const at::Tensor* constant = own == body_constants.end() || input.fqn.empty() ? nullptr : own->second.find(input.fqn)) {
+      frame[input.value] = *constant;
+      continue;
+    }
+    if (next < inputs.size() && input.value != nullptr) frame[input.value] = std::move(inputs[next]);
+    ++next;
+  }
+  if (inputs.size() != next)
+    throw Error("run", "subgraph", fmt::format("got {} operands, want {}; the file is damaged", inputs.size(), next));
   run_steps(body, frame);
   Values results;
   for (const GraphOutput& output : body.outputs()) results.push_back(resolve(output.value, frame));
@@ -356,7 +372,10 @@ std::vector<IValue> Interpreter::run(const std::vector<IValue>& user_inputs) {
   return results;
 }
 
-void Interpreter::reset() { state_->constants.reset(); }
+void Interpreter::reset() {
+  state_->constants.reset();
+  for (auto& [body, own] : state_->body_constants) own.reset();
+}
 
 at::Tensor Interpreter::constant(const std::string& fqn) const {
   const at::Tensor* found = state_->constants.find(fqn);
