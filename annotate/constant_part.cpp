@@ -14,7 +14,8 @@ namespace octet {
 namespace {
 
 bool is_dequantize(const Node& node) {
-  return node.target().starts_with("quantized_decomposed.dequantize") || node.target() == "quantized_decomposed.convert_element_type.no_fuse";
+  return node.target().starts_with("quantized_decomposed.dequantize") || node.target().starts_with("torchao.dequantize_affine") ||
+         node.target() == "quantized_decomposed.convert_element_type.no_fuse";
 }
 
 // The op cuts the tensor out of autograd's record in place and leaves its data alone.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/affine_observer.h"
 #include "annotate/data_free_observers.h"
 #include "annotate/histogram_observer.h"
 #include "annotate/min_max_observer.h"
@@ -29,6 +30,11 @@ std::shared_ptr<Observer> make_averaging(const ObserverArgs& args) {
   return std::make_shared<Kind>(args, averaging);
 }
 
+template <AffineObserver::Kind kind>
+std::shared_ptr<Observer> make_affine(const ObserverArgs& args) {
+  return std::make_shared<AffineObserver>(args, kind);
+}
+
 // clang-format off
 const std::vector<ObserverKind> kBuiltIn = {
     {"min_max",                            ObserverScope::kTensor,  make_averaging<MinMaxObserver, Averaging::kRunning>},
@@ -37,6 +43,9 @@ const std::vector<ObserverKind> kBuiltIn = {
     {"moving_average_per_channel_min_max", ObserverScope::kChannel, make_averaging<PerChannelMinMaxObserver, Averaging::kMoving>},
     {"histogram",                          ObserverScope::kTensor,  make<HistogramObserver>},
     {"placeholder",                        ObserverScope::kEither,  make<PlaceholderObserver>},
+    {"affine_min_max",                     ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMinMax>},
+    {"affine_moving_average_min_max",      ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMovingAverage>},
+    {"affine_placeholder",                 ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kPlaceholder>},
 };
 // clang-format on
 

@@ -1,9 +1,11 @@
 #include "annotate/quant_spec.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "annotate/qparams.h"
 #include "core/error.h"
@@ -39,12 +41,41 @@ void check_range(DType dtype, std::optional<int64_t> quant_min, std::optional<in
       refuse(subject, fmt::format("the quant range leaves {}, got {}, want [{}, {}]", name_of(dtype), *end, range.min, range.max));
 }
 
+// Ranges of float8 are those of its finite values: 448 (e4m3fn) and 57344 (e5m2).
+void check_float8_range(DType dtype, std::optional<int64_t> quant_min, std::optional<int64_t> quant_max, const std::string& subject) {
+  if (dtype != DType::kFloat8E4M3FN && dtype != DType::kFloat8E5M2) return;
+  const int64_t largest = dtype == DType::kFloat8E4M3FN ? 448 : 57344;
+  for (const std::optional<int64_t>& end : {quant_min, quant_max})
+    if (end && (*end < -largest || *end > largest))
+      refuse(subject, fmt::format("the quant range leaves {}, got {}, want [{}, {}]", name_of(dtype), *end, -largest, largest));
+}
+
+void check_affine(const ObserverChoice& choice, std::optional<QScheme> qscheme, const std::string& subject) {
+  const bool wants_options = choice.name.starts_with("affine_");
+  if (wants_options != choice.affine.has_value())
+    refuse(subject, wants_options ? fmt::format("observer {} has no affine options; give a granularity and a mapping type", choice.name)
+                                  : fmt::format("observer {} takes no affine options; use affine_min_max", choice.name));
+  if (!choice.affine) return;
+  const Granularity& granularity = choice.affine->granularity;
+  if (granularity.kind == Granularity::Kind::kPerGroup && granularity.group_size < 1)
+    refuse(subject, fmt::format("a granularity per group wants a group size of 1 or more, got {}", granularity.group_size));
+  if (granularity.kind == Granularity::Kind::kPerBlock &&
+      (granularity.block_size.empty() || *std::min_element(granularity.block_size.begin(), granularity.block_size.end()) < 1))
+    refuse(subject, fmt::format("a granularity per block wants sizes of 1 or more, got {}", granularity.block_size));
+  if (choice.affine->zero_point_domain != ZeroPointDomain::kInt || !choice.affine->preserve_zero)
+    refuse(subject,
+           "torchao.quantize_affine takes integer zero points that keep 0 exact only; leave zero_point_domain and preserve_zero as they are");
+  if (qscheme) refuse(subject, fmt::format("affine options say what a qscheme says, got {} too; leave the qscheme out", name_of(*qscheme)));
+}
+
 struct SpecChecker {
   const std::string& subject;
 
   void operator()(const QuantizationSpec& spec) const {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
+    check_float8_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     check_axis(spec.qscheme, spec.ch_axis, subject);
+    check_affine(spec.observer_or_fake_quant_ctr, spec.qscheme, subject);
   }
   void operator()(const SharedQuantizationSpec& spec) const {
     const Edge* edge = std::get_if<Edge>(&spec.edge_or_node);

@@ -20,12 +20,13 @@ struct SharedFields {
   std::optional<std::optional<int>> ch_axis;
   std::optional<double> scale;
   std::optional<int64_t> zero_point;
+  std::optional<AffineOptions> affine = {};  // the peer looks at the dtype alone and joins a scale per token with a scale per tensor
   bool operator==(const SharedFields&) const = default;
 };
 
 std::optional<SharedFields> shared_fields(const SpecVariant& spec) {
   if (const QuantizationSpec* s = std::get_if<QuantizationSpec>(&spec))
-    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, s->ch_axis, {}, {}};
+    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, s->ch_axis, {}, {}, s->observer_or_fake_quant_ctr.affine};
   if (const FixedQParamsQuantizationSpec* s = std::get_if<FixedQParamsQuantizationSpec>(&spec))
     return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, {}, s->scale, s->zero_point};
   if (const DerivedQuantizationSpec* s = std::get_if<DerivedQuantizationSpec>(&spec))

@@ -1,0 +1,54 @@
+// Observers with one range for each block of elements, whatever the blocks: a tensor, a channel, a group, a token. convert makes torchao's
+// choose_qparams_affine, quantize_affine and dequantize_affine of them. The mathematics is that of torchao's AffineQuantizedMinMaxObserver and
+// its relatives, in the dtype of the observed tensor.
+#pragma once
+
+#include <utility>
+
+#include "annotate/granularity.h"
+#include "annotate/observer.h"
+
+namespace octet {
+
+class AffineObserver : public Observer {
+ public:
+  enum class Kind { kMinMax, kMovingAverage, kPlaceholder };  // min(old, new); old + constant * (new - old); looks at no data
+
+  // Throws Error("prepare", ...) without ObserverChoice::affine, for dtypes that the affine ops lack, and when the kind cannot serve
+  // args.is_dynamic.
+  AffineObserver(ObserverArgs args, Kind kind);
+  // Throws Error("calibrate", ...) when the number of blocks differs from the one before.
+  void observe(const at::Tensor& x) override;
+  // One scale and zero point for each block, in row-major order; block_size of the tensor observed last, empty when the state was loaded.
+  QParams calculate_qparams() const override;
+  bool refuses_nan() const override { return true; }
+  bool keeps_state() const override { return kind_ != Kind::kPlaceholder; }
+  bool has_data() const override { return kind_ == Kind::kPlaceholder || min_.defined(); }
+  ObserverState state() const override;
+  void set_state(const ObserverState& state) override;
+  // Min-max: exactly. Moving averages: as if the other's batches had come next, but for roundings.
+  void merge(const Observer& other) override;
+
+  const AffineOptions& options() const { return *args_.choice.affine; }
+  // Elements of each dimension per scale of a tensor of `shape` (-1: unknown); throws as block_size_of does.
+  std::vector<int64_t> block_size(std::span<const int64_t> shape) const;
+  // (scale, zero point) for a tensor of `shape` (known) and `dtype`, in the shape of its blocks and in the dtypes of the options, else in `dtype`.
+  // An empty tensor of shape [-1]... is not accepted: shape must be known. Throws Error("convert", subject, ...) without data, and when the observed blocks
+  // are not those of `shape`.
+  std::pair<at::Tensor, at::Tensor> qparam_tensors(std::span<const int64_t> shape, DType dtype, const std::string& subject) const;
+  // Of the tensor observed last; nothing before, and when the state was loaded.
+  const std::optional<std::vector<int64_t>>& observed_shape() const { return observed_shape_; }
+
+ private:
+  std::pair<at::Tensor, at::Tensor> qparams_of(const at::Tensor& min, const at::Tensor& max) const;
+
+  Kind kind_;
+  at::Tensor min_;  // one element for each block; undefined: nothing observed
+  at::Tensor max_;
+  at::Tensor first_min_;  // of the first batch, which a moving average takes whole
+  at::Tensor first_max_;
+  int64_t batches_ = 0;
+  std::optional<std::vector<int64_t>> observed_shape_;
+};
+
+}  // namespace octet
