@@ -9,6 +9,8 @@
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
 #include "quantizers/float_report.h"
+#include "quantizers/recurrent_rules.h"
+#include "quantizers/weight_only.h"
 #include "quantizers/xnnpack_checks.h"
 #include "quantizers/xnnpack_rules.h"
 
@@ -18,7 +20,16 @@ namespace {
 
 bool is_dynamic(const QuantizationConfig& config) { return config.input_activation && config.input_activation->is_dynamic; }
 
+// Which table of rules a config goes with.
+enum class ConfigKind { kStatic, kDynamic, kWeightOnly };
+ConfigKind kind_of(const QuantizationConfig& config) {
+  if (is_weight_only(config)) return ConfigKind::kWeightOnly;
+  return is_dynamic(config) ? ConfigKind::kDynamic : ConfigKind::kStatic;
+}
+
+// Why a rule of static activations leaves the op to other tables, in case none of them takes it.
 constexpr const char* kDynamicOnly = "its configuration is dynamic, which takes linear and convolution only";
+constexpr const char* kWeightOnly = "its configuration quantizes weights alone, and it has none";
 
 }  // namespace
 
@@ -87,20 +98,27 @@ void XNNPACKQuantizer::annotate(Graph& graph, Annotations& annotations, Report& 
 
 void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const {
   const auto allows = [&](const Node& node) { return (!filter_ || filter_(node)) && configs_.find(node).config; };
-  const auto choose = [&](bool dynamic, const Match& match) -> ConfigChoice {
+  ConfigFitter fitter;
+  const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {
     const Node& anchor = *match.nodes.back();
     const ConfigTable::Choice choice = configs_.find(anchor);
     if (!choice.config) return {nullptr, choice.reason};
     // A clamp that its own settings leave float is not fused; the shorter rule takes the op alone.
     if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return allows(*node); })) return {nullptr, {}};
-    if (is_dynamic(*choice.config) != dynamic) return {nullptr, dynamic ? "" : kDynamicOnly};
-    return {choice.config, {}};
+    const ConfigKind kind = kind_of(*choice.config);
+    if (kind == table) return {fitter.fit(*choice.config, match), {}};
+    return {nullptr, table != ConfigKind::kStatic ? "" : kind == ConfigKind::kDynamic ? kDynamicOnly : kWeightOnly};
   };
-  annotate_by_rules(
-      graph, xnnpack_rules(), [&](const AnnotationRule&, const Match& match) { return choose(false, match); }, annotations, state);
-  annotate_by_rules(
-      graph, xnnpack_dynamic_rules(), [&](const AnnotationRule&, const Match& match) { return choose(true, match); }, annotations, state);
-  const auto shares = [&](const Node& node) { return shares_scale(node) && allows(node) && !is_dynamic(*configs_.find(node).config); };
+  const auto run = [&](std::span<const AnnotationRule> rules, ConfigKind table) {
+    annotate_by_rules(
+        graph, rules, [&](const AnnotationRule&, const Match& match) { return choose(table, match); }, annotations, state);
+  };
+  run(xnnpack_rules(), ConfigKind::kStatic);
+  run(xnnpack_dynamic_rules(), ConfigKind::kDynamic);
+  run(weight_only_rules(), ConfigKind::kWeightOnly);
+  const auto shares = [&](const Node& node) {
+    return shares_scale(node) && allows(node) && kind_of(*configs_.find(node).config) == ConfigKind::kStatic;
+  };
   propagate_sharing(graph, xnnpack_sharing_ops(), shares, annotations);
 }
 

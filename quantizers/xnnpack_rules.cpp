@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "quantizers/weight_only.h"
 #include "quantizers/xnnpack_checks.h"
 
 namespace octet {
@@ -31,7 +32,7 @@ const Inputs kList       = {{"x", all_same(Role::kInput)}};
 // clang-format on
 const Slots kWeightAndBias = {"w", "b"};
 
-const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable};
+const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, groups_divide_weight};
 const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, has_one_group};
 const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable};
 const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, is_plain_conv2d};
@@ -116,7 +117,8 @@ const std::vector<std::string> kSharingOps = {
 const std::vector<std::string> kComputeOps = {
     "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d",
     "aten.linear", "aten.matmul", "aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.einsum", "aten.scaled_dot_product_attention",
-    "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten.embedding", "aten.embedding_bag",
+    "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
+    "aten.embedding", "aten.embedding_bag",
     "aten.add", "aten.sub", "aten.rsub", "aten.mul", "aten.div", "aten.pow", "aten.sqrt", "aten.rsqrt", "aten.exp", "aten.maximum", "aten.minimum",
     "aten.relu", "aten.relu6", "aten.hardtanh", "aten.clamp", "aten.leaky_relu", "aten.prelu", "aten.elu", "aten.gelu", "aten.silu", "aten.mish",
     "aten.sigmoid", "aten.tanh", "aten.hardswish", "aten.hardsigmoid", "aten.softmax", "aten.log_softmax", "aten._softmax", "aten._log_softmax",

@@ -1,0 +1,93 @@
+#include "quantizers/recurrent_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace octet {
+
+namespace {
+
+const std::vector<std::string> kOps = {
+    "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
+};
+constexpr std::array<std::string_view, 2> kInputs = {"input", "data"};  // data: of packed sequences
+constexpr std::array<std::string_view, 3> kWeights = {"params", "w_ih", "w_hh"};
+
+bool is_recurrent(const Node& node) {
+  return std::any_of(kOps.begin(), kOps.end(), [&](const std::string& op) { return node.is(op); });
+}
+
+Value* input_of(const Node& node) {
+  for (const std::string_view name : kInputs)
+    if (Value* input = node.find_input(name)) return input;
+  return nullptr;
+}
+
+// The matrices among the parameters; a tensor of unknown shape counts as one.
+std::vector<Value*> weights_of(const Node& node) {
+  std::vector<Value*> weights;
+  for (const std::string_view name : kWeights) {
+    const Argument* argument = node.find_argument(name);
+    if (argument == nullptr) continue;
+    for_each_value(*argument, [&](Value* value) {
+      const bool is_matrix = !value->meta || value->meta->sizes.size() == 2;
+      if (is_matrix && std::find(weights.begin(), weights.end(), value) == weights.end()) weights.push_back(value);
+    });
+  }
+  return weights;
+}
+
+bool is_float32(const Value* value) { return value->kind() == ValueKind::kTensor && value->meta && value->meta->dtype == DType::kFloat32; }
+
+// Empty when the op can be annotated.
+std::string objection(const Graph& graph, const Value* input, const std::vector<Value*>& weights, const QuantizationConfig& config) {
+  if (!config.weight) return "its configuration has no spec for weights";
+  if (is_floating_point(config.weight->dtype)) return fmt::format("its weights would be {}, want integers", name_of(config.weight->dtype));
+  if (input == nullptr || weights.empty()) return "its input or its weights are not given";
+  if (!is_float32(input)) return fmt::format("input %{} is not float32", input->name());
+  for (const Value* weight : weights) {
+    if (!is_float32(weight)) return fmt::format("weight %{} is not float32", weight->name());
+    if (graph.find_constant(weight) == nullptr) return fmt::format("weight %{} is computed at run time, want a constant", weight->name());
+  }
+  return {};
+}
+
+QuantizationSpec weight_spec(const QuantizationConfig& config) {
+  QuantizationSpec spec = *config.weight;
+  if (spec.qscheme && is_per_channel(*spec.qscheme)) spec.ch_axis = 0;
+  return spec;
+}
+
+}  // namespace
+
+std::span<const std::string> recurrent_ops() { return kOps; }
+
+int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& annotations, RuleState& state) {
+  int count = 0;
+  for (Node* node : graph.nodes()) {
+    if (!is_recurrent(*node) || annotations.is_annotated(node)) continue;
+    const ConfigChoice choice = config_of(*node);
+    if (choice.config == nullptr) {
+      if (!choice.reason.empty()) state.refusals[node] = choice.reason;
+      continue;
+    }
+    Value* input = input_of(*node);
+    const std::vector<Value*> weights = weights_of(*node);
+    if (const std::string reason = objection(graph, input, weights, *choice.config); !reason.empty()) {
+      state.refusals[node] = reason;
+      continue;
+    }
+    QuantizationAnnotation annotation;
+    annotation.rule = "recurrent";
+    if (choice.config->input_activation) annotation.set_input(input, *choice.config->input_activation);
+    for (Value* weight : weights) annotation.set_input(weight, weight_spec(*choice.config));
+    annotations[node] = std::move(annotation);
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace octet
