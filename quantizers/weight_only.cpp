@@ -1,0 +1,160 @@
+// Builds the configurations and fits them to shapes.
+#include "quantizers/weight_only.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "quantizers/xnnpack_checks.h"
+
+namespace octet {
+
+namespace {
+
+constexpr int64_t kMin4Bits = -8;
+constexpr int64_t kMax4Bits = 7;
+constexpr int64_t kMax8Bits = 127;
+
+using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
+using Checks = std::vector<RuleCheck>;
+
+// clang-format off
+const Inputs kWeightAlone      = {{"w", kWeight}};
+const Inputs kTransposedWeight = {{"w", weight_along(1)}};
+const Checks kConvChecks = {weight_is_float32, weight_is_constant};
+const Checks kRowChecks  = {weight_is_float32, weight_is_constant, groups_divide_weight};
+
+const std::vector<AnnotationRule> kRules = {
+    // name                        pattern                                                                 inputs             output        checks
+    {"weight_only_linear",         "linear(x, w, b?)",                                                     kWeightAlone,      LeaveFloat{}, kRowChecks},
+    {"weight_only_conv",           "{conv1d|conv2d|conv3d}(x, w, b?)",                                     kWeightAlone,      LeaveFloat{}, kConvChecks},
+    {"weight_only_conv_transpose", "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)",       kTransposedWeight, LeaveFloat{}, kConvChecks},
+    {"weight_only_embedding",      "embedding(w, i)",                                                      kWeightAlone,      LeaveFloat{}, kRowChecks},
+};
+// clang-format on
+
+[[noreturn]] void refuse(const char* option, const std::string& message) { throw Error("quantizer", option, message); }
+
+int64_t group_size_of(const WeightOptions& options) {
+  const int64_t group = options.group_size.value_or(options.bits == 4 ? kDefaultGroupSize : 0);
+  if (group < 0 || group == 1) refuse("group_size", fmt::format("got {}, want 2 or more, or 0 for no groups", group));
+  if (group == 0 && options.bits == 4 && !options.is_per_channel)
+    refuse("weight_bits", "4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel");
+  return group;
+}
+
+bool is_transposed(const Node& node) { return node.target().find("conv_transpose") != std::string::npos; }
+bool is_convolution(const Node& node) { return node.target().starts_with("aten.conv"); }
+
+// As many input channels as divide them all and keep the block within `group` elements; at least one.
+int64_t channels_in_block(int64_t channels, int64_t kernel, int64_t group) {
+  int64_t result = 1;
+  for (int64_t count = 1; count <= channels && count * kernel <= group; ++count)
+    if (channels % count == 0) result = count;
+  return result;
+}
+
+// weight: [out, in / groups, kernel...]; transposed: [in, out / groups, kernel...].
+Granularity block_of_convolution(const std::vector<int64_t>& weight, int64_t group, bool transposed) {
+  Granularity block{.kind = Granularity::Kind::kPerBlock, .block_size = weight};
+  int64_t kernel = 1;
+  for (size_t i = 2; i < weight.size(); ++i) kernel *= weight[i];
+  block.block_size[transposed ? 1 : 0] = 1;
+  int64_t& channels = block.block_size[transposed ? 0 : 1];
+  channels = channels_in_block(channels, kernel, group);
+  return block;
+}
+
+AffineOptions* find_affine(std::optional<QuantizationSpec>& spec, Granularity::Kind kind) {
+  if (!spec || !spec->observer_or_fake_quant_ctr.affine || spec->observer_or_fake_quant_ctr.affine->granularity.kind != kind) return nullptr;
+  return &*spec->observer_or_fake_quant_ctr.affine;
+}
+
+}  // namespace
+
+QuantizationSpec weight_spec(const WeightOptions& options) {
+  if (options.bits != 8 && options.bits != 4) refuse("weight_bits", fmt::format("got {}, want 8 or 4", options.bits));
+  const int64_t group = group_size_of(options);
+  QuantizationSpec spec;
+  spec.dtype = DType::kInt8;
+  spec.quant_min = options.bits == 4 ? kMin4Bits : -kMax8Bits;
+  spec.quant_max = options.bits == 4 ? kMax4Bits : kMax8Bits;
+  spec.observer_or_fake_quant_ctr.eps = kFloatEps;
+  if (group > 0) {
+    spec.observer_or_fake_quant_ctr.name = "affine_min_max";
+    spec.observer_or_fake_quant_ctr.affine = AffineOptions{
+        .granularity = {.kind = Granularity::Kind::kPerGroup, .group_size = group, .block_size = {}},
+        .mapping_type = MappingType::kSymmetric,
+        .scale_dtype = DType::kFloat32,
+        .zero_point_dtype = DType::kInt32
+    };
+    return spec;
+  }
+  spec.observer_or_fake_quant_ctr.name = options.is_per_channel ? "per_channel_min_max" : "min_max";
+  spec.qscheme = options.is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
+  spec.ch_axis = 0;
+  return spec;
+}
+
+QuantizationSpec per_token_spec(int64_t quant_min, int64_t quant_max) {
+  QuantizationSpec spec;
+  spec.dtype = DType::kInt8;
+  spec.quant_min = quant_min;
+  spec.quant_max = quant_max;
+  spec.is_dynamic = true;
+  spec.observer_or_fake_quant_ctr.name = "affine_placeholder";
+  spec.observer_or_fake_quant_ctr.eps = kFloatEps;
+  spec.observer_or_fake_quant_ctr.affine = AffineOptions{
+      .granularity = {.kind = Granularity::Kind::kPerToken, .block_size = {}},
+      .mapping_type = MappingType::kAsymmetric,
+      .scale_dtype = DType::kFloat32,
+      .zero_point_dtype = DType::kInt32
+  };
+  return spec;
+}
+
+QuantizationConfig get_weight_only_config(const WeightOptions& options) {
+  QuantizationConfig config;
+  config.weight = weight_spec(options);
+  return config;
+}
+
+bool is_weight_only(const QuantizationConfig& config) { return config.weight && !config.input_activation && !config.output_activation; }
+
+std::span<const AnnotationRule> weight_only_rules() { return kRules; }
+
+Verdict weight_is_float32(const RuleMatch& at) {
+  const Value* weight = at.match.find("w");
+  if (weight->meta && weight->meta->dtype == DType::kFloat32) return Verdict::accept();
+  return Verdict::refuse(
+      fmt::format("weight %{} is {}, want float32", weight->name(), weight->meta ? name_of(weight->meta->dtype) : "of unknown dtype"));
+}
+
+Verdict groups_divide_weight(const RuleMatch& at) {
+  std::optional<QuantizationSpec> spec = at.config.weight;
+  const AffineOptions* affine = find_affine(spec, Granularity::Kind::kPerGroup);
+  if (affine == nullptr) return Verdict::accept();
+  const Value* weight = at.match.find("w");
+  const std::vector<int64_t> shape = weight->meta ? weight->meta->shape() : std::vector<int64_t>{};
+  const int64_t row = shape.empty() ? 0 : shape.back();
+  if (row > 0 && row % affine->granularity.group_size == 0) return Verdict::accept();
+  return Verdict::refuse(
+      fmt::format("group size {} does not divide the rows of %{}, which have {} elements", affine->granularity.group_size, weight->name(), row));
+}
+
+const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, const Match& match) {
+  const Node& anchor = *match.nodes.back();
+  if (!is_convolution(anchor)) return &config;
+  QuantizationConfig fitted = config;
+  AffineOptions* tokens = find_affine(fitted.input_activation, Granularity::Kind::kPerToken);
+  AffineOptions* groups = find_affine(fitted.weight, Granularity::Kind::kPerGroup);
+  const Value* weight = match.find("w");
+  if (tokens == nullptr && (groups == nullptr || !weight->meta)) return &config;
+  if (tokens != nullptr) tokens->granularity = {.kind = Granularity::Kind::kPerAxis, .axis = 0, .block_size = {}};
+  if (groups != nullptr && weight->meta)
+    groups->granularity = block_of_convolution(weight->meta->shape(), groups->granularity.group_size, is_transposed(anchor));
+  return &made_.emplace_back(std::move(fitted));
+}
+
+}  // namespace octet
