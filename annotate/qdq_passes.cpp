@@ -7,6 +7,7 @@
 
 #include "annotate/constant_part.h"
 #include "annotate/convert.h"
+#include "annotate/quantization_ops.h"
 #include "core/aten_bridge.h"
 #include "core/error.h"
 #include "core/interpreter.h"
@@ -14,29 +15,6 @@
 
 namespace octet {
 namespace {
-
-constexpr std::array<std::string_view, 3> kQuantizeOps = {"quantized_decomposed.quantize_per_tensor.default",
-                                                          "quantized_decomposed.quantize_per_tensor.tensor",
-                                                          "quantized_decomposed.quantize_per_channel.default"};
-constexpr std::array<std::string_view, 3> kDequantizeOps = {"quantized_decomposed.dequantize_per_tensor.default",
-                                                            "quantized_decomposed.dequantize_per_tensor.tensor",
-                                                            "quantized_decomposed.dequantize_per_channel.default"};
-constexpr std::array<std::string_view, 2> kPortedMetadata = {"nn_module_stack", "stack_trace"};
-
-template <size_t N>
-bool is_one_of(const Node* node, const std::array<std::string_view, N>& targets) {
-  return node != nullptr && std::find(targets.begin(), targets.end(), node->target()) != targets.end();
-}
-
-Node* producer_of_argument(const Node* node, std::string_view name) {
-  const Value* input = node == nullptr ? nullptr : node->find_input(name);
-  return input == nullptr ? nullptr : input->producer();
-}
-
-Node* find_choose_qparams(const Node* dequantize) {
-  Node* choose = producer_of_argument(producer_of_argument(dequantize, "input"), "scale");
-  return choose != nullptr && choose->target().starts_with("quantized_decomposed.choose_qparams") ? choose : nullptr;
-}
 
 bool has_specs(const Annotations& annotations, const Node* node) {
   const QuantizationAnnotation* annotation = annotations.find(node);
@@ -56,19 +34,12 @@ Node* next_of(const Graph& graph, const Node* node) {
   return it == nodes.end() || it + 1 == nodes.end() ? nullptr : *(it + 1);
 }
 
-void port(Node* to, const std::map<std::string, std::string>& metadata) {
-  for (std::string_view key : kPortedMetadata) {
-    const auto it = metadata.find(std::string(key));
-    if (it != metadata.end()) to->metadata[it->first] = it->second;
-  }
-}
-
 }  // namespace
 
 int duplicate_dequantize(Graph& graph, const Annotations& annotations) {
   int copies = 0;
   for (Node* dequantize : graph.nodes()) {
-    if (!is_one_of(dequantize, kDequantizeOps)) continue;
+    if (!is_dequantize(dequantize)) continue;
     const std::vector<Node*> users = users_without_sizes(*dequantize->output());
     if (users.size() + (dequantize->output()->is_output() ? 1 : 0) <= 1) continue;
     const Node* choose = find_choose_qparams(dequantize);
@@ -92,16 +63,16 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
     if (!has_specs(annotations, node)) continue;
     for (Value* input : node->inputs()) {
       Node* dequantize = input->producer();
-      if (!is_one_of(dequantize, kDequantizeOps)) continue;
-      port(dequantize, node->metadata);
+      if (!is_dequantize(dequantize)) continue;
+      port_metadata(*dequantize, node->metadata);
       Node* choose = find_choose_qparams(dequantize);
       if (choose == nullptr) continue;
-      port(choose, node->metadata);
-      port(producer_of_argument(dequantize, "input"), node->metadata);
+      port_metadata(*choose, node->metadata);
+      port_metadata(*dequantize->find_input("input")->producer(), node->metadata);
     }
     if (!annotations.find(node)->output_qspec || node->output_or_null() == nullptr) continue;
     const std::vector<Node*> users = users_without_sizes(*node->output());
-    if (users.size() == 1 && is_one_of(users.front(), kQuantizeOps)) port(users.front(), node->metadata);
+    if (users.size() == 1 && is_quantize(users.front())) port_metadata(*users.front(), node->metadata);
   }
 }
 
@@ -110,7 +81,7 @@ int fold_quantized_constants(Graph& graph) {
   int folds = 0;
   int number = 0;
   for (Node* node : graph.nodes()) {
-    if (!is_one_of(node, kQuantizeOps) || !constants.contains(node->output())) continue;
+    if (!(is_quantize(node) || node->target() == "torchao.quantize_affine.default") || !constants.contains(node->output())) continue;
     const Graph part = extract_constant_part(graph, {node->output()});
     const std::vector<c10::IValue> results = Interpreter(part).run({});
     const Tensor quantized = from_aten(results.at(0).toTensor().contiguous());

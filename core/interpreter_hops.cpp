@@ -3,12 +3,15 @@
 #include <unordered_map>
 
 #include <ATen/autocast_mode.h>
+#include <ATen/native/TypeProperties.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/select.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include "core/error.h"
 #include "core/ivalue_convert.h"
+#include "core/op_lookup.h"
 
 namespace octet {
 namespace {
@@ -174,6 +177,40 @@ Values wrap_with_autocast(const Node& node, const Values& arguments, const RunSu
   return run(body, tail(arguments, 5));
 }
 
+// The type in which torch computes `operands` together with an int32 tensor.
+at::ScalarType promoted_with(at::ScalarType result, const Values& operands) {
+  at::native::ResultTypeState state;
+  for (const IValue& operand : operands) {
+    if (operand.isTensor()) state = at::native::update_result_type_state(operand.toTensor(), state);
+    if (operand.isInt() || operand.isDouble()) state = at::native::update_result_type_state(operand.toScalar(), state);
+  }
+  return at::native::result_type(at::native::update_result_type_state(at::ones({1}, result), state));
+}
+
+// out_dtype(op, dtype, *operands): the op in a type that holds operands and dtype, its result converted to dtype
+Values out_dtype(const Node& node, const Values& arguments, const RunSubgraph&) {
+  constexpr std::string_view kPrefix = "torch.ops.";
+  if (arguments.size() < 2 || !arguments[0].isString() || !arguments[1].isInt()) fail(node, "want an op and a dtype in front; the file is damaged");
+  std::string_view target = arguments[0].toStringRef();
+  if (target.starts_with(kPrefix)) target.remove_prefix(kPrefix.size());
+  const std::optional<c10::OperatorHandle> op = find_operator(target);
+  if (!op) fail(node, fmt::format("{} is not registered; load the library that registers it with --library", target));
+  const auto dtype = static_cast<at::ScalarType>(arguments[1].toInt());
+  const Values operands = tail(arguments, 2);
+  const at::ScalarType wide = promoted_with(dtype, operands);
+  const std::vector<c10::Argument>& wanted = op->schema().arguments();
+  if (operands.size() > wanted.size()) fail(node, fmt::format("got {} operands, want at most the {} of {}", operands.size(), wanted.size(), target));
+  torch::jit::Stack stack;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (i >= operands.size() && !wanted[i].default_value()) fail(node, fmt::format("argument \"{}\" of {} is missing", wanted[i].name(), target));
+    const IValue operand = i >= operands.size() ? *wanted[i].default_value() : operands[i];
+    stack.push_back(coerce(operand.isTensor() ? IValue(operand.toTensor().to(wide)) : operand, wanted[i], subject_of(node)));
+  }
+  op->callBoxed(stack);
+  if (stack.size() != 1 || !stack[0].isTensor()) fail(node, fmt::format("{} gives no single tensor, want one", target));
+  return {stack[0].toTensor().to(dtype)};
+}
+
 }  // namespace
 
 HigherOrderOp find_higher_order_op(std::string_view target) {
@@ -185,6 +222,7 @@ HigherOrderOp find_higher_order_op(std::string_view target) {
       {"higher_order.invoke_subgraph",            invoke_subgraph           },
       {"higher_order.wrap_with_set_grad_enabled", wrap_with_set_grad_enabled},
       {"higher_order.wrap_with_autocast",         wrap_with_autocast        },
+      {"higher_order.out_dtype",                  out_dtype                 },
   };
   const auto found = kOps.find(target);
   return found == kOps.end() ? nullptr : found->second;

@@ -1,0 +1,81 @@
+#include "annotate/quantization_ops.h"
+
+#include <array>
+#include <string_view>
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kNamespace = "quantized_decomposed.";
+constexpr std::array<std::string_view, 3> kPortedMetadata = {"nn_module_stack", "stack_trace", "quantization_tag"};
+
+// "per_tensor.default" of "quantized_decomposed.quantize_per_tensor.default"; "" when `verb` is another.
+std::string_view kind_of(const Node* node, std::string_view verb) {
+  if (node == nullptr) return {};
+  std::string_view target = node->target();
+  if (!target.starts_with(kNamespace)) return {};
+  target.remove_prefix(kNamespace.size());
+  if (!target.starts_with(verb)) return {};
+  target.remove_prefix(verb.size());
+  return target.starts_with("per_tensor.") || target == "per_channel.default" ? target : std::string_view();
+}
+
+Node* producer_of_argument(const Node* node, std::string_view name) {
+  const Value* input = node == nullptr ? nullptr : node->find_input(name);
+  return input == nullptr ? nullptr : input->producer();
+}
+
+Argument argument_of(const Node& node, std::string_view name) {
+  const Argument* argument = node.find_argument(name);
+  if (argument == nullptr) return None{};
+  Value* value = argument->value_or_null();
+  if (value != nullptr) return value;
+  if (argument->find<OptionalTensor>() != nullptr) return None{};
+  return *argument;
+}
+
+std::optional<DType> dtype_of(const Node& node, std::string_view name) {
+  const Argument* argument = node.find_argument(name);
+  const DType* dtype = argument == nullptr ? nullptr : argument->find<DType>();
+  return dtype == nullptr ? std::nullopt : std::optional<DType>(*dtype);
+}
+
+}  // namespace
+
+bool is_quantize(const Node* node) { return !kind_of(node, "quantize_").empty(); }
+bool is_dequantize(const Node* node) { return !kind_of(node, "dequantize_").empty(); }
+
+std::optional<Quantization> find_quantization(const Node* node) {
+  if (!is_quantize(node) && !is_dequantize(node)) return std::nullopt;
+  Quantization result;
+  result.is_per_channel = node->find_argument("scales") != nullptr;
+  result.input = node->find_input("input");
+  result.scale = argument_of(*node, result.is_per_channel ? "scales" : "scale");
+  result.zero_point = argument_of(*node, result.is_per_channel ? "zero_points" : "zero_point");
+  if (const int64_t* number = result.scale.find<int64_t>()) result.scale = static_cast<double>(*number);
+  result.axis = node->int_or("axis", -1);
+  const Argument* min = node->find_argument("quant_min");
+  const Argument* max = node->find_argument("quant_max");
+  const std::optional<DType> dtype = dtype_of(*node, "dtype");
+  if (result.input == nullptr || !dtype || min == nullptr || max == nullptr) return std::nullopt;
+  if (min->find<int64_t>() == nullptr || max->find<int64_t>() == nullptr) return std::nullopt;
+  result.quant_min = *min->find<int64_t>();
+  result.quant_max = *max->find<int64_t>();
+  result.dtype = *dtype;
+  result.out_dtype = dtype_of(*node, "out_dtype");
+  return result;
+}
+
+Node* find_choose_qparams(const Node* dequantize) {
+  Node* choose = producer_of_argument(producer_of_argument(dequantize, "input"), "scale");
+  return choose != nullptr && choose->target().starts_with("quantized_decomposed.choose_qparams") ? choose : nullptr;
+}
+
+void port_metadata(Node& to, const std::map<std::string, std::string>& metadata) {
+  for (std::string_view key : kPortedMetadata) {
+    const auto it = metadata.find(std::string(key));
+    if (it != metadata.end()) to.metadata[it->first] = it->second;
+  }
+}
+
+}  // namespace octet

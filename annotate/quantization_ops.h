@@ -1,0 +1,39 @@
+// Reading quantize and dequantize nodes of quantized_decomposed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/graph.h"
+
+namespace octet {
+
+// quantize_per_tensor, quantize_per_channel in any overload; their dequantize twins.
+bool is_quantize(const Node* node);    // false for null
+bool is_dequantize(const Node* node);  // false for null
+
+// The arguments of one such node.
+struct Quantization {
+  Value* input = nullptr;
+  Argument scale;       // a double, or the Value of a scale tensor
+  Argument zero_point;  // an int64_t, the Value of a tensor, or None (per channel, where it means 0)
+  bool is_per_channel = false;
+  int64_t axis = -1;  // of per channel
+  int64_t quant_min = 0;
+  int64_t quant_max = 0;
+  DType dtype = DType::kInt8;
+  std::optional<DType> out_dtype;  // of dequantize
+  double scale_number() const { return *scale.find<double>(); }
+  bool has_numbers() const { return scale.find<double>() != nullptr && zero_point.find<int64_t>() != nullptr; }
+};
+// Nothing for other nodes and for those whose range is no literal (overload tensor2).
+std::optional<Quantization> find_quantization(const Node* node);
+
+// Whether the dequantize belongs to a dynamic chain: choose_qparams -> quantize -> dequantize. Returns choose_qparams or null.
+Node* find_choose_qparams(const Node* dequantize);
+
+// Copies the entries nn_module_stack, stack_trace and quantization_tag that `metadata` has.
+void port_metadata(Node& to, const std::map<std::string, std::string>& metadata);
+
+}  // namespace octet

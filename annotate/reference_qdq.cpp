@@ -1,0 +1,54 @@
+// Single quantize and dequantize ops as integer arithmetic:
+//   q:   clamp(int32(round(x / scale)) + zero_point, quant_min, quant_max)        dq:  (float(clamp(x, quant_min, quant_max)) - zero_point) * scale
+#include <algorithm>
+#include <array>
+
+#include "annotate/quantization_ops.h"
+#include "annotate/reference_emitter.h"
+#include "annotate/reference_rules.h"
+
+namespace octet {
+namespace {
+
+constexpr std::array<DType, 3> kQuantized = {DType::kInt8, DType::kUInt8, DType::kInt16};
+constexpr std::array<DType, 4> kDequantized = {DType::kInt8, DType::kUInt8, DType::kInt16, DType::kInt32};
+
+template <size_t N>
+bool has_form(const Quantization& q, ReferenceForm form, const std::array<DType, N>& dtypes) {
+  if (form == ReferenceForm::kTorchao) return q.dtype == DType::kInt8;
+  return std::find(dtypes.begin(), dtypes.end(), q.dtype) != dtypes.end() && !q.out_dtype;
+}
+
+Value* add_zero_point(Emitter& emit, Value* value, const char* op, const Argument& zero_point) {
+  return zero_point.is_none() ? value : emit.binary(op, value, zero_point);
+}
+
+}  // namespace
+
+Value* build_reference_quantize(Graph& graph, Node& quantize, ReferenceForm form) {
+  const std::optional<Quantization> q = find_quantization(&quantize);
+  if (!q || !has_form(*q, form, kQuantized)) return nullptr;
+  Emitter emit(graph, quantize, quantize);
+  Value* x = q->input;
+  if (q->is_per_channel) x = emit.transpose(x, q->axis, -1);
+  x = emit.cast(emit.round(emit.binary("div", x, q->scale)), DType::kInt32);
+  x = emit.clamp(add_zero_point(emit, x, "add", q->zero_point), q->quant_min, q->quant_max);
+  if (q->is_per_channel) x = emit.transpose(x, q->axis, -1);
+  return emit.cast(x, q->dtype);
+}
+
+Value* build_reference_dequantize(Graph& graph, Node& dequantize, ReferenceForm form) {
+  const std::optional<Quantization> q = find_quantization(&dequantize);
+  if (!q || !has_form(*q, form, kDequantized)) return nullptr;
+  Emitter emit(graph, dequantize, dequantize);
+  Value* x = emit.clamp(q->input, q->quant_min, q->quant_max);
+  if (!q->is_per_channel) {
+    x = add_zero_point(emit, emit.cast(x, DType::kFloat32), "sub", q->zero_point);
+    return emit.cast(emit.binary("mul", x, q->scale), DType::kFloat32);
+  }
+  x = emit.cast(emit.transpose(x, q->axis, -1), DType::kInt32);
+  x = emit.cast(add_zero_point(emit, x, "sub", q->zero_point), DType::kFloat32);
+  return emit.transpose(emit.binary("mul", x, q->scale), q->axis, -1);
+}
+
+}  // namespace octet

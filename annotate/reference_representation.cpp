@@ -1,0 +1,64 @@
+#include "annotate/reference_representation.h"
+
+#include <map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "annotate/quantization_ops.h"
+#include "core/passes/remove_dead.h"
+
+namespace octet {
+namespace {
+
+// Replaces the result of `root`; the nodes in front of it go when nothing else uses them.
+void replace(Graph& graph, Node& root, Value* value) { graph.replace_uses(root.output(), value); }
+
+int apply(Graph& graph, const ReferenceRule& rule, ReferenceForm form) {
+  const Pattern pattern = parse_pattern(rule.pattern);
+  int rewrites = 0;
+  for (Node* node : graph.nodes()) {
+    const Value* result = node->output_or_null();
+    if (result == nullptr || result->is_unused()) continue;
+    const std::optional<Match> found = match(pattern, *node);
+    Value* value = found ? rule.build(graph, *found, form) : nullptr;
+    if (value == nullptr) continue;
+    replace(graph, *node, value);
+    ++rewrites;
+  }
+  if (rewrites > 0) remove_dead(graph);
+  return rewrites;
+}
+
+int apply_to_single_ops(Graph& graph, ReferenceForm form, Report& report) {
+  std::map<std::string, int> left;
+  int rewrites = 0;
+  for (Node* node : graph.nodes()) {
+    if (!is_quantize(node) && !is_dequantize(node)) continue;
+    Value* value = is_quantize(node) ? build_reference_quantize(graph, *node, form) : build_reference_dequantize(graph, *node, form);
+    if (value == nullptr) {
+      const Argument* dtype = node->find_argument("dtype");
+      ++left[dtype != nullptr && dtype->find<DType>() != nullptr ? std::string(name_of(*dtype->find<DType>())) : "unknown"];
+      continue;
+    }
+    replace(graph, *node, value);
+    graph.erase(*node);
+    ++rewrites;
+  }
+  for (const auto& [dtype, count] : left)
+    report.note(fmt::format("reference: {} quantize and dequantize ops of {} stay, they have no integer form here", count, dtype));
+  return rewrites;
+}
+
+}  // namespace
+
+int to_reference_representation(Graph& graph, ReferenceForm form, Report& report) {
+  int rewrites = 0;
+  for (const ReferenceRule& rule : compute_reference_rules())
+    if (rule.in_torchao || form == ReferenceForm::kRounded) rewrites += apply(graph, rule, form);
+  rewrites += apply_to_single_ops(graph, form, report);
+  remove_dead(graph, DeadInputs::kRemove);
+  return rewrites;
+}
+
+}  // namespace octet

@@ -1,0 +1,238 @@
+#include "annotate/reference_rules.h"
+
+#include <algorithm>
+#include <array>
+
+#include "annotate/quantization_ops.h"
+#include "annotate/reference_emitter.h"
+#include "core/op_schema.h"
+
+namespace octet {
+namespace {
+
+// The ops that out_dtype takes; the others compute on int32 operands.
+constexpr std::array<std::string_view, 3> kOutDtypeOps = {"aten.linear.default", "aten.conv2d.default", "aten.convolution.default"};
+
+bool is_8_bit(const Quantization& q) { return q.dtype == DType::kInt8 || q.dtype == DType::kUInt8; }
+
+// A static per-tensor 8-bit tensor; int8 alone in the peer's form.
+bool is_static_tensor(const std::optional<Quantization>& q, ReferenceForm form) {
+  return q && q->has_numbers() && !q->out_dtype && (form == ReferenceForm::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
+}
+
+bool is_all_zero(const Graph& graph, const Value* value) {
+  const Tensor* tensor = graph.find_constant(value);
+  if (tensor == nullptr || !tensor->defined() || !tensor->is_contiguous()) return false;
+  const auto all_zero = [&](const auto* data) { return std::all_of(data, data + tensor->numel(), [](auto element) { return element == 0; }); };
+  if (tensor->dtype() == DType::kInt64) return all_zero(tensor->data<int64_t>());
+  return tensor->dtype() == DType::kInt32 && all_zero(tensor->data<int32_t>());
+}
+
+// Weights are 8-bit, per tensor or (not in the peer's form) per output channel with zero points 0.
+bool is_weight(const Graph& graph, const std::optional<Quantization>& q, ReferenceForm form) {
+  if (!q || !is_8_bit(*q) || q->out_dtype) return false;
+  if (!q->is_per_channel) return is_static_tensor(q, form);
+  const Value* zero_points = q->zero_point.value_or_null();
+  return form == ReferenceForm::kRounded && q->axis == 0 && (q->zero_point.is_none() || (zero_points != nullptr && is_all_zero(graph, zero_points)));
+}
+
+Value* widen(Emitter& emit, Value* value, const Quantization& q) {
+  Value* wide = emit.cast(emit.clamp(value, q.quant_min, q.quant_max), DType::kInt16);
+  return q.is_per_channel ? wide : emit.binary("sub", wide, q.zero_point);
+}
+
+// The op's literals after the bias, by position, as far as the call or its schema gives them.
+std::vector<Argument> literals_after_bias(const Node& node) {
+  std::vector<Argument> literals;
+  const OpSchema* schema = find_op_schema(node.target());
+  if (schema == nullptr) return literals;
+  bool is_after = false;
+  for (const SchemaArgument& argument : schema->arguments) {
+    const Argument* given = node.find_argument(argument.name);
+    if (is_after) literals.push_back(given != nullptr ? *given : argument.default_value);
+    is_after = is_after || argument.name == "bias";
+  }
+  return literals;
+}
+
+// Sum of the products, in int32 and without bias.
+Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight) {
+  const Value* output = op.output();
+  if (std::find(kOutDtypeOps.begin(), kOutDtypeOps.end(), op.target()) != kOutDtypeOps.end()) {
+    std::vector<Argument> operands = {input, weight, None{}};
+    for (Argument& literal : literals_after_bias(op)) operands.push_back(std::move(literal));
+    return emit.call_int32(op.target(), std::move(operands), output->meta);
+  }
+  std::vector<NamedArgument> arguments = op.arguments();
+  for (NamedArgument& argument : arguments) {
+    if (argument.name == "input") argument.value = emit.cast(input, DType::kInt32);
+    if (argument.name == "weight") argument.value = emit.cast(weight, DType::kInt32);
+    if (argument.name == "bias") argument.value = None{};
+  }
+  std::optional<TensorMeta> meta = output->meta;
+  if (meta) meta->dtype = DType::kInt32;
+  return emit.call(op.target(), std::move(arguments), std::move(meta));
+}
+
+// op(left, right) as int32: cut off in the peer's form, else rounded.
+Value* to_int32(Emitter& emit, const std::string& op, Value* left, const Argument& right, ReferenceForm form) {
+  if (form == ReferenceForm::kTorchao) return emit.call_int32("aten." + op + ".Tensor", {left, right}, left->meta);
+  return emit.cast(emit.round(emit.binary(op, left, right)), DType::kInt32);
+}
+
+Value* along_channels(Emitter& emit, Value* value, int spatial) {
+  for (int i = 0; i < spatial; ++i) value = emit.unsqueeze_last(value);
+  return value;
+}
+
+Value* add_bias(Emitter& emit, Value* sum, Value* bias, const Argument& scale, int spatial, ReferenceForm form) {
+  if (bias == nullptr) return sum;
+  return emit.binary("add", sum, along_channels(emit, to_int32(emit, "div", bias, scale, form), spatial));
+}
+
+Value* finish(Emitter& emit, Value* value, const Quantization& out, int64_t least) {
+  value = emit.binary("add", value, out.zero_point);
+  return emit.cast(emit.clamp(value, least, out.quant_max), out.dtype);
+}
+
+bool has_relu(const Match& match) {
+  return std::any_of(match.nodes.begin(), match.nodes.end(), [](const Node* node) { return node->is("aten.relu"); });
+}
+
+int64_t least_of(const Match& match, const Quantization& out) {
+  return has_relu(match) ? std::max(out.quant_min, *out.zero_point.find<int64_t>()) : out.quant_min;
+}
+
+Node* producer_of(const Node& node, std::string_view argument) {
+  const Value* value = node.find_input(argument);
+  return value == nullptr ? nullptr : value->producer();
+}
+
+// The compute op right behind the dequantize of `x`.
+Node& compute_op(const Match& match) { return *match.consumer("x")->output()->users().front(); }
+
+struct Operands {
+  Node* op = nullptr;
+  std::optional<Quantization> x, w;
+};
+
+Operands find_operands(const Match& match) {
+  Operands result;
+  result.op = &compute_op(match);
+  result.x = find_quantization(producer_of(*result.op, "input"));
+  result.w = find_quantization(producer_of(*result.op, "weight"));
+  return result;
+}
+
+// q(op(dq(x), dq(w), b?)): linear and convolutions.
+Value* build_sum_of_products(Graph& graph, const Match& match, ReferenceForm form) {
+  const std::optional<Quantization> out = find_quantization(match.root);
+  const Operands in = find_operands(match);
+  if (!is_static_tensor(out, form) || !is_static_tensor(in.x, form) || !is_weight(graph, in.w, form)) return nullptr;
+  const bool is_linear = in.op->is("aten.linear");
+  if (!is_linear && (!in.w->input->meta || in.op->bool_or("transposed", false))) return nullptr;
+  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;  // the peer's form cannot run without a bias
+  const int spatial = is_linear ? 0 : static_cast<int>(in.w->input->meta->sizes.size()) - 2;
+  Emitter emit(graph, *match.root, *in.op);
+  Value* x = widen(emit, in.x->input, *in.x);
+  Value* sum = accumulate(emit, *in.op, x, widen(emit, in.w->input, *in.w));
+  const Argument scale = emit.scale("mul", in.w->scale, in.x->scale);
+  sum = add_bias(emit, sum, match.find("b"), scale, spatial, form);
+  Argument factor = emit.scale("div", scale, out->scale);
+  if (Value* factors = factor.value_or_null()) factor = along_channels(emit, factors, spatial);
+  return finish(emit, to_int32(emit, "mul", sum, factor, form), *out, least_of(match, *out));
+}
+
+// linear(dq(q(x)), dq(w), b?) with scale and zero point from choose_qparams: the float result of an integer sum.
+Value* build_dynamic_linear(Graph& graph, const Match& match, ReferenceForm form) {
+  Node& linear = *match.root;
+  Node* dequantize = producer_of(linear, "input");
+  const Node* choose = find_choose_qparams(dequantize);
+  const std::optional<Quantization> x = find_quantization(dequantize);
+  const std::optional<Quantization> w = find_quantization(producer_of(linear, "weight"));
+  if (choose == nullptr || !x || x->is_per_channel || x->out_dtype || !is_8_bit(*x) || !is_weight(graph, w, form)) return nullptr;
+  if (form == ReferenceForm::kTorchao && (choose->target() != "quantized_decomposed.choose_qparams.tensor" || x->dtype != DType::kInt8))
+    return nullptr;
+  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
+  Emitter emit(graph, linear, linear);
+  Value* quantized = emit.cast(emit.round(emit.binary("div", match.find("x"), x->scale)), DType::kInt32);
+  quantized = emit.cast(emit.clamp(emit.binary("add", quantized, x->zero_point), x->quant_min, x->quant_max), x->dtype);
+  Value* weight = emit.clamp(w->input, w->quant_min, w->quant_max);
+  Value* wide = emit.binary("sub", emit.cast(quantized, DType::kInt16), x->zero_point);
+  weight = emit.cast(weight, DType::kInt16);
+  if (!w->is_per_channel) weight = emit.binary("sub", weight, w->zero_point);
+  Value* sum = accumulate(emit, linear, wide, weight);
+  const Argument scale = emit.binary("mul", x->scale, w->scale);
+  sum = emit.binary("mul", add_bias(emit, sum, match.find("b"), scale, 0, form), scale);
+  return form == ReferenceForm::kTorchao ? sum : emit.cast(sum, DType::kFloat32);  // choose_qparams gives float64
+}
+
+// One addend in steps of the sum. The peer's add rounds each addend and its add_relu cuts each off; kRounded rounds their sum.
+Value* rescaled(Emitter& emit, const Quantization& in, const Quantization& out, bool is_cut_off, ReferenceForm form) {
+  Value* wide = emit.binary("sub", emit.cast(in.input, DType::kInt32), in.zero_point);
+  const Argument factor = emit.scale("div", in.scale, out.scale);
+  if (form == ReferenceForm::kRounded) return emit.binary("mul", wide, factor);
+  return to_int32(emit, "mul", wide, factor, is_cut_off ? ReferenceForm::kTorchao : ReferenceForm::kRounded);
+}
+
+Value* build_add(Graph& graph, const Match& match, ReferenceForm form) {
+  Node& add = compute_op(match);
+  const Node* left = producer_of(add, "self");
+  const Node* right = producer_of(add, "other");
+  const std::optional<Quantization> x = find_quantization(left);
+  const std::optional<Quantization> y = find_quantization(right);
+  const std::optional<Quantization> out = find_quantization(match.root);
+  if (!is_static_tensor(x, form) || !is_static_tensor(y, form) || !is_static_tensor(out, form)) return nullptr;
+  if (add.float_or("alpha", 1) != 1) return nullptr;
+  const bool is_torchao = form == ReferenceForm::kTorchao;
+  const bool has_one_range =
+      x->quant_min == y->quant_min && x->quant_min == out->quant_min && x->quant_max == y->quant_max && x->quant_max == out->quant_max;
+  if (is_torchao && (left == right || add.target() != "aten.add.Tensor" || !has_one_range)) return nullptr;
+  Emitter emit(graph, *match.root, add);
+  const bool with_relu = has_relu(match);
+  Value* first = rescaled(emit, *x, *out, with_relu, form);
+  Value* sum = emit.binary("add", first, rescaled(emit, *y, *out, with_relu, form));
+  if (!is_torchao) sum = emit.cast(emit.round(sum), DType::kInt32);
+  Quantization range = *out;
+  if (is_torchao && !with_relu) range.quant_min = -128;  // the peer clamps a plain sum to the whole of int8, whatever the range
+  if (is_torchao && !with_relu) range.quant_max = 127;
+  return finish(emit, sum, range, least_of(match, range));
+}
+
+Value* build_max_pool2d(Graph& graph, const Match& match, ReferenceForm form) {
+  Node& pool = compute_op(match);
+  const std::optional<Quantization> x = find_quantization(producer_of(pool, "self"));
+  const std::optional<Quantization> out = find_quantization(match.root);
+  if (!is_static_tensor(x, form) || !is_static_tensor(out, form)) return nullptr;
+  Emitter emit(graph, *match.root, pool);
+  Value* wide = emit.cast(emit.clamp(x->input, x->quant_min, x->quant_max), DType::kInt32);
+  std::vector<NamedArgument> arguments = pool.arguments();
+  for (NamedArgument& argument : arguments)
+    if (argument.name == "self") argument.value = emit.binary("sub", wide, x->zero_point);
+  std::optional<TensorMeta> meta = match.root->output()->meta;
+  if (meta) meta->dtype = DType::kInt32;
+  Value* largest = emit.call(pool.target(), std::move(arguments), std::move(meta));
+  Value* value = emit.binary("mul", largest, emit.scale("div", x->scale, out->scale));
+  if (form == ReferenceForm::kRounded) value = emit.cast(emit.round(value), DType::kInt32);
+  return finish(emit, value, *out, out->quant_min);
+}
+
+constexpr std::array<ReferenceRule, 9> kRules = {
+    {
+     {"dynamic_linear", "linear(dq(q(x)), dq(w), b?)", true, build_dynamic_linear},
+     {"linear_relu", "q(relu(linear(dq(x), dq(w), b?)))", false, build_sum_of_products},
+     {"linear", "q(linear(dq(x), dq(w), b?))", true, build_sum_of_products},
+     {"conv_relu", "q(relu({conv1d|conv2d|conv3d}(dq(x), dq(w), b?)))", false, build_sum_of_products},
+     {"conv", "q({conv1d|conv2d|conv3d}(dq(x), dq(w), b?))", false, build_sum_of_products},
+     {"convolution", "q(convolution(dq(x), dq(w), b?))", true, build_sum_of_products},
+     {"add_relu", "q(relu(add(dq(x), dq(y))))", true, build_add},
+     {"add", "q(add(dq(x), dq(y)))", true, build_add},
+     {"max_pool2d", "q(max_pool2d(dq(x)))", false, build_max_pool2d},
+     }
+};
+
+}  // namespace
+
+std::span<const ReferenceRule> compute_reference_rules() { return kRules; }
+
+}  // namespace octet

@@ -1,0 +1,31 @@
+// The rows of the integer reference representation: a pattern of dequantize - op - quantize and what it becomes.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/graph.h"
+#include "core/pattern.h"
+
+namespace octet {
+
+enum class ReferenceForm {
+  kTorchao,  // the peer's arithmetic on the patterns that it knows: products are cut off to int32
+  kRounded   // products are rounded to int32, as the q/dq graph rounds; more patterns
+};
+
+struct ReferenceRule {
+  std::string_view name;
+  std::string_view pattern;  // `{q|dq}...` as core/pattern.h writes them; "" for the rows that match single q and dq ops
+  bool in_torchao = false;   // false: of kRounded alone
+  // The value that replaces the result of the match's root; null, with nothing added, when the row does not apply after all.
+  Value* (*build)(Graph& graph, const Match& match, ReferenceForm form);
+};
+
+// In the order of application: larger patterns first.
+std::span<const ReferenceRule> compute_reference_rules();
+// The integer form of one quantize or dequantize; null when its dtype has none.
+Value* build_reference_quantize(Graph& graph, Node& quantize, ReferenceForm form);
+Value* build_reference_dequantize(Graph& graph, Node& dequantize, ReferenceForm form);
+
+}  // namespace octet
