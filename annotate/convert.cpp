@@ -9,6 +9,7 @@
 #include "annotate/convert_affine.h"
 #include "annotate/coverage.h"
 #include "annotate/data_free_observers.h"
+#include "annotate/reference_representation.h"
 #include "core/error.h"
 #include "core/passes/remove_dead.h"
 #include "core/verify.h"
@@ -220,6 +221,10 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
   convert_graph(observed, observed.graph, options, report);
   if (move_constants_out_of_bodies(observed.graph) > 0 && options.fold_quantize) remove_dead(observed.graph, DeadInputs::kRemove);
   verify(observed.graph);
+  if (options.reference_representation) {
+    to_reference_representation(observed.graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report);
+    verify(observed.graph);
+  }
   return std::move(observed.graph);
 }
 

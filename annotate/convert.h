@@ -8,14 +8,16 @@
 namespace octet {
 
 struct ConvertOptions {
-  bool fold_quantize = true;    // compute quantize(constant) now and drop the float constant
-  bool compat_torchao = false;  // an observer without data gives scale 1 and zero point 0, as torchao does, and a note
+  bool fold_quantize = true;              // compute quantize(constant) now and drop the float constant
+  bool reference_representation = false;  // integer arithmetic instead of q/dq: see reference_representation.h
+  bool compat_torchao = false;            // an observer without data gives scale 1 and zero point 0, as torchao does, and a note
 };
 
 // The q/dq graph:
 //   static per tensor    quantized_decomposed.{quantize,dequantize}_per_tensor.default, scale and zero point as literals
 //   static per channel   quantized_decomposed.{quantize,dequantize}_per_channel.default, buffers _scale_N and _zero_point_N
 //   dynamic              choose_qparams[_symmetric].tensor, {quantize,dequantize}_per_tensor.tensor
+//   affine options       torchao's affine ops (convert_affine.h)
 //   float16              two convert_element_type.no_fuse
 // Points of other dtypes vanish. Each annotated consumer gets a dequantize of its own. Throws Error("convert", ...) when an observer saw no
 // data and for dynamic dtypes other than int8 and uint8. What stayed float goes to the report.
