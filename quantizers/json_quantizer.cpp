@@ -90,30 +90,35 @@ struct IntOption {
   const char* key;
   int64_t SymmetricOptions::*member;
 };
-constexpr std::array<BoolOption, 2> kBoolOptions = {
-    {{"is_per_channel", &SymmetricOptions::is_per_channel}, {"is_dynamic", &SymmetricOptions::is_dynamic}}
+constexpr std::array<BoolOption, 4> kBoolOptions = {
+    {{"is_per_channel", &SymmetricOptions::is_per_channel},
+     {"is_dynamic", &SymmetricOptions::is_dynamic},
+     {"is_weight_only", &SymmetricOptions::is_weight_only},
+     {"is_per_token", &SymmetricOptions::is_per_token}}
 };
-constexpr std::array<IntOption, 4> kIntOptions = {
+constexpr std::array<IntOption, 5> kIntOptions = {
     {{"act_qmin", &SymmetricOptions::act_qmin},
      {"act_qmax", &SymmetricOptions::act_qmax},
      {"weight_qmin", &SymmetricOptions::weight_qmin},
-     {"weight_qmax", &SymmetricOptions::weight_qmax}}
+     {"weight_qmax", &SymmetricOptions::weight_qmax},
+     {"weight_bits", &SymmetricOptions::weight_bits}}
 };
-constexpr std::array<const char*, 7> kOptionKeys = {"is_per_channel", "is_dynamic", "is_qat", "act_qmin", "act_qmax", "weight_qmin", "weight_qmax"};
+constexpr std::array<const char*, 11> kOptionKeys = {"is_per_channel", "is_dynamic",  "is_qat",         "act_qmin",     "act_qmax",  "weight_qmin",
+                                                     "weight_qmax",    "weight_bits", "is_weight_only", "is_per_token", "group_size"};
 
 std::optional<QuantizationConfig> config_at(const Place& place, const QuantizerOptions& overrides) {
   if (place.value.is_null()) return std::nullopt;
   if (!place.value.is_object()) place.want("an object of options, or null to leave it float");
   check_keys(place, kOptionKeys);
-  SymmetricOptions options;
+  SymmetricOptions options = default_symmetric_options(overrides);
   for (const BoolOption& option : kBoolOptions)
     if (place.value.contains(option.key)) options.*option.member = bool_at(place.at(option.key));
   for (const IntOption& option : kIntOptions)
     if (place.value.contains(option.key)) options.*option.member = int_at(place.at(option.key));
+  if (place.value.contains("group_size")) options.group_size = int_at(place.at("group_size"));
   if (place.value.contains("is_qat") && bool_at(place.at("is_qat")))
     place.at("is_qat").refuse("got true, want false; training with fake quantization is not in this build");
-  options.is_per_channel = overrides.is_per_channel.value_or(options.is_per_channel);
-  options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
+  apply_overrides(options, overrides);
   try {
     return get_symmetric_quantization_config(options);
   } catch (const Error& error) {
@@ -152,6 +157,20 @@ bool has_any_row(const Json& root) {
 }
 
 }  // namespace
+
+SymmetricOptions default_symmetric_options(const QuantizerOptions& options) {
+  SymmetricOptions symmetric;
+  symmetric.is_per_token = !options.compat_torchao;
+  return symmetric;
+}
+
+void apply_overrides(SymmetricOptions& symmetric, const QuantizerOptions& options) {
+  symmetric.is_per_channel = options.is_per_channel.value_or(symmetric.is_per_channel);
+  symmetric.is_dynamic = options.is_dynamic.value_or(symmetric.is_dynamic);
+  symmetric.is_weight_only = options.is_weight_only.value_or(symmetric.is_weight_only);
+  symmetric.weight_bits = options.weight_bits.value_or(symmetric.weight_bits);
+  if (options.group_size) symmetric.group_size = options.group_size;
+}
 
 std::unique_ptr<XNNPACKQuantizer> read_json_quantizer(const std::filesystem::path& path, const QuantizerOptions& options) {
   const Json json = load(path);

@@ -26,9 +26,9 @@ std::vector<std::string> quantizer_names() { return {kNames.begin(), kNames.end(
 std::unique_ptr<Quantizer> make_quantizer(const std::string& name_or_json_path, const QuantizerOptions& options) {
   std::unique_ptr<XNNPACKQuantizer> result;
   if (std::find(kNames.begin(), kNames.end(), name_or_json_path) != kNames.end()) {
-    SymmetricOptions symmetric;
-    symmetric.is_per_channel = options.is_per_channel.value_or(true);
-    symmetric.is_dynamic = options.is_dynamic.value_or(false);
+    SymmetricOptions symmetric = default_symmetric_options(options);
+    symmetric.is_per_channel = true;
+    apply_overrides(symmetric, options);
     result = std::make_unique<XNNPACKQuantizer>(options.compat_torchao ? Compat::kTorchao : Compat::kNone, name_or_json_path);
     result->set_global(get_symmetric_quantization_config(symmetric));
   } else if (name_or_json_path.find(',') != std::string::npos) {
