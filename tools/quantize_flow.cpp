@@ -18,17 +18,19 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
   command.add_option("model", flow.model, "The float .pt2 that torch.export.save wrote")->required();
   command.add_option("--quantizer", flow.quantizer, fmt::format("{}, or a JSON file", fmt::join(quantizer_names(), ", ")))->required();
   command.add_option("--config", flow.config, "A JSON file with global, op_type, module_type, module_name settings on top");
-  command.add_option("--mode", flow.mode, "static; dynamic (activations per tensor, as torchao has them) only with --compat torchao")
-      ->check(CLI::IsMember({"static", "dynamic"}))
+  command
+      .add_option("--mode", flow.mode,
+                  "static; dynamic: activations get their scale at run time, one per row (with --compat torchao one per tensor); "
+                  "weight-only: activations stay float. The last two need no data")
+      ->check(CLI::IsMember({"static", "dynamic", "weight-only"}))
       ->capture_default_str();
   command.add_flag("--per-tensor", flow.per_tensor, "Weights per tensor instead of per channel");
+  command.add_option("--weight-bits", flow.weight_bits, "8, or 4: groups of 32 input channels with a scale each (see --group-size)");
+  command.add_option("--group-size", flow.group_size, "Input channels that share a weight scale; 0: one scale per output channel");
   command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command.add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")->check(CLI::IsMember({"torchao"}));
-  command.parse_complete_callback([&flow] {
-    if (flow.mode == "dynamic" && !flow.is_compat()) throw CLI::ValidationError("--mode dynamic", "this build has it with --compat torchao only");
-  });
 }
 
 ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
@@ -39,6 +41,9 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   quantizer_options.config = flow.config;
   if (flow.per_tensor) quantizer_options.is_per_channel = false;
   if (flow.mode == "dynamic") quantizer_options.is_dynamic = true;
+  if (flow.mode == "weight-only") quantizer_options.is_weight_only = true;
+  quantizer_options.weight_bits = flow.weight_bits;
+  quantizer_options.group_size = flow.group_size;
   const std::unique_ptr<Quantizer> quantizer = make_quantizer(flow.quantizer, quantizer_options);
   PrepareOptions options;
   options.fold_bn = flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;

@@ -1,6 +1,7 @@
 // What `octet quantize` and `octet calibrate` have in common: the options that decide the observed graph, and the way there.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "annotate/prepare.h"
@@ -20,11 +21,13 @@ struct QuantizeFlow {
   std::string fold_bn = "auto";
   std::string compat;
   bool per_tensor = false;
+  std::optional<int64_t> weight_bits;
+  std::optional<int64_t> group_size;
 
   bool is_compat() const { return compat == "torchao"; }
 };
 
-// --quantizer, --config, --mode, --per-tensor, --fold-bn, --compat and the model itself. Refuses combinations that this build lacks.
+// --quantizer, --config, --mode, --per-tensor, --weight-bits, --group-size, --fold-bn, --compat and the model itself.
 void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 
 // Reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
