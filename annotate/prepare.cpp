@@ -206,8 +206,7 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
   Annotations annotations;
   annotate_graph(graph, quantizer, annotations, report, options);
   for (const Body& body : bodies_within(graph, body_choice(options)))
-    if (body.reason.empty())
-      report_on_body(body, report, [&](Report& own) { annotate_graph(*body.graph, quantizer, annotations, own, options); });
+    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { annotate_graph(*body.graph, quantizer, annotations, own, options); });
   report_float_bodies(graph, body_choice(options), report);
   verify(graph);
   return insert_observers(std::move(graph), std::move(annotations), report, options);
@@ -217,8 +216,7 @@ ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& rep
   ObservedGraph observed{std::move(graph), {}, std::move(annotations)};
   observe_graph(observed.graph, observed, report, options);
   for (const Body& body : bodies_within(observed.graph, body_choice(options)))
-    if (body.reason.empty())
-      report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, own, options); });
+    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, own, options); });
   return observed;
 }
 

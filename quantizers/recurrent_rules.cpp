@@ -42,6 +42,12 @@ std::vector<Value*> weights_of(const Node& node) {
 
 bool is_float32(const Value* value) { return value->kind() == ValueKind::kTensor && value->meta && value->meta->dtype == DType::kFloat32; }
 
+// Elements of a row that share a scale; 0: all.
+int64_t group_size(const QuantizationConfig& config) {
+  const std::optional<AffineOptions>& affine = config.weight->observer_or_fake_quant_ctr.affine;
+  return affine && affine->granularity.kind == Granularity::Kind::kPerGroup ? affine->granularity.group_size : 0;
+}
+
 // Empty when the op can be annotated.
 std::string objection(const Graph& graph, const Value* input, const std::vector<Value*>& weights, const QuantizationConfig& config) {
   if (!config.weight) return "its configuration has no spec for weights";
@@ -50,6 +56,10 @@ std::string objection(const Graph& graph, const Value* input, const std::vector<
   if (!is_float32(input)) return fmt::format("input %{} is not float32", input->name());
   for (const Value* weight : weights) {
     if (!is_float32(weight)) return fmt::format("weight %{} is not float32", weight->name());
+    const int64_t group = group_size(config);
+    const int64_t columns = weight->meta->shape().back();
+    if (group > 0 && columns % group != 0)
+      return fmt::format("weight %{} has rows of {}, want a multiple of the group size {}", weight->name(), columns, group);
     if (graph.find_constant(weight) == nullptr) return fmt::format("weight %{} is computed at run time, want a constant", weight->name());
   }
   return {};
