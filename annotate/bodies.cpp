@@ -226,6 +226,13 @@ void report_float_bodies(const Graph& graph, BodyChoice choice, Report& report) 
   }
 }
 
+void inherit_module(const Body& body) {
+  constexpr const char* kKey = "nn_module_stack";
+  const auto found = body.call->metadata.find(kKey);
+  if (found == body.call->metadata.end()) return;
+  for (Node* node : body.graph->nodes()) node->metadata.try_emplace(kKey, found->second);
+}
+
 void report_on_body(const Body& body, Report& report, const std::function<void(Report&)>& work) {
   const std::string prefix = body.path + ".";
   Report own;

@@ -30,6 +30,9 @@ std::vector<Body> bodies_within(const Graph& graph, BodyChoice choice = BodyChoi
 // An entry for each call some body of which is left float (the condition of a while_loop excepted), with the reason.
 void report_float_bodies(const Graph& graph, BodyChoice choice, Report& report);
 
+// Nodes of the body that belong to no module (exports leave it out) get the module of the call.
+void inherit_module(const Body& body);
+
 // Runs `work` on a report about one body: entries on its nodes come with names like "body.linear", known ones are given without the path, and notes
 // (which speak of a whole program) are dropped.
 void report_on_body(const Body& body, Report& report, const std::function<void(Report&)>& work);

@@ -8,8 +8,8 @@
 
 namespace octet {
 
-// The compute ops of a q/dq graph with a float input that is neither dequantized, nor constant, nor the result of a quantized op that they alone
-// take. Views, copies and shape arithmetic do not count, nor do ops on constants alone.
+// The compute ops of a q/dq graph with a float input that is neither dequantized, nor constant, nor made of nothing (zeros), nor the result of a
+// quantized op that they alone take. Views, copies and shape arithmetic do not count, nor do ops on constants alone.
 std::vector<const Node*> find_float_ops(const Graph& graph);
 
 // Adds an entry for each of them that the report does not speak of yet. Returns the number of entries added.

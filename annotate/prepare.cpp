@@ -59,8 +59,8 @@ class GroupObservers {
   std::unordered_set<int> in_work_;
 };
 
-// Puts the observation points into one graph. Each node's inputs come first, then its output, node by node in graph order. The observers of its groups
-// are those from `first_group` on.
+// Puts the observation points into one graph. Each node's inputs come first, then its output, node by node in graph order. The observers of its
+// groups are those from `first_group` on.
 class Inserter {
  public:
   Inserter(Graph& graph, const Annotations& annotations, const SharingGroups& groups, size_t first_group, Report& report)
@@ -202,7 +202,10 @@ void collect_points(const Graph& graph, std::vector<Node*>& points) {
 }  // namespace
 
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
-  if (!options.compat_torchao) move_constants_into_bodies(graph);
+  if (!options.compat_torchao) {
+    move_constants_into_bodies(graph);
+    for (const Body& body : bodies_within(graph)) inherit_module(body);
+  }
   Annotations annotations;
   annotate_graph(graph, quantizer, annotations, report, options);
   for (const Body& body : bodies_within(graph, body_choice(options)))

@@ -304,6 +304,14 @@ graph(%w = buffer "state": f32[1,2], %p: bool[], %x: f32[1,2]):
   CHECK(move_constants_into_bodies(graph) == 0);
 }
 
+TEST_CASE("the ops of a body belong to the module of the call", "[annotate][control]") {
+  Graph graph = with_weights(kCond);
+  graph.find_node("cond")->metadata["nn_module_stack"] = "k,block,Block";
+  Report report;
+  const ObservedGraph observed = prepare(std::move(graph), report);
+  CHECK(module_stack(*body_of(observed.graph, "yes").find_node("a")).front().path == "block");
+}
+
 TEST_CASE("the bodies of an unknown call stay float, with the reason", "[annotate][control]") {
   Report report;
   const ObservedGraph observed = prepare(with_weights(R"(

@@ -160,6 +160,21 @@ TEST_CASE("with float or dynamic activations a recurrent layer needs no data", "
   }
 }
 
+TEST_CASE("a recurrent layer with quantized input and weights and a hidden state of zeros does not count as float", "[quantizers][recurrent]") {
+  std::string text = kGru;
+  text.replace(text.find(", %h: f32[1,1,2]"), 16, "");
+  text.insert(text.find("  %y"), "  %h: f32[1,1,2] = aten.zeros.default([1, 1, 2])\n");
+  Graph graph = graph_of(text.c_str());
+  const std::vector<c10::IValue> batch = batch_for(graph);
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(config(false));
+  Report report;
+  ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
+  calibrate(observed, {batch});
+  convert_pt2e(std::move(observed), {}, report);
+  CHECK(report.entries().empty());
+}
+
 TEST_CASE("x86 takes recurrent layers too", "[quantizers][recurrent]") {
   X86InductorQuantizer quantizer;
   quantizer.set_global(get_default_x86_inductor_quantization_config());

@@ -1,7 +1,7 @@
 """Loops and branches: torchao beside Octet on scan and while_loop, and Octet's own programs in PyTorch.
 
-torchao can convert a body with per-channel weights but torch.export cannot save it (its scales are attributes of the body), so torchao is asked here, not a
-file of its.
+torchao can convert a body with per-channel weights but torch.export cannot save it (its scales are attributes of the body), so torchao itself is asked
+here, not a file that it wrote.
 """
 import unittest
 
@@ -100,8 +100,8 @@ class ControlFlow(CommandTest):
         net = net().requires_grad_(False).eval()
         self.export(net, *batches[0])
         self.save("calibration.pt", batches)
-        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"),
-                   "--report", self.path("report.json"), *options)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"),
+                   "--output", self.path("q.pt2"), *options)
         return torch.export.load(self.path("q.pt2"))
 
     def peer(self, batches, per_channel):
