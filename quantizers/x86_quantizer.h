@@ -13,7 +13,7 @@ struct RuleState;
 // Annotates what the tables in x86_rules.h list: convolutions and linear ops with the elementwise ops behind them, mul, matmul where it is named,
 // and pooling, cat and flatten between quantized ops. A config of nullopt leaves the nodes that it covers float. Nothing is annotated until a
 // config is set. Setters return *this. Static and dynamic configs, or those of training and of calibration, do not mix: a config that is unlike those
-// before it is skipped, and the report says so.
+// of the other rows is skipped, and the report says so. compat: unlike its own row's former config as well.
 class X86InductorQuantizer : public Quantizer {
  public:
   explicit X86InductorQuantizer(Compat compat = Compat::kNone, std::string name = "x86") : compat_(compat), name_(std::move(name)) {}
@@ -31,15 +31,10 @@ class X86InductorQuantizer : public Quantizer {
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 
  private:
-  // What the configs set so far have in common; a row is skipped when it is unlike them.
-  struct Mode {
-    std::optional<bool> is_qat;
-    std::optional<bool> is_dynamic;
-  };
-  Mode mode() const;
-  bool skips(const std::string& row, const std::optional<QuantizationConfig>& config);
+  // Whether the rows set so far keep this one out. compat: the row that it would replace counts among them.
+  bool skips(const std::string& row, const ConfigTable::Config& config, const ConfigTable::Config* replaced);
   void annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const;
-  void annotate_compat(Graph& graph, Annotations& annotations, RuleState& state) const;
+  void annotate_compat(Graph& graph, Annotations& annotations, RuleState& state, Report& report) const;
 
   Compat compat_;
   std::string name_;

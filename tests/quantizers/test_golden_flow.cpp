@@ -52,15 +52,19 @@ TEST_CASE("golden: the XNNPACK cases give the peer's observers, scales, q/dq gra
 }
 TEST_CASE("golden: configurations and filters give the peer's results", "[quantizers][golden][long]") { compare_cases("cfg_"); }
 TEST_CASE("golden: dynamic quantization gives the peer's results", "[quantizers][golden][long]") { compare_cases("dyn_"); }
+TEST_CASE("golden: the X86 cases give the peer's observers, scales, q/dq graph and outputs", "[quantizers][golden][x86][long]") {
+  compare_cases("x86_");
+}
 TEST_CASE("golden: embeddings give the peer's results", "[quantizers][golden][long]") { compare_cases("emb_"); }
 TEST_CASE("golden: compositions of quantizers give the peer's results", "[quantizers][golden][long]") { compare_cases("cmp_"); }
 TEST_CASE("golden: where the peer finds a conflict of quantizers, an error names the op and both", "[quantizers][golden][long]") {
   for (const GoldenCase& golden : test::golden_cases("cmp_conflict")) {
     const std::unique_ptr<Quantizer> quantizer = test::make_golden_quantizer(golden.meta.at("quantizer"), Compat::kTorchao);
     Report report;
-    CHECK_THROWS_WITH(prepare_pt2e(read_pt2(golden.folder / "model.pt2"), *quantizer, report, {.compat_torchao = true}),
-                      "quantizer: %embedding: quantizer \"embedding\" (3 of 3) has changed the annotation that quantizer \"embedding\" (2 of 3) made; leave "
-                      "the op to one of them, e.g. by null for its module_name");
+    CHECK_THROWS_WITH(
+        prepare_pt2e(read_pt2(golden.folder / "model.pt2"), *quantizer, report, {.compat_torchao = true}),
+        "quantizer: %embedding: quantizer \"embedding\" (3 of 3) has changed the annotation that quantizer \"embedding\" (2 of 3) made; leave "
+        "the op to one of them, e.g. by null for its module_name");
   }
 }
 TEST_CASE("golden: real models give the peer's results", "[quantizers][golden][real][long]") { compare_cases("real_"); }

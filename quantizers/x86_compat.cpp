@@ -1,0 +1,225 @@
+// The peer's steps: fusions, matmul, mul, then what lies between quantized ops; configuration by configuration.
+#include "quantizers/x86_compat.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace octet {
+
+namespace {
+
+bool is_one_of(const Node& node, std::span<const std::string> targets) {
+  return std::find(targets.begin(), targets.end(), node.target()) != targets.end();
+}
+
+void set_input(QuantizationAnnotation& annotation, Value* value, const std::optional<QuantizationSpec>& spec) {
+  if (spec) annotation.set_input(value, *spec);
+}
+
+// The operand of a two-operand op that is not `one`; null when both are no values, or `one` is neither.
+Value* other_operand(const Node& node, const Value* one) {
+  if (node.arguments().size() < 2) return nullptr;
+  Value* first = node.arguments()[0].value.value_or_null();
+  Value* second = node.arguments()[1].value.value_or_null();
+  if (first == one) return second;
+  return second == one ? first : nullptr;
+}
+
+bool has_one_user_node(const Node& node) {
+  const Value* output = node.output_or_null();
+  return output && output->users().size() + (output->is_output() ? 1 : 0) == 1;
+}
+
+}  // namespace
+
+void X86CompatAnnotator::apply(const std::optional<QuantizationConfig>& config, const MatchFilter& filter, const std::string& description) {
+  const Run run{config, filter, description};
+  for (const X86FusionRow& row : x86_fusion_rows())
+    if (row.batch_norm == BatchNorm::kFolded || !config || config->is_qat) annotate_fusions(run, row);
+  annotate_matmuls(run);
+  annotate_muls(run);
+  annotate_propagation(run);
+}
+
+bool X86CompatAnnotator::takes(const Run& run, std::span<Node* const> nodes) const {
+  return std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return annotations_.is_annotated(node); }) && run.filter(nodes);
+}
+
+void X86CompatAnnotator::exclude(const Run& run, std::span<Node* const> nodes) {
+  for (const Node* node : nodes) {
+    annotations_[node] = QuantizationAnnotation{};
+    annotations_[node].rule = run.description;
+    excluded_[node] = run.description;
+  }
+}
+
+// ---- fusions -----------------------------------------------------------------------------------------------------------------
+
+void X86CompatAnnotator::annotate_fusions(const Run& run, const X86FusionRow& row) {
+  for (const PartitionChain& chain : find_partition_chains(graph_, row.sources)) {
+    if (chain.size() == 1 && row.many_calls == ManyCalls::kEachByItself) {
+      annotate_alone(run, row, chain.front());
+      continue;
+    }
+    const std::vector<Node*> nodes = find_chain(row, chain);
+    if (!nodes.empty() && takes(run, nodes)) annotate_chain(run, row, nodes, chain);
+  }
+}
+
+std::vector<Node*> X86CompatAnnotator::find_chain(const X86FusionRow& row, const PartitionChain& chain) {
+  std::vector<Node*> nodes;
+  Node& first = *chain.front().nodes.back();
+  for (const SourcePartition& partition : chain) {
+    if (partition.output_nodes.size() != 1) {
+      const char* reason = partition.output_nodes.empty() ? "the result of %{} is not used" : "the module of %{} is called more than once";
+      state_.refusals[&first] = fmt::format(fmt::runtime(reason), partition.nodes.back()->name());
+      return {};
+    }
+    nodes.push_back(partition.output_nodes.front());
+  }
+  if (!is_one_of(*nodes.front(), row.matrix_ops)) return {};
+  if (row.addend == Addend::kNone) return nodes;
+  const size_t add = row.batch_norm == BatchNorm::kUnfolded ? 2 : 1;
+  if (!has_one_user_node(*nodes[add - 1])) return {};
+  if (other_operand(*nodes[add], nodes[add - 1]->output())) return nodes;
+  state_.refusals[nodes.front()] = fmt::format("%{} adds no other tensor to it", nodes[add]->name());
+  return {};
+}
+
+void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row, const std::vector<Node*>& nodes, const PartitionChain& chain) {
+  if (!run.config) {
+    exclude(run, nodes);
+    return;
+  }
+  annotate_gemm(*run.config, row, *nodes.front(), nodes.size() == 1);
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    QuantizationAnnotation annotation;
+    annotation.rule = row.name;
+    annotation.is_output_of_quantized_pattern = i + 1 == nodes.size();
+    const bool is_add = row.addend == Addend::kQuantized && i + (row.unary == Unary::kLast ? 2 : 1) == nodes.size();
+    if (is_add) set_input(annotation, other_operand(*nodes[i], nodes[i - 1]->output()), run.config->input_activation);
+    if (row.batch_norm == BatchNorm::kUnfolded && i + 1 == nodes.size() && run.config->output_activation)
+      annotation.output_qspec = *run.config->output_activation;
+    if (row.batch_norm == BatchNorm::kUnfolded && i + 1 < nodes.size() && !is_add) continue;  // the norm is only marked, below
+    annotations_[nodes[i]] = std::move(annotation);
+  }
+  if (row.batch_norm == BatchNorm::kFolded) return;
+  for (const SourcePartition& partition : chain)
+    for (const Node* node : partition.nodes) annotations_[node].annotated = true;
+}
+
+// Of linear: each call of a module, whoever else calls it.
+void X86CompatAnnotator::annotate_alone(const Run& run, const X86FusionRow& row, const SourcePartition& partition) {
+  for (Node* node : partition.output_nodes) {
+    if (!is_one_of(*node, row.matrix_ops) || !takes(run, {&node, 1})) continue;
+    if (run.config)
+      annotate_gemm(*run.config, row, *node, true);
+    else
+      exclude(run, {&node, 1});
+  }
+}
+
+void X86CompatAnnotator::annotate_gemm(const QuantizationConfig& config, const X86FusionRow& row, Node& gemm, bool is_output) {
+  QuantizationAnnotation annotation;
+  annotation.rule = row.name;
+  annotation.is_output_of_quantized_pattern = is_output;
+  set_input(annotation, gemm.find_input("input"), config.input_activation);
+  set_input(annotation, gemm.find_input("weight"), config.weight);
+  if (Value* bias = gemm.find_input("bias")) set_input(annotation, bias, config.bias);
+  annotations_[&gemm] = std::move(annotation);
+}
+
+// ---- matmul and mul ----------------------------------------------------------------------------------------------------------
+
+void X86CompatAnnotator::annotate_inputs(const QuantizationConfig& config, Node& node, std::span<Value* const> inputs, const std::string& rule) {
+  QuantizationAnnotation annotation;
+  annotation.rule = rule;
+  annotation.is_output_of_quantized_pattern = true;
+  for (Value* input : inputs) set_input(annotation, input, config.input_activation);
+  annotations_[&node] = std::move(annotation);
+}
+
+void X86CompatAnnotator::annotate_matmuls(const Run& run) {
+  for (Node* node : graph_.nodes()) {
+    if (node->target() != "aten.matmul.default" || !takes(run, {&node, 1})) continue;
+    if (run.config)
+      annotate_inputs(*run.config, *node, node->inputs(), "matmul");
+    else
+      exclude(run, {&node, 1});
+  }
+}
+
+void X86CompatAnnotator::annotate_muls(const Run& run) {
+  for (Node* node : graph_.nodes()) {
+    if (node->target() != "aten.mul.Tensor" || !takes(run, {&node, 1})) continue;
+    if (!run.config) {
+      exclude(run, {&node, 1});
+      continue;
+    }
+    const Value* x = node->find_input("self");
+    const Value* y = node->find_input("other");
+    const bool are_tensors = x && y && x->kind() == ValueKind::kTensor && y->kind() == ValueKind::kTensor;
+    if (!are_tensors || !x->meta || !y->meta || x->meta->sizes != y->meta->sizes) {
+      state_.refusals[node] = are_tensors ? "its operands have different shapes" : "one of its operands is no tensor";
+      continue;
+    }
+    annotate_inputs(*run.config, *node, node->inputs(), "mul");
+  }
+}
+
+// ---- between quantized ops ---------------------------------------------------------------------------------------------------
+
+bool X86CompatAnnotator::is_quantized(const Value* value) const {
+  const QuantizationAnnotation* annotation = value->producer() ? annotations_.find(value->producer()) : nullptr;
+  return annotation && annotation->annotated && annotation->is_output_of_quantized_pattern;
+}
+
+void X86CompatAnnotator::annotate_propagation(const Run& run) {
+  for (Node* node : graph_.nodes()) {
+    if (!is_one_of(*node, x86_propagation_ops()) || !takes(run, {&node, 1})) continue;
+    if (run.config)
+      annotate_propagated(run, *node);
+    else
+      exclude(run, {&node, 1});
+  }
+}
+
+void X86CompatAnnotator::annotate_propagated(const Run& run, Node& node) {
+  const std::vector<Value*> inputs = node.inputs();
+  if (inputs.empty()) return;
+  const bool is_cat = node.target() == "aten.cat.default";
+  if (node.target() == "aten.flatten.using_ints") {
+    const Value* output = node.output();
+    const bool is_read =
+        std::any_of(output->users().begin(), output->users().end(), [](const Node* user) { return is_one_of(*user, x86_quantizable_ops()); });
+    if (!output->is_unused() && !is_read) {
+      state_.refusals[&node] = "no op that can be quantized reads its result";
+      return;
+    }
+  }
+  for (const Value* input : std::span(inputs).first(is_cat ? inputs.size() : 1))
+    if (!is_quantized(input)) {
+      state_.refusals[&node] = fmt::format("it follows its input, and %{} is not quantized", input->name());
+      return;
+    }
+  annotate_inputs(*run.config, node, std::span(inputs).first(1), "share");
+  if (!is_cat || !run.config->input_activation) return;
+  for (Value* input : std::span(inputs).subspan(1))
+    annotations_[&node].set_input(input, SharedQuantizationSpec{
+                                             Edge{inputs[0], &node}
+    });
+}
+
+void X86CompatAnnotator::share_outputs() {
+  for (Node* node : graph_.nodes()) {
+    if (!is_one_of(*node, x86_propagation_ops())) continue;
+    QuantizationAnnotation* annotation = annotations_.find(node);
+    if (annotation && annotation->annotated && annotation->is_output_of_quantized_pattern)
+      annotation->output_qspec = SharedQuantizationSpec{
+          Edge{node->inputs()[0], node}
+      };
+  }
+}
+
+}  // namespace octet

@@ -1,0 +1,165 @@
+// Which configuration goes with which match; the rest is in the tables of x86_rules.cpp and x86_compat_rows.cpp.
+#include "quantizers/x86_quantizer.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/passes/fold_pad.h"
+#include "core/passes/remove_dead.h"
+#include "quantizers/float_report.h"
+#include "quantizers/recurrent_rules.h"
+#include "quantizers/x86_compat.h"
+#include "quantizers/x86_rules.h"
+#include "quantizers/xnnpack_rules.h"
+
+namespace octet {
+
+namespace {
+
+// Static activations, dynamic ones, or none (float16 weights).
+enum class Activations { kStatic, kDynamic, kFloat };
+
+Activations activations_of(const QuantizationConfig& config) {
+  if (!config.input_activation) return Activations::kFloat;
+  return config.input_activation->is_dynamic ? Activations::kDynamic : Activations::kStatic;
+}
+
+constexpr const char* kLinearOnly = "its configuration is dynamic or of float16 weights, which takes linear ops only";
+constexpr const char* kOptIn = "it is quantized only where its op type or module is named";
+
+const ConfigTable::Config* find_row(const ConfigTable::Rows& rows, const std::string& key) {
+  const ConfigTable::Rows::const_iterator found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == key; });
+  return found == rows.end() ? nullptr : &found->second;
+}
+
+// Why `config` does not go with `other`; empty when it does.
+std::string conflict(const QuantizationConfig& config, const QuantizationConfig& other) {
+  if (config.is_qat != other.is_qat) return "mixed configurations of training and calibration";
+  if (config.input_activation && other.input_activation && config.input_activation->is_dynamic != other.input_activation->is_dynamic)
+    return "mixed dynamic and static configurations";
+  return {};
+}
+
+}  // namespace
+
+bool X86InductorQuantizer::skips(const std::string& row, const ConfigTable::Config& config, const ConfigTable::Config* replaced) {
+  if (!config) return false;
+  std::vector<const ConfigTable::Config*> others;
+  for (const ConfigTable::Rows* rows : {&configs_.module_names(), &configs_.module_types(), &configs_.operator_types()})
+    for (const auto& [key, other] : *rows) others.push_back(&other);
+  if (configs_.global()) others.push_back(&*configs_.global());
+  for (const ConfigTable::Config* other : others) {
+    if (!*other || (compat_ == Compat::kNone && other == replaced)) continue;
+    const std::string reason = conflict(*config, **other);
+    if (reason.empty()) continue;
+    notes_.push_back(fmt::format("{}: {} is skipped: {} are not supported", name_, row, reason));
+    return true;
+  }
+  return false;
+}
+
+X86InductorQuantizer& X86InductorQuantizer::set_global(std::optional<QuantizationConfig> config) {
+  if (!skips("the global configuration", config, configs_.global() ? &*configs_.global() : nullptr)) configs_.set_global(std::move(config));
+  return *this;
+}
+
+X86InductorQuantizer& X86InductorQuantizer::set_module_name_qconfig(const std::string& name, std::optional<QuantizationConfig> config) {
+  if (!skips(fmt::format("module_name \"{}\"", name), config, find_row(configs_.module_names(), name)))
+    configs_.set_module_name(name, std::move(config));
+  return *this;
+}
+
+X86InductorQuantizer& X86InductorQuantizer::set_function_type_qconfig(const std::string& op, std::optional<QuantizationConfig> config) {
+  const std::optional<std::string> known = find_x86_op(op);
+  if (compat_ == Compat::kTorchao && !known) {
+    notes_.push_back(fmt::format("{}: op_type \"{}\" is skipped: torchao cannot configure it", name_, op));
+    return *this;
+  }
+  // "torch.nn.functional.linear" means the op in all its overloads; an op that is named as such means itself.
+  const bool is_function = known && op.starts_with("torch.");
+  std::string key = op;
+  if (compat_ == Compat::kTorchao)
+    key = *known;
+  else if (is_function)
+    key = known->substr(0, known->rfind('.'));
+  if (!skips(fmt::format("op_type \"{}\"", op), config, find_row(configs_.operator_types(), key))) configs_.set_operator_type(key, std::move(config));
+  return *this;
+}
+
+X86InductorQuantizer& X86InductorQuantizer::set_module_type_qconfig(const std::string& type, std::optional<QuantizationConfig> config) {
+  if (compat_ == Compat::kTorchao) return set_function_type_qconfig(type, std::move(config));
+  if (!skips(fmt::format("module_type \"{}\"", type), config, find_row(configs_.module_types(), type)))
+    configs_.set_module_type(type, std::move(config));
+  return *this;
+}
+
+void X86InductorQuantizer::transform_for_annotation(Graph& graph) {
+  if (compat_ == Compat::kTorchao) return;
+  fold_pad(graph);
+  remove_dead(graph);
+}
+
+void X86InductorQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
+  RuleState state;
+  if (compat_ == Compat::kTorchao)
+    annotate_compat(graph, annotations, state, report);
+  else
+    annotate_own(graph, annotations, state);
+  report_float_nodes(graph, annotations, {name_, configs_, {}, state, compute_ops(), {}}, report);
+  for (const std::string& note : notes_) report.note(note);
+}
+
+void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const {
+  const QuantizationConfig* global = configs_.global() && *configs_.global() ? &**configs_.global() : nullptr;
+  const auto choose = [&](const AnnotationRule& rule, const Match& match, bool is_static) -> ConfigChoice {
+    const ConfigTable::Choice choice = configs_.find(*match.nodes.back());
+    if (!choice.config) return {nullptr, choice.reason};
+    // An op that its own settings leave float is not fused; the shorter rule takes the rest.
+    if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return configs_.find(*node).config; })) return {};
+    if ((activations_of(*choice.config) == Activations::kStatic) != is_static) return {nullptr, is_static ? kLinearOnly : ""};
+    if (is_opt_in(rule) && (choice.config == global || activations_of(*choice.config) == Activations::kFloat)) return {nullptr, kOptIn};
+    return {choice.config, {}};
+  };
+  const ConfigOf choose_static = [&](const AnnotationRule& rule, const Match& match) { return choose(rule, match, true); };
+  const ConfigOf choose_linear_only = [&](const AnnotationRule& rule, const Match& match) { return choose(rule, match, false); };
+  annotate_by_rules(graph, x86_rules(), choose_static, annotations, state);
+  annotate_by_rules(graph, x86_dynamic_rules(), choose_linear_only, annotations, state);
+  const auto choose_any = [&](const Node& node) -> ConfigChoice { return {configs_.find(node).config, configs_.find(node).reason}; };
+  annotate_recurrent(graph, choose_any, annotations, state);
+  while (annotate_by_rules(graph, x86_propagation_rules(), choose_static, annotations, state) > 0) continue;
+}
+
+void X86InductorQuantizer::annotate_compat(Graph& graph, Annotations& annotations, RuleState& state, Report& report) const {
+  X86CompatAnnotator annotator(graph, annotations, state);
+  for (const auto& [name, config] : configs_.module_names()) {
+    const auto is_inside = [&name](std::span<Node* const> nodes) {
+      return std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) { return is_in_module(*node, name); });
+    };
+    annotator.apply(config, is_inside, fmt::format("module_name \"{}\"", name));
+  }
+  for (const auto& [op, config] : configs_.operator_types()) {
+    const auto has_op = [&op](std::span<Node* const> nodes) {
+      return std::count_if(nodes.begin(), nodes.end(), [&](const Node* node) { return node->target() == op; }) == 1;
+    };
+    annotator.apply(config, has_op, fmt::format("op_type \"{}\"", op));
+  }
+  if (configs_.global() && *configs_.global()) {
+    const auto has_default_op = [](std::span<Node* const> nodes) {
+      const std::span<const std::string> ops = x86_default_ops();
+      return std::count_if(nodes.begin(), nodes.end(),
+                           [&](const Node* node) { return std::find(ops.begin(), ops.end(), node->target()) != ops.end(); }) == 1;
+    };
+    annotator.apply(*configs_.global(), has_default_op, "the global configuration");
+  }
+  annotator.share_outputs();
+  for (const Node* node : graph.nodes()) {
+    const auto excluded = annotator.excluded().find(node);
+    if (excluded == annotator.excluded().end()) continue;
+    const std::vector<ModuleFrame> frames = module_stack(*node);
+    report.add({"annotate", node->name(), node->target(), frames.empty() ? std::string() : module_path(frames.back()),
+                fmt::format("excluded by {}", excluded->second)});
+  }
+}
+
+}  // namespace octet

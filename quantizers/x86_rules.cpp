@@ -1,0 +1,88 @@
+// The rows. First match wins, so longer patterns stand first.
+#include "quantizers/x86_rules.h"
+
+#include "quantizers/x86_checks.h"
+#include "quantizers/xnnpack_checks.h"
+
+namespace octet {
+
+namespace {
+
+// x: activation, w: weight [out, in / groups, ...], b: bias, y: the other operand.
+const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
+const std::string kLinear = "linear(x, w, b?)";
+const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}";
+const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y)";
+const std::string kUnaries = "{relu|relu6|hardtanh|clamp|hardswish|silu|leaky_relu|gelu|tanh|sigmoid|elu|hardsigmoid}";
+const std::string kMatmul = "{matmul|bmm}(x, y)";
+const std::string kMaxPool = "{max_pool1d|max_pool2d|max_pool3d}(x)";
+const std::string kAvgPool = "{avg_pool1d|avg_pool2d|avg_pool3d|adaptive_avg_pool1d|adaptive_avg_pool2d|adaptive_avg_pool3d}(x)";
+std::string clamp_of(const std::string& pattern) { return "{relu|relu6|hardtanh|clamp}(" + pattern + ")"; }
+std::string unary_of(const std::string& pattern) { return kUnaries + "(" + pattern + ")"; }
+std::string added_to(const std::string& pattern) { return kAdd + "(" + pattern + ", y)"; }
+std::string adds(const std::string& pattern) { return kAdd + "(y, " + pattern + ")"; }
+
+using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
+using Checks = std::vector<RuleCheck>;
+
+// clang-format off
+const Inputs kWeighted       = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
+const Inputs kWeightedAddend = {{"x", kInput}, {"w", kWeight}, {"b", kBias}, {"y", kInput}};
+const Inputs kBinary         = {{"x", kInput}, {"y", kInput}};
+const Inputs kUnary          = {{"x", kInput}};
+const Inputs kList           = {{"x", all_same(Role::kInput)}};
+// clang-format on
+const SlotSpec kFloat = LeaveFloat{};
+const SlotSpec kShared = same_as("x");
+
+const Checks kGemmChecks = {inputs_are_float32, weight_is_constant, constants_are_observable};
+const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, addend_is_another_value};
+const Checks kMulChecks = {inputs_are_float32, constants_are_observable, operands_have_one_shape};
+const Checks kMatmulChecks = {inputs_are_float32, constants_are_observable};
+const Checks kPoolChecks = {inputs_are_float32, inputs_are_quantized};
+const Checks kFlattenChecks = {inputs_are_float32, inputs_are_quantized, result_is_quantized};
+
+// clang-format off
+const std::vector<AnnotationRule> kRules = {
+    // name               pattern                      inputs           output  checks
+    {"conv_add_relu",     clamp_of(added_to(kConv)),   kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_add_relu",     clamp_of(adds(kConv)),       kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_add",          added_to(kConv),             kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_add",          adds(kConv),                 kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_unary",        unary_of(kConv),             kWeighted,       kFloat, kGemmChecks},
+    {"conv",              kConv,                       kWeighted,       kFloat, kGemmChecks},
+    {"linear_add_relu",   clamp_of(added_to(kLinear)), kWeighted,       kFloat, kGemmAddChecks},
+    {"linear_add_relu",   clamp_of(adds(kLinear)),     kWeighted,       kFloat, kGemmAddChecks},
+    {"linear_add",        added_to(kLinear),           kWeighted,       kFloat, kGemmAddChecks},
+    {"linear_add",        adds(kLinear),               kWeighted,       kFloat, kGemmAddChecks},
+    {"linear_unary",      unary_of(kLinear),           kWeighted,       kFloat, kGemmChecks},
+    {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
+    {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
+    {"mul",               kMul,                        kBinary,         kFloat, kMulChecks},
+};
+
+const std::vector<AnnotationRule> kDynamicRules = {
+    // name               pattern                      inputs           output  checks
+    {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
+    {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
+};
+
+const std::vector<AnnotationRule> kPropagationRules = {
+    // name               pattern                      inputs           output   checks
+    {"max_pool",          kMaxPool,                    kUnary,          kShared, kPoolChecks},
+    {"avg_pool",          kAvgPool,                    kUnary,          kShared, kPoolChecks},
+    {"cat",               "cat(x...)",                 kList,           kShared, kPoolChecks},
+    {"flatten",           "aten.flatten.using_ints(x)", kUnary,         kShared, kFlattenChecks},
+};
+// clang-format on
+
+constexpr std::string_view kOptIn = "matmul";
+
+}  // namespace
+
+std::span<const AnnotationRule> x86_rules() { return kRules; }
+std::span<const AnnotationRule> x86_dynamic_rules() { return kDynamicRules; }
+std::span<const AnnotationRule> x86_propagation_rules() { return kPropagationRules; }
+bool is_opt_in(const AnnotationRule& rule) { return rule.name == kOptIn; }
+
+}  // namespace octet

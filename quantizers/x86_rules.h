@@ -1,0 +1,20 @@
+// What the X86 quantizer takes by itself, as tables: matched by structure alone. x86_compat.h has the peer's choices.
+#pragma once
+
+#include <span>
+
+#include "annotate/annotation_rule.h"
+
+namespace octet {
+
+// Convolutions, linear ops and their elementwise followers, mul, matmul: inputs are observed; a result is observed by those who take it.
+std::span<const AnnotationRule> x86_rules();
+// Of configs whose activations are dynamic or stay float (float16 weights).
+std::span<const AnnotationRule> x86_dynamic_rules();
+// Between quantized ops these read and write integers of one scale. To be repeated until nothing is added: they stand behind each other.
+std::span<const AnnotationRule> x86_propagation_rules();
+
+// Rules that the global configuration does not reach: their op or module must be named.
+bool is_opt_in(const AnnotationRule& rule);
+
+}  // namespace octet
