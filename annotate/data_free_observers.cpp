@@ -80,6 +80,14 @@ QParams PlaceholderObserver::calculate_qparams() const {
 
 double PlaceholderObserver::min_scale() const { return args_.choice.eps.value_or(kFloatEps); }
 
+NoopObserver::NoopObserver(ObserverArgs args) : Observer(args, placeholder_range(args)) {
+  if (args_.is_dynamic) throw Error("prepare", args_.choice.name, "this observer cannot serve dynamic quantization; use placeholder");
+}
+
+QParams NoopObserver::calculate_qparams() const {
+  throw Error("convert", args_.choice.name, "a noop observer has no scale; use it for float16, or choose min_max");
+}
+
 FixedQParamsObserver::FixedQParamsObserver(const FixedQParamsQuantizationSpec& spec)
     : Observer(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "fixed")),
       scale_(spec.scale),

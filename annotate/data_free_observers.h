@@ -12,7 +12,21 @@ class PlaceholderObserver : public Observer {
   void observe(const at::Tensor&) override {}
   QParams calculate_qparams() const override;
   bool has_data() const override { return true; }
+  bool keeps_state() const override { return false; }
+  void merge(const Observer&) override {}
   double min_scale() const;  // eps of choose_qparams
+};
+
+// Like the placeholder, but never dynamic: marks a tensor whose dtype (float16) needs no range.
+class NoopObserver : public Observer {
+ public:
+  // Throws Error("prepare", ...) for dynamic quantization.
+  explicit NoopObserver(ObserverArgs args);
+  void observe(const at::Tensor&) override {}
+  QParams calculate_qparams() const override;
+  bool has_data() const override { return true; }
+  bool keeps_state() const override { return false; }
+  void merge(const Observer&) override {}
 };
 
 class FixedQParamsObserver : public Observer {
@@ -21,6 +35,8 @@ class FixedQParamsObserver : public Observer {
   void observe(const at::Tensor&) override {}
   QParams calculate_qparams() const override;
   bool has_data() const override { return true; }
+  bool keeps_state() const override { return false; }
+  void merge(const Observer&) override {}
 
  private:
   double scale_;
@@ -33,6 +49,8 @@ class DerivedObserver : public Observer {
   void observe(const at::Tensor&) override {}
   QParams calculate_qparams() const override;
   bool has_data() const override;
+  bool keeps_state() const override { return false; }
+  void merge(const Observer&) override {}
   const std::vector<std::shared_ptr<Observer>>& sources() const { return sources_; }
 
  private:

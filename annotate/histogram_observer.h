@@ -1,23 +1,33 @@
 // A histogram of all values seen, and the range that loses least when it is quantized: values outside of it are clipped.
 #pragma once
 
+#include <memory>
+#include <mutex>
+
 #include <ATen/core/Tensor.h>
 
 #include "annotate/observer.h"
 
 namespace octet {
 
-// Per tensor only. Infinities are left out.
+// Per tensor only. Infinities are left out. Counts are exact up to 2^24 in a bin of one batch, rounded to float beyond.
 class HistogramObserver : public Observer {
  public:
   // Throws Error("prepare", ...) for per-channel schemes, dynamic quantization, non-integer dtypes and less than 2 bins.
   explicit HistogramObserver(ObserverArgs args);
   void observe(const at::Tensor& x) override;
+  // Searches once; asking again without new data costs nothing. May be asked from several threads at once.
   QParams calculate_qparams() const override;
   bool has_data() const override { return has_data_; }
   bool is_idempotent() const override { return false; }
+  bool refuses_nan() const override { return true; }
   ObserverState state() const override;
   void set_state(const ObserverState& state) override;
+  // The result spans both ranges: minimum, maximum and, but for rounding to float, the total are those of one observer over both. A histogram
+  // whose range already is the common one is added as it is, and the other one is spread over the common range as observe() spreads the old
+  // histogram when the range grows. That moves a count by less than one bin of the result. So wherever a boundary between bins is taken, as many
+  // counts lie below it as in one pass, up to those within k bins, k being how often the two parts and the one pass have spread, plus one.
+  void merge(const Observer& other) override;
 
   // The range that calculate_qparams() maps onto the integers. Requires has_data().
   struct Range {
@@ -27,9 +37,10 @@ class HistogramObserver : public Observer {
   Range search_range() const;
 
  private:
-  at::Tensor combine(const at::Tensor& update, float new_min, float new_max) const;
-  at::Tensor spread_over(float new_min, float new_max) const;
-  double quantization_error(int start_bin, int end_bin) const;
+  at::Tensor count(const at::Tensor& x, float low, float high) const;
+  at::Tensor over(float new_min, float new_max) const;
+  void set(at::Tensor histogram, float min, float max);
+  double quantization_error(const at::Tensor& density, at::Tensor& errors, int start_bin, int end_bin) const;
 
   int bins_;
   double dst_bins_;  // 2^bits of the dtype, whatever the quant range
@@ -37,7 +48,12 @@ class HistogramObserver : public Observer {
   float min_ = 0;
   float max_ = 0;
   at::Tensor histogram_;  // f32 [bins]
-  at::Tensor errors_;     // f32 [bins], scratch of quantization_error
+
+  struct Cache {
+    std::mutex mutex;
+    std::optional<QParams> qparams;
+  };
+  std::unique_ptr<Cache> cache_ = std::make_unique<Cache>();
 };
 
 }  // namespace octet

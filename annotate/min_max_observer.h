@@ -2,10 +2,9 @@
 #pragma once
 
 #include "annotate/observer.h"
+#include "annotate/running_range.h"
 
 namespace octet {
-
-enum class Averaging { kRunning, kMoving };  // min(old, new), or old + constant * (new - old)
 
 // One range for the whole tensor. kMoving: ObserverChoice::averaging_constant.
 class MinMaxObserver : public Observer {
@@ -14,15 +13,14 @@ class MinMaxObserver : public Observer {
   MinMaxObserver(ObserverArgs args, Averaging averaging);
   void observe(const at::Tensor& x) override;
   QParams calculate_qparams() const override;
-  bool has_data() const override { return has_data_; }
-  ObserverState state() const override;
+  bool has_data() const override { return range_.has_data(); }
+  bool refuses_nan() const override { return true; }
+  ObserverState state() const override { return range_.state(); }
   void set_state(const ObserverState& state) override;
+  void merge(const Observer& next) override;
 
  private:
-  Averaging averaging_;
-  bool has_data_ = false;
-  float min_ = 0;
-  float max_ = 0;
+  RunningRange range_;
 };
 
 // One range for each index of dimension ch_axis (default 0).
@@ -33,14 +31,14 @@ class PerChannelMinMaxObserver : public Observer {
   // Throws Error when the channel count differs from the one before or the rank is too small for ch_axis.
   void observe(const at::Tensor& x) override;
   QParams calculate_qparams() const override;
-  bool has_data() const override { return !min_.empty(); }
-  ObserverState state() const override { return {min_, max_, {}}; }
-  void set_state(const ObserverState& state) override;
+  bool has_data() const override { return range_.has_data(); }
+  bool refuses_nan() const override { return true; }
+  ObserverState state() const override { return range_.state(); }
+  void set_state(const ObserverState& state) override { range_.set_state(state, args_.choice.name); }
+  void merge(const Observer& next) override;
 
  private:
-  Averaging averaging_;
-  std::vector<float> min_;
-  std::vector<float> max_;
+  RunningRange range_;
 };
 
 }  // namespace octet

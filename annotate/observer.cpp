@@ -1,14 +1,17 @@
 #include "annotate/observer.h"
 
 #include <algorithm>
+#include <typeinfo>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "annotate/affine_observer.h"
 #include "annotate/data_free_observers.h"
+#include "annotate/fake_quantize.h"
 #include "annotate/histogram_observer.h"
 #include "annotate/min_max_observer.h"
+#include "annotate/recording_observer.h"
 #include "core/error.h"
 
 namespace octet {
@@ -18,6 +21,7 @@ struct ObserverKind {
   std::string name;
   ObserverScope scope;
   ObserverMaker make;
+  bool is_wrapper = false;  // takes an observer in parentheses behind its name
 };
 
 template <typename Kind>
@@ -43,6 +47,10 @@ const std::vector<ObserverKind> kBuiltIn = {
     {"moving_average_per_channel_min_max", ObserverScope::kChannel, make_averaging<PerChannelMinMaxObserver, Averaging::kMoving>},
     {"histogram",                          ObserverScope::kTensor,  make<HistogramObserver>},
     {"placeholder",                        ObserverScope::kEither,  make<PlaceholderObserver>},
+    {"noop",                               ObserverScope::kEither,  make<NoopObserver>},
+    {"recording",                          ObserverScope::kEither,  make<RecordingObserver>},
+    {"fake_quantize",                      ObserverScope::kEither,  make_fake_quantize, true},
+    {"fused_moving_avg_obs_fake_quantize", ObserverScope::kEither,  make_fused_fake_quantize, true},
     {"affine_min_max",                     ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMinMax>},
     {"affine_moving_average_min_max",      ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMovingAverage>},
     {"affine_placeholder",                 ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kPlaceholder>},
@@ -56,9 +64,18 @@ std::vector<ObserverKind>& observer_kinds() {
 }
 
 const ObserverKind& kind_of(const std::string& name) {
-  for (const ObserverKind& kind : observer_kinds())
+  const WrappedName split = split_observer_name(name);
+  for (const ObserverKind& kind : observer_kinds()) {
     if (kind.name == name) return kind;
+    if (kind.is_wrapper && kind.name == split.outer && !split.inner.empty() && !kind_of(split.inner).is_wrapper) return kind;
+  }
   throw Error("prepare", fmt::format("observer \"{}\"", name), fmt::format("unknown, want one of {}", fmt::join(observer_names(), ", ")));
+}
+
+ObserverScope scope_of(const std::string& name) {
+  const WrappedName split = split_observer_name(name);
+  const ObserverKind& kind = kind_of(name);
+  return kind.is_wrapper && !split.inner.empty() ? kind_of(split.inner).scope : kind.scope;
 }
 
 }  // namespace
@@ -77,6 +94,16 @@ QParamsTarget Observer::target() const {
 }
 
 float Observer::eps() const { return static_cast<float>(args_.choice.eps.value_or(kFloatEps)); }
+
+void Observer::check_mergeable(const Observer& other) const {
+  const std::string subject = fmt::format("observer \"{}\"", args_.choice.name);
+  const ObserverChoice& theirs = other.args_.choice;
+  if (typeid(*this) != typeid(other) || theirs.name != args_.choice.name)
+    throw Error("state", subject, fmt::format("observers of different kinds cannot be merged, got {}", theirs.name));
+  if (other.args_.ch_axis != args_.ch_axis || theirs.bins != args_.choice.bins || theirs.averaging_constant != args_.choice.averaging_constant ||
+      theirs.affine != args_.choice.affine)
+    throw Error("state", subject, "observers with different channel axis, bins, averaging constant or granularity cannot be merged");
+}
 
 void Observer::merge(const Observer&) {
   throw Error("state", fmt::format("observer \"{}\"", args_.choice.name), "cannot be merged; calibrate it on one machine");
@@ -98,7 +125,7 @@ std::vector<std::string> observer_names() {
 }
 
 ObserverArgs observer_args(const QuantizationSpec& spec) {
-  const ObserverScope scope = kind_of(spec.observer_or_fake_quant_ctr.name).scope;
+  const ObserverScope scope = scope_of(spec.observer_or_fake_quant_ctr.name);
   ObserverArgs args{.dtype = spec.dtype,
                     .quant_min = spec.quant_min,
                     .quant_max = spec.quant_max,

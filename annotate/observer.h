@@ -29,10 +29,13 @@ struct ObserverArgs {
 
 // Everything an observer has learned, for saving between processes. Empty vectors: nothing observed yet, or not kept by this kind.
 struct ObserverState {
-  std::vector<float> min;
-  std::vector<float> max;
-  std::vector<float> histogram;
-  int64_t batches = 0;  // how many batches were observed, for kinds that average; 0 when not kept
+  std::vector<float> min = {};
+  std::vector<float> max = {};
+  std::vector<float> histogram = {};
+  int64_t batches = 0;                // how many batches were observed, for kinds that average; 0 when not kept
+  std::vector<float> first_min = {};  // of the first batch alone, for kinds that average: what merging needs
+  std::vector<float> first_max = {};
+  bool operator==(const ObserverState&) const = default;
 };
 
 class Observer {
@@ -42,15 +45,29 @@ class Observer {
   virtual ~Observer() = default;
   // Takes in one batch. Throws Error("calibrate", "", ...) on NaN; calibrate() adds the subject.
   virtual void observe(const at::Tensor& x) = 0;
+  // What an observation point hands on after observe(x): x itself, but for fake-quants, which give x quantized and dequantized.
+  virtual at::Tensor forward(const at::Tensor& x) {
+    observe(x);
+    return x;
+  }
   // Throws Error("convert", ...) when nothing was observed and the kind needs data.
   virtual QParams calculate_qparams() const = 0;
   virtual bool has_data() const = 0;
   // Whether seeing the same tensor twice in a row leaves the same state as seeing it once.
   virtual bool is_idempotent() const { return true; }
+  // Whether observe() itself refuses NaN, so that callers need not look for it first.
+  virtual bool refuses_nan() const { return false; }
+  // Whether state() holds what was learned. False for kinds that learn nothing, and for recording, which keeps whole tensors.
+  virtual bool keeps_state() const { return true; }
   virtual ObserverState state() const { return {}; }
   virtual void set_state(const ObserverState&) {}
-  // Takes in what another observer of the same kind and arguments has seen: as if this one had seen that data too. Throws Error("state", ...) when
-  // the kinds differ or cannot be merged.
+  // Takes in what another observer of the same kind and arguments has seen, as if this one had seen that data next:
+  //   min-max               exactly
+  //   moving averages       exactly when the other saw one batch, else within 2^-21 / averaging_constant of the largest magnitude (RunningRange)
+  //   histogram             same minimum, maximum and total; counts move by less than one bin of the result (HistogramObserver)
+  //   recording             the other's tensors are appended
+  //   kinds that learn nothing: nothing to do
+  // Throws Error("state", ...) when the kinds or arguments differ, or the kind cannot be merged.
   virtual void merge(const Observer& other);
   const ObserverArgs& args() const { return args_; }
   int64_t quant_min() const { return quant_min_; }  // resolved: the given one or the dtype's
@@ -60,14 +77,17 @@ class Observer {
   Observer(ObserverArgs args, IntegerRange range) : args_(std::move(args)), quant_min_(range.min), quant_max_(range.max) {}
   QParamsTarget target() const;
   float eps() const;
+  // Throws Error("state", ...) unless `other` has the same class and the same arguments as far as they decide what is learned.
+  void check_mergeable(const Observer& other) const;
 
   ObserverArgs args_;
   int64_t quant_min_;
   int64_t quant_max_;
 };
 
-// By registered name: min_max, moving_average_min_max, per_channel_min_max, moving_average_per_channel_min_max, histogram, placeholder.
-// Throws Error naming the known ones.
+// By registered name: min_max, moving_average_min_max, per_channel_min_max, moving_average_per_channel_min_max, histogram, placeholder, recording,
+// noop, and the fake-quants (fake_quantize.h): fake_quantize and fused_moving_avg_obs_fake_quantize, with the observer inside in parentheses when it
+// is not the moving average of the qscheme: "fake_quantize(histogram)". Throws Error naming the known ones.
 std::shared_ptr<Observer> make_observer(const ObserverArgs& args);
 std::vector<std::string> observer_names();
 

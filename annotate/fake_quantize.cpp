@@ -1,0 +1,174 @@
+#include "annotate/fake_quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/fake_quantize_per_channel_affine.h>
+#include <ATen/ops/fake_quantize_per_tensor_affine.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/fused_moving_avg_obs_fake_quant.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "annotate/data_free_observers.h"
+#include "annotate/min_max_observer.h"
+#include "annotate/recording_observer.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+at::Tensor tensor_of(const std::vector<float>& values) {
+  at::Tensor result = at::empty({static_cast<int64_t>(values.size())}, at::kFloat);
+  std::copy(values.begin(), values.end(), result.data_ptr<float>());
+  return result;
+}
+
+at::Tensor tensor_of(const std::vector<int64_t>& values) {
+  at::Tensor result = at::empty({static_cast<int64_t>(values.size())}, at::kInt);
+  std::transform(values.begin(), values.end(), result.data_ptr<int32_t>(), [](int64_t value) { return static_cast<int32_t>(value); });
+  return result;
+}
+
+std::vector<float> vector_of(const at::Tensor& tensor) {
+  const float* values = tensor.const_data_ptr<float>();
+  return {values, values + tensor.numel()};
+}
+
+at::Tensor flag(bool on) { return at::full({1}, on ? 1 : 0, at::kLong); }
+
+bool has_no_scale(const Observer& observer) {
+  return dynamic_cast<const PlaceholderObserver*>(&observer) != nullptr || dynamic_cast<const NoopObserver*>(&observer) != nullptr ||
+         dynamic_cast<const RecordingObserver*>(&observer) != nullptr;
+}
+
+// The observer that a fake-quant's name asks for.
+std::shared_ptr<Observer> make_inner(ObserverArgs args) {
+  const std::string inner = split_observer_name(args.choice.name).inner;
+  args.choice.name = !inner.empty() ? inner : is_per_channel(args.qscheme) ? "moving_average_per_channel_min_max" : "moving_average_min_max";
+  return make_observer(args);
+}
+
+const Observer& same_inner(const Observer& other) { return dynamic_cast<const FakeQuantize&>(other).observer(); }
+
+}  // namespace
+
+FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer)
+    : Observer(std::move(args), IntegerRange{observer->quant_min(), observer->quant_max()}), observer_(std::move(observer)) {
+  if (has_no_scale(*observer_))
+    throw Error("prepare", args_.choice.name,
+                fmt::format("a fake-quant needs a scale, which {} has not; use min_max", observer_->args().choice.name));
+  if (args_.choice.affine) throw Error("prepare", args_.choice.name, "a fake-quant works per tensor or per channel; leave out the granularity");
+  scale_ = at::ones({1}, at::kFloat);
+  zero_point_ = at::zeros({1}, args_.qscheme == QScheme::kPerChannelAffineFloatQParams ? at::kFloat : at::kInt);
+}
+
+void FakeQuantize::observe(const at::Tensor& x) {
+  if (!observer_enabled_) return;
+  observer_->observe(x);
+  FakeQuantize::update_qparams();
+}
+
+at::Tensor FakeQuantize::forward(const at::Tensor& x) {
+  observe(x);
+  if (!fake_quant_enabled_ || x.numel() == 0) return x;
+  if (!is_per_channel(args_.qscheme)) return at::fake_quantize_per_tensor_affine(x, scale_, zero_point_, quant_min_, quant_max_);
+  if (!has_data()) return x;  // no channel count, so no scale
+  return at::fake_quantize_per_channel_affine(x, scale_, zero_point_, args_.ch_axis.value_or(0), quant_min_, quant_max_);
+}
+
+void FakeQuantize::update_qparams() {
+  if (!has_data()) return;
+  const QParams qparams = calculate_qparams();
+  scale_ = tensor_of(qparams.scale);
+  zero_point_ = qparams.float_zero_point.empty() ? tensor_of(qparams.zero_point) : tensor_of(qparams.float_zero_point);
+}
+
+void FakeQuantize::set_state(const ObserverState& state) {
+  observer_->set_state(state);
+  update_qparams();
+}
+
+void FakeQuantize::merge(const Observer& other) {
+  check_mergeable(other);
+  observer_->merge(same_inner(other));
+  update_qparams();
+}
+
+FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer)
+    : FakeQuantize(std::move(args), std::move(observer)) {
+  const std::string& inner = observer_->args().choice.name;
+  if (inner != "moving_average_min_max" && inner != "moving_average_per_channel_min_max")
+    throw Error("prepare", args_.choice.name, fmt::format("this fake-quant works with moving averages, got {}; use fake_quantize({})", inner, inner));
+  if (args_.qscheme == QScheme::kPerChannelAffineFloatQParams)
+    throw Error("prepare", args_.choice.name, "this fake-quant has no float zero points; use fake_quantize");
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<int64_t> shape = is_per_channel(args_.qscheme) ? std::vector<int64_t>{0} : std::vector<int64_t>{};
+  min_ = at::full(shape, infinity, at::kFloat);
+  max_ = at::full(shape, -infinity, at::kFloat);
+}
+
+at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_quant) {
+  if (x.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
+  ObserverState state = observer_->state();
+  if (observer_enabled_) {
+    const auto [low, high] = at::aminmax(x.detach());
+    if (!std::isfinite(low.item<double>()) || !std::isfinite(high.item<double>()))
+      throw Error("calibrate", "", "the observed values hold NaN or infinities; want finite numbers");
+  } else if (is_per_channel(args_.qscheme) && !has_data()) {
+    return x;  // no channel count, so no scale
+  }
+  at::Tensor result = at::fused_moving_avg_obs_fake_quant(x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
+                                                          args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),
+                                                          is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
+  if (!observer_enabled_) return result;
+  state.min = vector_of(min_);
+  state.max = vector_of(max_);
+  if (state.batches++ == 0) {
+    state.first_min = state.min;
+    state.first_max = state.max;
+  }
+  observer_->set_state(state);
+  return result;
+}
+
+void FusedMovingAvgObsFakeQuantize::update_qparams() {
+  if (!has_data()) return;
+  FakeQuantize::update_qparams();
+  const ObserverState state = observer_->state();
+  min_ = is_per_channel(args_.qscheme) ? tensor_of(state.min) : tensor_of(state.min).squeeze(0);
+  max_ = is_per_channel(args_.qscheme) ? tensor_of(state.max) : tensor_of(state.max).squeeze(0);
+}
+
+FixedQParamsFakeQuantize::FixedQParamsFakeQuantize(const FixedQParamsQuantizationSpec& spec)
+    : FakeQuantize(make_observer(spec)->args(), make_observer(spec)) {
+  FakeQuantize::update_qparams();
+}
+
+WrappedName split_observer_name(const std::string& name) {
+  const size_t open = name.find('(');
+  if (open == std::string::npos || name.back() != ')') return {name, ""};
+  return {name.substr(0, open), name.substr(open + 1, name.size() - open - 2)};
+}
+
+std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args) { return std::make_shared<FakeQuantize>(args, make_inner(args)); }
+
+std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args) {
+  return std::make_shared<FusedMovingAvgObsFakeQuantize>(args, make_inner(args));
+}
+
+void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled) {
+  for (const std::shared_ptr<Observer>& observer : observers)
+    if (FakeQuantize* fake_quant = dynamic_cast<FakeQuantize*>(observer.get())) fake_quant->enable_observer(enabled);
+}
+
+void enable_fake_quants(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled) {
+  for (const std::shared_ptr<Observer>& observer : observers)
+    if (FakeQuantize* fake_quant = dynamic_cast<FakeQuantize*>(observer.get())) fake_quant->enable_fake_quant(enabled);
+}
+
+}  // namespace octet

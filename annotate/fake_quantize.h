@@ -1,0 +1,98 @@
+// Fake-quants: observers whose points hand on x quantized and dequantized, so that a forward run feels the rounding. They go through ATen's
+// fake-quantize ops, whose gradient is 1 inside of the quantized range and 0 outside of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "annotate/observer.h"
+
+namespace octet {
+
+// Any observer with a scale inside. Registered as "fake_quantize": the moving average of the qscheme (per tensor or per channel), or the observer
+// named in parentheses, as in "fake_quantize(histogram)". convert makes of it what it makes of the observer inside.
+class FakeQuantize : public Observer {
+ public:
+  // args: those of the observer, under the fake-quant's name. Throws Error("prepare", ...) when the observer never has a scale.
+  FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer);
+
+  // While enable_observer is on: the observer inside observes x, and scale and zero point follow.
+  void observe(const at::Tensor& x) override;
+  // observe(x), then, while enable_fake_quant is on, clamp(round(x / scale) + zero_point, quant_min, quant_max) - zero_point times scale, with
+  // gradients. Before the first data the scale is 1 and the zero point 0.
+  at::Tensor forward(const at::Tensor& x) override;
+  QParams calculate_qparams() const override { return observer_->calculate_qparams(); }
+  bool has_data() const override { return observer_->has_data(); }
+  bool is_idempotent() const override { return false; }  // its output depends on every call
+  bool refuses_nan() const override { return observer_->refuses_nan(); }
+  bool keeps_state() const override { return observer_->keeps_state(); }
+  ObserverState state() const override { return observer_->state(); }
+  void set_state(const ObserverState& state) override;
+  void merge(const Observer& other) override;
+
+  // Both are on at first.
+  void enable_observer(bool enabled = true) { observer_enabled_ = enabled; }
+  void disable_observer() { observer_enabled_ = false; }
+  void enable_fake_quant(bool enabled = true) { fake_quant_enabled_ = enabled; }
+  void disable_fake_quant() { fake_quant_enabled_ = false; }
+  bool observer_enabled() const { return observer_enabled_; }
+  bool fake_quant_enabled() const { return fake_quant_enabled_; }
+
+  const Observer& observer() const { return *observer_; }
+  const at::Tensor& scale() const { return scale_; }            // f32 [1] or [channels]; 1 before the first data
+  const at::Tensor& zero_point() const { return zero_point_; }  // int32, of float qparams f32; same shape
+
+ protected:
+  virtual void update_qparams();
+
+  std::shared_ptr<Observer> observer_;
+  bool observer_enabled_ = true;
+  bool fake_quant_enabled_ = true;
+  at::Tensor scale_;
+  at::Tensor zero_point_;
+};
+
+// Moving average, scale and fake quantization in one ATen op, as the peer's class of this name: forward uses that op's scale and zero point, which
+// may differ in the last bit from calculate_qparams(), which convert uses. Registered as "fused_moving_avg_obs_fake_quantize".
+class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
+ public:
+  // Throws Error("prepare", ...) when the observer inside is no moving average, and for float qparams, which the op lacks.
+  FusedMovingAvgObsFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer);
+  void observe(const at::Tensor& x) override { run(x, false); }
+  at::Tensor forward(const at::Tensor& x) override { return run(x, fake_quant_enabled_); }
+
+ protected:
+  void update_qparams() override;  // the op does it; takes over the range of the observer
+
+ private:
+  at::Tensor run(const at::Tensor& x, bool fake_quant);
+
+  at::Tensor min_;  // f32 [] or [channels]; infinity before the first data
+  at::Tensor max_;
+};
+
+// Scale and zero point known beforehand. Per tensor.
+class FixedQParamsFakeQuantize : public FakeQuantize {
+ public:
+  explicit FixedQParamsFakeQuantize(const FixedQParamsQuantizationSpec& spec);
+};
+
+// "fake_quantize(histogram)" -> "fake_quantize" and "histogram"; a name without parentheses has an empty inner one.
+struct WrappedName {
+  std::string outer;
+  std::string inner;
+};
+WrappedName split_observer_name(const std::string& name);
+
+// The makers behind the registered names.
+std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args);
+std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args);
+
+// Switch all fake-quants among the observers of a graph.
+void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled);
+void enable_fake_quants(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled);
+
+}  // namespace octet
