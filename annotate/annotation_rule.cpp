@@ -68,6 +68,7 @@ std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Va
     return by_role(at.config, ByRole{like->otherwise, std::nullopt});
   }
   if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) {
+    if (!std::all_of(derived->slots.begin(), derived->slots.end(), [&](const std::string& slot) { return at.match.find(slot); })) return std::nullopt;
     DerivedQuantizationSpec spec = derived->spec;
     for (const std::string& slot : derived->slots) spec.derived_from.push_back(edge_of(at, slot));
     return SpecVariant(spec);
@@ -81,12 +82,19 @@ Edge annotate_all_same(const AnnotationRule& rule, const AllSame& cell, const st
   const std::vector<Value*>& values = at.match.find_all(slot);
   Value* owner = rule.choose_owner ? rule.choose_owner(at, values) : values.front();
   const Edge edge{owner, at.match.consumer(slot)};
-  const std::optional<SpecVariant> spec = by_role(at.config, ByRole{cell.role, std::nullopt});
+  const std::optional<SpecVariant> spec = cell.spec ? SpecVariant(*cell.spec) : by_role(at.config, ByRole{cell.role, std::nullopt});
   if (!spec) return edge;
   annotation.set_input(owner, *spec);
   for (Value* value : values)
     if (!annotation.find_input(value)) annotation.set_input(value, SharedQuantizationSpec{edge});
   return edge;
+}
+
+// x + x with the second the same as the first: it is the first.
+bool is_itself(const SpecVariant& spec, const Value* value, const Node* consumer) {
+  const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&spec);
+  const Edge* edge = shared ? std::get_if<Edge>(&shared->edge_or_node) : nullptr;
+  return edge && edge->value == value && edge->user == consumer;
 }
 
 bool is_taken(const Value* value, const Annotations& annotations, const RuleState& state) {
@@ -104,7 +112,10 @@ void take(const Value* value, Annotations& annotations, RuleState& state) {
 void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotations& annotations, RuleState& state) {
   std::map<Node*, QuantizationAnnotation> fresh;
   std::map<std::string, Edge> owners;
-  for (Node* node : at.match.nodes) fresh[node].rule = rule.name;
+  for (Node* node : at.match.nodes) {
+    fresh[node].rule = rule.name;
+    fresh[node].allow_implicit_sharing = rule.allow_implicit_sharing;
+  }
   for (const auto& [slot, cell] : rule.inputs) {
     if (!at.match.find(slot)) continue;
     QuantizationAnnotation& annotation = fresh.at(at.match.consumer(slot));
@@ -112,8 +123,10 @@ void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotatio
       owners.emplace(slot, annotate_all_same(rule, *same, slot, at, annotation));
       continue;
     }
+    const Node* consumer = at.match.consumer(slot);
     for (Value* value : at.match.find_all(slot))
-      if (const std::optional<SpecVariant> spec = resolve(cell, at, value)) annotation.set_input(value, *spec);
+      if (const std::optional<SpecVariant> spec = resolve(cell, at, value); spec && !is_itself(*spec, value, consumer))
+        annotation.set_input(value, *spec);
   }
   std::optional<SpecVariant> output = resolve(rule.output, at, nullptr);
   const SameAs* same = std::get_if<SameAs>(&rule.output);
@@ -140,12 +153,15 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
     if (!pattern.find_variable(slot))
       throw Error("annotate", rule.name, fmt::format("slot \"{}\" does not occur in its pattern, got {}", slot, rule.pattern));
   };
-  for (const auto& [slot, cell] : rule.inputs) {
-    require(slot);
+  const auto require_sources = [&](const SlotSpec& cell) {
     if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) std::for_each(derived->slots.begin(), derived->slots.end(), require);
     if (const SameAs* same = std::get_if<SameAs>(&cell)) require(same->slot);
+  };
+  for (const auto& [slot, cell] : rule.inputs) {
+    require(slot);
+    require_sources(cell);
   }
-  if (const SameAs* same = std::get_if<SameAs>(&rule.output)) require(same->slot);
+  require_sources(rule.output);
   std::for_each(rule.owned.begin(), rule.owned.end(), require);
   std::for_each(rule.marked.begin(), rule.marked.end(), require);
 }

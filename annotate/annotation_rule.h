@@ -44,12 +44,13 @@ struct LikeProducer {
   Role otherwise = Role::kInput;
 };
 
-// Of a list slot: one value, the owner, gets the spec of the role, the others share its observer.
+// Of a list slot: one value, the owner, gets the spec (of the role, or this one), the others share its observer.
 struct AllSame {
   Role role = Role::kInput;
+  std::optional<QuantizationSpec> spec = {};
 };
 
-// Scale and zero point are computed from the observers of other slots' edges.
+// Scale and zero point are computed from the observers of other slots' edges; float when one of those is not bound.
 struct DerivedFrom {
   std::vector<std::string> slots;
   DerivedQuantizationSpec spec;  // all but derived_from
@@ -93,6 +94,7 @@ struct AnnotationRule {
   std::vector<std::string> marked = {};
   // Which value of an all_same slot owns the observer; the first one when absent.
   Value* (*choose_owner)(const RuleMatch&, const std::vector<Value*>& values) = nullptr;
+  bool allow_implicit_sharing = true;  // see sharing.h; of every node of the match
 };
 
 // The config for a match; or none, with the reason in words that complete "stayed float: ...".

@@ -49,7 +49,8 @@ void compare_group(const Json& golden, const Observer& observer, const std::stri
     check("quant_max", observer.quant_max(), golden.at("quant_max"));
   }
   check("is_dynamic", args.is_dynamic, golden.at("is_dynamic"));
-  if (golden.contains("eps") && !golden.at("eps").is_null()) check("eps", static_cast<float>(args.choice.eps.value_or(kFloatEps)), golden.at("eps").get<float>());
+  if (golden.contains("eps") && !golden.at("eps").is_null())
+    check("eps", static_cast<float>(args.choice.eps.value_or(kFloatEps)), golden.at("eps").get<float>());
   if (golden.contains("ch_axis") && is_per_channel(args.qscheme)) check("ch_axis", args.ch_axis ? Json(*args.ch_axis) : Json(), golden.at("ch_axis"));
   if (golden.contains("bins")) check("bins", args.choice.bins, golden.at("bins"));
   if (golden.contains("averaging_constant")) check("averaging_constant", args.choice.averaging_constant, golden.at("averaging_constant"));
@@ -129,7 +130,8 @@ std::vector<std::string> compare_qparams(const ObservedGraph& observed, const Go
     if (group.at("scale").is_null()) continue;
     const QParams result = observer.calculate_qparams();
     compare_floats(as_list(group.at("scale")), result.scale, rtol, where + " scale", differences);
-    std::vector<float> zero_points(result.zero_point.begin(), result.zero_point.end());
+    std::vector<float> zero_points = result.float_zero_point;
+    if (zero_points.empty()) zero_points.assign(result.zero_point.begin(), result.zero_point.end());
     if (golden.tolerance("zero_point_atol") == 0) compare_floats(as_list(group.at("zero_point")), zero_points, 0, where + " zero_point", differences);
     const ObserverState state = observer.state();
     if (group.contains("min_val") && !state.min.empty()) {
