@@ -70,7 +70,7 @@ void register_quantized_decomposed() {
   static std::once_flag once;
   std::call_once(once, [] {
     // Never destroyed: a Library takes its ops back, and others may still run when the program ends.
-    auto* library = new torch::Library(torch::Library::DEF, "quantized_decomposed", std::nullopt, __FILE__, __LINE__);
+    static torch::Library* const library = new torch::Library(torch::Library::DEF, "quantized_decomposed", std::nullopt, __FILE__, __LINE__);
     define_all(*library);
   });
 }
