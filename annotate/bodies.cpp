@@ -107,10 +107,9 @@ bool is_same(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.raw() == b.raw() && a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides();
 }
 
-// The constant `outer` becomes a constant of `body` in the place of the input at `index`, under that input's name.
-void move_in(const Graph& graph, const Value* outer, Graph& body, size_t index) {
+// The constant `outer` becomes a constant of `body` in the place of `input`, under that input's name.
+void move_in(const Graph& graph, const Value* outer, Graph& body, Value* input) {
   const GraphInput& from = *graph.find_input(outer);
-  Value* input = body.inputs()[index].value;
   const std::string name = input->name();
   const std::optional<TensorMeta> meta = input->meta;
   const Constant& constant = graph.constants.at(from.fqn);
@@ -124,20 +123,21 @@ void move_in(const Graph& graph, const Value* outer, Graph& body, size_t index) 
 
 // Moves the constants of one call.
 int move_in(Graph& graph, Node& node, const CallForm& form, const std::unordered_set<const Value*>& constants) {
-  std::vector<Value*> operands = *find_operands(node, form);
-  int moved = 0;
-  for (size_t k = operands.size(); k-- > 0;) {
-    if (graph.find_constant(operands[k]) == nullptr || !constants.contains(operands[k])) continue;
-    for (Graph* body : bodies_of(node, form)) {
-      // Constants that were moved before stand in front, operands at the end; those behind k that were not moved are still there.
-      const size_t behind = operands.size() - k;
-      move_in(graph, operands[k], *body, body->inputs().size() - behind);
+  const std::vector<Value*> operands = *find_operands(node, form);
+  const std::vector<Graph*> bodies = bodies_of(node, form);
+  std::vector<std::vector<GraphInput>> inputs;  // of each body, before any move
+  for (const Graph* body : bodies) inputs.push_back(body->inputs());
+  std::vector<Value*> kept;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (graph.find_constant(operands[k]) == nullptr || !constants.contains(operands[k])) {
+      kept.push_back(operands[k]);
+      continue;
     }
-    operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(k));
-    ++moved;
+    for (size_t b = 0; b < bodies.size(); ++b) move_in(graph, operands[k], *bodies[b], inputs[b][inputs[b].size() - operands.size() + k].value);
   }
-  if (moved > 0) set_operands(node, form, std::move(operands));
-  return moved;
+  const size_t moved = operands.size() - kept.size();
+  if (moved > 0) set_operands(node, form, std::move(kept));
+  return static_cast<int>(moved);
 }
 
 // A constant that some bodies of a call have, and its input in each of them (null where it is not used).

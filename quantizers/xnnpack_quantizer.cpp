@@ -116,6 +116,11 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, Rule
   run(xnnpack_rules(), ConfigKind::kStatic);
   run(xnnpack_dynamic_rules(), ConfigKind::kDynamic);
   run(weight_only_rules(), ConfigKind::kWeightOnly);
+  const auto choose_any = [&](const Node& node) -> ConfigChoice {
+    const ConfigTable::Choice choice = configs_.find(node);
+    return allows(node) ? ConfigChoice{choice.config, {}} : ConfigChoice{nullptr, choice.reason};
+  };
+  annotate_recurrent(graph, choose_any, annotations, state);
   const auto shares = [&](const Node& node) {
     return shares_scale(node) && allows(node) && kind_of(*configs_.find(node).config) == ConfigKind::kStatic;
   };

@@ -59,7 +59,7 @@ graph(%w = param "l.weight": f32[2,2], %b = param "l.bias": f32[2], %c: f32[1,2]
   return (%last, %all))";
 
 constexpr const char* kCond = R"(
-graph(%w = param "l.weight": f32[2,2], %p: bool[], %x: f32[1,2]):
+graph(%w = param "l.weight": f32[2,2], %p: b8[], %x: f32[1,2]):
   %y: f32[1,2] = higher_order.cond(%p,
     graph "yes" (%ax: f32[1,2], %aw: f32[2,2]):
       %a: f32[1,2] = aten.linear.default(%ax, %aw)
@@ -124,7 +124,7 @@ std::string reasons(const Report& report) {
 }
 
 constexpr const char* kQuantizedLinear =
-    "quantize_per_tensor dequantize_per_tensor dequantize_per_channel linear quantize_per_tensor dequantize_per_tensor";
+    "dequantize_per_channel quantize_per_tensor dequantize_per_tensor linear quantize_per_tensor dequantize_per_tensor";
 
 }  // namespace
 
@@ -139,7 +139,7 @@ graph(%w = param "l.weight": f32[2,2], %b = param "l.bias": f32[2], %c: f32[1,2]
     %y: f32[1,2] = aten.linear.default(%activation_post_process_0, %activation_post_process_1, %bb)
     %activation_post_process_2: f32[1,2] = octet.observe.default(input=%y, group=2)
     %n: f32[1,2] = aten.add.Tensor(%activation_post_process_2, %carry)
-    return (%n, %activation_post_process_2), [%c], [%x], []) as scan
+    return (%n, %activation_post_process_2), [%c], [%x], values[])
   return (%last, %all))"));
   CHECK(observed.observers.size() == 3);
 }
@@ -242,7 +242,7 @@ graph(%w = param "l.weight": f32[2,2], %i: i64[], %x: f32[1,2]):
   %j: i64[], %y: f32[1,2] = higher_order.while_loop(
     graph "go" (%gi: i64[], %gx: f32[1,2], %gw: f32[2,2]):
       %l: f32[1,2] = aten.linear.default(%gx, %gw)
-      %t: bool[] = aten.lt.Scalar(%gi, 3)
+      %t: b8[] = aten.lt.Scalar(%gi, 3)
       return (%t),
     graph "body" (%bi: i64[], %bx: f32[1,2], %bw: f32[2,2]):
       %k: i64[] = aten.add.Tensor(%bi, 1)
@@ -293,7 +293,7 @@ TEST_CASE("constants go into bodies and come out again", "[annotate][control]") 
 
 TEST_CASE("a constant that the program writes to stays an operand", "[annotate][control]") {
   Graph graph = parse_graph(R"(
-graph(%w = buffer "state": f32[1,2], %p: bool[], %x: f32[1,2]):
+graph(%w = buffer "state": f32[1,2], %p: b8[], %x: f32[1,2]):
   %y: f32[1,2] = higher_order.cond(%p,
     graph "yes" (%ax: f32[1,2], %aw: f32[1,2]):
       %a: f32[1,2] = aten.add.Tensor(%ax, %aw)
