@@ -6,6 +6,7 @@
 #include "annotate/annotation_rule.h"
 #include "core/error.h"
 #include "quantizers/float_report.h"
+#include "quantizers/weight_only.h"
 #include "quantizers/xnnpack_checks.h"
 
 namespace octet {
@@ -15,31 +16,26 @@ namespace {
 constexpr int64_t kMax4Bits = 15;
 const std::string kEmbedding = "aten.embedding";
 
-Verdict weight_is_float32(const RuleMatch& at) {
-  const Value* weight = at.match.find("w");
-  if (weight->meta && weight->meta->dtype == DType::kFloat32) return Verdict::accept();
-  return Verdict::refuse(
-      fmt::format("table %{} is {}, want float32", weight->name(), weight->meta ? name_of(weight->meta->dtype) : "of unknown dtype"));
-}
-
 using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
 const Inputs kTable = {
     {"w", kWeight}
 };
 
+const std::vector<RuleCheck> kChecks = {weight_is_float32, weight_is_constant};
+
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name           pattern                                                                     inputs  output        checks
-    {"embedding",     "embedding(w, i)",                                                          kTable, LeaveFloat{}, {weight_is_float32, weight_is_constant}},
-    {"embedding_bag", "{embedding_bag|_embedding_bag|_embedding_bag_forward_only}(w, i, ...)",    kTable, LeaveFloat{}, {weight_is_float32, weight_is_constant}},
+    // name           pattern                                                                  inputs  output        checks
+    {"embedding",     "embedding(w, i)",                                                       kTable, LeaveFloat{}, kChecks},
+    {"embedding_bag", "{embedding_bag|_embedding_bag|_embedding_bag_forward_only}(w, i, ...)", kTable, LeaveFloat{}, kChecks},
 };
 // clang-format on
 const std::vector<std::string> kOps = {kEmbedding, "aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only"};
 
 }  // namespace
 
-QuantizationConfig get_embedding_quantization_config(int bits, Compat compat) {
-  if (bits != 8 && bits != 4) throw Error("quantizer", "bits", fmt::format("got {}, want 8 or 4", bits));
+QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat) {
+  if (bits != 8 && bits != 4) throw Error("quantizer", "weight_bits", fmt::format("got {}, want 8 or 4", bits));
   QuantizationSpec weight;
   weight.dtype = DType::kUInt8;
   weight.qscheme = QScheme::kPerChannelAffineFloatQParams;
@@ -56,7 +52,9 @@ QuantizationConfig get_embedding_quantization_config(int bits, Compat compat) {
   return config;
 }
 
-EmbeddingQuantizer::EmbeddingQuantizer(Compat compat) : compat_(compat) { configs_.set_global(get_embedding_quantization_config(8, compat)); }
+EmbeddingQuantizer::EmbeddingQuantizer(Compat compat, std::string name) : compat_(compat), name_(std::move(name)) {
+  configs_.set_global(get_embedding_quantization_config(8, compat));
+}
 
 EmbeddingQuantizer& EmbeddingQuantizer::set_global(std::optional<QuantizationConfig> config) {
   configs_.set_global(std::move(config));

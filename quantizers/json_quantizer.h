@@ -1,28 +1,28 @@
-// Quantizers declared in JSON on the base of a built-in one:
+// Quantizers declared in JSON: on the base of a built-in one, composed of several, or as a table of patterns of their own.
 //
 //   {"base": "xnnpack", "global": {"is_per_channel": true, "act_qmin": -128}, "op_type": {"aten.linear.default": {"is_per_channel": false}},
 //    "module_type": {"torch.nn.modules.linear.Linear": {}}, "module_name": {"block.lin2": {}, "head": null}}
+//   {"compose": ["embedding", {"base": "x86", "global": {}}, "npu.json"]}
+//   {"name": "npu", "specs": {...}, "patterns": [...], "module_name": {"head": null}}
 //
-// A configuration takes the options of SymmetricOptions; null leaves the nodes float. An absent "global" quantizes only what the rows name.
-// Of dynamic configurations, is_per_token is true unless the peer's choices are asked for.
+// A configuration takes the options of json_options.h; null leaves the nodes float. On a base, an absent "global" quantizes only what the rows name;
+// of a table, everything. For specs and patterns see json_specs.h and json_patterns.h.
 #pragma once
 
 #include <filesystem>
-#include <memory>
+#include <string>
 
-#include "quantizers/registry.h"
-#include "quantizers/xnnpack_quantizer.h"
+#include "quantizers/base_quantizers.h"
 
 namespace octet {
 
-// What a configuration starts from, and what the caller sets whatever it says.
-SymmetricOptions default_symmetric_options(const QuantizerOptions& options);
-void apply_overrides(SymmetricOptions& symmetric, const QuantizerOptions& options);
+// All throw Error("quantizer", "file.json: /global/act_qmin", "got \"x\", want an int") for each fault, with the JSON path of the place.
 
-// Throws Error("quantizer", "file.json: /global/act_qmin", "got \"x\", want an int") for each fault, with the JSON path of the place.
-std::unique_ptr<XNNPACKQuantizer> read_json_quantizer(const std::filesystem::path& path, const QuantizerOptions& options);
+// A built-in name or the path of a JSON file. Paths within a file start in its folder.
+QuantizerParts read_quantizers(const std::string& name_or_path, const QuantizerOptions& options);
+QuantizerParts parse_quantizers(const std::string& json, const std::string& file, const QuantizerOptions& options);
 
-// Sets the rows of a file without "base" on an existing quantizer; a row that is set already is replaced. Throws likewise.
-void apply_json_config(XNNPACKQuantizer& quantizer, const std::filesystem::path& path, const QuantizerOptions& options);
+// Sets the rows of a file without "base" on all parts.
+void apply_json_config(const QuantizerParts& parts, const std::filesystem::path& path);
 
 }  // namespace octet

@@ -1,46 +1,53 @@
-// The list of built-in quantizers.
+// Puts quantizers together.
 #include "quantizers/registry.h"
 
-#include <algorithm>
-#include <array>
+#include <iterator>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "quantizers/composable_quantizer.h"
 #include "quantizers/json_quantizer.h"
-#include "quantizers/xnnpack_quantizer.h"
 
 namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 2> kNames = {"qnnpack", "xnnpack"};
+std::vector<std::string> split(const std::string& names) {
+  std::vector<std::string> result;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    result.push_back(names.substr(begin, end - begin));
+    if (result.back().empty()) throw Error("quantizer", fmt::format("\"{}\"", names), "has an empty name, want e.g. embedding,xnnpack");
+    begin = end + 1;
+  }
+  return result;
+}
 
-bool is_json_path(const std::string& text) { return text.ends_with(".json") || text.find('/') != std::string::npos; }
+std::unique_ptr<Quantizer> finish(QuantizerParts parts, const QuantizerOptions& options) {
+  check_overrides(parts, options);
+  if (!options.config.empty()) apply_json_config(parts, options.config);
+  if (parts.size() == 1) return std::move(parts.front().quantizer);
+  std::vector<std::unique_ptr<Quantizer>> quantizers;
+  for (ConfigurableQuantizer& part : parts) quantizers.push_back(std::move(part.quantizer));
+  return std::make_unique<ComposableQuantizer>(std::move(quantizers));
+}
 
 }  // namespace
 
-std::vector<std::string> quantizer_names() { return {kNames.begin(), kNames.end()}; }
+std::vector<std::string> quantizer_names() { return base_names(); }
 
-std::unique_ptr<Quantizer> make_quantizer(const std::string& name_or_json_path, const QuantizerOptions& options) {
-  std::unique_ptr<XNNPACKQuantizer> result;
-  if (std::find(kNames.begin(), kNames.end(), name_or_json_path) != kNames.end()) {
-    SymmetricOptions symmetric = default_symmetric_options(options);
-    symmetric.is_per_channel = true;
-    apply_overrides(symmetric, options);
-    result = std::make_unique<XNNPACKQuantizer>(options.compat_torchao ? Compat::kTorchao : Compat::kNone, name_or_json_path);
-    result->set_global(get_symmetric_quantization_config(symmetric));
-  } else if (name_or_json_path.find(',') != std::string::npos) {
-    throw Error("quantizer", name_or_json_path, "several quantizers at once are not in this build, want one; quantize with each in turn");
-  } else if (is_json_path(name_or_json_path)) {
-    result = read_json_quantizer(name_or_json_path, options);
-  } else {
-    throw Error("quantizer", fmt::format("\"{}\"", name_or_json_path),
-                fmt::format("not in this build, want {} or the path of a .json file", fmt::join(kNames, ", ")));
+std::unique_ptr<Quantizer> make_quantizer(const std::string& names, const QuantizerOptions& options) {
+  QuantizerParts parts;
+  for (const std::string& name : split(names)) {
+    QuantizerParts more = read_quantizers(name, options);
+    parts.insert(parts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
-  if (!options.config.empty()) apply_json_config(*result, options.config, options);
-  return result;
+  return finish(std::move(parts), options);
+}
+
+std::unique_ptr<Quantizer> parse_quantizer(const std::string& json, const std::string& file, const QuantizerOptions& options) {
+  return finish(parse_quantizers(json, file, options), options);
 }
 
 }  // namespace octet

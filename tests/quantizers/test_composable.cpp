@@ -86,7 +86,7 @@ TEST_CASE("4 bits use the range 0 to 15", "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
   quantizer.set_global(get_embedding_quantization_config(4));
   CHECK_THAT(annotate_text(kEmbedding, quantizer).text, Catch::Matchers::Contains("%t: uint8 0..15 per_channel_affine_float_qparams"));
-  CHECK_THROWS_WITH(get_embedding_quantization_config(3), "quantizer: bits: got 3, want 8 or 4");
+  CHECK_THROWS_WITH(get_embedding_quantization_config(3), "quantizer: weight_bits: got 3, want 8 or 4");
 }
 
 TEST_CASE("tables of other dtypes and tables that are computed stay float with a reason", "[quantizers][embedding]") {
@@ -94,7 +94,7 @@ TEST_CASE("tables of other dtypes and tables that are computed stay float with a
   const Annotated half = annotate_text(
       R"(graph(%i: i64[3], %t = param "table.weight": f16[10,4]): %e: f16[3,4] = aten.embedding.default(%t, %i) return (%e))", quantizer);
   CHECK(half.text.empty());
-  CHECK(test::reason_for(half.report, "e") == "table %t is float16, want float32");
+  CHECK(test::reason_for(half.report, "e") == "weight %t is float16, want float32");
   const Annotated computed =
       annotate_text(R"(graph(%i: i64[3], %t: f32[10,4]): %e: f32[3,4] = aten.embedding.default(%t, %i) return (%e))", quantizer);
   CHECK(test::reason_for(computed.report, "e") == "weight %t is computed at run time, want a constant");

@@ -17,7 +17,10 @@
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/remove_dead.h"
 #include "core/pt2_reader.h"
+#include "quantizers/declared_rules.h"
 #include "quantizers/golden_quantizer.h"
+#include "quantizers/registry.h"
+#include "support/golden.h"
 #include "support/rule_quantizer.h"
 
 namespace octet {
@@ -166,6 +169,18 @@ TEST_CASE("the quantizers with compat torchao annotate the golden cases as the p
   }
   std::cerr << fmt::format("annotations: {} of {} golden cases are equal\n", equal, compared);
   CHECK(compared > 0);
+}
+
+TEST_CASE("custom rules as declared backends annotate the golden cases as the peer does", "[quantizers][golden][json][long]") {
+  for (const test::GoldenCase& golden : test::golden_cases("cus_")) {
+    if (golden.peer_failed()) continue;
+    const Json nodes = golden.json("annotated.json").at("nodes");
+    const std::string json = test::declared_from_rules(golden.meta.at("quantizer").at("rules"), nodes);
+    const std::unique_ptr<Quantizer> quantizer = parse_quantizer(json, golden.name() + ".json", {.compat_torchao = true});
+    const std::vector<std::string> found = differences(golden.folder, *quantizer);
+    for (const std::string& difference : found) std::cerr << golden.name() << ": " << difference << "\n";
+    CHECK(found.empty());
+  }
 }
 
 TEST_CASE("the quantizers on their own annotate at least the matrix ops that the peer does, in every golden case", "[quantizers][golden][long]") {

@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/error.h"
 #include "core/pt2_reader.h"
+#include "quantizers/declared_rules.h"
 #include "quantizers/golden_quantizer.h"
+#include "quantizers/registry.h"
 #include "support/golden.h"
 
 namespace octet {
@@ -45,7 +48,33 @@ void compare_cases(const std::string& prefix) {
   if (compared > 0) std::cerr << fmt::format("flow: {} of {} golden cases {}* are equal\n", equal, compared, prefix);
 }
 
+// The custom rules of a case, written as JSON and read back.
+std::unique_ptr<Quantizer> make_declared(const GoldenCase& golden) {
+  const bool is_annotated = std::filesystem::exists(golden.folder / "annotated.json");
+  const test::Json nodes = is_annotated ? golden.json("annotated.json").at("nodes") : test::Json::array();
+  const std::string json = test::declared_from_rules(golden.meta.at("quantizer").at("rules"), nodes);
+  return parse_quantizer(json, golden.name() + ".json", {.compat_torchao = true});
+}
+
 }  // namespace
+
+TEST_CASE("golden: custom rules as a declared backend give the peer's results", "[quantizers][golden][json][long]") {
+  for (const GoldenCase& golden : test::golden_cases("cus_")) {
+    if (golden.peer_failed()) continue;
+    size_t count = 0;
+    const std::string difference = differences_of(golden, *make_declared(golden), count);
+    INFO(golden.name());
+    CHECK_THAT(difference, Catch::Matchers::Equals(""));
+  }
+}
+
+TEST_CASE("golden: where the peer raises on custom rules, the declared backend gives an error too", "[quantizers][golden][json][long]") {
+  for (const GoldenCase& golden : test::golden_cases("cus_err_")) {
+    INFO(golden.name());
+    const std::unique_ptr<Quantizer> quantizer = make_declared(golden);
+    CHECK_THROWS_AS(test::compare_flow(golden, *quantizer), Error);
+  }
+}
 
 TEST_CASE("golden: the XNNPACK cases give the peer's observers, scales, q/dq graph and outputs", "[quantizers][golden][long]") {
   compare_cases("xnn_");

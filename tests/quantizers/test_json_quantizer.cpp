@@ -60,9 +60,67 @@ TEST_CASE("the built-in names quantize per channel", "[quantizers][registry]") {
 }
 
 TEST_CASE("an unknown quantizer is refused with the names of this build", "[quantizers][registry]") {
-  CHECK_THROWS_WITH(make_quantizer("x86"), "quantizer: \"x86\": not in this build, want qnnpack, xnnpack or the path of a .json file");
-  CHECK_THROWS_WITH(make_quantizer("xnnpack,embedding"), Contains("several quantizers at once are not in this build"));
+  const std::string names = "not in this build, want embedding, qnnpack, x86, xnnpack or the path of a .json file";
+  CHECK_THROWS_WITH(make_quantizer("acme"), "quantizer: \"acme\": " + names);
+  CHECK_THROWS_WITH(make_quantizer("xnnpack,acme"), "quantizer: \"acme\": " + names);
+  CHECK_THROWS_WITH(make_quantizer("xnnpack,"), "quantizer: \"xnnpack,\": has an empty name, want e.g. embedding,xnnpack");
   CHECK_THROWS_WITH(make_quantizer("missing.json"), "quantizer: missing.json: cannot be read, want a JSON file; check the path");
+}
+
+TEST_CASE("names and files with commas between are composed in their order", "[quantizers][registry]") {
+  const JsonFile file(R"({"base": "x86", "name": "server", "global": {}})");
+  CHECK(make_quantizer("embedding,xnnpack")->name() == "embedding,xnnpack");
+  CHECK(make_quantizer("embedding," + file.path())->name() == "embedding,server");
+  CHECK(make_quantizer("x86")->name() == "x86");
+}
+
+TEST_CASE("compose takes names, objects and files beside the file", "[quantizers][json]") {
+  const JsonFile inner(R"({"base": "x86", "name": "server", "global": {}})");
+  const std::string name = std::filesystem::path(inner.path()).filename().string();
+  const JsonFile file(R"({"compose": ["embedding", {"base": "xnnpack", "global": {"is_per_channel": true}}, ")" + name + "\"]}");
+  CHECK(make_quantizer(file.path())->name() == "embedding,xnnpack,server");
+}
+
+TEST_CASE("a file that composes itself is refused", "[quantizers][json]") {
+  const std::string path = (std::filesystem::temp_directory_path() / "octet_composes_itself.json").string();
+  std::ofstream(path) << R"({"compose": ["octet_composes_itself.json"]})";
+  CHECK_THROWS_WITH(make_quantizer(path), "quantizer: " + path + ": files compose each other more than 8 deep");
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("x86 takes its options, rows of functions, types and names, null, and the float16 preset", "[quantizers][json]") {
+  const auto annotated = [](const char* json) { return annotate(*parse_quantizer(json, "x86.json"), kLinear); };
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {}})"), Contains("%x: uint8 0..255 per_tensor_affine histogram"));
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {"reduce_range": true}})"), Contains("%x: uint8 0..127"));
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {"is_dynamic": true}})"), Contains("dynamic placeholder"));
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {"preset": "linear_dynamic_fp16"}})"), Contains("%w: float16"));
+  CHECK(annotated(R"({"base": "x86", "global": {}, "op_type": {"torch.nn.functional.linear": null}})").empty());
+  CHECK_THAT(annotated(R"({"base": "x86", "op_type": {"torch.nn.functional.linear": {}}})"),
+             Contains("%w: int8 -128..127 per_channel_symmetric axis 0"));
+}
+
+TEST_CASE("embedding takes weight_bits and null", "[quantizers][json]") {
+  constexpr const char* kTable = R"(graph(%i: i64[3], %t = param "t": f32[10,4]): %e: f32[3,4] = aten.embedding.default(%t, %i) return (%e))";
+  const auto annotated = [&](const char* json) { return annotate(*parse_quantizer(json, "e.json"), kTable); };
+  CHECK_THAT(annotated(R"({"base": "embedding", "global": {"weight_bits": 4}})"), Contains("%t: uint8 0..15"));
+  CHECK(annotated(R"({"base": "embedding", "global": {}, "op_type": {"embedding": null}})").empty());
+  CHECK(annotated(R"({"base": "embedding", "op_type": {"embedding_bag": {}}})").empty());
+}
+
+TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, are errors", "[quantizers][registry]") {
+  QuantizerOptions options;
+  options.is_per_channel = false;
+  CHECK_THROWS_WITH(make_quantizer("x86", options), "quantizer: x86: got the option is_per_channel, want one of those that it has: is_dynamic");
+  CHECK_NOTHROW(make_quantizer("embedding,xnnpack", options));
+  QuantizerOptions mode;
+  mode.is_weight_only = true;
+  CHECK_NOTHROW(make_quantizer("embedding,xnnpack", mode));
+  CHECK_THROWS_WITH(make_quantizer("embedding,x86", mode),
+                    "quantizer: x86: got the option is_weight_only, want one of those that it has: is_dynamic");
+  const char* declared = R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+    "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
+  CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", mode),
+                    "quantizer: npu: got the option is_weight_only, want one of those that it has: none; its file says everything");
 }
 
 TEST_CASE("options override what configurations say", "[quantizers][registry]") {
@@ -93,6 +151,13 @@ TEST_CASE("a second file sets rows on top", "[quantizers][json]") {
   CHECK(annotate(*make_quantizer("xnnpack", options), kLinear).empty());
 }
 
+TEST_CASE("a second file sets rows on top of all parts of a composition", "[quantizers][json]") {
+  const JsonFile file(R"({"op_type": {"linear": null}})");
+  QuantizerOptions options;
+  options.config = file.path();
+  CHECK(annotate(*make_quantizer("embedding,xnnpack", options), kLinear).empty());
+}
+
 TEST_CASE("faults in a JSON file are named with their place, the value and what is allowed", "[quantizers][json]") {
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": "x"}})"), Contains(": /global/act_qmin: got \"x\", want an int"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_per_channel": 1}})"), Contains(": /global/is_per_channel: got 1, want true or false"));
@@ -100,14 +165,29 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": 5, "act_qmax": 2}})"),
              Contains(": /global: act_qmin .. act_qmax: not a range"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_qat": true}})"), Contains(": /global/is_qat: got true, want false"));
-  CHECK_THAT(message_of(R"({"base": "x86", "global": {}})"), Contains(": /base: got \"x86\", want one of xnnpack, qnnpack"));
-  CHECK_THAT(message_of(R"({"global": {}})"), Contains(": /: has no \"base\", want one of xnnpack, qnnpack"));
+  CHECK_THAT(message_of(R"({"base": "acme", "global": {}})"), Contains(": /base: got \"acme\", want one of embedding, qnnpack, x86, xnnpack"));
+  CHECK_THAT(message_of(R"({"global": {}})"),
+             Contains(": /: has no \"base\", want one of embedding, qnnpack, x86, xnnpack; or \"compose\", or \"patterns\""));
   CHECK_THAT(message_of(R"({"base": "xnnpack"})"), Contains(": /: configures nothing, want at least one of global"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"": {}}})"), Contains(": /module_name/: the name is empty"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": ["head"]})"), Contains(": /module_name: got [\"head\"], want an object"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"a/b": 3}})"),
              Contains(": /module_name/a~1b: got 3, want an object of options, or null"));
-  CHECK_THAT(message_of(R"({"compose": []})"), Contains(": /compose: \"compose\" is not in this build"));
+  CHECK_THAT(message_of(R"({"compose": []})"), Contains(": /compose: got [], want a list of quantizers"));
+  CHECK_THAT(message_of(R"({"compose": ["acme"]})"),
+             Contains(": /compose/0: got \"acme\", want one of embedding, qnnpack, x86, xnnpack, the path of a .json file, or an object"));
+  CHECK_THAT(message_of(R"({"compose": [{"base": "xnnpack", "global": 1}]})"),
+             Contains(": /compose/0/global: got 1, want an object of options, or null"));
+  CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "global": {}})"), Contains(": /global: unknown key, want one of compose"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name_regex": {}})"),
+             Contains(": /module_name_regex: \"module_name_regex\" is not in this build"));
+  CHECK_THAT(message_of(R"({"base": "x86", "global": {"act_qmin": 0}})"),
+             Contains(": /global/act_qmin: unknown key, want one of is_dynamic, is_qat"));
+  CHECK_THAT(message_of(R"({"base": "x86", "global": {"preset": "fp8"}})"),
+             Contains(": /global/preset: got \"fp8\", want one of linear_dynamic_fp16"));
+  CHECK_THAT(message_of(R"({"base": "embedding", "global": {"weight_bits": 2}})"), Contains(": /global: weight_bits: got 2, want 8 or 4"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {}, "global": {}})"),
+             Contains(": has the key \"global\" twice in one object; merge the two"));
   CHECK_THAT(message_of("[1]"), Contains(": /: got [1], want an object"));
   CHECK_THAT(message_of("{"), Contains("not JSON, got a syntax error at byte"));
 }

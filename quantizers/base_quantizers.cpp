@@ -1,0 +1,154 @@
+// One row per name; the setters of each class in one table.
+#include "quantizers/base_quantizers.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "quantizers/embedding_quantizer.h"
+#include "quantizers/json_options.h"
+#include "quantizers/x86_quantizer.h"
+#include "quantizers/xnnpack_quantizer.h"
+
+namespace octet {
+
+namespace {
+
+using Config = std::optional<QuantizationConfig>;
+
+template <typename Kind>
+struct Setters {
+  using Row = Kind& (Kind::*)(const std::string&, Config);
+  Kind& (Kind::*global)(Config);
+  std::array<std::pair<const char*, Row>, 3> rows;
+};
+const Setters<XNNPACKQuantizer> kXnnpackSetters = {&XNNPACKQuantizer::set_global,
+                                                   {{{"op_type", &XNNPACKQuantizer::set_operator_type},
+                                                     {"module_type", &XNNPACKQuantizer::set_module_type},
+                                                     {"module_name", &XNNPACKQuantizer::set_module_name}}}};
+const Setters<X86InductorQuantizer> kX86Setters = {&X86InductorQuantizer::set_global,
+                                                   {{{"op_type", &X86InductorQuantizer::set_function_type_qconfig},
+                                                     {"module_type", &X86InductorQuantizer::set_module_type_qconfig},
+                                                     {"module_name", &X86InductorQuantizer::set_module_name_qconfig}}}};
+const Setters<EmbeddingQuantizer> kEmbeddingSetters = {&EmbeddingQuantizer::set_global,
+                                                       {{{"op_type", &EmbeddingQuantizer::set_operator_type},
+                                                         {"module_type", &EmbeddingQuantizer::set_module_type},
+                                                         {"module_name", &EmbeddingQuantizer::set_module_name}}}};
+const Setters<DeclaredQuantizer> kDeclaredSetters = {&DeclaredQuantizer::set_global,
+                                                     {{{"op_type", &DeclaredQuantizer::set_operator_type},
+                                                       {"module_type", &DeclaredQuantizer::set_module_type},
+                                                       {"module_name", &DeclaredQuantizer::set_module_name}}}};
+
+template <typename Kind>
+ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setters<Kind>& setters, ConfigReader read, const QuantizerOptions& options,
+                                   std::vector<std::string> overrides) {
+  Kind* target = quantizer.get();
+  const auto set_rows = [target, &setters, read, options](const Place& root) {
+    if (root.has("global")) (target->*setters.global)(read(root.at("global"), options));
+    for (const auto& [kind, set] : setters.rows) {
+      if (!root.has(kind)) continue;
+      const Place rows = root.at(kind);
+      if (!rows.value.is_object()) rows.want("an object of names and options");
+      for (const auto& [key, value] : rows.value.items()) {
+        const Place row = rows.at(key);
+        if (key.empty()) row.refuse("the name is empty, want e.g. \"block.conv\"; use \"global\" for the whole model");
+        (target->*set)(key, read(row, options));
+      }
+    }
+  };
+  return {std::move(quantizer), set_rows, std::move(overrides)};
+}
+
+ConfigurableQuantizer make_xnnpack(const std::string& name, const QuantizerOptions& options) {
+  return configurable(std::make_unique<XNNPACKQuantizer>(options.compat(), name), kXnnpackSetters, symmetric_config_at, options,
+                      {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits", "group_size"});
+}
+
+ConfigurableQuantizer make_x86(const std::string& name, const QuantizerOptions& options) {
+  return configurable(std::make_unique<X86InductorQuantizer>(options.compat(), name), kX86Setters, x86_config_at, options, {"is_dynamic"});
+}
+
+// The modes are as good as heeded: activations stay float in all.
+ConfigurableQuantizer make_embedding(const std::string& name, const QuantizerOptions& options) {
+  std::unique_ptr<EmbeddingQuantizer> quantizer = std::make_unique<EmbeddingQuantizer>(options.compat(), name);
+  quantizer->set_global(std::nullopt);
+  return configurable(std::move(quantizer), kEmbeddingSetters, embedding_config_at, options, {"is_dynamic", "is_weight_only", "weight_bits"});
+}
+
+template <typename Kind>
+void set_global(Quantizer& quantizer, Config config) {
+  static_cast<Kind&>(quantizer).set_global(std::move(config));
+}
+
+struct Base {
+  const char* name;
+  ConfigurableQuantizer (*make)(const std::string& name, const QuantizerOptions& options);
+  QuantizationConfig (*default_config)(const QuantizerOptions& options);
+  void (*set_global)(Quantizer& quantizer, Config config);
+};
+constexpr std::array<Base, 4> kBases = {
+    {{"embedding", make_embedding, default_embedding_config, set_global<EmbeddingQuantizer>},
+     {"qnnpack", make_xnnpack, default_symmetric_config, set_global<XNNPACKQuantizer>},
+     {"x86", make_x86, default_x86_config, set_global<X86InductorQuantizer>},
+     {"xnnpack", make_xnnpack, default_symmetric_config, set_global<XNNPACKQuantizer>}}
+};
+
+const Base& base_of(const std::string& name) {
+  const auto found = std::find_if(kBases.begin(), kBases.end(), [&](const Base& base) { return name == base.name; });
+  OCTET_ASSERT(found != kBases.end(), name);
+  return *found;
+}
+
+struct Override {
+  const char* name;
+  bool (*is_set)(const QuantizerOptions&);
+  bool is_mode;  // all parts must heed it
+};
+constexpr std::array<Override, 5> kOverrides = {
+    {{"is_per_channel", [](const QuantizerOptions& options) { return options.is_per_channel.has_value(); }, false},
+     {"is_dynamic", [](const QuantizerOptions& options) { return options.is_dynamic.has_value(); }, true},
+     {"is_weight_only", [](const QuantizerOptions& options) { return options.is_weight_only.has_value(); }, true},
+     {"weight_bits", [](const QuantizerOptions& options) { return options.weight_bits.has_value(); }, false},
+     {"group_size", [](const QuantizerOptions& options) { return options.group_size.has_value(); }, false}}
+};
+
+}  // namespace
+
+std::vector<std::string> base_names() {
+  std::vector<std::string> names;
+  for (const Base& base : kBases) names.emplace_back(base.name);
+  return names;
+}
+
+ConfigurableQuantizer make_base(const std::string& base, const std::string& name, const QuantizerOptions& options) {
+  return base_of(base).make(name, options);
+}
+
+ConfigurableQuantizer make_built_in(const std::string& base, const QuantizerOptions& options) {
+  ConfigurableQuantizer result = make_base(base, base, options);
+  base_of(base).set_global(*result.quantizer, base_of(base).default_config(options));
+  return result;
+}
+
+ConfigurableQuantizer make_declared(DeclaredBackend backend, const QuantizerOptions& options) {
+  return configurable(std::make_unique<DeclaredQuantizer>(std::move(backend), options.compat()), kDeclaredSetters, declared_config_at, options, {});
+}
+
+void check_overrides(const QuantizerParts& parts, const QuantizerOptions& options) {
+  for (const Override& override : kOverrides) {
+    if (!override.is_set(options)) continue;
+    const auto heeds = [&](const ConfigurableQuantizer& part) {
+      return std::find(part.overrides.begin(), part.overrides.end(), override.name) != part.overrides.end();
+    };
+    if (!override.is_mode && std::any_of(parts.begin(), parts.end(), heeds)) continue;
+    const QuantizerParts::const_iterator deaf = std::find_if_not(parts.begin(), parts.end(), heeds);
+    if (deaf == parts.end()) continue;
+    const std::string has = deaf->overrides.empty() ? "none; its file says everything" : fmt::format("{}", fmt::join(deaf->overrides, ", "));
+    throw Error("quantizer", deaf->quantizer->name(), fmt::format("got the option {}, want one of those that it has: {}", override.name, has));
+  }
+}
+
+}  // namespace octet

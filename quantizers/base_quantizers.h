@@ -1,0 +1,37 @@
+// The quantizers that names and JSON files start from, and what can be set on each.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "annotate/quantizer.h"
+#include "quantizers/declared_quantizer.h"
+#include "quantizers/json_place.h"
+#include "quantizers/quantizer_options.h"
+
+namespace octet {
+
+// A quantizer whose rows can still be set.
+struct ConfigurableQuantizer {
+  std::unique_ptr<Quantizer> quantizer;
+  // Sets "global", "op_type", "module_type" and "module_name" of the object, as far as it has them; a row that is set already is replaced. Throws
+  // Error("quantizer", "file.json: /module_name/head/...", ...) for each fault.
+  std::function<void(const Place& root)> set_rows;
+  std::vector<std::string> overrides;  // the members of QuantizerOptions that it heeds
+};
+using QuantizerParts = std::vector<ConfigurableQuantizer>;
+
+// In alphabetical order.
+std::vector<std::string> base_names();
+// Nothing configured. `base` is one of base_names(); `name` is what the quantizer calls itself.
+ConfigurableQuantizer make_base(const std::string& base, const std::string& name, const QuantizerOptions& options);
+// As the bare name says: everything is quantized.
+ConfigurableQuantizer make_built_in(const std::string& base, const QuantizerOptions& options);
+ConfigurableQuantizer make_declared(DeclaredBackend backend, const QuantizerOptions& options);
+
+// Throws Error("quantizer", ...) when `options` sets what no part heeds, and for is_dynamic and is_weight_only unless all do.
+void check_overrides(const QuantizerParts& parts, const QuantizerOptions& options);
+
+}  // namespace octet

@@ -1,0 +1,69 @@
+// Applies the filters to the matches of the rows.
+#include "quantizers/declared_quantizer.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "quantizers/float_report.h"
+#include "quantizers/xnnpack_checks.h"
+#include "quantizers/xnnpack_rules.h"
+
+namespace octet {
+
+namespace {
+
+// Slots without a spec may hold anything (the indices of an embedding).
+std::string objection_to_dtype(const AnnotationRule& rule, const Match& match) {
+  for (const auto& [slot, cell] : rule.inputs) {
+    if (std::holds_alternative<LeaveFloat>(cell)) continue;
+    for (const Value* value : match.find_all(slot))
+      if (!value->meta || value->meta->dtype != DType::kFloat32)
+        return fmt::format("input %{} is {}, want float32", value->name(), value->meta ? name_of(value->meta->dtype) : "of unknown dtype");
+  }
+  return {};
+}
+
+}  // namespace
+
+DeclaredQuantizer::DeclaredQuantizer(DeclaredBackend backend, Compat compat) : backend_(std::move(backend)), compat_(compat) {
+  filters_.set_global(QuantizationConfig());
+  if (compat_ == Compat::kTorchao) return;
+  for (AnnotationRule& rule : backend_.rules) rule.checks.push_back(constants_are_observable);
+}
+
+DeclaredQuantizer& DeclaredQuantizer::set_global(std::optional<QuantizationConfig> config) {
+  filters_.set_global(std::move(config));
+  return *this;
+}
+
+DeclaredQuantizer& DeclaredQuantizer::set_module_name(const std::string& name, std::optional<QuantizationConfig> config) {
+  filters_.set_module_name(name, std::move(config));
+  return *this;
+}
+
+DeclaredQuantizer& DeclaredQuantizer::set_module_type(const std::string& type, std::optional<QuantizationConfig> config) {
+  filters_.set_module_type(type, std::move(config));
+  return *this;
+}
+
+DeclaredQuantizer& DeclaredQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
+  filters_.set_operator_type(op, std::move(config));
+  return *this;
+}
+
+void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
+  RuleState state;
+  const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
+    const ConfigTable::Choice choice = filters_.find(*match.nodes.back());
+    if (!choice.config) return {nullptr, choice.reason};
+    if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return filters_.find(*node).config; })) return {nullptr, {}};
+    if (compat_ == Compat::kNone)
+      if (const std::string reason = objection_to_dtype(rule, match); !reason.empty()) return {nullptr, reason};
+    return {choice.config, {}};
+  };
+  annotate_by_rules(graph, backend_.rules, choose, annotations, state);
+  report_float_nodes(graph, annotations, {backend_.name, filters_, {}, state, compute_ops(), {}}, report);
+}
+
+}  // namespace octet

@@ -1,0 +1,41 @@
+// A backend said as a table: rows of patterns and specs, and filters. json_patterns.h reads one from a file; C++ can fill one as well.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotate/annotation_rule.h"
+#include "annotate/quantizer.h"
+#include "quantizers/compat.h"
+#include "quantizers/module_filter.h"
+
+namespace octet {
+
+struct DeclaredBackend {
+  std::string name;
+  std::vector<AnnotationRule> rules;  // cells name no role: a declared backend has no configurations
+};
+
+// Annotates what the rows list, the first row that matches. Rows of set_...: a config leaves the nodes to the table, nullopt leaves them float; until one
+// is set everything is left to the table. Tensors that observers cannot look at (dtypes other than float32, constants beyond 3.4e15) keep their op
+// float with a reason; with compat they are annotated all the same.
+class DeclaredQuantizer : public Quantizer {
+ public:
+  explicit DeclaredQuantizer(DeclaredBackend backend, Compat compat = Compat::kNone);
+
+  DeclaredQuantizer& set_global(std::optional<QuantizationConfig> config);
+  DeclaredQuantizer& set_module_name(const std::string& name, std::optional<QuantizationConfig> config);
+  DeclaredQuantizer& set_module_type(const std::string& type, std::optional<QuantizationConfig> config);
+  DeclaredQuantizer& set_operator_type(const std::string& op, std::optional<QuantizationConfig> config);
+
+  std::string name() const override { return backend_.name; }
+  // Throws Error("annotate", row, ...) when a row names a slot that its pattern lacks.
+  void annotate(Graph& graph, Annotations& annotations, Report& report) override;
+
+ private:
+  DeclaredBackend backend_;
+  Compat compat_;
+  ConfigTable filters_;
+};
+
+}  // namespace octet

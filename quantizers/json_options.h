@@ -1,0 +1,30 @@
+// Options in JSON -> configurations, one reader per kind of quantizer.
+#pragma once
+
+#include <optional>
+
+#include "annotate/annotation.h"
+#include "quantizers/json_place.h"
+#include "quantizers/quantizer_options.h"
+
+namespace octet {
+
+// An object of options, or null to leave what it covers float (then nothing is returned). Each throws Error("quantizer", "file.json: /global/act_qmin",
+// "got \"x\", want an int") for a fault. What `overrides` sets wins.
+using ConfigReader = std::optional<QuantizationConfig> (*)(const Place& place, const QuantizerOptions& overrides);
+
+// The members of SymmetricOptions. is_per_token is true by default unless the peer's choices are asked for.
+std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const QuantizerOptions& overrides);
+// The members of X86InductorOptions, or {"preset": "linear_dynamic_fp16"}.
+std::optional<QuantizationConfig> x86_config_at(const Place& place, const QuantizerOptions& overrides);
+// {"weight_bits": 8 or 4}.
+std::optional<QuantizationConfig> embedding_config_at(const Place& place, const QuantizerOptions& overrides);
+// {}: what the table says.
+std::optional<QuantizationConfig> declared_config_at(const Place& place, const QuantizerOptions& overrides);
+
+// What the bare names stand for: the options {"is_per_channel": true}, {} and {}.
+QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides);
+QuantizationConfig default_x86_config(const QuantizerOptions& overrides);
+QuantizationConfig default_embedding_config(const QuantizerOptions& overrides);
+
+}  // namespace octet

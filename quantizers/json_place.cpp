@@ -1,0 +1,137 @@
+// Reads JSON and checks the types of values.
+#include "quantizers/json_place.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace octet {
+
+namespace {
+
+constexpr size_t kShownLength = 60;  // of a wrong value in a message
+constexpr int64_t kMaxAxis = 63;
+constexpr int kMaxDepth = 64;  // of nested values
+
+std::string escaped(const std::string& key) {
+  std::string result;
+  for (char c : key) result += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return result;
+}
+
+std::string shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() > kShownLength ? text.substr(0, kShownLength) + "..." : text;
+}
+
+// Refuses keys that stand twice in one object, of which the reader would silently keep one.
+class DuplicateKeys {
+ public:
+  explicit DuplicateKeys(const std::string& file) : file_(file) {}
+
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kMaxDepth) throw Error("quantizer", file_, fmt::format("nests values deeper than {}", kMaxDepth));
+    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys_.pop_back();
+    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
+      throw Error("quantizer", file_, fmt::format("has the key {} twice in one object; merge the two", shown(parsed)));
+    return true;
+  }
+
+ private:
+  const std::string& file_;
+  std::vector<std::set<std::string>> keys_;
+};
+
+}  // namespace
+
+Place Place::at(const std::string& key) const { return {value.at(key), file, path + "/" + escaped(key)}; }
+Place Place::at(size_t index) const { return {value.at(index), file, fmt::format("{}/{}", path, index)}; }
+
+void Place::refuse(const std::string& message) const { throw Error("quantizer", fmt::format("{}: {}", file, path.empty() ? "/" : path), message); }
+void Place::want(const std::string& wanted) const { refuse(fmt::format("got {}, want {}", shown(value), wanted)); }
+
+Json load_json(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::stringstream text;
+  if (!stream || !(text << stream.rdbuf())) throw Error("quantizer", path.string(), "cannot be read, want a JSON file; check the path");
+  return parse_json(text.str(), path.string());
+}
+
+Json parse_json(const std::string& text, const std::string& file) {
+  DuplicateKeys duplicates(file);
+  try {
+    return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) { return duplicates(depth, event, parsed); });
+  } catch (const Json::parse_error& error) {
+    throw Error("quantizer", file, fmt::format("not JSON, got a syntax error at byte {}", error.byte));
+  }
+}
+
+void check_keys(const Place& place, std::span<const char* const> allowed, std::span<const char* const> later) {
+  if (!place.value.is_object()) place.want("an object");
+  for (const auto& [key, value] : place.value.items()) {
+    const std::string& name = key;
+    const auto same = [&](const char* known) { return name == known; };
+    if (std::any_of(allowed.begin(), allowed.end(), same)) continue;
+    const Place child = place.at(name);
+    if (std::any_of(later.begin(), later.end(), same))
+      child.refuse(fmt::format("\"{}\" is not in this build, want one of {}", name, fmt::join(allowed, ", ")));
+    child.refuse(fmt::format("unknown key, want one of {}", fmt::join(allowed, ", ")));
+  }
+}
+
+bool bool_at(const Place& place) {
+  if (!place.value.is_boolean()) place.want("true or false");
+  return place.value.get<bool>();
+}
+
+int64_t int_at(const Place& place) {
+  if (!place.value.is_number_integer()) place.want("an int");
+  if (place.value.is_number_unsigned() && place.value.get<uint64_t>() > INT64_MAX) place.want("an int of 64 bits");
+  return place.value.get<int64_t>();
+}
+
+int64_t int_in(const Place& place, int64_t min, int64_t max) {
+  const int64_t value = int_at(place);
+  if (value < min || value > max) place.want(fmt::format("an int in {} .. {}", min, max));
+  return value;
+}
+
+int axis_at(const Place& place) { return static_cast<int>(int_in(place, 0, kMaxAxis)); }
+
+double positive_at(const Place& place) {
+  if (!place.value.is_number() || !(place.value.get<double>() > 0) || !std::isfinite(place.value.get<double>())) place.want("a number above 0");
+  return place.value.get<double>();
+}
+
+DType dtype_at(const Place& place) {
+  const std::optional<DType> dtype = place.value.is_string() ? find_dtype(place.value.get<std::string>()) : std::nullopt;
+  if (!dtype) place.want("a dtype, e.g. \"int8\", \"uint8\", \"int16\", \"int32\", \"float16\"");
+  return *dtype;
+}
+
+std::string string_at(const Place& place) {
+  if (!place.value.is_string() || place.value.get_ref<const std::string&>().empty()) place.want("a string that is not empty");
+  return place.value.get<std::string>();
+}
+
+std::string word_at(const Place& place, std::span<const std::string> words) {
+  const auto same = [&](const std::string& word) { return place.value == word; };
+  if (std::none_of(words.begin(), words.end(), same)) place.want(fmt::format("one of {}", fmt::join(words, ", ")));
+  return place.value.get<std::string>();
+}
+
+std::string without_stage(const std::exception& error) {
+  const std::string text = error.what();
+  const size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+}  // namespace octet

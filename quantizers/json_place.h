@@ -1,0 +1,52 @@
+// JSON values that know where they stand, so that every message names the file and the path in it.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "core/dtype.h"
+
+namespace octet {
+
+using Json = nlohmann::ordered_json;  // the order of rows counts
+
+// A value in a file. The Json that it refers to must outlive it.
+struct Place {
+  const Json& value;
+  std::string file;
+  std::string path;  // "/module_name/block.conv"; "" is the whole file
+
+  bool has(const char* key) const { return value.contains(key); }
+  Place at(const std::string& key) const;
+  Place at(size_t index) const;
+  // Both throw Error("quantizer", "file.json: /path", ...); want() says "got VALUE, want ...".
+  [[noreturn]] void refuse(const std::string& message) const;
+  [[noreturn]] void want(const std::string& wanted) const;
+};
+
+// Throws Error("quantizer", file, ...) when the file cannot be read, and as parse_json does.
+Json load_json(const std::filesystem::path& path);
+// Throws Error("quantizer", file, ...) when the text is not JSON or has a key twice in one object.
+Json parse_json(const std::string& text, const std::string& file);
+
+// An object with these keys only. `later`: keys that the format has and this build lacks.
+void check_keys(const Place& place, std::span<const char* const> allowed, std::span<const char* const> later = {});
+
+// The value, or an error that says what is wanted.
+bool bool_at(const Place& place);
+int64_t int_at(const Place& place);
+int64_t int_in(const Place& place, int64_t min, int64_t max);
+int axis_at(const Place& place);            // of a dimension: 0 or more
+double positive_at(const Place& place);     // > 0 and finite
+DType dtype_at(const Place& place);         // "int8", "float32", ...
+std::string string_at(const Place& place);  // not empty
+// One of the words.
+std::string word_at(const Place& place, std::span<const std::string> words);
+
+// The message of an Error without its stage ("annotate: spec: ..." -> "spec: ..."): a place in a file stands before it instead.
+std::string without_stage(const std::exception& error);
+
+}  // namespace octet

@@ -1,0 +1,178 @@
+// One reader per kind of spec; the kinds are told apart by the key that only they have.
+#include "quantizers/json_specs.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "annotate/observer.h"
+#include "core/error.h"
+#include "quantizers/json_affine.h"
+
+namespace octet {
+
+namespace {
+
+constexpr std::array<const char*, 7> kSpecKeys = {"dtype", "qscheme", "ch_axis", "quant_min", "quant_max", "is_dynamic", "observer"};
+constexpr std::array<const char*, 5> kFixedKeys = {"fixed", "dtype", "qscheme", "quant_min", "quant_max"};
+constexpr std::array<const char*, 7> kDerivedKeys = {"derived_from", "derive", "dtype", "qscheme", "ch_axis", "quant_min", "quant_max"};
+constexpr std::array<const char*, 2> kFixedParts = {"scale", "zero_point"};
+constexpr std::array<const char*, 2> kHalves = {"edge", "node"};
+constexpr std::array<const char*, 5> kObserverKeys = {"name", "eps", "bins", "averaging_constant", "reduce_range"};
+const std::vector<std::string> kDeriveNames = {"product_of_scales", "sum_of_scales"};
+const std::vector<std::string> kQSchemes = {"per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric",
+                                            "per_channel_affine_float_qparams"};
+constexpr std::string_view kAffinePrefix = "affine_";
+constexpr int64_t kMaxBins = 1 << 20;
+
+// What all kinds have but same_as.
+template <typename Spec>
+void read_common(const Place& place, Spec& spec) {
+  if (!place.has("dtype")) place.refuse("has no \"dtype\", want e.g. \"int8\"");
+  spec.dtype = dtype_at(place.at("dtype"));
+  if (place.has("quant_min")) spec.quant_min = int_at(place.at("quant_min"));
+  if (place.has("quant_max")) spec.quant_max = int_at(place.at("quant_max"));
+  if (spec.quant_min.has_value() != spec.quant_max.has_value()) place.refuse("has one of quant_min and quant_max, want both or neither");
+  if (place.has("qscheme")) spec.qscheme = find_qscheme(word_at(place.at("qscheme"), kQSchemes));
+}
+
+void read_axis(const Place& place, std::optional<int>& axis) {
+  if (place.has("ch_axis")) axis = axis_at(place.at("ch_axis"));
+}
+
+ObserverChoice observer_at(const Place& place) {
+  ObserverChoice choice;
+  const std::vector<std::string> names = observer_names();
+  if (place.value.is_string()) {
+    choice.name = word_at(place, names);
+    if (choice.name.starts_with(kAffinePrefix)) choice.affine = AffineOptions();
+    return choice;
+  }
+  if (!place.value.is_object()) place.want("the name of an observer, or an object with its \"name\" and arguments");
+  if (!place.has("name")) place.refuse(fmt::format("has no \"name\", want one of {}", fmt::join(names, ", ")));
+  choice.name = word_at(place.at("name"), names);
+  std::vector<const char*> keys(kObserverKeys.begin(), kObserverKeys.end());
+  if (choice.name.starts_with(kAffinePrefix)) {
+    choice.affine = affine_at(place);
+    keys.insert(keys.end(), affine_keys().begin(), affine_keys().end());
+  }
+  check_keys(place, keys);
+  if (place.has("eps")) choice.eps = positive_at(place.at("eps"));
+  if (place.has("bins")) choice.bins = static_cast<int>(int_in(place.at("bins"), 2, kMaxBins));
+  if (place.has("averaging_constant")) choice.averaging_constant = positive_at(place.at("averaging_constant"));
+  if (choice.averaging_constant > 1) place.at("averaging_constant").want("at most 1");
+  if (place.has("reduce_range")) choice.reduce_range = bool_at(place.at("reduce_range"));
+  return choice;
+}
+
+QuantizationSpec spec_at(const Place& place) {
+  check_keys(place, kSpecKeys);
+  QuantizationSpec spec;
+  read_common(place, spec);
+  read_axis(place, spec.ch_axis);
+  if (place.has("is_dynamic")) spec.is_dynamic = bool_at(place.at("is_dynamic"));
+  if (!place.has("observer")) place.refuse(fmt::format("has no \"observer\", want one of {}", fmt::join(observer_names(), ", ")));
+  spec.observer_or_fake_quant_ctr = observer_at(place.at("observer"));
+  try {
+    check_spec(spec, "spec");
+    make_observer(observer_args(spec));
+  } catch (const Error& error) {
+    place.refuse(without_stage(error));
+  }
+  return spec;
+}
+
+FixedQParamsQuantizationSpec fixed_at(const Place& place) {
+  check_keys(place, kFixedKeys);
+  FixedQParamsQuantizationSpec spec;
+  read_common(place, spec);
+  const Place fixed = place.at("fixed");
+  check_keys(fixed, kFixedParts);
+  for (const char* key : kFixedParts)
+    if (!fixed.has(key)) fixed.refuse(fmt::format("has no \"{}\", want scale and zero_point", key));
+  spec.scale = positive_at(fixed.at("scale"));
+  spec.zero_point = int_at(fixed.at("zero_point"));
+  try {
+    check_spec(spec, "spec");
+    make_observer(spec);
+  } catch (const Error& error) {
+    place.refuse(without_stage(error));
+  }
+  return spec;
+}
+
+DerivedFrom derived_at(const Place& place) {
+  check_keys(place, kDerivedKeys);
+  DerivedFrom derived;
+  read_common(place, derived.spec);
+  read_axis(place, derived.spec.ch_axis);
+  const Place sources = place.at("derived_from");
+  if (!sources.value.is_array() || sources.value.empty()) sources.want("a list of slots, e.g. [\"x\", \"w\"]");
+  for (size_t i = 0; i < sources.value.size(); ++i) derived.slots.push_back(string_at(sources.at(i)));
+  if (!place.has("derive")) place.refuse(fmt::format("has no \"derive\", want one of {}", fmt::join(kDeriveNames, ", ")));
+  derived.spec.derive_name = word_at(place.at("derive"), kDeriveNames);
+  derived.spec.derive_qparams_fn = find_derive_fn(derived.spec.derive_name);
+  DerivedQuantizationSpec complete = derived.spec;
+  complete.derived_from.emplace_back();
+  try {
+    check_spec(complete, "spec");
+  } catch (const Error& error) {
+    place.refuse(without_stage(error));
+  }
+  return derived;
+}
+
+SameAs same_at(const Place& place) {
+  constexpr std::array<const char*, 1> kKeys = {"same_as"};
+  check_keys(place, kKeys);
+  const Place target = place.at("same_as");
+  check_keys(target, kHalves);
+  if (target.value.size() != 1) target.want("{\"edge\": a slot} or {\"node\": a slot}");
+  const bool is_edge = target.has("edge");
+  return {string_at(target.at(is_edge ? "edge" : "node")), is_edge ? SameAs::Half::kEdge : SameAs::Half::kValue};
+}
+
+AllSame all_same_at(const Place& place, const SpecTable& table) {
+  constexpr std::array<const char*, 1> kKeys = {"all_same"};
+  check_keys(place, kKeys);
+  const Place inner = place.at("all_same");
+  const SlotSpec cell = cell_at(inner, table);
+  const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell);
+  if (!spec) inner.want("a spec with an observer");
+  return {Role::kInput, *spec};
+}
+
+}  // namespace
+
+SpecTable specs_at(const Place& place) {
+  if (!place.value.is_object()) place.want("an object of names and specs");
+  SpecTable table;
+  for (const auto& [name, value] : place.value.items()) {
+    const Place spec = place.at(name);
+    if (!value.is_object()) spec.want("a spec");
+    table.emplace(name, cell_at(spec, table));
+  }
+  return table;
+}
+
+SlotSpec cell_at(const Place& place, const SpecTable& table) {
+  if (place.value.is_null()) return LeaveFloat{};
+  if (place.value.is_string()) {
+    const SpecTable::const_iterator found = table.find(place.value.get<std::string>());
+    if (found != table.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [name, spec] : table) names.push_back(name);
+    place.want(names.empty() ? "a spec in place; the file has no \"specs\" before this"
+                             : fmt::format("a spec in place, or one of {}", fmt::join(names, ", ")));
+  }
+  if (!place.value.is_object()) place.want("the name of a spec, a spec, or null to leave it float");
+  if (place.has("same_as")) return same_at(place);
+  if (place.has("all_same")) return all_same_at(place, table);
+  if (place.has("fixed")) return fixed_at(place);
+  if (place.has("derived_from")) return derived_at(place);
+  return spec_at(place);
+}
+
+}  // namespace octet
