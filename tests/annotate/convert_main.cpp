@@ -5,13 +5,29 @@
 
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
+#include "core/aten_bridge.h"
 #include "core/pt2_reader.h"
 #include "core/pt2_writer.h"
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
 
+namespace {
+
+using namespace octet;
+
+// numpy has no bfloat16: the files of such models hold float32.
+std::vector<std::vector<c10::IValue>> batches_for(const Graph& graph, const test::GoldenCase& golden) {
+  std::vector<std::vector<c10::IValue>> batches = golden.calibration();
+  const std::vector<Value*> inputs = graph.user_inputs();
+  for (std::vector<c10::IValue>& batch : batches)
+    for (size_t i = 0; i < batch.size() && i < inputs.size(); ++i)
+      if (inputs[i]->meta && is_floating_point(inputs[i]->meta->dtype)) batch[i] = batch[i].toTensor().to(to_scalar_type(inputs[i]->meta->dtype));
+  return batches;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace octet;
   if (argc != 2) return 2;
   try {
     std::filesystem::create_directories(argv[1]);
@@ -19,8 +35,10 @@ int main(int argc, char** argv) {
       if (golden.peer_failed()) continue;
       test::RuleQuantizer quantizer(golden.meta.at("quantizer").at("rules"));
       Report report;
-      ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report);
-      calibrate(observed, golden.calibration());
+      Graph graph = read_pt2(golden.folder / "model.pt2");
+      const std::vector<std::vector<c10::IValue>> batches = batches_for(graph, golden);
+      ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
+      calibrate(observed, batches);
       write_pt2(convert_pt2e(std::move(observed), {}, report), std::filesystem::path(argv[1]) / (golden.name() + ".pt2"));
     }
   } catch (const std::exception& error) {

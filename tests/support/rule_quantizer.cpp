@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "annotate/granularity.h"
 #include "annotate/observer.h"
 #include "core/error.h"
 
@@ -11,12 +12,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::map<std::string, std::string> kObservers = {
-    {"HistogramObserver",                     "histogram"                         },
-    {"MinMaxObserver",                        "min_max"                           },
-    {"MovingAverageMinMaxObserver",           "moving_average_min_max"            },
-    {"PerChannelMinMaxObserver",              "per_channel_min_max"               },
-    {"MovingAveragePerChannelMinMaxObserver", "moving_average_per_channel_min_max"},
-    {"PlaceholderObserver",                   "placeholder"                       },
+    {"HistogramObserver",                          "histogram"                         },
+    {"MinMaxObserver",                             "min_max"                           },
+    {"MovingAverageMinMaxObserver",                "moving_average_min_max"            },
+    {"PerChannelMinMaxObserver",                   "per_channel_min_max"               },
+    {"MovingAveragePerChannelMinMaxObserver",      "moving_average_per_channel_min_max"},
+    {"PlaceholderObserver",                        "placeholder"                       },
+    {"AffineQuantizedMinMaxObserver",              "affine_min_max"                    },
+    {"AffineQuantizedMovingAverageMinMaxObserver", "affine_moving_average_min_max"     },
+    {"AffineQuantizedPlaceholderObserver",         "affine_placeholder"                },
 };
 
 const std::string& observer_name(const std::string& peer_class) {
@@ -70,6 +74,23 @@ void read_common(const Json& json, Spec& spec) {
   if (const std::optional<std::string> name = find<std::string>(json, "qscheme")) spec.qscheme = find_qscheme(*name).value();
 }
 
+// {"mapping_type": "SYMMETRIC", "granularity": {"kind": "per_group", "group_size": 32}, "zero_point_dtype": "int32"}
+AffineOptions read_affine(const Json& json) {
+  AffineOptions affine;
+  for (MappingType type : {MappingType::kSymmetric, MappingType::kSymmetricNoClippingErr, MappingType::kAsymmetric})
+    if (json.at("mapping_type") == std::string(name_of(type))) affine.mapping_type = type;
+  const Json& granularity = json.at("granularity");
+  for (int kind = 0; kind <= static_cast<int>(Granularity::Kind::kPerBlock); ++kind)
+    if (granularity.at("kind") == std::string(name_of(static_cast<Granularity::Kind>(kind))))
+      affine.granularity.kind = static_cast<Granularity::Kind>(kind);
+  affine.granularity.axis = granularity.value("axis", affine.granularity.kind == Granularity::Kind::kPerRow ? -1 : 0);
+  affine.granularity.group_size = granularity.value("group_size", 0);
+  affine.granularity.block_size = granularity.value("block_size", std::vector<int64_t>{});
+  if (const std::optional<std::string> name = find<std::string>(json, "scale_dtype")) affine.scale_dtype = find_dtype(*name);
+  if (const std::optional<std::string> name = find<std::string>(json, "zero_point_dtype")) affine.zero_point_dtype = find_dtype(*name);
+  return affine;
+}
+
 SpecVariant read_spec(const Json& json, Node& node) {
   const std::string kind = json.at("kind");
   if (kind == "shared") return SharedQuantizationSpec{edge_or_node(json.contains("edge") ? json.at("edge") : json.at("node"), node)};
@@ -98,6 +119,7 @@ SpecVariant read_spec(const Json& json, Node& node) {
   spec.observer_or_fake_quant_ctr.eps = find<double>(args, "eps");
   spec.observer_or_fake_quant_ctr.bins = args.value("bins", 2048);
   spec.observer_or_fake_quant_ctr.averaging_constant = args.value("averaging_constant", 0.01);
+  if (args.contains("granularity")) spec.observer_or_fake_quant_ctr.affine = read_affine(args);
   spec.observer_or_fake_quant_ctr.reduce_range = args.value("reduce_range", false);
   return spec;
 }
