@@ -77,6 +77,39 @@ bool is_pure(const Node& node) {
   return std::all_of(node.results().begin(), node.results().end(), [](const ResultSlot& slot) { return slot.kind == ResultSlot::Kind::kSingle; });
 }
 
+struct Needed {
+  std::vector<const Value*> roots;  // graph inputs
+  std::vector<const Node*> nodes;   // producers before their users
+};
+
+Needed collect_needed(const std::vector<const Value*>& wanted) {
+  struct Visit {
+    const Value* value;
+    bool is_done;  // its producer's inputs were visited
+  };
+  Needed needed;
+  std::unordered_set<const Value*> seen;
+  std::unordered_set<const Node*> listed;
+  std::vector<Visit> open;
+  for (const Value* value : wanted) open.push_back({value, false});
+  while (!open.empty()) {
+    const Visit visit = open.back();
+    open.pop_back();
+    const Node* producer = visit.value->producer();
+    if (visit.is_done) {
+      if (listed.insert(producer).second) needed.nodes.push_back(producer);
+    } else if (seen.insert(visit.value).second) {
+      if (producer == nullptr) {
+        needed.roots.push_back(visit.value);
+        continue;
+      }
+      open.push_back({visit.value, true});
+      for (const Value* input : producer->inputs()) open.push_back({input, false});
+    }
+  }
+  return needed;
+}
+
 }  // namespace
 
 std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
@@ -94,18 +127,7 @@ std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
 }
 
 Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>& wanted) {
-  std::unordered_set<const Node*> needed;
-  std::vector<const Value*> open(wanted.begin(), wanted.end());
-  std::vector<const Value*> roots;
-  std::unordered_set<const Value*> seen;
-  while (!open.empty()) {
-    const Value* value = open.back();
-    open.pop_back();
-    if (!seen.insert(value).second) continue;
-    if (value->producer() == nullptr) roots.push_back(value);
-    if (value->producer() == nullptr || !needed.insert(value->producer()).second) continue;
-    for (const Value* input : value->producer()->inputs()) open.push_back(input);
-  }
+  const auto [roots, needed] = collect_needed(wanted);
   Graph part;
   std::unordered_map<const Value*, Value*> mapping;
   for (const Value* root : roots) {
@@ -113,8 +135,7 @@ Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>&
     OCTET_ASSERT(tensor != nullptr, "%" + root->name() + " is no constant");
     mapping[root] = part.add_constant(graph.find_input(root)->fqn, *tensor, InputKind::kBuffer);
   }
-  for (const Node* node : graph.nodes()) {
-    if (!needed.contains(node)) continue;
+  for (const Node* node : needed) {
     std::vector<NamedArgument> arguments = node->arguments();
     for (NamedArgument& argument : arguments) rewrite_values(argument.value, [&](Value* value) { return mapping.at(value); });
     Node* copy = part.add_node(node->target(), std::move(arguments), node->name());

@@ -9,6 +9,7 @@
 #include "annotate/convert_affine.h"
 #include "annotate/coverage.h"
 #include "annotate/data_free_observers.h"
+#include "annotate/mutable_buffers.h"
 #include "annotate/reference_representation.h"
 #include "core/error.h"
 #include "core/passes/remove_dead.h"
@@ -207,6 +208,7 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
   Converter(observed, graph, options, report).run();
   duplicate_dequantize(graph, observed.annotations);
   port_qdq_metadata(graph, observed.annotations);
+  if (options.fold_quantize_into_mutable_buffers) fold_quantize_into_mutable_buffers(graph, report);
   if (options.fold_quantize) fold_quantized_constants(graph);
   verify(graph);
   report_float_ops(graph, report);
@@ -215,6 +217,8 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
 }  // namespace
 
 Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report) {
+  if (options.fold_quantize_into_mutable_buffers && !options.fold_quantize)
+    throw Error("convert", "options", "fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
   if (!options.compat_torchao) leave_unseen_bodies_float(observed, report);
   for (const Body& body : bodies_within(observed.graph))
     report_on_body(body, report, [&](Report& own) { convert_graph(observed, *body.graph, options, own); });

@@ -8,7 +8,9 @@
 namespace octet {
 
 struct ConvertOptions {
-  bool fold_quantize = true;              // compute quantize(constant) now and drop the float constant
+  bool fold_quantize = true;  // compute quantize(constant) now and drop the float constant
+  // Store buffers that the program reads and writes with the same scale quantized: see mutable_buffers.h. Needs fold_quantize.
+  bool fold_quantize_into_mutable_buffers = false;
   bool reference_representation = false;  // integer arithmetic instead of q/dq: see reference_representation.h
   bool compat_torchao = false;            // an observer without data gives scale 1 and zero point 0, as torchao does, and a note
 };

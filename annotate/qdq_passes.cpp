@@ -28,10 +28,18 @@ std::vector<Node*> users_without_sizes(const Value& value) {
   return users;
 }
 
-Node* next_of(const Graph& graph, const Node* node) {
-  const std::vector<Node*> nodes = graph.nodes();
-  const auto it = std::find(nodes.begin(), nodes.end(), node);
-  return it == nodes.end() || it + 1 == nodes.end() ? nullptr : *(it + 1);
+bool is_any_quantize(const Node* node) { return is_quantize(node) || (node != nullptr && node->target() == "torchao.quantize_affine.default"); }
+bool is_any_dequantize(const Node* node) { return is_dequantize(node) || (node != nullptr && node->target() == "torchao.dequantize_affine.default"); }
+
+// The value at the other end of a chain of quantize and dequantize ops.
+const Value* quantized_value(const Node* node) {
+  const Value* value = nullptr;
+  while (is_any_quantize(node) || is_any_dequantize(node)) {
+    value = node->find_input("input");
+    if (value == nullptr) return nullptr;
+    node = value->producer();
+  }
+  return value;
 }
 
 }  // namespace
@@ -44,7 +52,7 @@ int duplicate_dequantize(Graph& graph, const Annotations& annotations) {
     if (users.size() + (dequantize->output()->is_output() ? 1 : 0) <= 1) continue;
     const Node* choose = find_choose_qparams(dequantize);
     if (choose != nullptr && choose->target() == "quantized_decomposed.choose_qparams.tensor") continue;
-    Node* before = next_of(graph, dequantize);
+    Node* before = graph.find_next(*dequantize);
     for (Node* user : users) {
       if (!has_specs(annotations, user)) continue;
       Node* copy = graph.insert(dequantize->target(), dequantize->arguments(), dequantize->name(), dequantize->output()->meta, before);
@@ -60,19 +68,20 @@ int duplicate_dequantize(Graph& graph, const Annotations& annotations) {
 
 void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
   for (Node* node : graph.nodes()) {
-    if (!has_specs(annotations, node)) continue;
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation == nullptr) continue;
     for (Value* input : node->inputs()) {
       Node* dequantize = input->producer();
-      if (!is_dequantize(dequantize)) continue;
+      if (!is_any_dequantize(dequantize) || annotation->find_input(quantized_value(dequantize)) == nullptr) continue;
       port_metadata(*dequantize, node->metadata);
       Node* choose = find_choose_qparams(dequantize);
       if (choose == nullptr) continue;
       port_metadata(*choose, node->metadata);
       port_metadata(*dequantize->find_input("input")->producer(), node->metadata);
     }
-    if (!annotations.find(node)->output_qspec || node->output_or_null() == nullptr) continue;
+    if (!annotation->output_qspec || node->output_or_null() == nullptr) continue;
     const std::vector<Node*> users = users_without_sizes(*node->output());
-    if (users.size() == 1 && is_quantize(users.front())) port_metadata(*users.front(), node->metadata);
+    if (users.size() == 1 && is_any_quantize(users.front())) port_metadata(*users.front(), node->metadata);
   }
 }
 
@@ -81,7 +90,7 @@ int fold_quantized_constants(Graph& graph) {
   int folds = 0;
   int number = 0;
   for (Node* node : graph.nodes()) {
-    if (!(is_quantize(node) || node->target() == "torchao.quantize_affine.default") || !constants.contains(node->output())) continue;
+    if (!is_any_quantize(node) || !constants.contains(node->output())) continue;
     const Graph part = extract_constant_part(graph, {node->output()});
     const std::vector<c10::IValue> results = Interpreter(part).run({});
     const Tensor quantized = from_aten(results.at(0).toTensor().contiguous());

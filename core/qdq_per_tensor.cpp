@@ -87,6 +87,23 @@ at::Tensor dequantize_linear(const at::Tensor& input, at::Tensor output, float s
   return output;
 }
 
+// run() of a number of the integer type; an undefined tensor for the other types.
+template <typename Run>
+at::Tensor with_integer_type(ScalarType dtype, const Run& run) {
+  switch (dtype) {
+    case ScalarType::Byte:
+      return run(uint8_t{});
+    case ScalarType::Char:
+      return run(int8_t{});
+    case ScalarType::UInt16:
+      return run(uint16_t{});
+    case ScalarType::Short:
+      return run(int16_t{});
+    default:
+      return at::Tensor();
+  }
+}
+
 // An output of the same layout as `input`, when one pass over the memory meets each element once; undefined otherwise.
 at::Tensor dense_output(const at::Tensor& input, ScalarType dtype) {
   if (!input.is_non_overlapping_and_dense()) return at::Tensor();
@@ -128,11 +145,7 @@ at::Tensor quantize_per_tensor(const at::Tensor& original, double scale, int64_t
       return quantize_linear<T>(input, std::move(output), static_cast<float>(inverse), static_cast<float>(zero_point), static_cast<float>(quant_min),
                                 static_cast<float>(quant_max));
     };
-    at::Tensor output;
-    if (dtype == ScalarType::Byte) output = run(uint8_t{});
-    if (dtype == ScalarType::Char) output = run(int8_t{});
-    if (dtype == ScalarType::UInt16) output = run(uint16_t{});
-    if (dtype == ScalarType::Short) output = run(int16_t{});
+    at::Tensor output = with_integer_type(dtype, run);
     if (output.defined()) return output;
   }
   return at::clamp(at::round(at::mul(input, inverse)).add(zero_point), c10::Scalar(quant_min), c10::Scalar(quant_max)).to(dtype);
@@ -161,11 +174,7 @@ at::Tensor dequantize_per_tensor(const at::Tensor& input, double scale, int64_t 
       if (!output.defined()) return output;
       return dequantize_linear<T>(input, std::move(output), static_cast<float>(scale), static_cast<float>(zero_point));
     };
-    at::Tensor output;
-    if (dtype == ScalarType::Byte) output = run(uint8_t{});
-    if (dtype == ScalarType::Char) output = run(int8_t{});
-    if (dtype == ScalarType::UInt16) output = run(uint16_t{});
-    if (dtype == ScalarType::Short) output = run(int16_t{});
+    at::Tensor output = with_integer_type(dtype, run);
     if (output.defined()) return output;
   }
   return at::mul(at::sub(input.to(wanted), c10::Scalar(zero_point)), c10::Scalar(scale));

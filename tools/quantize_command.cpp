@@ -1,4 +1,7 @@
 // octet quantize: a float .pt2 becomes a q/dq .pt2.
+#include <filesystem>
+#include <sstream>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -18,6 +21,7 @@ struct QuantizeOptions {
   QuantizeFlow flow;
   std::string output, calibration, state, report;
   bool strict = false;
+  bool reference = false;
 };
 
 std::string report_json(const Report& report, const QuantizeOptions& options) {
@@ -49,11 +53,22 @@ void log_refusals(const Report& report) {
   for (const std::string& note : report.notes()) log_line("note: " + note);
 }
 
-void fill_observers(ObservedGraph& observed, const QuantizeOptions& options) {
+// "a.json,b.json" -> {"a.json", "b.json"}
+std::vector<std::filesystem::path> split_paths(const std::string& text) {
+  std::vector<std::filesystem::path> paths;
+  std::istringstream stream(text);
+  for (std::string path; std::getline(stream, path, ',');)
+    if (!path.empty()) paths.emplace_back(path);
+  if (paths.empty()) throw Error("quantize", "--state", fmt::format("no file, got \"{}\", want S.json or A.json,B.json", text));
+  return paths;
+}
+
+void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, Report& report) {
   if (!options.calibration.empty()) {
     calibrate_from_file(observed, options.calibration);
   } else if (!options.state.empty()) {
-    load_observer_state(observed, options.state);
+    const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
+    for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit)) report.note(note);
   } else {
     observe_constants(observed);
     if (needs_calibration(observed))
@@ -64,9 +79,10 @@ void fill_observers(ObservedGraph& observed, const QuantizeOptions& options) {
 void quantize(const QuantizeOptions& options) {
   Report report;
   ObservedGraph observed = prepare_model(options.flow, report);
-  fill_observers(observed, options);
+  fill_observers(observed, options, report);
   ConvertOptions convert_options;
   convert_options.compat_torchao = options.flow.is_compat();
+  convert_options.reference_representation = options.reference;
   const Graph converted = convert_pt2e(std::move(observed), convert_options, report);
   if (!options.report.empty()) write_text_file(options.report, report_json(report, options));
   if (options.strict && !report.entries().empty()) {
@@ -87,11 +103,12 @@ void add_quantize_command(CLI::App& app) {
   add_flow_options(*command, options->flow);
   command->add_option("--output", options->output, "The .pt2 to write")->required();
   CLI::Option* calibration = command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples");
-  command->add_option("--state", options->state, "Observers' state that `octet calibrate` saved")->excludes(calibration);
+  command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")->excludes(calibration);
   command->add_option("--report", options->report, "Write what stayed float and why, as JSON")->check([](const std::string& path) {
     return has_suffix(path, ".json") ? std::string() : "this build writes .json reports only";
   });
   command->add_flag("--strict", options->strict, "Fail when a compute op stays float");
+  command->add_flag("--reference", options->reference, "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");
   command->callback([options] { quantize(*options); });
 }
 

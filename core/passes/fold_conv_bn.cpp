@@ -82,8 +82,55 @@ bool is_inference_bn(const Node& node) {
 
 bool is_rank(const Value* value, size_t rank) { return !value->meta || value->meta->sizes.size() == rank; }
 
-// Batch norm works on dimension 1: that must be the output channels.
-bool channels_are_second(const Node& conv, Form form, const Tensor& weight) {
+int64_t rank_of(const Value* value) { return value != nullptr && value->meta ? static_cast<int64_t>(value->meta->sizes.size()) : -1; }
+
+// Where dimension `dim` of a layout op's input is in its output; -1 when the op is none or mixes that dimension with others.
+int64_t moved_dimension(const Node& node, int64_t dim) {
+  const Value* input = node.find_input("self");
+  const int64_t rank = rank_of(input);
+  const int64_t output_rank = rank_of(node.output_or_null());
+  if (rank < 0 || output_rank < 0) return -1;
+  const auto positive = [&](int64_t index) { return index < 0 ? index + rank : index; };
+  if (node.target() == "aten.transpose.int") {
+    const int64_t first = positive(node.int_or("dim0", 0));
+    const int64_t second = positive(node.int_or("dim1", 0));
+    return dim == first ? second : dim == second ? first : dim;
+  }
+  if (node.is("aten.permute")) {
+    const std::vector<int64_t> order = node.ints_or("dims", {});
+    for (size_t i = 0; i < order.size(); ++i)
+      if (positive(order[i]) == dim) return static_cast<int64_t>(i);
+    return -1;
+  }
+  const bool is_reshape = node.target() == "aten.view.default" || node.is("aten.reshape") || node.is("aten.flatten");
+  const bool keeps_last = is_reshape && dim == rank - 1 && input->meta->sizes.back() == node.output()->meta->sizes.back();
+  return keeps_last ? output_rank - 1 : -1;
+}
+
+// The convolution or linear whose output channels are dimension 1 of `value`. Between a linear and its batch norm may stand layout ops, as
+// in bn(linear(x).transpose(1, 2)); Not so in torchao's form.
+Node* find_channel_op(Value* value, const FoldOptions& options) {
+  std::vector<const Node*> layout_ops;
+  while (true) {
+    Node* node = value == nullptr ? nullptr : value->producer();
+    if (node == nullptr || node->output_or_null() != value || (options.check_users && !value->has_one_user())) return nullptr;
+    const bool is_foldable = std::any_of(kFoldable.begin(), kFoldable.end(), [&](const Foldable& row) { return node->is(row.op); });
+    if (is_foldable && layout_ops.empty()) return node;
+    if (is_foldable) {
+      int64_t dim = node->is("aten.linear") ? rank_of(value) - 1 : -1;
+      for (auto op = layout_ops.rbegin(); op != layout_ops.rend() && dim >= 0; ++op) dim = moved_dimension(**op, dim);
+      return dim == 1 ? node : nullptr;
+    }
+    if (!options.check_users || node->find_input("self") == nullptr || moved_dimension(*node, rank_of(node->find_input("self")) - 1) < 0)
+      return nullptr;
+    layout_ops.push_back(node);
+    value = node->find_input("self");
+  }
+}
+
+// Batch norm works on dimension 1: that must be the output channels. Behind layout ops find_channel_op has made sure of it.
+bool channels_are_second(const Node& conv, const Node& bn, Form form, const Tensor& weight) {
+  if (bn.find_input("input") != conv.output()) return true;
   if (form != Form::kLinear) return is_rank(conv.output(), weight.shape().size());
   const Value* input = conv.find_input("input");
   return input != nullptr && input->meta && input->meta->sizes.size() <= 2;
@@ -94,11 +141,9 @@ int64_t output_channels(const Parameters& parameters, const Tensor& weight) {
 }
 
 bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options, Candidate& candidate) {
-  Value* input = bn->find_input("input");
-  Node* conv = input == nullptr ? nullptr : input->producer();
-  if (conv == nullptr || conv->output_or_null() != input) return false;
+  Node* conv = find_channel_op(bn->find_input("input"), options);
+  if (conv == nullptr) return false;
   const auto row = std::find_if(kFoldable.begin(), kFoldable.end(), [&](const Foldable& foldable) { return conv->is(foldable.op); });
-  if (row == kFoldable.end() || (options.check_users && !input->has_one_user())) return false;
   const std::vector<Value*> results = bn->outputs();
   if (results.empty() || std::any_of(results.begin() + 1, results.end(), [](const Value* value) { return !value->is_unused(); })) return false;
 
@@ -116,7 +161,7 @@ bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options, Ca
   for (const Value* optional : {parameters.bias, parameters.gamma, parameters.beta})
     if (!is_constant_or_null(graph, optional)) return false;
   const Tensor& weight = *graph.find_constant(parameters.weight);
-  if (weight.shape().size() < 2 || !channels_are_second(*conv, row->form, weight)) return false;
+  if (weight.shape().size() < 2 || !channels_are_second(*conv, *bn, row->form, weight)) return false;
   if (graph.find_constant(parameters.mean)->numel() != output_channels(parameters, weight)) return false;
   candidate = {conv, bn, parameters};
   return true;
@@ -217,7 +262,7 @@ void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOpt
   for (const Candidate& candidate : group) {
     candidate.conv->set_argument("weight", weight);
     if (candidate.parameters.bias == parameters.bias) candidate.conv->set_argument("bias", bias);
-    graph.replace_uses(candidate.bn->outputs().front(), candidate.conv->output());
+    graph.replace_uses(candidate.bn->outputs().front(), candidate.bn->find_input("input"));
     graph.erase(*candidate.bn);
   }
 }

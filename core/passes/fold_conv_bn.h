@@ -13,9 +13,10 @@ struct FoldOptions {
 };
 
 // Runs before prepare(), so that the folded weight is observed. conv1d/2d/3d (.default, .padding), conv_transpose1d/2d/3d, and linear with an
-// input of rank 2 at most; followed by aten.batch_norm with training=False or aten._native_batch_norm_legit_no_training. Weight and
-// statistics must be constants. A weight used elsewhere too is copied; otherwise it keeps its fqn. A new bias is "<weight's fqn>_bias".
-// Inputs that nobody reads any more are dropped. Returns the number of folds.
+// input of rank 2 at most, or of any rank when transpose, permute, view, reshape or flatten put its channels into dimension 1; followed by
+// aten.batch_norm with training=False or aten._native_batch_norm_legit_no_training. Weight and statistics must be constants. A weight used
+// elsewhere too is copied; otherwise it keeps its fqn. A new bias is "<weight's fqn>_bias". Inputs that nobody reads any more are dropped.
+// Returns the number of folds.
 int fold_conv_bn(Graph& graph, const FoldOptions& options = {});
 
 }  // namespace octet

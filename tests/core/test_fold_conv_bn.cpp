@@ -107,6 +107,61 @@ TEST_CASE("fold_conv_bn: transposed convolutions, with groups", "[core][fold]") 
              1);
 }
 
+TEST_CASE("fold_conv_bn: transposed convolutions of one and three dimensions, with groups", "[core][fold]") {
+  check_fold("graph(%w = param \"w\": f32[6,2,3], " + kStatistics + R"(, %x: f32[1,6,8]):
+    %y: f32[1,4,10] = aten.conv_transpose1d.default(%x, %w, None, [1], [0], [0], 2)
+    %z = aten.batch_norm(%y, None, None, %m, %v, False, 0.1, 0.003, True) return (%z))",
+             1);
+  check_fold("graph(%w = param \"w\": f32[4,1,2,2,2], " + kStatistics + R"(, %x: f32[1,4,3,3,3]):
+    %y: f32[1,4,4,4,4] = aten.conv_transpose3d.input(%x, %w, None, [1, 1, 1], [0, 0, 0], [0, 0, 0], 4)
+    %z = aten.batch_norm(%y, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))",
+             1);
+}
+
+TEST_CASE("fold_conv_bn: a depthwise convolution, a dilated one with padding by name", "[core][fold]") {
+  check_fold("graph(%w = param \"w\": f32[4,1,3,3], " + kStatistics + R"(, %x: f32[1,4,8,8]):
+    %y: f32[1,4,4,4] = aten.conv2d.default(%x, %w, None, [2, 2], [1, 1], [1, 1], 4)
+    %z = aten.batch_norm(%y, %g, %e, %m, %v, False, 0.1, 0.01, True) return (%z))",
+             1);
+  check_fold("graph(%w = param \"w\": f32[4,3,3], %b = param \"b\": f32[4], " + kStatistics + R"(, %x: f32[1,3,8]):
+    %y: f32[1,4,8] = aten.conv1d.padding(%x, %w, %b, [1], "same", [2])
+    %z = aten.batch_norm(%y, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))",
+             1);
+  check_fold("graph(%w = param \"w\": f32[4,3,3,3,3], " + kStatistics + R"(, %x: f32[1,3,4,4,4]):
+    %y: f32[1,4,2,2,2] = aten.conv3d.padding(%x, %w, None, [1, 1, 1], "valid")
+    %z = aten.batch_norm(%y, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))",
+             1);
+}
+
+TEST_CASE("fold_conv_bn: a linear over three dimensions whose channels a layout op puts second", "[core][fold]") {
+  const std::string head = "graph(%w = param \"w\": f32[4,3], " + kStatistics + ", %x: f32[2,5,3]): %y: f32[2,5,4] = aten.linear(%x, %w) ";
+  const Graph transposed = check_fold(head + R"(%t: f32[2,4,5] = aten.transpose.int(%y, 1, 2)
+    %z: f32[2,4,5] = aten.batch_norm(%t, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))",
+                                      1);
+  CHECK_THAT(transposed, PrintsAsUntyped(R"(graph(%w = param "w", %p_w_bias = param "w_bias", %x):
+    %y = aten.linear.default(%x, %w, %p_w_bias) %t = aten.transpose.int(%y, 1, 2) return (%t))"));
+  check_fold(head + R"(%t: f32[2,4,5] = aten.permute.default(%y, [0, -1, 1])
+    %z: f32[2,4,5] = aten.batch_norm(%t, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))",
+             1);
+  check_fold(head + R"(%t: f32[10,4] = aten.view.default(%y, [10, 4])
+    %z: f32[10,4] = aten.batch_norm(%t, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))",
+             1);
+  SECTION("not when the layout op mixes the channels or another reads the tensor between") {
+    check_fold("graph(%w = param \"w\": f32[4,3], " + kStatistics + R"(, %x: f32[4,5,3]): %y: f32[4,5,4] = aten.linear(%x, %w)
+      %t: f32[5,4,4] = aten.transpose.int(%y, 0, 1) %z: f32[5,4,4] = aten.batch_norm(%t, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))",
+               0);
+    check_fold(head + R"(%t: f32[10,4] = aten.view.default(%y, [10, 4])
+      %z: f32[10,4] = aten.batch_norm(%t, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z, %t))",
+               0);
+  }
+  SECTION("not as torchao does it") {
+    Graph graph = parse_graph(head + R"(%t: f32[2,4,5] = aten.transpose.int(%y, 1, 2)
+      %z: f32[2,4,5] = aten.batch_norm(%t, %g, %e, %m, %v, False, 0.1, 1e-05, True) return (%z))");
+    fill_constants(graph);
+    CHECK(fold_conv_bn(graph, {.check_users = false}) == 0);
+  }
+}
+
 TEST_CASE("fold_conv_bn: _native_batch_norm_legit_no_training with unused statistics", "[core][fold]") {
   const Graph graph = check_fold("graph(%w = param \"w\": f32[4,3,3,3], " + kStatistics + R"(, %x: f32[1,3,8,8]):
     %y: f32[1,4,6,6] = aten.conv2d(%x, %w)

@@ -164,8 +164,8 @@ std::vector<std::string> compare_converted(const Graph& converted, const GoldenC
   return GoldenMatch(json.at("nodes"), converted, read_npz(golden.folder / "converted_attrs.npz"), tolerance).differences;
 }
 
-std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs, const GoldenCase& golden) {
-  const Json& files = golden.meta.at("files").at("quantized_out");
+std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs, const GoldenCase& golden, const std::string& kind) {
+  const Json& files = golden.meta.at("files").at(kind);
   std::vector<std::string> differences;
   if (files.size() != outputs.size()) return {fmt::format("{} outputs, want {}", outputs.size(), files.size())};
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -39,7 +39,9 @@ std::vector<std::string> compare_prepared(const ObservedGraph& observed, const G
 std::vector<std::string> compare_qparams(const ObservedGraph& observed, const GoldenCase& golden);
 // Structure, q/dq arguments, and the bytes of quantized constants.
 std::vector<std::string> compare_converted(const Graph& converted, const GoldenCase& golden);
-std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs, const GoldenCase& golden);
+// files: "quantized_out", or "reference_out" for the integer reference representation.
+std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs, const GoldenCase& golden,
+                                         const std::string& files = "quantized_out");
 
 // The whole way: prepare with `quantizer` in compat mode, calibrate, convert, run. Stops at the first step that differs.
 std::vector<std::string> compare_flow(const GoldenCase& golden, Quantizer& quantizer);

@@ -1,0 +1,167 @@
+"""Models that write into their buffers or work in place, quantized by Octet and by torchao: check_mutable.py OCTET WORK.
+
+Both must give the same ops, scales and zero points, and the same outputs over several calls in a row, which the state carries on. Prints one line
+per difference and exits with 1 when there is any.
+"""
+import collections
+import pathlib
+import subprocess
+import sys
+import warnings
+
+import torch
+from torch import nn
+
+warnings.filterwarnings("ignore")
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config  # noqa: E402
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e  # noqa: E402
+
+CALLS = 3
+
+
+class Linears(nn.Module):
+    """Two linears and a buffer; `step` says what happens to it."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.register_buffer("state", torch.zeros(shape))
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 3)
+
+
+class Accumulator(Linears):
+    def forward(self, x):
+        self.state.add_(self.first(x))
+        return self.second(self.state * 1.0)
+
+
+class IndexPut(Linears):
+    def forward(self, x, position):
+        self.state.index_put_((position,), self.first(x))
+        return self.second(self.state)
+
+
+class IndexPutView(Linears):
+    def forward(self, x, position):
+        view = self.state[0]
+        view.index_put_((position,), self.first(x))
+        return self.second(view)
+
+
+class SliceCopy(Linears):
+    def forward(self, x):
+        self.state[1:3].copy_(self.first(x))
+        return self.second(self.state)
+
+
+class CopyBack(Linears):
+    def forward(self, x):
+        state = self.state + self.first(x)
+        self.state.copy_(state)
+        return self.second(state)
+
+
+class CopyOfTanh(Linears):
+    def forward(self, x):
+        state = torch.tanh(self.first(x) + self.first(self.state))
+        self.state.copy_(state)
+        return self.second(state)
+
+
+class InPlace(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x.add_(x)
+        x.mul_(x)
+        return x.relu_()
+
+
+def tokens():
+    return (torch.randn(2, 4),)
+
+
+def tokens_at():
+    return torch.randn(2, 4), torch.randperm(6)[:2]
+
+
+MODELS = {
+    "accumulator": (Accumulator, (2, 4), tokens),
+    "index_put": (IndexPut, (6, 4), tokens_at),
+    "index_put_view": (IndexPutView, (1, 6, 4), tokens_at),
+    "slice_copy": (SliceCopy, (6, 4), tokens),
+    "copy_back": (CopyBack, (2, 4), tokens),
+    "copy_of_tanh": (CopyOfTanh, (2, 4), tokens),
+    "in_place": (InPlace, (), lambda: (torch.randn(1, 3, 6, 6),)),
+}
+
+
+def quantize_with_peer(program, batches):
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    module = program.module(check_guards=False)
+    initial = {name: tensor.clone() for name, tensor in module.named_buffers()}
+    prepared = prepare_pt2e(module, quantizer)
+    for batch in batches:
+        prepared(*batch)
+    converted = convert_pt2e(prepared)
+    for name, tensor in converted.named_buffers():
+        if name in initial:
+            tensor.copy_(initial[name])  # the peer saves the state that calibration left behind
+    return converted
+
+
+def ops(graph):
+    return collections.Counter(str(node.target) for node in graph.nodes if node.op == "call_function" and "getitem" not in str(node.target))
+
+
+def scales(graph):
+    return sorted((round(node.args[1], 9), node.args[2]) for node in graph.nodes if "quantize_per_tensor" in str(node.target))
+
+
+def differences(octet, work, name):
+    make, shape, inputs = MODELS[name]
+    torch.manual_seed(0)
+    model = make(shape).eval()
+    batches = [inputs() for _ in range(4)]
+    program = torch.export.export(model, batches[0])
+    torch.export.save(program, work / f"{name}.pt2")
+    torch.save(batches, work / f"{name}.pt")
+    peer = quantize_with_peer(program, batches)
+    command = [octet, "quantize", work / f"{name}.pt2", "--quantizer", "xnnpack", "--compat", "torchao"]
+    command += ["--calibration", work / f"{name}.pt", "--output", work / f"{name}_int8.pt2"]
+    subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True)
+    ours = torch.export.load(work / f"{name}_int8.pt2").module(check_guards=False)
+    if ops(ours.graph) != ops(peer.graph):
+        yield f"other ops: +{ops(ours.graph) - ops(peer.graph)} -{ops(peer.graph) - ops(ours.graph)}"
+    for (got, got_zero), (want, want_zero) in zip(scales(ours.graph), scales(peer.graph)):
+        if abs(got - want) > 1e-5 * want or got_zero != want_zero:
+            yield f"scale {got}, zero point {got_zero}; want {want}, {want_zero}"
+    for call in range(CALLS):
+        batch = inputs()
+        want, got = peer(*batch), ours(*batch)
+        if not torch.allclose(want, got, atol=1e-6):
+            yield f"call {call}: off by {(want - got).abs().max()}"
+
+
+def main():
+    octet, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    work.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    failures = 0
+    for name in MODELS:
+        try:
+            found = list(differences(octet, work, name))
+        except subprocess.CalledProcessError as error:
+            found = [error.stderr.strip()[:400]]
+        for difference in found:
+            print(f"{name}: {difference}")
+            failures += 1
+    print(f"{len(MODELS)} models, {failures} differences")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
