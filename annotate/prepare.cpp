@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -110,17 +111,11 @@ class Inserter {
 
   // A point behind `input`: after its producer, or, for graph inputs, before the first node, in the order of the inputs.
   Node* insert_point(Value* input, int group) {
-    if (input->producer() != nullptr) return add_point(input, group, node_after(*input->producer()));
+    if (input->producer() != nullptr) return add_point(input, group, graph_.find_next(*input->producer()));
     const auto later = tops_.lower_bound(input->index());
     Node* point = add_point(input, group, later == tops_.end() ? first_node_ : later->second);
     tops_[input->index()] = point;
     return point;
-  }
-
-  Node* node_after(const Node& node) const {
-    const std::vector<Node*> nodes = graph_.nodes();
-    const auto it = std::find(nodes.begin(), nodes.end(), &node);
-    return it == nodes.end() || it + 1 == nodes.end() ? nullptr : *(it + 1);
   }
 
   Node* add_point(Value* input, int group, Node* before) {
@@ -141,7 +136,7 @@ class Inserter {
   }
 
   // Whether `value` is what an in-place op writes to and comes from buffers alone: a quantized copy would take the write.
-  bool is_written_buffer(const Node& node, const Value* value) const {
+  bool is_written_buffer(const Node& node, const Value* value) {
     const OpSchema* schema = find_op_schema(node.target());
     if (schema == nullptr || schema->arguments.empty() || !schema->arguments.front().is_write) return false;
     if (node.arguments().empty() || node.arguments().front().value.value_or_null() == nullptr) return false;
@@ -150,22 +145,23 @@ class Inserter {
     return written == value && comes_from_buffers(value);
   }
 
-  bool comes_from_buffers(const Value* start) const {
-    std::vector<const Value*> open = {start};
-    std::unordered_set<const Value*> seen;
-    bool has_buffer = false;
-    while (!open.empty()) {
-      const Value* value = open.back();
-      open.pop_back();
-      if (!seen.insert(value).second) continue;
-      if (value->producer() != nullptr) {
-        for (const Value* input : value->producer()->inputs()) open.push_back(input);
-      } else if (const GraphInput* input = graph_.find_input(value)) {
-        if (input->kind == InputKind::kUserInput) return false;
-        has_buffer = has_buffer || input->kind == InputKind::kBuffer;
-      }
+  bool comes_from_buffers(const Value* value) {
+    if (origins_.empty()) find_origins();
+    const auto it = origins_.find(value);
+    return it != origins_.end() && it->second == Origin::kBuffer;
+  }
+
+  // Of every value that is there before observation points come in: user input wins over buffer, buffer over nothing.
+  void find_origins() {
+    for (const GraphInput& input : graph_.inputs())
+      origins_[input.value] = input.kind == InputKind::kUserInput ? Origin::kUserInput
+                              : input.kind == InputKind::kBuffer  ? Origin::kBuffer
+                                                                  : Origin::kOther;
+    for (const Node* node : graph_.nodes()) {
+      Origin origin = Origin::kOther;
+      for (const Value* input : node->inputs()) origin = std::max(origin, origins_[input]);
+      for (const Value* output : node->outputs()) origins_[output] = origin;
     }
-    return has_buffer;
   }
 
   Graph& graph_;
@@ -175,6 +171,8 @@ class Inserter {
   Report& report_;
   Node* first_node_ = nullptr;
   std::map<int, Node*> tops_;  // graph input's position -> its first point
+  enum class Origin { kOther, kBuffer, kUserInput };
+  std::unordered_map<const Value*, Origin> origins_;  // filled when first asked for
   int counter_ = 0;
 };
 

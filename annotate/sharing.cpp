@@ -76,25 +76,51 @@ std::string describe_way(const SharingGroups& groups, const std::vector<size_t>&
   return fmt::format("{}", fmt::join(names, " as "));
 }
 
-// Follows shared specs to the one that stands by itself.
-size_t follow(const SharingGroups& groups, size_t start) {
-  std::vector<size_t> way;
-  size_t i = start;
-  while (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&groups.members[i].spec)) {
-    const bool is_circle = std::find(way.begin(), way.end(), i) != way.end();
-    way.push_back(i);
-    if (is_circle)
-      throw Error("prepare", describe(groups.members[start].key),
-                  fmt::format("shared specs go in a circle: {}; give one of them a spec of its own", describe_way(groups, way)));
-    const auto next = groups.index.find(shared->edge_or_node);
-    if (next == groups.index.end())
-      throw Error("prepare", describe(groups.members[start].key),
-                  fmt::format("shares the observer of ({}), which has no spec, by way of {}; annotate that edge or value, or share with another",
-                              describe(shared->edge_or_node), describe_way(groups, way)));
-    i = next->second;
+// Follows shared specs to the ones that stand by themselves, each link once.
+class Followed {
+ public:
+  explicit Followed(const SharingGroups& groups) : groups_(groups), ends_(groups.members.size(), kUnknown) {}
+
+  size_t end_of(size_t start) {
+    std::vector<size_t> way;
+    size_t i = start;
+    while (ends_[i] == kUnknown) {
+      const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&groups_.members[i].spec);
+      if (shared == nullptr) {
+        ends_[i] = i;
+        break;
+      }
+      ends_[i] = kOnTheWay;
+      way.push_back(i);
+      i = next_of(*shared, way);
+    }
+    if (ends_[i] == kOnTheWay) fail_on_circle(i, way);
+    for (size_t passed : way) ends_[passed] = ends_[i];
+    return ends_[i];
   }
-  return i;
-}
+
+ private:
+  static constexpr size_t kUnknown = static_cast<size_t>(-1);
+  static constexpr size_t kOnTheWay = static_cast<size_t>(-2);
+
+  size_t next_of(const SharedQuantizationSpec& shared, const std::vector<size_t>& way) const {
+    const auto next = groups_.index.find(shared.edge_or_node);
+    if (next == groups_.index.end())
+      throw Error("prepare", describe(groups_.members[way.front()].key),
+                  fmt::format("shares the observer of ({}), which has no spec, by way of {}; annotate that edge or value, or share with another",
+                              describe(shared.edge_or_node), describe_way(groups_, way)));
+    return next->second;
+  }
+
+  [[noreturn]] void fail_on_circle(size_t again, std::vector<size_t> way) const {
+    way.push_back(again);
+    throw Error("prepare", describe(groups_.members[way.front()].key),
+                fmt::format("shared specs go in a circle: {}; give one of them a spec of its own", describe_way(groups_, way)));
+  }
+
+  const SharingGroups& groups_;
+  std::vector<size_t> ends_;
+};
 
 // Joins the edge with the other annotated edges of its value and with the value's output.
 void share_implicitly(const SharingGroups& groups, const std::vector<std::optional<SharedFields>>& fields, size_t i, UnionFind& sets) {
@@ -127,19 +153,16 @@ const SharingGroups::Member* SharingGroups::find(const EdgeOrNode& key) const {
   return it == index.end() ? nullptr : &members[it->second];
 }
 
-const SpecVariant& SharingGroups::final_spec(const Member& member) const { return members[follow(*this, index.at(member.key))].spec; }
+const SpecVariant& SharingGroups::final_spec(const Member& member) const { return members[Followed(*this).end_of(index.at(member.key))].spec; }
 
-const SpecVariant& SharingGroups::spec_of_group(int group) const {
-  for (const Member& member : members)
-    if (member.group == group && !std::holds_alternative<SharedQuantizationSpec>(member.spec)) return member.spec;
-  OCTET_ASSERT(false, "a group of shared specs only");
-}
+const SpecVariant& SharingGroups::spec_of_group(int group) const { return members.at(first_own.at(static_cast<size_t>(group))).spec; }
 
 SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit) {
   SharingGroups groups;
   collect_members(groups, graph, annotations);
+  Followed followed(groups);
   std::vector<std::optional<SharedFields>> fields;
-  for (size_t i = 0; i < groups.members.size(); ++i) fields.push_back(shared_fields(groups.members[follow(groups, i)].spec));
+  for (size_t i = 0; i < groups.members.size(); ++i) fields.push_back(shared_fields(groups.members[followed.end_of(i)].spec));
   UnionFind sets(groups.members.size());
   for (size_t i = 0; i < groups.members.size(); ++i) {
     const SharingGroups::Member& member = groups.members[i];
@@ -151,6 +174,9 @@ SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotat
   for (size_t i = 0; i < groups.members.size(); ++i)
     groups.members[i].group = numbers.try_emplace(sets.find(i), static_cast<int>(numbers.size())).first->second;
   groups.group_count = static_cast<int>(numbers.size());
+  groups.first_own.assign(numbers.size(), groups.members.size());
+  for (size_t i = groups.members.size(); i-- > 0;)
+    if (!std::holds_alternative<SharedQuantizationSpec>(groups.members[i].spec)) groups.first_own[static_cast<size_t>(groups.members[i].group)] = i;
   return groups;
 }
 

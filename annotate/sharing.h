@@ -29,6 +29,7 @@ struct SharingGroups {
   std::vector<Member> members;
   std::unordered_map<EdgeOrNode, size_t, EdgeOrNodeHash> index;  // into members
   int group_count = 0;
+  std::vector<size_t> first_own;  // by group: its first member that has a spec of its own
 
   const Member* find(const EdgeOrNode& key) const;
   // The spec that `member` ends at when its SharedQuantizationSpecs are followed.

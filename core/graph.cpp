@@ -2,10 +2,26 @@
 #include "core/graph.h"
 
 #include <algorithm>
+#include <numeric>
+#include <unordered_set>
+#include <utility>
 
 #include "core/error.h"
 
 namespace octet {
+
+namespace {
+
+// torch's signature order: parameters, buffers, constants, user inputs.
+size_t rank_of(InputKind kind) {
+  return kind == InputKind::kToken            ? 0
+         : kind == InputKind::kParameter      ? 1
+         : kind == InputKind::kBuffer         ? 2
+         : kind == InputKind::kTensorConstant ? 3
+                                              : 4;
+}
+
+}  // namespace
 
 Graph::Graph() = default;
 Graph::~Graph() = default;
@@ -17,9 +33,12 @@ Graph& Graph::operator=(Graph&& other) noexcept {
   values_ = std::move(other.values_);
   node_names_ = std::move(other.node_names_);
   inputs_ = std::move(other.inputs_);
+  input_ranks_ = std::exchange(other.input_ranks_, {});
   outputs_ = std::move(other.outputs_);
   output_uses_ = std::move(other.output_uses_);
   order_.clear();
+  fresh_hints_ = std::move(other.fresh_hints_);
+  node_hints_ = std::move(other.node_hints_);
   constants = std::move(other.constants);
   range_constraints = std::move(other.range_constraints);
   extras = std::move(other.extras);
@@ -62,9 +81,9 @@ Node* Graph::find_node(std::string_view name) const {
 }
 
 const GraphInput* Graph::find_input(const Value* value) const {
-  for (const GraphInput& input : inputs_)
-    if (input.value == value) return &input;
-  return nullptr;
+  if (value == nullptr || value->producer_ != nullptr || value->graph_ != this) return nullptr;
+  const size_t position = static_cast<size_t>(value->index_);  // kept right by all that add or erase inputs
+  return position < inputs_.size() && inputs_[position].value == value ? &inputs_[position] : nullptr;
 }
 
 const Tensor* Graph::find_constant(const Value* value) const {
@@ -84,6 +103,11 @@ bool Graph::is_before(const Node& a, const Node& b) const {
   return order_.at(&a) < order_.at(&b);
 }
 
+Node* Graph::find_next(const Node& node) const {
+  const auto next = std::next(node.position_);
+  return next == nodes_.end() ? nullptr : next->get();
+}
+
 Value* Graph::make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta, Node* producer, int index) {
   if (values_.contains(name)) throw Error("graph", "%" + name, "the name is defined twice; the file is damaged");
   auto value = std::make_unique<Value>();
@@ -100,7 +124,9 @@ Value* Graph::make_value(std::string name, ValueKind kind, std::optional<TensorM
 
 void Graph::drop_value(Value* value) {
   OCTET_ASSERT(value->is_unused(), "%" + value->name() + " still has users");
-  values_.erase(std::string(value->name()));
+  const std::string name = value->name();
+  values_.erase(name);
+  release_name(name);
 }
 
 Value* Graph::add_input(std::string name, ValueKind kind, std::optional<TensorMeta> meta) {
@@ -109,6 +135,7 @@ Value* Graph::add_input(std::string name, ValueKind kind, std::optional<TensorMe
 
 Value* Graph::add_input(GraphInput input, std::string name, ValueKind kind, std::optional<TensorMeta> meta) {
   input.value = make_value(std::move(name), kind, std::move(meta), nullptr, static_cast<int>(inputs_.size()));
+  ++input_ranks_[rank_of(input.kind)];
   inputs_.push_back(std::move(input));
   return inputs_.back().value;
 }
@@ -124,22 +151,27 @@ Value* Graph::add_constant(const std::string& fqn, Tensor tensor, InputKind kind
   for (size_t i = 0; i < tensor.strides().size(); ++i) input.value->meta->strides[i] = {tensor.strides()[i], ""};
   input.value->meta->requires_grad = kind == InputKind::kParameter;
   constants[key] = {std::move(tensor), kind == InputKind::kParameter, kind == InputKind::kParameter};
-  // torch's signature order: parameters, buffers, constants, user inputs.
-  const auto rank = [](InputKind k) {
-    return k == InputKind::kToken ? 0 : k == InputKind::kParameter ? 1 : k == InputKind::kBuffer ? 2 : k == InputKind::kTensorConstant ? 3 : 4;
-  };
-  const auto place = std::find_if(inputs_.begin(), inputs_.end(), [&](const GraphInput& other) { return rank(other.kind) > rank(kind); });
+  const size_t place = place_of_new(kind);
+  ++input_ranks_[rank_of(kind)];
   Value* value = input.value;
-  inputs_.insert(place, std::move(input));
-  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].value->index_ = static_cast<int>(i);
+  inputs_.insert(inputs_.begin() + static_cast<std::ptrdiff_t>(place), std::move(input));
+  for (size_t i = place; i < inputs_.size(); ++i) inputs_[i].value->index_ = static_cast<int>(i);
   return value;
+}
+
+// Before the first input of a later rank. Inputs in order are the rule; then those of later ranks are the tail, which is short.
+size_t Graph::place_of_new(InputKind kind) const {
+  const auto is_later = [&](const GraphInput& other) { return rank_of(other.kind) > rank_of(kind); };
+  const size_t later = std::accumulate(input_ranks_.begin() + static_cast<std::ptrdiff_t>(rank_of(kind)) + 1, input_ranks_.end(), size_t{0});
+  const auto tail = inputs_.end() - static_cast<std::ptrdiff_t>(later);
+  const auto place = std::all_of(tail, inputs_.end(), is_later) ? tail : std::find_if(inputs_.begin(), inputs_.end(), is_later);
+  return static_cast<size_t>(place - inputs_.begin());
 }
 
 Node* Graph::add_node(std::string target, std::vector<NamedArgument> arguments, std::string name, Node* before) {
   auto node = std::make_unique<Node>();
   // A node and its own result may share a name, so only node names count here.
-  std::string unique = name;
-  for (int suffix = 1; node_names_.contains(unique); ++suffix) unique = name + "_" + std::to_string(suffix);
+  const std::string unique = first_free(name, node_hints_, [&](const std::string& candidate) { return node_names_.contains(candidate); });
   node->name_ = unique;
   node->target_ = std::move(target);
   node->arguments_ = std::move(arguments);
@@ -220,25 +252,60 @@ void Graph::erase(Node& node) {
   for (Value* value : node.outputs()) OCTET_ASSERT(value->is_unused(), "%" + value->name() + " still has users");
   unlink(node);
   for (Value* value : node.outputs()) drop_value(value);
-  node_names_.erase(node.name_);
+  const std::string name = node.name_;
+  node_names_.erase(name);
+  release_name(name);
   nodes_.erase(node.position_);
   order_.clear();
 }
 
-void Graph::erase_input(Value& value) {
-  const auto found = std::find_if(inputs_.begin(), inputs_.end(), [&](const GraphInput& input) { return input.value == &value; });
-  OCTET_ASSERT(found != inputs_.end(), "%" + value.name() + " is no input");
-  const std::string fqn = found->fqn;
-  inputs_.erase(found);
-  drop_value(&value);
-  if (!fqn.empty() && std::none_of(inputs_.begin(), inputs_.end(), [&](const GraphInput& input) { return input.fqn == fqn; })) constants.erase(fqn);
-  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].value->index_ = static_cast<int>(i);
+void Graph::erase_input(Value& value) { erase_inputs({&value}); }
+
+void Graph::erase_inputs(const std::vector<Value*>& values) {
+  const std::unordered_set<const Value*> dead(values.begin(), values.end());
+  std::unordered_set<std::string> dropped;
+  for (Value* value : values) {
+    const GraphInput* input = find_input(value);
+    OCTET_ASSERT(input != nullptr, "%" + value->name() + " is no input");
+    --input_ranks_[rank_of(input->kind)];
+    if (!input->fqn.empty()) dropped.insert(input->fqn);
+  }
+  std::erase_if(inputs_, [&](const GraphInput& input) { return dead.contains(input.value); });
+  for (Value* value : values) drop_value(value);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].value->index_ = static_cast<int>(i);
+    dropped.erase(inputs_[i].fqn);
+  }
+  for (const std::string& fqn : dropped) constants.erase(fqn);
+}
+
+template <typename IsTaken>
+std::string Graph::first_free(const std::string& base, SuffixHints& hints, const IsTaken& is_taken) {
+  int& suffix = hints[base];
+  for (;; ++suffix) {
+    std::string name = suffix == 0 ? base : base + "_" + std::to_string(suffix);
+    if (!is_taken(name)) return name;
+  }
+}
+
+void Graph::lower_hint(const std::string& freed, SuffixHints& hints) {
+  const auto lower = [&](const std::string& base, int suffix) {
+    const auto found = hints.find(base);
+    if (found != hints.end()) found->second = std::min(found->second, suffix);
+  };
+  lower(freed, 0);
+  const size_t last = freed.find_last_not_of("0123456789");
+  if (last == std::string::npos || freed[last] != '_' || freed.size() - last - 1 > 9 || last + 1 == freed.size()) return;
+  lower(freed.substr(0, last), std::stoi(freed.substr(last + 1)));
+}
+
+void Graph::release_name(const std::string& name) {
+  lower_hint(name, fresh_hints_);
+  lower_hint(name, node_hints_);
 }
 
 std::string Graph::fresh_name(std::string_view base) const {
-  std::string name(base);
-  for (int suffix = 1; values_.contains(name) || node_names_.contains(name); ++suffix) name = std::string(base) + "_" + std::to_string(suffix);
-  return name;
+  return first_free(std::string(base), fresh_hints_, [&](const std::string& name) { return values_.contains(name) || node_names_.contains(name); });
 }
 
 void Graph::rename(Node& node, std::string name) {
@@ -247,6 +314,7 @@ void Graph::rename(Node& node, std::string name) {
   Value* same = node.output_or_null();
   if (same != nullptr && same->name_ == node.name_) rename(*same, name);
   node_names_.erase(node.name_);
+  release_name(node.name_);
   node.name_ = name;
   node_names_[name] = &node;
 }
@@ -255,6 +323,7 @@ void Graph::rename(Value& value, std::string name) {
   if (name == value.name_) return;
   OCTET_ASSERT(!values_.contains(name), "%" + name + " is taken");
   auto entry = values_.extract(value.name_);
+  release_name(value.name_);
   value.name_ = name;
   entry.key() = std::move(name);
   values_.insert(std::move(entry));

@@ -8,6 +8,7 @@
 // (there are no getitem nodes). Names are unique within one graph; subgraphs (bodies of cond, while_loop, scan) are Graphs of their own.
 #pragma once
 
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <functional>
@@ -324,6 +325,7 @@ class Graph {
   // The tensor behind a parameter, buffer or constant input; null for anything else.
   const Tensor* find_constant(const Value* value) const;
   bool is_before(const Node& a, const Node& b) const;  // by position; amortised O(1) between edits
+  Node* find_next(const Node& node) const;             // the one behind it, null for the last
 
   // --- building and editing. All keep users and names right.
   Value* add_input(std::string name, ValueKind kind = ValueKind::kTensor, std::optional<TensorMeta> meta = std::nullopt);  // a user input
@@ -344,10 +346,11 @@ class Graph {
   void replace_uses(Value* from, Value* to);  // in nodes and in graph outputs
   void replace_uses_in_outputs(Value* from, Value* to);
   void move_before(Node& node, Node* before);
-  void erase(Node& node);                               // its values must be unused; InternalError otherwise
-  void erase_input(Value& value);                       // must be unused; drops the constant too when no other input names its fqn
-  std::string fresh_name(std::string_view base) const;  // base, base_1, base_2, ...
-  void rename(Node& node, std::string name);            // and its value when it has the node's name
+  void erase(Node& node);                                // its values must be unused; InternalError otherwise
+  void erase_input(Value& value);                        // must be unused; drops the constant too when no other input names its fqn
+  void erase_inputs(const std::vector<Value*>& values);  // the same for many, in one pass
+  std::string fresh_name(std::string_view base) const;   // base, base_1, base_2, ...
+  void rename(Node& node, std::string name);             // and its value when it has the node's name
   void rename(Value& value, std::string name);
 
   // --- the program around the graph (empty in subgraphs)
@@ -366,13 +369,24 @@ class Graph {
   friend class Node;
   friend class Value;
 
+  // base -> the least suffix that may be free (0: the base itself), so that the n-th fresh name of a base is found without n look-ups.
+  using SuffixHints = std::unordered_map<std::string, int>;
+  template <typename IsTaken>
+  static std::string first_free(const std::string& base, SuffixHints& hints, const IsTaken& is_taken);
+  static void lower_hint(const std::string& freed, SuffixHints& hints);
+  void release_name(const std::string& name);
+  size_t place_of_new(InputKind kind) const;
+
   std::list<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, std::unique_ptr<Value>> values_;
   std::unordered_map<std::string, Node*> node_names_;
   std::vector<GraphInput> inputs_;
+  std::array<size_t, 5> input_ranks_{};  // how many inputs there are of each place in torch's signature order
   std::vector<GraphOutput> outputs_;
   std::unordered_map<const Value*, int> output_uses_;
   mutable std::unordered_map<const Node*, size_t> order_;  // cache for is_before, empty when stale
+  mutable SuffixHints fresh_hints_;                        // for names that neither a node nor a value has
+  SuffixHints node_hints_;                                 // for names that no node has
 };
 
 // A deep copy with equal names; constants share their storage. `mapping`, when given, receives old value -> new value.

@@ -36,7 +36,7 @@ int remove_dead_inputs(Graph& graph) {
     else if (!input.fqn.empty())
       named.insert(input.fqn);
   }
-  for (Value* value : dead) graph.erase_input(*value);
+  graph.erase_inputs(dead);
   std::erase_if(graph.constants, [&](const auto& entry) { return !named.contains(entry.first) && !mutated.contains(entry.first); });
   return static_cast<int>(dead.size());
 }

@@ -19,9 +19,10 @@ bool is_known_not_float(const Node& node) {
   return result != nullptr && result->meta && !is_floating_point(result->meta->dtype);
 }
 
-std::string free_fqn(const Graph& graph) {
-  for (int i = 0;; ++i) {
-    const std::string fqn = fmt::format("_tensor_constant_{}", i);
+// `from`: numbers below it are taken.
+std::string free_fqn(const Graph& graph, int& from) {
+  for (;; ++from) {
+    const std::string fqn = fmt::format("_tensor_constant_{}", from);
     if (!graph.constants.contains(fqn)) return fqn;
   }
 }
@@ -30,6 +31,7 @@ std::string free_fqn(const Graph& graph) {
 
 int scalars_to_constants(Graph& graph, ScalarOps ops) {
   int changes = 0;
+  int next = 0;
   for (Node* node : graph.nodes()) {
     if (node->target() != "aten.add.Tensor" && node->target() != "aten.mul.Tensor") continue;
     if (ops == ScalarOps::kFloatOnly && is_known_not_float(*node)) continue;
@@ -39,7 +41,7 @@ int scalars_to_constants(Graph& graph, ScalarOps ops) {
       if (!number) continue;
       Tensor tensor = Tensor::zeros(DType::kFloat32, {});
       *tensor.data<float>() = *number;
-      node->set_argument(name, graph.add_constant(free_fqn(graph), std::move(tensor), InputKind::kBuffer));
+      node->set_argument(name, graph.add_constant(free_fqn(graph, next), std::move(tensor), InputKind::kBuffer));
       ++changes;
     }
   }
