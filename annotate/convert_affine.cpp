@@ -130,9 +130,16 @@ Value* add_affine_pair(Graph& graph, Node& point, Value* input, const AffineObse
 }
 
 Value* add_numbered_constant(Graph& graph, const std::string& prefix, Tensor tensor) {
-  int number = 0;
-  while (graph.constants.contains(prefix + std::to_string(number))) ++number;
-  return graph.add_constant(prefix + std::to_string(number), std::move(tensor));
+  const auto is_taken = [&](int number) { return graph.constants.contains(prefix + std::to_string(number)); };
+  // Numbers are given out without gaps, so the first free one lies behind a taken one and can be searched for by halves.
+  int low = -1;  // taken, or before all
+  int high = 0;
+  for (; is_taken(high); high = 2 * high + 1) low = high;
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    (is_taken(middle) ? low : high) = middle;
+  }
+  return graph.add_constant(prefix + std::to_string(high), std::move(tensor));
 }
 
 }  // namespace octet
