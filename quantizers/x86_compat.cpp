@@ -106,7 +106,10 @@ void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row,
   }
   if (row.batch_norm == BatchNorm::kFolded) return;
   for (const SourcePartition& partition : chain)
-    for (const Node* node : partition.nodes) annotations_[node].annotated = true;
+    for (const Node* node : partition.nodes) {
+      annotations_[node].annotated = true;
+      annotations_[node].rule = row.name;
+    }
 }
 
 // Of linear: each call of a module, whoever else calls it.

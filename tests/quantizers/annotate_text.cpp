@@ -14,9 +14,10 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 
 }  // namespace
 
-Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks) {
+Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks, const Sources& sources) {
   Graph graph = parse_graph(text);
   for (const auto& [name, stack] : stacks) graph.find_node(name)->metadata["nn_module_stack"] = stack;
+  for (const auto& [name, source] : sources) graph.find_node(name)->metadata["source_fn_stack"] = source;
   quantizer.transform_for_annotation(graph);
   Annotations annotations;
   Annotated result;
@@ -26,6 +27,8 @@ Annotated annotate_text(const std::string& text, Quantizer& quantizer, const Mod
   replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max", "WEIGHT");
   replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 1 per_channel_min_max", "WEIGHT1");
   replace_all(result.text, "int8 -127..127 per_tensor_symmetric min_max", "WEIGHT_T");
+  replace_all(result.text, "uint8 0..255 per_tensor_affine histogram", "ACT8U");
+  replace_all(result.text, "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max", "WEIGHT8");
   return result;
 }
 

@@ -1,4 +1,5 @@
-// Annotates a graph given as text and prints the result, the common specs in short: ACT, WEIGHT (axis 0), WEIGHT1 (axis 1), WEIGHT_T (per tensor).
+// Annotates a graph given as text and prints the result, the common specs in short: ACT, WEIGHT (axis 0), WEIGHT1 (axis 1), WEIGHT_T (per tensor);
+// of X86: ACT8U, WEIGHT8.
 #pragma once
 
 #include <functional>
@@ -12,12 +13,14 @@ namespace octet::test {
 
 // Value or node name -> nn_module_stack as the file has it.
 using ModuleStacks = std::map<std::string, std::string>;
+// Node name -> source_fn_stack, which strict exports have.
+using Sources = std::map<std::string, std::string>;
 
 struct Annotated {
   std::string text;
   Report report;
 };
-Annotated annotate_text(const std::string& graph, Quantizer& quantizer, const ModuleStacks& stacks = {});
+Annotated annotate_text(const std::string& graph, Quantizer& quantizer, const ModuleStacks& stacks = {}, const Sources& sources = {});
 // With the per-channel static config as the global one.
 Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone, const ModuleStacks& stacks = {});
 
