@@ -158,7 +158,7 @@ at::Tensor expand_scale(const at::Tensor& scale, at::IntArrayRef sizes) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     const int64_t blocks = scale.sizes()[d];
     TORCH_CHECK_VALUE(blocks > 0 && sizes[d] % blocks == 0, "size ", sizes[d], " of dimension ", d, " must be divisible by ", blocks, " scales");
-    if (sizes[d] != blocks) expanded = at::repeat_interleave(expanded, sizes[d] / blocks, static_cast<int64_t>(d));
+    if (sizes[d] > blocks) expanded = at::repeat_interleave(expanded, sizes[d] / blocks, static_cast<int64_t>(d));
   }
   return expanded;
 }

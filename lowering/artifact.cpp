@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -16,6 +17,7 @@
 
 #include "core/error.h"
 #include "lowering/program_json.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -49,17 +51,50 @@ constexpr DTypeRow kDTypes[] = {
     {DType::kFloat8E5M2,   "F8_E5M2"},
 };
 
-const char* dtype_in_file(const ProgramTensor& tensor) {
+const char* dtype_in_file(const std::string& name, DType dtype) {
   for (const DTypeRow& row : kDTypes)
-    if (row.dtype == tensor.dtype) return row.name;
-  throw Error("artifact", tensor.name, fmt::format("has dtype {}, which the file format lacks; cast the constant", name_of(tensor.dtype)));
+    if (row.dtype == dtype) return row.name;
+  throw Error("artifact", name, fmt::format("has dtype {}, which the file format lacks; cast the constant", name_of(dtype)));
 }
+
+// A stored constant is several tensors of the file, under its name and one of these. Four-bit values stand in bytes.
+constexpr const char* kValues = ":values";
+constexpr const char* kSignedNibbles = ":i4";
+constexpr const char* kUnsignedNibbles = ":u4";
+constexpr const char* kScale = ":scale";
+constexpr const char* kZeroPoint = ":zero_point";
 
 size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 // ---- writing
 
-std::string make_header(const Program& program) {
+struct Entry {
+  std::string name;
+  Tensor data;
+};
+
+std::vector<Entry> entries_of(const Program& program) {
+  std::vector<Entry> entries;
+  for (const ProgramTensor& tensor : program.tensors) {
+    if (tensor.role != ProgramTensor::Role::kConstant) continue;
+    if (!tensor.stored) {
+      entries.push_back({tensor.name, tensor.data});
+      continue;
+    }
+    const StoredConstant& stored = *tensor.stored;
+    if (stored.fits_nibbles()) {
+      const char* suffix = stored.values.dtype() == DType::kInt8 ? kSignedNibbles : kUnsignedNibbles;
+      entries.push_back({tensor.name + suffix, pack_nibbles(stored.values)});
+    } else {
+      entries.push_back({tensor.name + kValues, stored.values});
+    }
+    entries.push_back({tensor.name + kScale, stored.scale});
+    if (stored.zero_point.defined()) entries.push_back({tensor.name + kZeroPoint, stored.zero_point});
+  }
+  return entries;
+}
+
+std::string make_header(const Program& program, const std::vector<Entry>& entries) {
   Json header = Json::object();
   header["__metadata__"] = {
       {"format",  "octet"                                },
@@ -76,10 +111,10 @@ std::string make_header(const Program& program) {
     };
     end += bytes;
   };
-  for (const ProgramTensor& tensor : program.tensors) {
-    if (tensor.role != ProgramTensor::Role::kConstant) continue;
+  for (const auto& [name, data] : entries) {
     if (const size_t gap = aligned(end) - end; gap != 0) entry(fmt::format("{}{}", kPadding, paddings++), "U8", {static_cast<int64_t>(gap)}, gap);
-    entry(tensor.name, dtype_in_file(tensor), tensor.shape, tensor.data.nbytes());
+    OCTET_ASSERT(!header.contains(name), "tensor name " + name + " is used twice");
+    entry(name, dtype_in_file(name, data.dtype()), data.shape(), data.nbytes());
   }
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize(aligned(8 + text.size()) - 8, ' ');
@@ -88,18 +123,18 @@ std::string make_header(const Program& program) {
 }
 
 void write_file(const Program& program, const std::filesystem::path& path) {
-  const std::string header = make_header(program);
+  const std::vector<Entry> entries = entries_of(program);
+  const std::string header = make_header(program, entries);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   const uint64_t length = header.size();
   file.write(reinterpret_cast<const char*>(&length), sizeof(length));
   file.write(header.data(), static_cast<std::streamsize>(header.size()));
   size_t end = 0;
   const char zeros[kAlignment] = {};
-  for (const ProgramTensor& tensor : program.tensors) {
-    if (tensor.role != ProgramTensor::Role::kConstant) continue;
+  for (const Entry& entry : entries) {
     file.write(zeros, static_cast<std::streamsize>(aligned(end) - end));
-    end = aligned(end) + tensor.data.nbytes();
-    file.write(reinterpret_cast<const char*>(tensor.data.raw()), static_cast<std::streamsize>(tensor.data.nbytes()));
+    end = aligned(end) + entry.data.nbytes();
+    file.write(reinterpret_cast<const char*>(entry.data.raw()), static_cast<std::streamsize>(entry.data.nbytes()));
   }
   file.close();
   if (!file)
@@ -150,33 +185,95 @@ std::string metadata_text(const std::string& name, const Json& header, const cha
   throw Error("artifact", name, fmt::format("its metadata lacks \"{}\"; give what `octet lower` wrote", key));
 }
 
-// The bytes of one constant, checked against what the program says of it.
-Tensor constant_data(const std::string& name, const Json& header, const ProgramTensor& tensor, const std::shared_ptr<Storage>& file,
-                     size_t data_begin) {
-  const auto fail = [&](const std::string& what) {
-    throw Error("artifact", name, fmt::format("constant {}: {}; the file is damaged", tensor.name, what));
-  };
-  const auto entry = header.find(tensor.name);
-  if (entry == header.end() || !entry->is_object()) fail("is missing");
-  const auto dtype = entry->find("dtype");
-  const auto shape = entry->find("shape");
+// The file being read: its mapped bytes and its description.
+struct Source {
+  const std::string& name;
+  const std::shared_ptr<Storage>& file;
+  const Json& header;
+  size_t data_begin;
+};
+
+[[noreturn]] void fail(const Source& source, const std::string& constant, const std::string& what) {
+  throw Error("artifact", source.name, fmt::format("constant {}: {}; the file is damaged", constant, what));
+}
+
+// The bytes of one entry, checked against what its dtype and shape must be.
+Tensor entry_data(const Source& source, const std::string& key, DType dtype, const std::vector<int64_t>& shape) {
+  const auto entry = source.header.find(key);
+  if (entry == source.header.end() || !entry->is_object()) fail(source, key, "is missing");
+  const auto given_dtype = entry->find("dtype");
+  const auto given_shape = entry->find("shape");
   const auto offsets = entry->find("data_offsets");
-  if (dtype == entry->end() || shape == entry->end() || offsets == entry->end()) fail("lacks dtype, shape or data_offsets");
-  if (*dtype != dtype_in_file(tensor) || *shape != Json(tensor.shape)) fail("dtype or shape differ from the program's");
+  if (given_dtype == entry->end() || given_shape == entry->end() || offsets == entry->end()) fail(source, key, "lacks dtype, shape or data_offsets");
+  if (*given_dtype != dtype_in_file(key, dtype) || *given_shape != Json(shape)) fail(source, key, "dtype or shape differ from the program's");
   if (!offsets->is_array() || offsets->size() != 2 || !offsets->at(0).is_number_unsigned() || !offsets->at(1).is_number_unsigned())
-    fail("data_offsets are not two positive integers");
+    fail(source, key, "data_offsets are not two positive integers");
   const uint64_t begin = offsets->at(0).get<uint64_t>();
   const uint64_t end = offsets->at(1).get<uint64_t>();
-  const size_t available = file->size - data_begin;
-  const size_t bytes = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
-  if (begin > end || end > available) fail(fmt::format("lies at {}..{}, got {} bytes of data", begin, end, available));
-  if (end - begin != bytes) fail(fmt::format("has {} bytes, want {}", end - begin, bytes));
-  if ((data_begin + begin) % size_of(tensor.dtype) != 0) fail(fmt::format("starts at {}, want a multiple of its element size", begin));
+  const size_t available = source.file->size - source.data_begin;
+  const size_t bytes = static_cast<size_t>(product(shape)) * size_of(dtype);
+  if (begin > end || end > available) fail(source, key, fmt::format("lies at {}..{}, got {} bytes of data", begin, end, available));
+  if (end - begin != bytes) fail(source, key, fmt::format("has {} bytes, want {}", end - begin, bytes));
+  if ((source.data_begin + begin) % size_of(dtype) != 0) fail(source, key, fmt::format("starts at {}, want a multiple of its element size", begin));
   auto storage = std::make_shared<Storage>();
-  storage->data = file->data + data_begin + begin;
+  storage->data = source.file->data + source.data_begin + begin;
   storage->size = bytes;
-  storage->owner = file;
-  return Tensor(std::move(storage), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+  storage->owner = source.file;
+  return Tensor(std::move(storage), dtype, shape, contiguous_strides(shape), 0);
+}
+
+// How many blocks each dimension of the constant is cut into: the shape of its scales in the file.
+std::vector<int64_t> stored_blocks(const Source& source, const ProgramTensor& tensor) {
+  const std::string key = tensor.name + kScale;
+  const Json& entry = source.header.at(key);
+  const auto shape = entry.find("shape");
+  const bool has_rank = entry.is_object() && shape != entry.end() && shape->is_array() && shape->size() == tensor.shape.size();
+  if (!has_rank) fail(source, key, fmt::format("has no shape of {} dimensions", tensor.shape.size()));
+  std::vector<int64_t> blocks;
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    const Json& size = shape->at(d);
+    if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(std::max<int64_t>(tensor.shape[d], 1)))
+      fail(source, key, fmt::format("cuts dimension {} of size {} into {} blocks", d, tensor.shape[d], size.dump()));
+    blocks.push_back(size.get<int64_t>());
+  }
+  return blocks;
+}
+
+StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
+  StoredConstant stored;
+  const std::vector<int64_t> blocks = stored_blocks(source, tensor);
+  stored.scale = entry_data(source, tensor.name + kScale, DType::kFloat32, blocks);
+  if (source.header.contains(tensor.name + kZeroPoint)) stored.zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kFloat32, blocks);
+  for (const auto& [suffix, dtype] : {
+           std::pair{kSignedNibbles,   DType::kInt8 },
+           std::pair{kUnsignedNibbles, DType::kUInt8}
+  })
+    if (source.header.contains(tensor.name + suffix)) {
+      const Tensor bytes = entry_data(source, tensor.name + suffix, DType::kUInt8, {(product(tensor.shape) + 1) / 2});
+      stored.values = unpack_nibbles(bytes, dtype, tensor.shape);
+    }
+  if (!stored.values.defined()) {
+    const std::string key = tensor.name + kValues;
+    const Json entry = source.header.value(key, Json::object());
+    const DTypeRow* row = std::find_if(std::begin(kDTypes), std::end(kDTypes), [&](const DTypeRow& candidate) {
+      return entry.is_object() && entry.value("dtype", Json()) == candidate.name;
+    });
+    if (row == std::end(kDTypes)) fail(source, key, "is missing or has an unknown dtype");
+    stored.values = entry_data(source, key, row->dtype, tensor.shape);
+  }
+  const std::string fault = find_fault(stored);
+  if (!fault.empty()) fail(source, tensor.name, fault);
+  return stored;
+}
+
+void read_constant(const Source& source, ProgramTensor& tensor) {
+  if (source.header.contains(tensor.name) || !source.header.contains(tensor.name + kScale)) {
+    tensor.data = entry_data(source, tensor.name, tensor.dtype, tensor.shape);
+    return;
+  }
+  if (tensor.dtype != DType::kFloat32) fail(source, tensor.name, fmt::format("is stored with scales, but is {}", name_of(tensor.dtype)));
+  tensor.stored = read_stored(source, tensor);
+  tensor.data = expand(*tensor.stored);
 }
 
 }  // namespace
@@ -212,7 +309,7 @@ Program load_program(const std::filesystem::path& path) {
                 fmt::format("has format version {}, want {}; lower the model again with this build", version, Program::kFormatVersion));
   Program program = program_from_json_text(metadata_text(name, header, "program"), name);
   for (ProgramTensor& tensor : program.tensors)
-    if (tensor.role == ProgramTensor::Role::kConstant) tensor.data = constant_data(name, header, tensor, file, data_begin);
+    if (tensor.role == ProgramTensor::Role::kConstant) read_constant({name, file, header, data_begin}, tensor);
   try {
     verify(program);
   } catch (const InternalError& fault) {

@@ -5,16 +5,26 @@
 #include "lowering/op_table.h"
 #include "lowering/program_editor.h"
 #include "lowering/quantized_constants.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 namespace {
 
-// The op's constant result takes the place of its output.
-void replace_by_constant(ProgramEditor& editor, size_t i, Tensor data, std::optional<TensorQParams> qparams) {
+// A constant takes the place of the op's output.
+void replace_by(ProgramEditor& editor, size_t i, int constant) {
   const int result = editor.op(i).outputs[0];
-  const int constant = editor.add_constant(editor.tensor(result).name + "_folded", std::move(data), std::move(qparams));
   editor.erase(i);
   editor.replace_uses(result, constant);
+}
+
+std::string folded_name(ProgramEditor& editor, size_t i) { return editor.tensor(editor.op(i).outputs[0]).name + "_folded"; }
+
+void replace_by_constant(ProgramEditor& editor, size_t i, Tensor data, std::optional<TensorQParams> qparams) {
+  replace_by(editor, i, editor.add_constant(folded_name(editor, i), std::move(data), std::move(qparams)));
+}
+
+void replace_by_constant(ProgramEditor& editor, size_t i, StoredConstant stored) {
+  replace_by(editor, i, editor.add_constant(folded_name(editor, i), std::move(stored)));
 }
 
 std::optional<TensorQParams> permuted(std::optional<TensorQParams> qparams, const std::vector<int64_t>& dims) {
@@ -33,6 +43,10 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
         editor, i, quantize_constant(x.data, *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)), y.qparams);
   } else if (op.kind == "dequantize" && size_of(x.dtype) == 4) {
     replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
+  } else if (op.kind == "permute" && x.stored) {
+    replace_by_constant(editor, i, permuted(*x.stored, op.integers("dims")));
+  } else if (const std::optional<StoredConstant> same = op.kind == "reshape" && x.stored ? reshaped(*x.stored, y.shape) : std::nullopt) {
+    replace_by_constant(editor, i, *same);
   } else if (op.kind == "permute") {
     const std::vector<int64_t> dims = op.integers("dims");
     replace_by_constant(editor, i, permute_constant(x.data, dims), permuted(x.qparams, dims));
@@ -75,8 +89,7 @@ int fold_dequantized_constants(Program& program) {
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
     if (editor.is_erased(i) || editor.op(i).kind != "dequantize" || !editor.is_constant(editor.op(i).inputs[0])) continue;
-    const ProgramTensor& x = editor.tensor(editor.op(i).inputs[0]);
-    replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
+    replace_by(editor, i, editor.add_dequantized(folded_name(editor, i), editor.op(i).inputs[0]));
     ++changes;
   }
   return changes;
@@ -114,7 +127,9 @@ bool matmul_to_linear(ProgramEditor& editor, size_t i) {
   const int constant = dequantize == nullptr ? b : dequantize->inputs[0];
   if (!editor.is_constant(constant) || editor.tensor(constant).shape.size() != 2) return false;
   const ProgramTensor& c = editor.tensor(constant);
-  const int transposed = editor.add_constant(c.name + "_transposed", permute_constant(c.data, {1, 0}), permuted(c.qparams, {1, 0}));
+  const std::string name = c.name + "_transposed";
+  const int transposed = c.stored ? editor.add_constant(name, permuted(*c.stored, {1, 0}))
+                                  : editor.add_constant(name, permute_constant(c.data, {1, 0}), permuted(c.qparams, {1, 0}));
   int weight = transposed;
   if (dequantize != nullptr) {
     ProgramOp copy = *editor.find_producer(b, "dequantize");

@@ -1,11 +1,14 @@
-// quantize, dequantize and choose_qparams of quantized_decomposed.
+// quantize and dequantize of quantized_decomposed and torchao; import_dynamic.cpp has those with scales that are computed at run time.
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "lowering/import_dynamic.h"
 #include "lowering/importer.h"
 #include "lowering/quantized_constants.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -61,54 +64,89 @@ std::map<std::string, Attribute> quant_range(const Node& node, DType dtype) {
   return attributes;
 }
 
-// The choose_qparams node behind a scale that is computed at run time; null when it comes from anywhere else.
-const Node* dynamic_origin(const Node& node) {
-  const Value* scale = node.find_input("scale");
-  const Node* producer = scale == nullptr ? nullptr : scale->producer();
-  if (producer == nullptr) return nullptr;
-  return producer->is("quantized_decomposed.choose_qparams") || producer->is("quantized_decomposed.choose_qparams_symmetric") ? producer : nullptr;
+// Scales and zero points of blocks of any form.
+struct BlockParameters {
+  Tensor scale;              // f32; shape: blocks per dimension
+  Tensor zero_point;         // f32, as `scale`; undefined: 0
+  bool rounds_last = false;  // the zero point is added before rounding
+};
+
+Tensor block_numbers(Importer& importer, const Node& node, const char* name, const std::vector<int64_t>& blocks) {
+  const std::vector<double> values = numbers(importer, node, name);
+  if (static_cast<int64_t>(values.size()) != product(blocks))
+    importer.fail(node, fmt::format("has {} numbers in {}, want {}", values.size(), name, product(blocks)));
+  return Tensor::from<float>(DType::kFloat32, blocks, std::vector<float>(values.begin(), values.end()));
 }
 
-// With run-time scale and zero point the integers are never seen: quantize becomes fake_quantize_dynamic, dequantize vanishes.
-void import_dynamic_quantize(Importer& importer, const Node& node, const Node& origin) {
-  for (const Node* user : node.outputs().front()->users())
-    if (!user->is("quantized_decomposed.dequantize_per_tensor") || dynamic_origin(*user) != &origin)
-      return importer.refuse(node, "whose integers are used by something else than its dequantize");
-  if (origin.find_input("input") != node.find_input("input")) return importer.refuse(node, "with the range of another tensor");
-  const Argument* dtype = origin.find_argument("dtype");
-  const DType* wanted = dtype == nullptr ? nullptr : dtype->find<DType>();
-  const IntegerRange range = integer_range(wanted == nullptr ? DType::kInt8 : *wanted);
-  const int64_t low = origin.int_or("quant_min", origin.int_or("qmin", range.min));
-  const int64_t high = origin.int_or("quant_max", origin.int_or("qmax", range.max));
-  const int x = importer.operand(node, "input");
-  const int y = importer.emit_step(node, "fake_quantize_dynamic",
-                                   {
-                                       x
-  },
-                                   importer.tensor(x).shape, DType::kFloat32,
-                                   {{"quant_min", low},
-                                    {"quant_max", high},
-                                    {"eps", origin.float_or("eps", 1.1920928955078125e-07)},
-                                    {"symmetric", origin.is("quantized_decomposed.choose_qparams_symmetric")}});
-  importer.alias(node.outputs().front(), y);
+// Groups of `group_size` elements of a row; a row is one group when it is shorter and there is one scale for it.
+std::vector<int64_t> group_counts(Importer& importer, const Node& node, const std::vector<int64_t>& shape) {
+  const int64_t size = node.int_or("group_size", 0);
+  if (shape.size() != 2) importer.fail(node, fmt::format("has an input of {} dimensions, want 2", shape.size()));
+  if (size > shape[1] && importer.input_shape(node, "scales").back() == 1) return {shape[0], 1};
+  if (size <= 1 || shape[1] % size != 0) importer.fail(node, fmt::format("has group_size {}, want a divisor of {}", size, shape[1]));
+  return {shape[0], shape[1] / size};
 }
 
-void import_choose_qparams(Importer& importer, const Node& node) {
-  for (const Value* value : node.outputs())
-    for (const Node* user : value->users())
-      if (dynamic_origin(*user) != &node) return importer.refuse(node, "whose scale is used by something else than quantize and dequantize");
+BlockParameters block_parameters(Importer& importer, const Node& node) {
+  const std::vector<int64_t> shape = importer.input_shape(node, "input");
+  const bool has_groups = node.find_argument("group_size") != nullptr;
+  const std::vector<int64_t> blocks = has_groups ? group_counts(importer, node, shape) : block_counts(importer, node, shape);
+  BlockParameters parameters{block_numbers(importer, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
+  const char* zeros = has_groups ? "zero_points" : "zero_point";
+  if (node.find_input(zeros) != nullptr) parameters.zero_point = block_numbers(importer, node, zeros, blocks);
+  return parameters;
 }
 
-void import_quantize(Importer& importer, const Node& node) {
-  if (const Node* origin = dynamic_origin(node)) return import_dynamic_quantize(importer, node, *origin);
-  const Value* value = node.outputs().front();
-  static_shape(*value);
-  const DType dtype = value->meta->dtype;
-  if (!is_integer(dtype) || size_of(dtype) > 4) return importer.refuse(node, fmt::format("to {}", name_of(dtype)));
-  const TensorQParams qparams = qparams_of(importer, node);
+// The same per tensor or along one axis, where it is that and the zero points are integers.
+std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters, const std::vector<int64_t>& shape) {
+  TensorQParams qparams;
+  const std::vector<int64_t>& blocks = parameters.scale.shape();
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (blocks[d] == 1) continue;
+    if (blocks[d] != shape[d] || qparams.axis >= 0) return std::nullopt;
+    qparams.axis = static_cast<int>(d);
+  }
+  for (int64_t i = 0; i < parameters.scale.numel(); ++i) {
+    const float zero = parameters.zero_point.defined() ? parameters.zero_point.data<float>()[i] : 0.0f;
+    if (zero != std::nearbyint(zero) || std::abs(zero) > 65536) return std::nullopt;
+    qparams.scale.push_back(parameters.scale.data<float>()[i]);
+    qparams.zero_point.push_back(static_cast<int32_t>(zero));
+  }
+  return qparams;
+}
+
+bool is_in_blocks(const Node& node) { return node.find_argument("block_size") != nullptr || node.find_argument("group_size") != nullptr; }
+
+bool is_supported(DType dtype) { return is_integer(dtype) && size_of(dtype) <= 4; }
+
+void emit_quantize(Importer& importer, const Node& node, const TensorQParams& qparams, DType dtype) {
   const int x = importer.operand(node, "input");
   ProgramOp& op = importer.emit(node, "quantize", {x}, quant_range(node, dtype));
   importer.program().tensors[static_cast<size_t>(op.outputs[0])].qparams = qparams;
+}
+
+// A computed tensor can be quantized per tensor and per channel; a constant in any blocks, at once.
+void import_block_quantize(Importer& importer, const Node& node, DType dtype) {
+  const BlockParameters parameters = block_parameters(importer, node);
+  const ProgramTensor& x = importer.tensor(importer.operand(node, "input"));
+  const std::optional<TensorQParams> qparams = simple_qparams(parameters, x.shape);
+  if (qparams && !parameters.rounds_last) return emit_quantize(importer, node, *qparams, dtype);
+  if (x.role != ProgramTensor::Role::kConstant || x.dtype != DType::kFloat32 || size_of(dtype) > 2)
+    return importer.refuse(node, fmt::format("of a computed tensor in {} blocks", fmt::join(parameters.scale.shape(), "x")));
+  const IntegerRange range = integer_range(dtype);
+  const RoundedRange rounded{node.int_or("quant_min", range.min), node.int_or("quant_max", range.max), parameters.rounds_last};
+  const Tensor values = quantize_blocks(x.data, parameters.scale, parameters.zero_point, dtype, rounded);
+  importer.alias(node.outputs().front(), importer.add_constant(node.name(), values));
+}
+
+void import_quantize(Importer& importer, const Node& node) {
+  if (const Node* origin = find_dynamic_origin(node)) return import_dynamic_quantize(importer, node, *origin);
+  const Value* value = node.outputs().front();
+  static_shape(*value);
+  const DType dtype = value->meta->dtype;
+  if (!is_supported(dtype)) return importer.refuse(node, fmt::format("to {}", name_of(dtype)));
+  if (is_in_blocks(node)) return import_block_quantize(importer, node, dtype);
+  emit_quantize(importer, node, qparams_of(importer, node), dtype);
 }
 
 // The integer tensor with these parameters: itself when it has them or has none yet, a second view of a constant otherwise.
@@ -121,30 +159,82 @@ int with_qparams(Importer& importer, const Node& node, int index, const TensorQP
       node, fmt::format("reads %{} with another scale or zero point than it was quantized with; quantize and dequantize must agree", tensor.name));
 }
 
+// The node's result is this constant, cast to the dtype that it has in the graph.
+void become_constant(Importer& importer, const Node& node, StoredConstant stored) {
+  const int constant = importer.add_tensor(constant_tensor(node.name(), std::move(stored)));
+  Value* result = node.outputs().front();
+  if (result->meta && result->meta->dtype != DType::kFloat32) {
+    importer.emit(node, "cast", {constant});
+  } else {
+    importer.alias(result, constant);
+  }
+}
+
+void import_block_dequantize(Importer& importer, const Node& node, int x) {
+  const BlockParameters parameters = block_parameters(importer, node);
+  const ProgramTensor& values = importer.tensor(x);
+  const std::optional<TensorQParams> qparams = simple_qparams(parameters, values.shape);
+  if (qparams) {
+    importer.emit(node, "dequantize", {with_qparams(importer, node, x, *qparams)});
+  } else if (values.role == ProgramTensor::Role::kConstant && size_of(values.dtype) <= 2) {
+    become_constant(importer, node, {values.data, parameters.scale, parameters.zero_point});
+  } else {
+    importer.refuse(node, fmt::format("of a computed tensor in {} blocks", fmt::join(parameters.scale.shape(), "x")));
+  }
+}
+
+// Zero points in real units, as embedding tables have them.
+bool has_real_zero_points(Importer& importer, const Node& node) {
+  return node.find_argument("zero_points") != nullptr && node.find_input("zero_points") != nullptr &&
+         is_floating_point(importer.tensor(importer.operand(node, "zero_points")).dtype);
+}
+
 void import_dequantize(Importer& importer, const Node& node) {
+  if (find_dynamic_origin(node) != nullptr) return import_dynamic_dequantize(importer, node);
   const int x = importer.operand(node, "input");
-  if (dynamic_origin(node) != nullptr) return importer.alias(node.outputs().front(), x);
-  const DType dtype = importer.tensor(x).dtype;
-  if (!is_integer(dtype) || size_of(dtype) > 4) return importer.refuse(node, fmt::format("of {}", name_of(dtype)));
-  const bool has_zero_points = node.find_argument("zero_points") != nullptr && node.find_input("zero_points") != nullptr;
-  if (has_zero_points && importer.tensor(x).role == ProgramTensor::Role::kConstant &&
-      is_floating_point(importer.tensor(importer.operand(node, "zero_points")).dtype)) {
-    // Zero points in real units (embedding tables): the constant is dequantized here.
-    const size_t axis = static_cast<size_t>(positive_dim(node.int_or("axis", 0), importer.tensor(x).shape.size()));
-    const Tensor real = dequantize_constant(importer.tensor(x).data, numbers(importer, node, "scales"), numbers(importer, node, "zero_points"),
-                                            static_cast<int>(axis));
-    return importer.alias(node.outputs().front(), importer.add_constant(node.name(), real));
+  const ProgramTensor values = importer.tensor(x);  // a copy: reading other operands may move the tensors
+  if (!is_supported(values.dtype)) return importer.refuse(node, fmt::format("of {}", name_of(values.dtype)));
+  if (is_in_blocks(node)) return import_block_dequantize(importer, node, x);
+  if (values.role == ProgramTensor::Role::kConstant && size_of(values.dtype) <= 2 && has_real_zero_points(importer, node)) {
+    std::vector<int64_t> blocks(values.shape.size(), 1);
+    const size_t axis = static_cast<size_t>(positive_dim(node.int_or("axis", 0), blocks.size()));
+    if (axis >= blocks.size()) importer.fail(node, fmt::format("has axis {}, want one of {} dimensions", node.int_or("axis", 0), blocks.size()));
+    blocks[axis] = values.shape[axis];
+    return become_constant(importer, node,
+                           {values.data, block_numbers(importer, node, "scales", blocks), block_numbers(importer, node, "zero_points", blocks)});
   }
   importer.emit(node, "dequantize", {with_qparams(importer, node, x, qparams_of(importer, node))});
 }
 
+// Rows have scales that their choose_qparams computed, or none that a Program could hold.
+void import_token(Importer& importer, const Node& node) {
+  const Node* origin = find_dynamic_origin(node);
+  if (origin == nullptr) return importer.refuse(node, "with scales that no choose_qparams computes");
+  if (node.is("quantized_decomposed.quantize_per_token")) return import_dynamic_quantize(importer, node, *origin);
+  import_dynamic_dequantize(importer, node);
+}
+
+// float16 by torch's op that no fusion looks through.
+void import_cast(Importer& importer, const Node& node) { importer.emit(node, "cast", {importer.operand(node, "input")}); }
+
 constexpr ImportRow kRows[] = {
-    {"quantized_decomposed.quantize_per_tensor",      import_quantize      },
-    {"quantized_decomposed.dequantize_per_tensor",    import_dequantize    },
-    {"quantized_decomposed.quantize_per_channel",     import_quantize      },
-    {"quantized_decomposed.dequantize_per_channel",   import_dequantize    },
-    {"quantized_decomposed.choose_qparams",           import_choose_qparams},
-    {"quantized_decomposed.choose_qparams_symmetric", import_choose_qparams},
+    {"quantized_decomposed.quantize_per_tensor",                       import_quantize      },
+    {"quantized_decomposed.dequantize_per_tensor",                     import_dequantize    },
+    {"quantized_decomposed.quantize_per_channel",                      import_quantize      },
+    {"quantized_decomposed.dequantize_per_channel",                    import_dequantize    },
+    {"quantized_decomposed.quantize_per_channel_group",                import_quantize      },
+    {"quantized_decomposed.dequantize_per_channel_group",              import_dequantize    },
+    {"quantized_decomposed.quantize_per_token",                        import_token         },
+    {"quantized_decomposed.dequantize_per_token",                      import_token         },
+    {"torchao.quantize_affine",                                        import_quantize      },
+    {"torchao.dequantize_affine",                                      import_dequantize    },
+    {"quantized_decomposed.choose_qparams",                            import_choose_qparams},
+    {"quantized_decomposed.choose_qparams_symmetric",                  import_choose_qparams},
+    {"quantized_decomposed.choose_qparams_per_token",                  import_choose_qparams},
+    {"quantized_decomposed.choose_qparams_per_token_asymmetric",       import_choose_qparams},
+    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl", import_choose_qparams},
+    {"torchao.choose_qparams_affine",                                  import_choose_qparams},
+    {"quantized_decomposed.convert_element_type",                      import_cast          },
 };
 
 }  // namespace

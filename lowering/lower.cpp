@@ -11,6 +11,7 @@
 #include "lowering/import_graph.h"
 #include "lowering/op_table.h"
 #include "lowering/partition.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 
@@ -35,7 +36,8 @@ namespace {
 
 std::string tensor_text(const Program& program, int index) {
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
-  return fmt::format("{}[{}]", short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
+  const std::string stored = tensor.stored ? fmt::format(" (stored as {})", describe(*tensor.stored)) : "";
+  return fmt::format("{}[{}]{}", short_name_of(tensor.dtype), fmt::join(tensor.shape, ","), stored);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "lowering/op_table.h"
 #include "lowering/program_editor.h"
-#include "lowering/quantized_constants.h"
 
 namespace octet {
 namespace {
@@ -59,8 +58,7 @@ FloatForm make_float_form(ProgramEditor& editor, const ProgramOp& op) {
     if (index < 0 || !editor.tensor(index).qparams) continue;
     const int integer = index;
     if (editor.is_constant(integer)) {
-      index = editor.add_constant(editor.tensor(integer).name + "_f32",
-                                  dequantize_constant(editor.tensor(integer).data, *editor.tensor(integer).qparams));
+      index = editor.add_dequantized(editor.tensor(integer).name + "_f32", integer);
     } else {
       index = add_float_twin(editor, integer);
       form.before.push_back(conversion("dequantize", op, integer, index));

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -68,6 +69,7 @@ namespace {
 std::string tensor_text(const ProgramTensor& tensor) {
   std::string text = fmt::format("{} {}[{}]", tensor.name, short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
   if (tensor.qparams && !tensor.qparams->is_per_tensor()) text += " per-channel";
+  if (tensor.stored) text += fmt::format(" stored as {}", describe(*tensor.stored));
   return text;
 }
 
@@ -136,12 +138,20 @@ void check_index(const Program& program, int index, const std::string& where) {
   OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.tensors.size(), fmt::format("{}: tensor index {} out of range", where, index));
 }
 
+void verify_stored(const ProgramTensor& tensor) {
+  const StoredConstant& stored = *tensor.stored;
+  OCTET_ASSERT(tensor.role == ProgramTensor::Role::kConstant && tensor.dtype == DType::kFloat32, tensor.name + " is stored, but no float constant");
+  const std::string fault = find_fault(stored);
+  OCTET_ASSERT(fault.empty() && stored.values.shape() == tensor.shape, fmt::format("{} is stored wrongly: {}", tensor.name, fault));
+}
+
 void verify_tensor(const ProgramTensor& tensor) {
   for (int64_t size : tensor.shape) OCTET_ASSERT(size >= 0, tensor.name + " has a negative size");
   if (tensor.role == ProgramTensor::Role::kConstant) {
     OCTET_ASSERT(tensor.data.defined() && tensor.data.is_contiguous(), tensor.name + " is a constant without contiguous data");
     OCTET_ASSERT(tensor.data.dtype() == tensor.dtype && tensor.data.shape() == tensor.shape, tensor.name + " differs from its data");
   }
+  if (tensor.stored) verify_stored(tensor);
   if (!tensor.qparams) return;
   const TensorQParams& qparams = *tensor.qparams;
   OCTET_ASSERT(is_integer(tensor.dtype), tensor.name + " has quantization parameters but is no integer tensor");

@@ -27,14 +27,24 @@ struct TensorQParams {
   bool is_per_tensor() const { return axis < 0; }
 };
 
+// How a float constant stands in the artifact when it came from a dequantize: its elements as integers, with one scale and zero point for each block of
+// them. real = (value - zero_point) * scale, in float. Loading expands it.
+struct StoredConstant {
+  Tensor values;              // integers of up to 16 bits, of the constant's shape
+  Tensor scale;               // f32; shape: how many blocks each dimension is cut into, which divides its size
+  Tensor zero_point;          // f32, as `scale`; undefined: 0
+  bool fits_nibbles() const;  // all values in [-8, 7] (signed) or [0, 15]: two in a byte in the file
+};
+
 struct ProgramTensor {
   enum class Role { kInput, kOutput, kConstant, kIntermediate };
   std::string name;  // of the Value it came from; unique
   DType dtype = DType::kFloat32;
-  std::vector<int64_t> shape;            // logical, as in the graph (NCHW)
-  std::optional<TensorQParams> qparams;  // of integer tensors that stand for reals
-  Role role = Role::kIntermediate;       // an output that is also an input has kInput; Program::outputs decides
-  Tensor data;                           // of constants: contiguous
+  std::vector<int64_t> shape;                           // logical, as in the graph (NCHW)
+  std::optional<TensorQParams> qparams;                 // of integer tensors that stand for reals
+  Role role = Role::kIntermediate;                      // an output that is also an input has kInput; Program::outputs decides
+  Tensor data;                                          // of constants: contiguous
+  std::optional<StoredConstant> stored = std::nullopt;  // of f32 constants that the file holds as integers; `data` is its expansion
   int64_t numel() const { return product(shape); }
 };
 
@@ -66,7 +76,12 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 //   upsample            x; mode (nearest, bilinear), align_corners, scales [per spatial dimension: input step per output pixel]
 //   embedding           weight [V, D], indices
 //   cast                between real dtypes    copy  x
-//   fake_quantize_dynamic  f32 -> f32: quantized and dequantized with scale and zero point of its own range; quant_min, quant_max, eps, symmetric
+//   fake_quantize_dynamic  f32 -> f32: each block quantized to [quant_min, quant_max] and dequantized with scale and zero point of its own range
+//                       blocks [how many per dimension] (default: one block); eps: least scale; mapping:
+//                       asymmetric          [min(x, 0), max(x, 0)] onto the range
+//                       symmetric           scale = max |x| / half of the range, zero point "zero_point" (int)
+//                       symmetric_unclipped the larger of min / quant_min and max / quant_max; "zero_point"
+//                       least_error         asymmetric, zero point from the end of the range that it represents worse; added before rounding
 struct ProgramOp {
   std::string kind;
   std::string name;         // of the graph node that it came from (the computing one when several were fused)

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "lowering/quantized_constants.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 
@@ -55,6 +57,14 @@ int ProgramEditor::add_tensor(ProgramTensor tensor) {
 int ProgramEditor::add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
   data = data.contiguous();
   return add_tensor({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
+}
+
+int ProgramEditor::add_constant(const std::string& name, StoredConstant stored) { return add_tensor(constant_tensor(name, std::move(stored))); }
+
+int ProgramEditor::add_dequantized(const std::string& name, int integer) {
+  const ProgramTensor& source = tensor(integer);
+  if (size_of(source.dtype) <= 2) return add_constant(name, stored_constant(source.data, *source.qparams));
+  return add_constant(name, dequantize_constant(source.data, *source.qparams));
 }
 
 void ProgramEditor::insert(size_t before, ProgramOp op) {

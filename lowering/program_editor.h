@@ -31,6 +31,9 @@ class ProgramEditor {
   // Each of these leaves the indices above right. insert() moves later ops by one.
   int add_tensor(ProgramTensor tensor);  // makes the name unique
   int add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams = {});
+  int add_constant(const std::string& name, StoredConstant stored);
+  // The reals of an integer constant with qparams, stored as integers when those have at most 16 bits.
+  int add_dequantized(const std::string& name, int integer);
   void insert(size_t before, ProgramOp op);
   void erase(size_t i);
   void replace_uses(int from, int to);  // in ops and program outputs

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "lowering/blocks.h"
 
 namespace octet {
 namespace {
@@ -86,6 +87,24 @@ Tensor quantize_constant(const Tensor& real, const TensorQParams& qparams, DType
     const int64_t clamped = std::isnan(q) ? low : static_cast<int64_t>(std::clamp(q, static_cast<double>(low), static_cast<double>(high)));
     std::memcpy(result.raw() + i * bytes, &clamped, bytes);  // little endian
   }
+  return result;
+}
+
+Tensor quantize_blocks(const Tensor& given, const Tensor& scale, const Tensor& zero_point, DType dtype, const RoundedRange& range) {
+  const Tensor real = given.contiguous();
+  Tensor result = Tensor::zeros(dtype, real.shape());
+  const size_t bytes = size_of(dtype);
+  const float low = static_cast<float>(range.low), high = static_cast<float>(range.high);
+  for_each_block_run(real.shape(), scale.shape(), [&](int64_t first, int64_t count, int64_t block) {
+    const float inverse = 1.0f / scale.data<float>()[block];
+    const float zero = zero_point.defined() ? zero_point.data<float>()[block] : 0.0f;
+    for (int64_t i = first; i < first + count; ++i) {
+      const float steps = real.data<float>()[i] * inverse;
+      const float q = range.adds_zero_first ? std::nearbyint(steps + zero) : std::nearbyint(steps) + zero;
+      const int32_t value = std::isnan(q) ? 0 : static_cast<int32_t>(std::min(std::max(q, low), high));
+      std::memcpy(result.raw() + static_cast<size_t>(i) * bytes, &value, bytes);  // little endian
+    }
+  });
   return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/reference/kernel.h"
 #include "core/error.h"
+#include "lowering/blocks.h"
 
 namespace octet::reference {
 namespace {
@@ -151,28 +152,74 @@ void cast(const KernelCall& call) {
   store<double>(call, {x.data(), x.size()});
 }
 
-// The range of x, widened to hold 0, mapped onto [quant_min, quant_max] as torch's choose_qparams ops do, in float.
-void fake_quantize_dynamic(const KernelCall& call) {
-  const Reals<float> x = floats(call, 0);
-  std::vector<float> y(x.data(), x.data() + x.size());
-  if (y.empty()) return;
-  const auto [least, most] = std::minmax_element(y.begin(), y.end());
-  const float low = std::min(*least, 0.0f);
-  const float high = std::max(*most, 0.0f);
-  const float quant_min = static_cast<float>(call.op.integer("quant_min", -128));
-  const float quant_max = static_cast<float>(call.op.integer("quant_max", 127));
-  const float eps = static_cast<float>(call.op.real("eps", 1.1920928955078125e-07));
-  float scale = (high - low) / (quant_max - quant_min);
-  float zero = 0;
-  if (call.op.flag("symmetric")) {
-    scale = std::max(std::max(-low, high) / ((quant_max - quant_min) / 2), eps);
-    zero = quant_min < 0 ? 0.0f : std::nearbyint((quant_max + quant_min) / 2);
-  } else {
-    scale = std::max(scale, eps);
-    zero = std::min(std::max(quant_min - std::nearbyint(low / scale), quant_min), quant_max);
+struct DynamicMapping {
+  float quant_min;
+  float quant_max;
+  float eps;
+  float zero_point;  // of the symmetric ones
+  std::string name;
+};
+
+struct Step {
+  double scale;
+  double zero_point;
+};
+
+// Scale and zero point for the range [low, high], which holds 0, computed in float as torch's choose_qparams ops do.
+Step choose_step(const DynamicMapping& mapping, float low, float high) {
+  const float steps = mapping.quant_max - mapping.quant_min;
+  if (mapping.name == "symmetric") return {std::max(std::max(-low, high) / (steps / 2), mapping.eps), mapping.zero_point};
+  if (mapping.name == "symmetric_unclipped")
+    return {std::max(std::max(low / mapping.quant_min, high / mapping.quant_max), mapping.eps), mapping.zero_point};
+  const float scale = std::max((high - low) / steps, mapping.eps);
+  float zero = mapping.quant_min - std::nearbyint(low / scale);
+  if (mapping.name == "least_error") {
+    const float below = low / scale, above = high / scale;
+    zero = (below + mapping.quant_min) + (above + mapping.quant_max) > 0 ? mapping.quant_min - below : mapping.quant_max - above;
+    zero = std::nearbyint(std::min(std::max(zero, mapping.quant_min), mapping.quant_max));
+  }
+  return {scale, std::min(std::max(zero, mapping.quant_min), mapping.quant_max)};
+}
+
+// The zero point is added after rounding in float, or before in double, as torch's ops do.
+void fake_quantize(float* values, int64_t count, const Step& step, const DynamicMapping& mapping) {
+  const float scale = static_cast<float>(step.scale), zero = static_cast<float>(step.zero_point);
+  if (mapping.name == "least_error") {
+    const double inverse = 1.0 / step.scale, low = static_cast<double>(mapping.quant_min), high = static_cast<double>(mapping.quant_max);
+    for (int64_t i = 0; i < count; ++i) {
+      const double q = std::min(std::max(std::nearbyint(static_cast<double>(values[i]) * inverse + step.zero_point), low), high);
+      values[i] = static_cast<float>((q - step.zero_point) * step.scale);
+    }
+    return;
   }
   const float inverse = 1.0f / scale;
-  for (float& value : y) value = (std::min(std::max(std::nearbyint(value * inverse) + zero, quant_min), quant_max) - zero) * scale;
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = (std::min(std::max(std::nearbyint(values[i] * inverse) + zero, mapping.quant_min), mapping.quant_max) - zero) * scale;
+}
+
+// The range of each block, widened to hold 0, mapped onto [quant_min, quant_max].
+void fake_quantize_dynamic(const KernelCall& call) {
+  const DynamicMapping mapping = {static_cast<float>(call.op.integer("quant_min", -128)), static_cast<float>(call.op.integer("quant_max", 127)),
+                                  static_cast<float>(call.op.real("eps", 1.1920928955078125e-07)),
+                                  static_cast<float>(call.op.integer("zero_point", 0)), call.op.text("mapping", "asymmetric")};
+  const std::vector<int64_t> blocks = call.op.integers("blocks", std::vector<int64_t>(call.input_shape(0).size(), 1));
+  const Reals<float> x = floats(call, 0);
+  std::vector<float> y(x.data(), x.data() + x.size());
+  const size_t block_count = static_cast<size_t>(product(blocks));
+  std::vector<float> low(block_count, 0.0f), high(block_count, 0.0f);
+  for_each_block_run(call.input_shape(0), blocks, [&](int64_t first, int64_t count, int64_t block) {
+    float& least = low[static_cast<size_t>(block)];
+    float& most = high[static_cast<size_t>(block)];
+    for (int64_t i = first; i < first + count; ++i) {
+      least = std::min(least, y[static_cast<size_t>(i)]);
+      most = std::max(most, y[static_cast<size_t>(i)]);
+    }
+  });
+  std::vector<Step> steps;
+  for (size_t block = 0; block < block_count; ++block) steps.push_back(choose_step(mapping, low[block], high[block]));
+  for_each_block_run(call.input_shape(0), blocks, [&](int64_t first, int64_t count, int64_t block) {
+    fake_quantize(y.data() + first, count, steps[static_cast<size_t>(block)], mapping);
+  });
   store<float>(call, y);
 }
 
@@ -198,6 +245,21 @@ Verdict check_same_shape(const Program& program, const ProgramOp& op, size_t inp
   return Verdict::accept();
 }
 Verdict check_one(const Program& program, const ProgramOp& op) { return check_same_shape(program, op, 1); }
+
+Verdict check_dynamic(const Program& program, const ProgramOp& op) {
+  if (Verdict same = check_one(program, op); !same) return same;
+  const std::vector<int64_t>& shape = find_input(program, op, 0)->shape;
+  const std::vector<int64_t> blocks = op.integers("blocks", std::vector<int64_t>(shape.size(), 1));
+  bool divides = blocks.size() == shape.size();
+  for (size_t d = 0; divides && d < shape.size(); ++d) divides = blocks[d] > 0 ? shape[d] % blocks[d] == 0 : blocks[d] == 0 && shape[d] == 0;
+  if (!divides) return Verdict::refuse(fmt::format("shape {} is cut into {} blocks, want divisors", shape_text(shape), shape_text(blocks)));
+  const std::string mapping = op.text("mapping", "asymmetric");
+  static const char* const kMappings[] = {"asymmetric", "symmetric", "symmetric_unclipped", "least_error"};
+  if (std::none_of(std::begin(kMappings), std::end(kMappings), [&](const char* name) { return mapping == name; }))
+    return Verdict::refuse(fmt::format("mapping \"{}\" is unknown", mapping));
+  if (op.integer("quant_min", -128) >= op.integer("quant_max", 127)) return Verdict::refuse("quant_min is not below quant_max");
+  return Verdict::accept();
+}
 
 Verdict check_quantize(const Program& program, const ProgramOp& op) {
   if (Verdict shapes = check_one(program, op); !shapes) return shapes;
@@ -234,7 +296,7 @@ constexpr KernelRow kRows[] = {
     {"requantize",            convert,               check_quantize},
     {"cast",                  cast,                  check_one     },
     {"copy",                  cast,                  check_one     },
-    {"fake_quantize_dynamic", fake_quantize_dynamic, check_one     },
+    {"fake_quantize_dynamic", fake_quantize_dynamic, check_dynamic },
 };
 
 }  // namespace

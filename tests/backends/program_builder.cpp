@@ -12,6 +12,7 @@
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "core/error.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 
@@ -63,6 +64,8 @@ int ProgramBuilder::input(const std::string& name, DType dtype, std::vector<int6
 int ProgramBuilder::constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
   return add({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data.contiguous()});
 }
+
+int ProgramBuilder::constant(const std::string& name, StoredConstant stored) { return add(constant_tensor(name, std::move(stored))); }
 
 int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
                        std::optional<TensorQParams> qparams, std::map<std::string, Attribute> attributes) {

@@ -30,6 +30,7 @@ class ProgramBuilder {
  public:
   int input(const std::string& name, DType dtype, std::vector<int64_t> shape, std::optional<TensorQParams> qparams = {});
   int constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams = {});
+  int constant(const std::string& name, StoredConstant stored);
   // Returns the index of the op's only output.
   int op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
          std::optional<TensorQParams> qparams = {}, std::map<std::string, Attribute> attributes = {});

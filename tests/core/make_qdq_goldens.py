@@ -1,7 +1,7 @@
 """Runs torch's own quantized_decomposed ops: make_qdq_goldens.py FILE.
 
 Writes a list of tuples (op, label, number of arguments, arguments..., results...); dtypes are strings, a call that raises has the one result
-"raises", and a tensor behind the string "as torch.uint16" is one of that dtype in other clothes.
+"raises", a tensor behind the string "as torch.uint16" is one of that dtype in other clothes, and one behind "as list" is a list of ints.
 """
 
 import sys
@@ -29,21 +29,27 @@ def stored(values):
         if isinstance(value, torch.Tensor) and value.dtype in STORED_AS:
             yield f"as {value.dtype}"
             yield value.view(STORED_AS[value.dtype])
+        elif isinstance(value, list):
+            yield "as list"
+            yield torch.tensor(value, dtype=torch.int64)
         else:
             yield str(value) if isinstance(value, torch.dtype) else value
 
 
-def call(name, label, *args, **kwargs):
-    packet, overload = name.split(".")
-    op = getattr(getattr(OPS, packet), overload)
+def record(target, op, label, *args, **kwargs):
     try:
         results = op(*args, **kwargs)
     except Exception:  # whatever it is, Octet must refuse too
         results = "raises"
     results = results if isinstance(results, tuple) else (results,)
     arguments = [*args, *kwargs.values()]
-    calls.append((f"quantized_decomposed.{name}", label, len(arguments), *stored(arguments), *stored(results)))
+    calls.append((target, label, len(arguments), *stored(arguments), *stored(results)))
     return results
+
+
+def call(name, label, *args, **kwargs):
+    packet, overload = name.split(".")
+    return record(f"quantized_decomposed.{name}", getattr(getattr(OPS, packet), overload), label, *args, **kwargs)
 
 
 def inputs():

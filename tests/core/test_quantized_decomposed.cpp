@@ -1,4 +1,4 @@
-// quantized_decomposed against what torch's Python computed (make_qdq_goldens.py): equal to the bit.
+// quantized_decomposed and torchao's ops against what their Python computed (make_qdq_goldens.py, make_affine_goldens.py): equal to the bit.
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -24,6 +24,18 @@ namespace {
 
 using c10::IValue;
 
+// "torch.int8", "torch.uint4" -> c10's number of it. octet's DType has no dtypes of less than a byte, which no file can hold.
+c10::ScalarType scalar_type_of(std::string_view text) {
+  static const std::map<std::string_view, c10::ScalarType> kSmall = {
+      {"torch.uint4", c10::ScalarType::UInt4},
+      {"torch.uint7", c10::ScalarType::UInt7},
+      {"torch.int2",  c10::ScalarType::Int2 },
+      {"torch.int4",  c10::ScalarType::Int4 }
+  };
+  const auto found = kSmall.find(text);
+  return found == kSmall.end() ? to_scalar_type(*find_dtype(text.substr(6))) : found->second;
+}
+
 std::vector<IValue> call(const std::string& target, std::vector<IValue> arguments) {
   const std::optional<c10::OperatorHandle> op = find_operator(target);
   if (!op) throw std::runtime_error(target + " is not registered");
@@ -31,7 +43,7 @@ std::vector<IValue> call(const std::string& target, std::vector<IValue> argument
   const std::vector<c10::Argument>& wanted = op->schema().arguments();
   for (size_t i = 0; i < wanted.size(); ++i) {
     IValue value = i < arguments.size() ? arguments[i] : IValue(*wanted[i].default_value());
-    if (value.isString()) value = static_cast<int64_t>(to_scalar_type(*find_dtype(value.toStringRef().substr(6))));  // "torch.int8"
+    if (value.isString() && value.toStringRef().starts_with("torch.")) value = static_cast<int64_t>(scalar_type_of(value.toStringRef()));
     stack.push_back(coerce(value, wanted[i], target));
   }
   op->callBoxed(stack);
@@ -48,13 +60,16 @@ std::string difference(const at::Tensor& got, const at::Tensor& want) {
   return "";
 }
 
-// The entry with its disguised tensors ("as torch.uint16", then the bytes as another dtype) in their own dtype.
+// The entry with its disguised tensors ("as torch.uint16", then the bytes as another dtype; "as list", then ints) as what they are.
 std::vector<IValue> revealed(const std::vector<IValue>& entry) {
   std::vector<IValue> result;
   for (size_t i = 0; i < entry.size(); ++i) {
     if (entry[i].isString() && entry[i].toStringRef().starts_with("as torch.")) {
       const c10::ScalarType type = to_scalar_type(*find_dtype(entry[i].toStringRef().substr(9)));
       result.emplace_back(entry.at(++i).toTensor().view(type));
+    } else if (entry[i].isString() && entry[i].toStringRef() == "as list") {
+      const at::Tensor items = entry.at(++i).toTensor();
+      result.emplace_back(std::vector<int64_t>(items.const_data_ptr<int64_t>(), items.const_data_ptr<int64_t>() + items.numel()));
     } else {
       result.push_back(entry[i]);
     }
@@ -62,8 +77,9 @@ std::vector<IValue> revealed(const std::vector<IValue>& entry) {
   return result;
 }
 
-TEST_CASE("every op gives the bits that torch's Python gives, and refuses what it refuses", "[core][quantized_decomposed]") {
-  const BatchReader calls(std::string(OCTET_BINARY_DIR) + "/qdq_goldens.pt");
+// Repeats every call of a golden file; returns how many there are of each op.
+std::map<std::string, int> check_goldens(const std::string& file) {
+  const BatchReader calls(std::string(OCTET_BINARY_DIR) + "/" + file);
   std::map<std::string, int> compared;
   for (size_t i = 0; i < calls.size(); ++i) {
     const std::vector<IValue> entry = revealed(calls.at(i));
@@ -83,7 +99,26 @@ TEST_CASE("every op gives the bits that torch's Python gives, and refuses what i
     REQUIRE(results.size() == expected.size());
     for (size_t k = 0; k < results.size(); ++k) CHECK(difference(results[k].toTensor(), expected[k].toTensor()) == "");
   }
-  CHECK(compared.size() == 19);
+  return compared;
+}
+
+TEST_CASE("every op gives the bits that torch's Python gives, and refuses what it refuses", "[core][quantized_decomposed]") {
+  CHECK(check_goldens("qdq_goldens.pt").size() == 19);
+}
+
+TEST_CASE("every affine op gives the bits that torchao's Python gives, and refuses what it refuses", "[core][torchao]") {
+  CHECK(check_goldens("affine_goldens.pt").size() == 5);
+}
+
+TEST_CASE("affine ops take blocks of any shape, and say what does not fit", "[core][torchao]") {
+  const at::Tensor x = at::ones({4, 6});
+  const auto choose = [&](std::vector<int64_t> blocks, const char* mapping) {
+    return call("torchao.choose_qparams_affine.default", {x, mapping, blocks, IValue("torch.int8")});
+  };
+  CHECK(choose({2, 3}, "ASYMMETRIC").at(0).toTensor().sizes() == at::IntArrayRef({2, 2}));
+  CHECK_THROWS_WITH(choose({1, 4}, "SYMMETRIC"), Catch::Contains("size 6 of dimension 1 must be divisible by its block size 4"));
+  CHECK_THROWS_WITH(choose({6}, "SYMMETRIC"), Catch::Contains("the input has 2 dimensions, got block_size [6]"));
+  CHECK_THROWS_WITH(choose({1, 6}, "PLAIN"), Catch::Contains("unsupported mapping type: PLAIN"));
 }
 
 TEST_CASE("the layout of the input is kept", "[core][quantized_decomposed]") {

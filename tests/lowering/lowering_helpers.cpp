@@ -24,7 +24,11 @@ Graph make_graph(const std::string& text) {
     const DType dtype = constant.tensor.dtype();
     const std::vector<int64_t> shape = constant.tensor.shape();
     const bool is_scale = name.find("scale") != std::string::npos;
-    if (dtype == DType::kInt8 || dtype == DType::kUInt8) constant.tensor = random_integers(dtype, shape, seed, dtype == DType::kInt8 ? -127 : 0);
+    const bool is_signed = dtype == DType::kInt8;
+    const bool is_nibble = name.find("int4") != std::string::npos;
+    if (is_signed || dtype == DType::kUInt8)
+      constant.tensor = random_integers(dtype, shape, seed, is_nibble ? (is_signed ? -8 : 0) : (is_signed ? -127 : 0),
+                                        is_nibble ? std::optional<int64_t>(is_signed ? 7 : 15) : std::nullopt);
     if (dtype == DType::kFloat32) constant.tensor = is_scale ? random_floats(shape, 0.005f, 0.02f, seed) : random_floats(shape, -1, 1, seed);
     ++seed;
   }

@@ -9,7 +9,7 @@
 
 namespace octet {
 
-// parse_graph, then: int8 constants get random integers, i64 and i32 zeros, float constants values in [-1, 1), except that names with "scale" get
+// parse_graph, then: int8 constants get random integers (of 4 bits when the name has "int4"), i64 and i32 zeros, float constants values in [-1, 1), except that names with "scale" get
 // values in [0.005, 0.02).
 Graph make_graph(const std::string& text);
 

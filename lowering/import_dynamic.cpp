@@ -1,0 +1,178 @@
+// choose_qparams -> quantize -> dequantize, in the families that torch and torchao have of them.
+#include "lowering/import_dynamic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+enum class Blocks { kTensor, kRows, kGiven };  // kGiven: by the argument block_size
+
+// A quantize op, the dequantize op that undoes it, and the name that both give the scale.
+struct Pair {
+  const char* quantize;
+  const char* dequantize;
+  const char* scale;
+  Blocks blocks;
+};
+constexpr Pair kPerTensor = {"quantized_decomposed.quantize_per_tensor", "quantized_decomposed.dequantize_per_tensor", "scale", Blocks::kTensor};
+constexpr Pair kPerToken = {"quantized_decomposed.quantize_per_token", "quantized_decomposed.dequantize_per_token", "scales", Blocks::kRows};
+constexpr Pair kAffine = {"torchao.quantize_affine", "torchao.dequantize_affine", "scale", Blocks::kGiven};
+
+struct Family {
+  const char* choose;
+  const Pair& pair;
+  const char* mapping;  // of fake_quantize_dynamic; empty: by the argument mapping_type
+};
+constexpr Family kFamilies[] = {
+    {"quantized_decomposed.choose_qparams",                            kPerTensor, "asymmetric" },
+    {"quantized_decomposed.choose_qparams_symmetric",                  kPerTensor, "symmetric"  },
+    {"quantized_decomposed.choose_qparams_per_token",                  kPerToken,  "symmetric"  },
+    {"quantized_decomposed.choose_qparams_per_token_asymmetric",       kPerToken,  "least_error"},
+    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl", kPerToken,  "least_error"},
+    {"torchao.choose_qparams_affine",                                  kAffine,    ""           },
+};
+
+const Family* find_family(const Node& origin) {
+  const auto found = std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& family) { return origin.is(family.choose); });
+  return found == std::end(kFamilies) ? nullptr : &*found;
+}
+
+DType dtype_argument(const Node& node, const char* name, DType fallback) {
+  const Argument* argument = node.find_argument(name);
+  const DType* dtype = argument == nullptr ? nullptr : argument->find<DType>();
+  return dtype == nullptr ? fallback : *dtype;
+}
+
+std::string text_argument(const Node& node, const char* name) {
+  const Argument* argument = node.find_argument(name);
+  const std::string* text = argument == nullptr ? nullptr : argument->find<std::string>();
+  return text == nullptr ? "" : *text;
+}
+
+std::string mapping_of(const Node& origin, const Family& family) {
+  if (*family.mapping != '\0') return family.mapping;
+  const std::string type = text_argument(origin, "mapping_type");
+  if (type == "SYMMETRIC") return "symmetric";
+  return type == "SYMMETRIC_NO_CLIPPING_ERR" ? "symmetric_unclipped" : "asymmetric";
+}
+
+// What the choose_qparams node makes of a range, in the terms of program.h.
+std::map<std::string, Attribute> mapping_attributes(const Node& origin, const Family& family, DType dtype) {
+  const IntegerRange bounds = integer_range(dtype);
+  int64_t low = origin.int_or("quant_min", bounds.min), high = origin.int_or("quant_max", bounds.max);
+  double eps = origin.float_or("eps", static_cast<double>(std::numeric_limits<float>::epsilon()));
+  int64_t zero_point = dtype == DType::kUInt8 ? 128 : 0;
+  if (family.pair.blocks == Blocks::kGiven) {
+    eps = origin.float_or("eps", static_cast<double>(std::numeric_limits<float>::min()));
+    zero_point = (low + high + 1) / 2;
+  } else if (family.pair.blocks == Blocks::kRows && std::string(family.mapping) == "symmetric") {
+    low = -127;  // scale = max |x| / 127, where max |x| counts as at least 1e-5
+    high = 127;
+    eps = 1e-5 / 127;
+  }
+  std::map<std::string, Attribute> attributes = {
+      {"quant_min", low                                              },
+      {                            "quant_max",       high                                                 },
+      {                        "eps",           eps                                                   },
+      { "mapping",           mapping_of(origin, family)}
+  };
+  if (mapping_of(origin, family).starts_with("symmetric")) attributes["zero_point"] = zero_point;
+  return attributes;
+}
+
+// What keeps the three nodes from being one fake_quantize_dynamic; empty when nothing does.
+std::string find_obstacle(Importer& importer, const Node& quantize, const Node& origin, const Family& family, DType dtype) {
+  for (const Node* user : quantize.outputs().front()->users())
+    if (!user->is(family.pair.dequantize) || find_dynamic_origin(*user) != &origin)
+      return "whose integers are used by something else than its dequantize";
+  if (origin.find_input("input") != quantize.find_input("input")) return "with the range of another tensor";
+  const DType input = importer.tensor(importer.operand(quantize, "input")).dtype;
+  if (input != DType::kFloat32) return fmt::format("of {}, want float32", name_of(input));
+  if (!is_integer(dtype) || size_of(dtype) > 2) return fmt::format("to {}", name_of(dtype));
+  const DType scale = dtype_argument(origin, "scale_dtype", DType::kFloat32);
+  if (scale != DType::kFloat32 && scale != DType::kFloat64) return fmt::format("with scales of {}", name_of(scale));
+  if (family.pair.blocks == Blocks::kGiven && quantize.ints_or("block_size", {}) != origin.ints_or("block_size", {}))
+    return "in other blocks than those of its range";
+  return "";
+}
+
+// The range of the quantize node agrees with that of the scale. Rows with max |x| / 127 fit any range of int8.
+bool agrees(const Node& quantize, const std::map<std::string, Attribute>& attributes, const Family& family, DType dtype) {
+  const IntegerRange bounds = integer_range(dtype);
+  const int64_t low = quantize.int_or("quant_min", bounds.min), high = quantize.int_or("quant_max", bounds.max);
+  const int64_t want_low = std::get<int64_t>(attributes.at("quant_min")), want_high = std::get<int64_t>(attributes.at("quant_max"));
+  const bool is_reach = family.pair.blocks == Blocks::kRows && std::get<std::string>(attributes.at("mapping")) == "symmetric";
+  return is_reach ? low <= want_low && high >= want_high : low == want_low && high == want_high;
+}
+
+}  // namespace
+
+const Node* find_dynamic_origin(const Node& node) {
+  for (const char* name : {"scale", "scales"}) {
+    const Value* scale = node.find_input(name);
+    const Node* producer = scale == nullptr ? nullptr : scale->producer();
+    const Family* family = producer == nullptr ? nullptr : find_family(*producer);
+    if (family != nullptr && name == std::string(family->pair.scale) && (node.is(family->pair.quantize) || node.is(family->pair.dequantize)))
+      return producer;
+  }
+  return nullptr;
+}
+
+std::vector<int64_t> block_counts(const Importer& importer, const Node& node, const std::vector<int64_t>& shape) {
+  const std::vector<int64_t> sizes = node.ints_or("block_size", {});
+  if (sizes.size() != shape.size())
+    importer.fail(node, fmt::format("has block_size {} for {} dimensions; give one number per dimension", sizes, shape.size()));
+  std::vector<int64_t> counts;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const int64_t size = sizes[d] == -1 ? shape[d] : sizes[d];
+    if (size < 0 || (size == 0 ? shape[d] != 0 : shape[d] % size != 0))
+      importer.fail(node, fmt::format("has block_size {} in dimension {}, want a divisor of {}", sizes[d], d, shape[d]));
+    counts.push_back(size == 0 ? 1 : shape[d] / size);
+  }
+  return counts;
+}
+
+void import_dynamic_quantize(Importer& importer, const Node& node, const Node& origin) {
+  const Family& family = *find_family(origin);
+  const DType dtype = dtype_argument(origin, "target_dtype", dtype_argument(origin, "dtype", DType::kInt8));
+  const std::string obstacle = find_obstacle(importer, node, origin, family, dtype);
+  if (!obstacle.empty()) return importer.refuse(node, obstacle);
+  std::map<std::string, Attribute> attributes = mapping_attributes(origin, family, dtype);
+  if (!agrees(node, attributes, family, dtype)) return importer.refuse(node, "with another range than that of its scale");
+  const int x = importer.operand(node, "input");
+  const std::vector<int64_t>& shape = importer.tensor(x).shape;
+  if (family.pair.blocks == Blocks::kGiven) attributes["blocks"] = block_counts(importer, node, shape);
+  if (family.pair.blocks == Blocks::kRows) {
+    std::vector<int64_t> rows = shape;
+    if (!rows.empty()) rows.back() = 1;
+    attributes["blocks"] = rows;
+  }
+  const int y = importer.emit_step(node, "fake_quantize_dynamic", {x}, shape, DType::kFloat32, std::move(attributes));
+  importer.alias(node.outputs().front(), y);
+}
+
+void import_dynamic_dequantize(Importer& importer, const Node& node) {
+  const int x = importer.operand(node, "input");
+  Value* result = node.outputs().front();
+  if (result->meta && result->meta->dtype != importer.tensor(x).dtype) {
+    importer.emit(node, "cast", {x});
+  } else {
+    importer.alias(result, x);
+  }
+}
+
+void import_choose_qparams(Importer& importer, const Node& node) {
+  for (const Value* value : node.outputs())
+    for (const Node* user : value->users())
+      if (find_dynamic_origin(*user) != &node) return importer.refuse(node, "whose scale is used by something else than quantize and dequantize");
+}
+
+}  // namespace octet

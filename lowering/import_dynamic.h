@@ -1,0 +1,19 @@
+// Quantization with scales that are computed at run time. Used by import_*.cpp only.
+#pragma once
+
+#include "lowering/importer.h"
+
+namespace octet {
+
+// The choose_qparams node that gives the scale of a quantize or dequantize; null when it comes from anywhere else.
+const Node* find_dynamic_origin(const Node& node);
+
+// The integers are never seen: a quantize becomes fake_quantize_dynamic, its dequantize vanishes.
+void import_dynamic_quantize(Importer& importer, const Node& node, const Node& origin);
+void import_dynamic_dequantize(Importer& importer, const Node& node);
+void import_choose_qparams(Importer& importer, const Node& node);
+
+// How many blocks of torchao's block_size each dimension of `shape` is cut into. Fails when they do not divide it.
+std::vector<int64_t> block_counts(const Importer& importer, const Node& node, const std::vector<int64_t>& shape);
+
+}  // namespace octet

@@ -1,0 +1,154 @@
+// See the header.
+#include "lowering/stored_constant.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "lowering/blocks.h"
+
+namespace octet {
+namespace {
+
+template <typename T>
+void expand_values(const StoredConstant& stored, float* out) {
+  const T* values = stored.values.data<T>();
+  const float* scales = stored.scale.data<float>();
+  const float* zero_points = stored.zero_point.defined() ? stored.zero_point.data<float>() : nullptr;
+  for_each_block_run(stored.values.shape(), stored.scale.shape(), [&](int64_t first, int64_t count, int64_t block) {
+    const float zero = zero_points == nullptr ? 0.0f : zero_points[block];
+    for (int64_t i = first; i < first + count; ++i) out[i] = (static_cast<float>(values[i]) - zero) * scales[block];
+  });
+}
+
+template <typename T>
+bool lie_within(const Tensor& tensor, T low, T high) {
+  const T* values = tensor.data<T>();
+  return std::all_of(values, values + tensor.numel(), [&](T value) { return low <= value && value <= high; });
+}
+
+Tensor permuted(const Tensor& tensor, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> shape, strides;
+  for (int64_t dim : dims) {
+    shape.push_back(tensor.shape()[static_cast<size_t>(dim)]);
+    strides.push_back(tensor.strides()[static_cast<size_t>(dim)]);
+  }
+  return Tensor(tensor.storage(), tensor.dtype(), shape, strides, tensor.offset()).contiguous();
+}
+
+Tensor with_shape(const Tensor& tensor, const std::vector<int64_t>& shape) {
+  return Tensor(tensor.storage(), tensor.dtype(), shape, contiguous_strides(shape), tensor.offset());
+}
+
+std::vector<int64_t> without_ones(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> sizes;
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(sizes), [](int64_t size) { return size != 1; });
+  return sizes;
+}
+
+}  // namespace
+
+bool StoredConstant::fits_nibbles() const {
+  if (values.dtype() == DType::kInt8) return lie_within<int8_t>(values, -8, 7);
+  return values.dtype() == DType::kUInt8 && lie_within<uint8_t>(values, 0, 15);
+}
+
+StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparams) {
+  std::vector<int64_t> blocks(values.shape().size(), 1);
+  if (!qparams.is_per_tensor()) blocks[static_cast<size_t>(qparams.axis)] = values.shape()[static_cast<size_t>(qparams.axis)];
+  StoredConstant stored{values.contiguous(), Tensor::from<float>(DType::kFloat32, blocks, qparams.scale), {}};
+  if (std::any_of(qparams.zero_point.begin(), qparams.zero_point.end(), [](int32_t zero) { return zero != 0; })) {
+    const std::vector<float> zeros(qparams.zero_point.begin(), qparams.zero_point.end());
+    stored.zero_point = Tensor::from<float>(DType::kFloat32, blocks, zeros);
+  }
+  return stored;
+}
+
+Tensor expand(const StoredConstant& stored) {
+  Tensor real = Tensor::zeros(DType::kFloat32, stored.values.shape());
+  switch (stored.values.dtype()) {
+    case DType::kInt8:
+      expand_values<int8_t>(stored, real.data<float>());
+      break;
+    case DType::kUInt8:
+      expand_values<uint8_t>(stored, real.data<float>());
+      break;
+    case DType::kInt16:
+      expand_values<int16_t>(stored, real.data<float>());
+      break;
+    case DType::kUInt16:
+      expand_values<uint16_t>(stored, real.data<float>());
+      break;
+    default:
+      OCTET_ASSERT(false, "a stored constant has dtype " + std::string(name_of(stored.values.dtype())));
+  }
+  return real;
+}
+
+ProgramTensor constant_tensor(const std::string& name, StoredConstant stored) {
+  ProgramTensor tensor{name, DType::kFloat32, stored.values.shape(), {}, ProgramTensor::Role::kConstant, expand(stored)};
+  tensor.stored = std::move(stored);
+  return tensor;
+}
+
+std::string describe(const StoredConstant& stored) {
+  return fmt::format("{}{} in {} blocks", stored.fits_nibbles() ? "4-bit " : "", short_name_of(stored.values.dtype()),
+                     fmt::join(stored.scale.shape(), "x"));
+}
+
+std::string find_fault(const StoredConstant& stored) {
+  if (!is_integer(stored.values.dtype()) || size_of(stored.values.dtype()) > 2)
+    return fmt::format("its values are {}, want integers of up to 16 bits", name_of(stored.values.dtype()));
+  const std::vector<int64_t>& shape = stored.values.shape();
+  const std::vector<int64_t>& blocks = stored.scale.shape();
+  if (blocks.size() != shape.size()) return fmt::format("scales have {} dimensions, want {}", blocks.size(), shape.size());
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (blocks[d] < 0 || (shape[d] != 0 && (blocks[d] == 0 || shape[d] % blocks[d] != 0)))
+      return fmt::format("dimension {} of size {} is cut into {} blocks, want a divisor", d, shape[d], blocks[d]);
+  if (stored.scale.dtype() != DType::kFloat32) return fmt::format("scales are {}, want float32", name_of(stored.scale.dtype()));
+  if (stored.zero_point.defined() && (stored.zero_point.shape() != blocks || stored.zero_point.dtype() != DType::kFloat32))
+    return "zero points differ from the scales in shape, or are not float32";
+  return "";
+}
+
+StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims) {
+  return {permuted(stored.values, dims), permuted(stored.scale, dims), stored.zero_point.defined() ? permuted(stored.zero_point, dims) : Tensor()};
+}
+
+std::optional<StoredConstant> reshaped(const StoredConstant& stored, const std::vector<int64_t>& shape) {
+  if (without_ones(stored.values.shape()) != without_ones(shape)) return std::nullopt;
+  std::vector<int64_t> kept;  // the blocks of dimensions that are not of size 1
+  for (size_t d = 0; d < stored.values.shape().size(); ++d)
+    if (stored.values.shape()[d] != 1) kept.push_back(stored.scale.shape()[d]);
+  std::vector<int64_t> blocks;
+  size_t next = 0;
+  for (int64_t size : shape) blocks.push_back(size == 1 ? 1 : kept[next++]);
+  return StoredConstant{with_shape(stored.values, shape), with_shape(stored.scale, blocks),
+                        stored.zero_point.defined() ? with_shape(stored.zero_point, blocks) : Tensor()};
+}
+
+Tensor pack_nibbles(const Tensor& values) {
+  const int64_t count = values.numel();
+  Tensor bytes = Tensor::zeros(DType::kUInt8, {(count + 1) / 2});
+  for (int64_t i = 0; i < count; ++i) {
+    const unsigned nibble = values.data<uint8_t>()[i] & 0xFu;
+    uint8_t& byte = bytes.data<uint8_t>()[i / 2];
+    byte = static_cast<uint8_t>(byte | (i % 2 == 0 ? nibble : nibble << 4));
+  }
+  return bytes;
+}
+
+Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_t>& shape) {
+  Tensor values = Tensor::zeros(dtype, shape);
+  for (int64_t i = 0, count = values.numel(); i < count; ++i) {
+    const unsigned byte = bytes.data<uint8_t>()[i / 2];
+    const unsigned nibble = i % 2 == 0 ? byte & 0xFu : byte >> 4;
+    // Signed ones count from -8: moving to the top half and back copies the sign.
+    values.data<uint8_t>()[i] = static_cast<uint8_t>(dtype == DType::kInt8 && nibble >= 8 ? nibble | 0xF0u : nibble);
+  }
+  return values;
+}
+
+}  // namespace octet

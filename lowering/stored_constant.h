@@ -1,0 +1,31 @@
+// Float constants that the artifact holds as integers: their expansion, their form when elements move, their bytes in the file. Free of torch.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lowering/program.h"
+
+namespace octet {
+
+// From integer values whose parameters are per tensor or along an axis.
+StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparams);
+// A constant of that name, expanded.
+ProgramTensor constant_tensor(const std::string& name, StoredConstant stored);
+// The f32 constant's elements.
+Tensor expand(const StoredConstant& stored);
+// "i8 in 4x1 blocks", "4-bit i8 in 4x32 blocks"
+std::string describe(const StoredConstant& stored);
+// What contradicts the comment on StoredConstant, empty when nothing does.
+std::string find_fault(const StoredConstant& stored);
+
+// The same after a permute, or after a reshape that moves, adds or drops dimensions of size 1 only; nothing after any other reshape.
+StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims);
+std::optional<StoredConstant> reshaped(const StoredConstant& stored, const std::vector<int64_t>& shape);
+
+// Two values of 4 bits in a byte, the first in the low half; the last half is 0 when their number is odd. `values` must fit (fits_nibbles).
+Tensor pack_nibbles(const Tensor& values);
+Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_t>& shape);
+
+}  // namespace octet

@@ -1,0 +1,222 @@
+// Float constants that files hold as integers: blocks of any form, 4 bits, movement, artifacts and their damage.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <catch2/catch.hpp>
+
+#include "backends/runtime/session.h"
+#include "core/error.h"
+#include "lowering/artifact.h"
+#include "lowering/blocks.h"
+#include "lowering/stored_constant.h"
+#include "tests/backends/program_builder.h"
+
+using namespace octet;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// [8, 12] in groups of 4, with values of 4 bits when `high` is 7.
+StoredConstant grouped(int64_t high, DType dtype = DType::kInt8) {
+  const int64_t low = dtype == DType::kInt8 ? -high - 1 : 0;
+  return {random_integers(dtype, {8, 12}, 3, low, high), random_floats({8, 3}, 0.01f, 0.1f, 4), random_floats({8, 3}, -2, 2, 5)};
+}
+
+std::vector<float> values_of(const Tensor& tensor) { return {tensor.data<float>(), tensor.data<float>() + tensor.numel()}; }
+
+// x [2, 12] -> linear with a stored weight.
+Program linear_program(StoredConstant weight) {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kFloat32, {2, 12});
+  const int w = b.constant("w", std::move(weight));
+  b.output(b.op("linear", {x, w, -1}, "y", DType::kFloat32, {2, 8}));
+  Program program = with_one_segment(b.finish(), "reference");
+  program.backend = "reference";
+  return program;
+}
+
+std::filesystem::path temporary_file(const std::string& name) {
+  return std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + name);
+}
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string error_with(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  try {
+    load_program(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("runs of blocks meet each element once, with the number of its block", "[backends][stored]") {
+  const std::vector<int64_t> shape = {4, 6, 8};
+  for (const std::vector<int64_t>& blocks : {
+           std::vector<int64_t>{1, 1, 1},
+           {4, 1, 1},
+           {1, 6, 1},
+           {1, 1, 8},
+           {4, 6, 1},
+           {4, 6, 2},
+           {2, 3, 4},
+           {2, 1, 4},
+           {1, 3, 1},
+           {4, 6, 8}
+  }) {
+    std::vector<int64_t> block_of(192, -1);
+    for_each_block_run(shape, blocks, [&](int64_t first, int64_t count, int64_t block) {
+      for (int64_t i = first; i < first + count; ++i) {
+        CHECK(block_of[static_cast<size_t>(i)] == -1);
+        block_of[static_cast<size_t>(i)] = block;
+      }
+    });
+    for (int64_t i = 0; i < 192; ++i) {
+      const int64_t a = i / 48 * blocks[0] / 4, b = i / 8 % 6 * blocks[1] / 6, c = i % 8 * blocks[2] / 8;
+      CHECK(block_of[static_cast<size_t>(i)] == (a * blocks[1] + b) * blocks[2] + c);
+    }
+  }
+  int calls = 0;
+  for_each_block_run({0, 3}, {1, 1}, [&](int64_t, int64_t, int64_t) { ++calls; });
+  CHECK(calls == 0);
+  for_each_block_run({}, {}, [&](int64_t first, int64_t count, int64_t block) {
+    CHECK((first == 0 && count == 1 && block == 0));
+    ++calls;
+  });
+  CHECK(calls == 1);
+}
+
+TEST_CASE("a stored constant expands as (value - zero point) * scale", "[backends][stored]") {
+  for (DType dtype : {DType::kInt8, DType::kUInt8, DType::kInt16, DType::kUInt16}) {
+    const StoredConstant stored = grouped(100, dtype);
+    const std::vector<float> got = values_of(expand(stored));
+    for (size_t i = 0; i < got.size(); ++i) {
+      int32_t value = 0;
+      std::memcpy(&value, stored.values.raw() + i * size_of(dtype), size_of(dtype));
+      if (dtype == DType::kInt8) value = static_cast<int8_t>(value);
+      if (dtype == DType::kInt16) value = static_cast<int16_t>(value);
+      const size_t block = i / 12 * 3 + i % 12 / 4;
+      CHECK(got[i] == (static_cast<float>(value) - stored.zero_point.data<float>()[block]) * stored.scale.data<float>()[block]);
+    }
+  }
+}
+
+TEST_CASE("a stored constant moves as its elements do", "[backends][stored]") {
+  const StoredConstant stored = grouped(100);
+  const StoredConstant moved = permuted(stored, {1, 0});
+  CHECK(moved.scale.shape() == std::vector<int64_t>{3, 8});
+  const std::vector<float> before = values_of(expand(stored)), after = values_of(expand(moved));
+  for (size_t i = 0; i < 8; ++i)
+    for (size_t j = 0; j < 12; ++j) CHECK(after[j * 8 + i] == before[i * 12 + j]);
+  const std::optional<StoredConstant> wider = reshaped(stored, {8, 1, 12, 1});
+  REQUIRE(wider);
+  CHECK(wider->scale.shape() == std::vector<int64_t>{8, 1, 3, 1});
+  CHECK(values_of(expand(*wider)) == before);
+  CHECK_FALSE(reshaped(stored, {96}));
+}
+
+TEST_CASE("four-bit values stand two in a byte", "[backends][stored]") {
+  const std::vector<int8_t> odd = {-8, 7, -1, 0, 3};
+  const Tensor values = Tensor::from<int8_t>(DType::kInt8, {5}, odd);
+  const Tensor bytes = pack_nibbles(values);
+  CHECK(bytes.numel() == 3);
+  const Tensor back = unpack_nibbles(bytes, DType::kInt8, {5});
+  CHECK(std::memcmp(back.raw(), values.raw(), 5) == 0);
+  CHECK(describe(grouped(7)) == "4-bit i8 in 8x3 blocks");
+  CHECK(describe(grouped(15, DType::kUInt8)) == "4-bit u8 in 8x3 blocks");
+  CHECK(describe(grouped(16, DType::kUInt8)) == "u8 in 8x3 blocks");
+}
+
+TEST_CASE("an artifact keeps stored constants small and reads them back equal", "[backends][stored]") {
+  const std::filesystem::path path = temporary_file("stored.octet");
+  for (const auto& [weight, bytes] : {
+           std::pair{grouped(100), 96},
+           std::pair{          grouped(7),          48  },
+           std::pair{ grouped(15,          DType::kUInt8),            48}
+  }) {
+    const Program program = linear_program(weight);
+    save_program(program, path);
+    const Program loaded = load_program(path);
+    CHECK(to_text(loaded) == to_text(program));
+    REQUIRE(loaded.tensors[1].stored);
+    CHECK(values_of(loaded.tensors[1].data) == values_of(program.tensors[1].data));
+    const Tensor x = random_floats({2, 12});
+    CHECK(values_of(Session(loaded).run({x})[0]) == values_of(Session(program).run({x})[0]));
+    const std::string entry = bytes == 48 ? (weight.values.dtype() == DType::kInt8 ? "\"w:i4\"" : "\"w:u4\"") : "\"w:values\"";
+    CHECK_THAT(bytes_of(path), Contains(entry));
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("damaged stored constants give one-line errors", "[backends][stored]") {
+  const std::filesystem::path path = temporary_file("stored_damaged.octet");
+  save_program(linear_program(grouped(100)), path);
+  const std::string good = bytes_of(path);
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string bytes = good;
+    const size_t at = bytes.find(from);
+    REQUIRE(at != std::string::npos);
+    REQUIRE(from.size() == to.size());
+    return bytes.replace(at, from.size(), to);
+  };
+  const std::string subject = "artifact: " + path.string() + ": constant ";
+  CHECK(error_with(path, replaced("\"shape\":[8,3]", "\"shape\":[8,5]")) == subject + "w:scale: has 96 bytes, want 160; the file is damaged");
+  CHECK(error_with(path, replaced("\"w:values\"", "\"w:valuez\"")) == subject + "w:values: is missing or has an unknown dtype; the file is damaged");
+  CHECK(error_with(path, replaced("\"w:scale\"", "\"w:scald\"")) == subject + "w: is missing; the file is damaged");
+  CHECK(error_with(path, replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")) == "no error");  // other values, but a sound file
+  for (size_t i = 0; i < good.size(); i += 3) {
+    std::string bytes = good;
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 7)));
+    error_with(path, bytes);  // an Error or none
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("scales at run time: each block has its own range", "[backends][reference]") {
+  const auto run = [](const std::vector<float>& values, std::map<std::string, Attribute> attributes) {
+    ProgramBuilder b;
+    const int x = b.input("x", DType::kFloat32, {2, 4});
+    b.output(b.op("fake_quantize_dynamic", {x}, "y", DType::kFloat32, {2, 4}, {}, std::move(attributes)));
+    Session session(with_one_segment(b.finish(), "reference"));
+    return values_of(session.run({Tensor::from<float>(DType::kFloat32, {2, 4}, values)})[0]);
+  };
+  const std::vector<float> x = {0, 255, 1.4f, 100, 0, 2.55f, 0.014f, 1};
+  const std::vector<float> whole = run(x, {});
+  CHECK(whole[2] == Approx(1));
+  CHECK(whole[6] == 0);
+  const std::vector<float> rows = run(x, {
+                                             {"blocks", ints({2, 1})}
+  });
+  CHECK(rows[6] == Approx(0.01));
+  CHECK(rows[7] == Approx(1));
+  const std::map<std::string, Attribute> symmetric = {
+      {"mapping",   std::string("symmetric")},
+      {"quant_min", int64_t{-127}           },
+      {"quant_max", int64_t{127}            },
+      {"blocks",    ints({2, 2})            }
+  };
+  CHECK(run({1, 0.3f, 127, 0.6f, 0, 0, -127, 63.4f}, symmetric)[3] == 1);
+  CHECK(refusal(
+            [] {
+              ProgramBuilder b;
+              const int x = b.input("x", DType::kFloat32, {2, 4});
+              b.output(b.op("fake_quantize_dynamic",
+                            {
+                                x
+              },
+                            "y", DType::kFloat32, {2, 4}, {}, {{"blocks", ints({2, 3})}}));
+              return b.finish();
+            }(),
+            "reference")
+            .value_or("") == "y: shape [2, 4] is cut into [2, 3] blocks, want divisors");
+}
