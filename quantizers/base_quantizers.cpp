@@ -68,7 +68,8 @@ ConfigurableQuantizer make_xnnpack(const std::string& name, const QuantizerOptio
 }
 
 ConfigurableQuantizer make_x86(const std::string& name, const QuantizerOptions& options) {
-  return configurable(std::make_unique<X86InductorQuantizer>(options.compat(), name), kX86Setters, x86_config_at, options, {"is_dynamic"});
+  return configurable(std::make_unique<X86InductorQuantizer>(options.compat(), name), kX86Setters, x86_config_at, options,
+                      {"is_dynamic", "is_weight_only", "weight_bits", "group_size"});
 }
 
 // The modes are as good as heeded: activations stay float in all.

@@ -36,10 +36,14 @@ constexpr std::array<IntOption, 5> kSymmetricInts = {
 };
 constexpr std::array<const char*, 11> kSymmetricKeys = {"is_per_channel", "is_dynamic",  "is_qat",         "act_qmin",     "act_qmax",  "weight_qmin",
                                                         "weight_qmax",    "weight_bits", "is_weight_only", "is_per_token", "group_size"};
-constexpr std::array<BoolOption<X86InductorOptions>, 2> kX86Bools = {
-    {{"is_dynamic", &X86InductorOptions::is_dynamic}, {"reduce_range", &X86InductorOptions::reduce_range}}
+constexpr std::array<BoolOption<X86InductorOptions>, 4> kX86Bools = {
+    {{"is_dynamic", &X86InductorOptions::is_dynamic},
+     {"reduce_range", &X86InductorOptions::reduce_range},
+     {"is_weight_only", &X86InductorOptions::is_weight_only},
+     {"is_per_token", &X86InductorOptions::is_per_token}}
 };
-constexpr std::array<const char*, 4> kX86Keys = {"is_dynamic", "is_qat", "reduce_range", "preset"};
+constexpr std::array<const char*, 8> kX86Keys = {"is_dynamic",     "is_qat",       "reduce_range", "preset",
+                                                 "is_weight_only", "is_per_token", "weight_bits",  "group_size"};
 constexpr std::array<const char*, 1> kEmbeddingKeys = {"weight_bits"};
 const std::array<std::string, 1> kPresets = {"linear_dynamic_fp16"};
 
@@ -69,6 +73,25 @@ void override_symmetric(SymmetricOptions& options, const QuantizerOptions& overr
   if (overrides.group_size) options.group_size = overrides.group_size;
 }
 
+X86InductorOptions default_x86_options(const QuantizerOptions& overrides) {
+  X86InductorOptions options;
+  options.is_per_token = !overrides.compat_torchao;
+  return options;
+}
+
+void override_x86(X86InductorOptions& options, const QuantizerOptions& overrides) {
+  options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
+  options.is_weight_only = overrides.is_weight_only.value_or(options.is_weight_only);
+  options.weight_bits = overrides.weight_bits.value_or(options.weight_bits);
+  if (overrides.group_size) options.group_size = overrides.group_size;
+}
+
+QuantizationConfig x86_config(const X86InductorOptions& options, const QuantizerOptions& overrides) {
+  if (options.is_weight_only && overrides.compat_torchao)
+    throw Error("quantizer", "is_weight_only", "torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao");
+  return get_default_x86_inductor_quantization_config(options);
+}
+
 }  // namespace
 
 std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const QuantizerOptions& overrides) {
@@ -95,12 +118,18 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place, const Quanti
     if (place.value.size() > 1) place.refuse("a preset takes no further options");
     return get_x86_inductor_linear_dynamic_fp16_config();
   }
-  X86InductorOptions options;
+  X86InductorOptions options = default_x86_options(overrides);
   for (const BoolOption<X86InductorOptions>& option : kX86Bools)
     if (place.has(option.key)) options.*option.member = bool_at(place.at(option.key));
+  if (place.has("weight_bits")) options.weight_bits = int_at(place.at("weight_bits"));
+  if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
   refuse_training(place);
-  options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
-  return get_default_x86_inductor_quantization_config(options);
+  override_x86(options, overrides);
+  try {
+    return x86_config(options, overrides);
+  } catch (const Error& error) {
+    place.refuse(without_stage(error));
+  }
 }
 
 std::optional<QuantizationConfig> embedding_config_at(const Place& place, const QuantizerOptions& overrides) {
@@ -127,9 +156,9 @@ QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides) {
 }
 
 QuantizationConfig default_x86_config(const QuantizerOptions& overrides) {
-  X86InductorOptions options;
-  options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
-  return get_default_x86_inductor_quantization_config(options);
+  X86InductorOptions options = default_x86_options(overrides);
+  override_x86(options, overrides);
+  return x86_config(options, overrides);
 }
 
 QuantizationConfig default_embedding_config(const QuantizerOptions& overrides) {

@@ -97,9 +97,9 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
   return spec;
 }
 
-QuantizationSpec per_token_spec(int64_t quant_min, int64_t quant_max) {
+QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_max) {
   QuantizationSpec spec;
-  spec.dtype = DType::kInt8;
+  spec.dtype = dtype;
   spec.quant_min = quant_min;
   spec.quant_max = quant_max;
   spec.is_dynamic = true;
@@ -120,7 +120,9 @@ QuantizationConfig get_weight_only_config(const WeightOptions& options) {
   return config;
 }
 
-bool is_weight_only(const QuantizationConfig& config) { return config.weight && !config.input_activation && !config.output_activation; }
+bool is_weight_only(const QuantizationConfig& config) {
+  return config.weight && is_integer(config.weight->dtype) && !config.input_activation && !config.output_activation;
+}
 
 std::span<const AnnotationRule> weight_only_rules() { return kRules; }
 

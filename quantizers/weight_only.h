@@ -22,12 +22,12 @@ struct WeightOptions {
 // Throws Error("quantizer", option, ...) for other numbers of bits, for group sizes below 2 but 0, for groups of per-tensor weights, and for 4 bits
 // with one scale per tensor.
 QuantizationSpec weight_spec(const WeightOptions& options);
-// Dynamic int8, asymmetric, one scale per row of the last dimension.
-QuantizationSpec per_token_spec(int64_t quant_min = -128, int64_t quant_max = 127);
+// Dynamic, asymmetric, one scale per row of the last dimension.
+QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_max);
 
 // weight_spec() and nothing else.
 QuantizationConfig get_weight_only_config(const WeightOptions& options);
-// Whether the config has a spec for weights alone.
+// Whether the config has a spec for weights alone, and integers for them.
 bool is_weight_only(const QuantizationConfig& config);
 
 // linear, convolutions, transposed convolutions and embedding: only the weight has a spec.

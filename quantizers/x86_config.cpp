@@ -1,6 +1,9 @@
 // Builds the configurations for x86.
 #include "quantizers/x86_config.h"
 
+#include "core/error.h"
+#include "quantizers/weight_only.h"
+
 namespace octet {
 
 namespace {
@@ -10,19 +13,24 @@ std::string activation_observer(const X86InductorOptions& options) {
   return options.is_dynamic ? "placeholder" : "histogram";
 }
 
-}  // namespace
-
-QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options) {
+QuantizationSpec activation_spec(const X86InductorOptions& options) {
+  const int64_t quant_max = options.reduce_range ? 127 : 255;
+  if (options.is_dynamic && options.is_per_token) return per_token_spec(DType::kUInt8, 0, quant_max);
   QuantizationSpec activation;
   activation.dtype = DType::kUInt8;
   activation.observer_or_fake_quant_ctr.name = activation_observer(options);
   activation.observer_or_fake_quant_ctr.eps = kBackendEps;
   if (options.is_qat && options.is_dynamic) activation.observer_or_fake_quant_ctr.averaging_constant = 1;
   activation.quant_min = 0;
-  activation.quant_max = options.reduce_range ? 127 : 255;
+  activation.quant_max = quant_max;
   activation.qscheme = QScheme::kPerTensorAffine;
   activation.is_dynamic = options.is_dynamic;
+  return activation;
+}
 
+QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
+  if (options.weight_bits != 8 || options.group_size.value_or(0) != 0)
+    return weight_spec({.bits = options.weight_bits, .is_per_channel = true, .group_size = options.group_size});
   QuantizationSpec weight;
   weight.dtype = DType::kInt8;
   weight.observer_or_fake_quant_ctr.name = options.is_qat ? "moving_average_per_channel_min_max" : "per_channel_min_max";
@@ -31,11 +39,19 @@ QuantizationConfig get_default_x86_inductor_quantization_config(const X86Inducto
   weight.quant_max = 127;
   weight.qscheme = QScheme::kPerChannelSymmetric;
   weight.ch_axis = 0;
+  return weight;
+}
 
+}  // namespace
+
+QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options) {
+  if (options.is_weight_only && options.is_dynamic)
+    throw Error("quantizer", "is_weight_only", "got true beside is_dynamic, want one of them; weight-only leaves activations float");
+  if (options.is_weight_only) return get_weight_only_config({.bits = options.weight_bits, .is_per_channel = true, .group_size = options.group_size});
   QuantizationConfig config;
-  config.input_activation = activation;
-  config.output_activation = activation;
-  config.weight = weight;
+  config.input_activation = activation_spec(options);
+  config.output_activation = config.input_activation;
+  config.weight = x86_weight_spec(options);
   config.is_qat = options.is_qat;
   return config;
 }

@@ -9,6 +9,7 @@
 #include "core/passes/remove_dead.h"
 #include "quantizers/float_report.h"
 #include "quantizers/recurrent_rules.h"
+#include "quantizers/weight_only.h"
 #include "quantizers/x86_compat.h"
 #include "quantizers/x86_rules.h"
 #include "quantizers/xnnpack_rules.h"
@@ -17,15 +18,16 @@ namespace octet {
 
 namespace {
 
-// Static activations, dynamic ones, or none (float16 weights).
-enum class Activations { kStatic, kDynamic, kFloat };
+// Static activations, dynamic ones, or none (float16 weights; integer ones).
+enum class Activations { kStatic, kDynamic, kFloat, kWeightOnly };
 
 Activations activations_of(const QuantizationConfig& config) {
-  if (!config.input_activation) return Activations::kFloat;
+  if (!config.input_activation) return is_weight_only(config) ? Activations::kWeightOnly : Activations::kFloat;
   return config.input_activation->is_dynamic ? Activations::kDynamic : Activations::kStatic;
 }
 
 constexpr const char* kLinearOnly = "its configuration is dynamic or of float16 weights, which takes linear ops only";
+constexpr const char* kWeightsOnly = "its configuration quantizes weights alone, and it has none";
 constexpr const char* kOptIn = "it is quantized only where its op type or module is named";
 
 const ConfigTable::Config* find_row(const ConfigTable::Rows& rows, const std::string& key) {
@@ -112,22 +114,32 @@ void X86InductorQuantizer::annotate(Graph& graph, Annotations& annotations, Repo
 
 void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const {
   const QuantizationConfig* global = configs_.global() && *configs_.global() ? &**configs_.global() : nullptr;
-  const auto choose = [&](const AnnotationRule& rule, const Match& match, bool is_static) -> ConfigChoice {
+  ConfigFitter fitter;
+  // Which configurations a table of rules is for.
+  using Wants = bool (*)(Activations);
+  const Wants is_static = [](Activations kind) { return kind == Activations::kStatic; };
+  const Wants is_linear_only = [](Activations kind) { return kind == Activations::kDynamic || kind == Activations::kFloat; };
+  const Wants is_weight_alone = [](Activations kind) { return kind == Activations::kWeightOnly; };
+  const auto choose = [&](const AnnotationRule& rule, const Match& match, Wants wants) -> ConfigChoice {
     const ConfigTable::Choice choice = configs_.find(*match.nodes.back());
     if (!choice.config) return {nullptr, choice.reason};
     // An op that its own settings leave float is not fused; the shorter rule takes the rest.
     if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return configs_.find(*node).config; })) return {};
-    if ((activations_of(*choice.config) == Activations::kStatic) != is_static) return {nullptr, is_static ? kLinearOnly : ""};
-    if (is_opt_in(rule) && (choice.config == global || activations_of(*choice.config) == Activations::kFloat)) return {nullptr, kOptIn};
-    return {choice.config, {}};
+    const Activations kind = activations_of(*choice.config);
+    if (!wants(kind)) return {nullptr, wants != is_static ? "" : kind == Activations::kWeightOnly ? kWeightsOnly : kLinearOnly};
+    if (is_opt_in(rule) && (choice.config == global || kind == Activations::kFloat)) return {nullptr, kOptIn};
+    return {fitter.fit(*choice.config, match), {}};
   };
-  const ConfigOf choose_static = [&](const AnnotationRule& rule, const Match& match) { return choose(rule, match, true); };
-  const ConfigOf choose_linear_only = [&](const AnnotationRule& rule, const Match& match) { return choose(rule, match, false); };
-  annotate_by_rules(graph, x86_rules(), choose_static, annotations, state);
-  annotate_by_rules(graph, x86_dynamic_rules(), choose_linear_only, annotations, state);
+  const auto run = [&](std::span<const AnnotationRule> rules, Wants wants) {
+    return annotate_by_rules(
+        graph, rules, [&](const AnnotationRule& rule, const Match& match) { return choose(rule, match, wants); }, annotations, state);
+  };
+  run(x86_rules(), is_static);
+  run(x86_dynamic_rules(), is_linear_only);
+  run(weight_only_rules(), is_weight_alone);
   const auto choose_any = [&](const Node& node) -> ConfigChoice { return {configs_.find(node).config, configs_.find(node).reason}; };
   annotate_recurrent(graph, choose_any, annotations, state);
-  while (annotate_by_rules(graph, x86_propagation_rules(), choose_static, annotations, state) > 0) continue;
+  while (run(x86_propagation_rules(), is_static) > 0) continue;
 }
 
 void X86InductorQuantizer::annotate_compat(Graph& graph, Annotations& annotations, RuleState& state, Report& report) const {

@@ -44,7 +44,7 @@ QuantizationSpec symmetric_weight_spec(const SymmetricOptions& options) {
 }
 
 QuantizationSpec activation_spec(const SymmetricOptions& options) {
-  if (options.is_dynamic && options.is_per_token) return per_token_spec(options.act_qmin, options.act_qmax);
+  if (options.is_dynamic && options.is_per_token) return per_token_spec(DType::kInt8, options.act_qmin, options.act_qmax);
   QuantizationSpec activation;
   activation.dtype = DType::kInt8;
   activation.observer_or_fake_quant_ctr.name = options.is_dynamic ? "placeholder" : "histogram";
