@@ -19,6 +19,8 @@ namespace {
 
 bool is_finite(const at::Tensor& tensor) { return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>(); }
 
+bool has_nan(const at::Tensor& tensor) { return tensor.is_floating_point() && at::isnan(tensor).any().item<bool>(); }
+
 std::string without_stage(std::string text) {
   const size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
@@ -69,20 +71,24 @@ class Calibration {
 
   Handler handler() {
     return [this](const Node& point, const std::vector<c10::IValue>& arguments) {
-      if (!once_.contains(&point) || batches_ == 0) observe(point, arguments.at(0).toTensor());
-      return std::vector<c10::IValue>{arguments.at(0)};
+      if (once_.contains(&point) && batches_ > 0) return std::vector<c10::IValue>{arguments.at(0)};
+      return std::vector<c10::IValue>{observe(point, arguments.at(0).toTensor())};
     };
   }
 
-  void observe(const Node& point, const at::Tensor& x) {
-    const Value* value = observed_value(point);
-    const std::string subject = fmt::format("batch {} %{}", batches_, value->name());
-    if (x.is_floating_point() && at::isnan(x).any().item<bool>()) throw Error("calibrate", subject, explain_nan(*value));
+  // What the point hands on.
+  at::Tensor observe(const Node& point, const at::Tensor& x) {
+    Observer& observer = *observed_.observers[static_cast<size_t>(group_of(point))];
+    if (!observer.refuses_nan() && has_nan(x)) refuse(point, explain_nan(*observed_value(point)));
     try {
-      observed_.observers[static_cast<size_t>(group_of(point))]->observe(x);
+      return observer.forward(x);
     } catch (const Error& error) {
-      throw Error("calibrate", subject, without_stage(error.what()));
+      refuse(point, has_nan(x) ? explain_nan(*observed_value(point)) : without_stage(error.what()));
     }
+  }
+
+  [[noreturn]] void refuse(const Node& point, const std::string& message) const {
+    throw Error("calibrate", fmt::format("batch {} %{}", batches_, observed_value(point)->name()), message);
   }
 
   static std::string explain_nan(const Value& value) {
@@ -144,11 +150,10 @@ void observe_constants_of(const Graph& graph, ObservedGraph& observed) {
   const Graph part = extract_constant_part(graph, wanted);
   const auto observe = [&](const Node& point, const std::vector<c10::IValue>& arguments) {
     try {
-      observed.observers[static_cast<size_t>(group_of(point))]->observe(arguments.at(0).toTensor());
+      return std::vector<c10::IValue>{observed.observers[static_cast<size_t>(group_of(point))]->forward(arguments.at(0).toTensor())};
     } catch (const Error& error) {
       throw Error("calibrate", "%" + observed_value(point)->name(), without_stage(error.what()));
     }
-    return std::vector<c10::IValue>{arguments.at(0)};
   };
   Interpreter(part, {.after_node = {}, .handlers = {{std::string(kObserveTarget), observe}}}).run({});
 }

@@ -106,6 +106,8 @@ FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args, 
     throw Error("prepare", args_.choice.name, fmt::format("this fake-quant works with moving averages, got {}; use fake_quantize({})", inner, inner));
   if (args_.qscheme == QScheme::kPerChannelAffineFloatQParams)
     throw Error("prepare", args_.choice.name, "this fake-quant has no float zero points; use fake_quantize");
+  if (is_per_channel(args_.qscheme) && args_.ch_axis.value_or(0) != 0)
+    throw Error("prepare", args_.choice.name, fmt::format("this fake-quant takes channel axis 0 only, got {}; use fake_quantize", *args_.ch_axis));
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<int64_t> shape = is_per_channel(args_.qscheme) ? std::vector<int64_t>{0} : std::vector<int64_t>{};
   min_ = at::full(shape, infinity, at::kFloat);
@@ -114,13 +116,12 @@ FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args, 
 
 at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_quant) {
   if (x.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
+  if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);  // the op would take scale and zero point from an empty range
   ObserverState state = observer_->state();
   if (observer_enabled_) {
     const auto [low, high] = at::aminmax(x.detach());
     if (!std::isfinite(low.item<double>()) || !std::isfinite(high.item<double>()))
       throw Error("calibrate", "", "the observed values hold NaN or infinities; want finite numbers");
-  } else if (is_per_channel(args_.qscheme) && !has_data()) {
-    return x;  // no channel count, so no scale
   }
   at::Tensor result = at::fused_moving_avg_obs_fake_quant(x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
                                                           args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),

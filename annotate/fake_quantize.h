@@ -59,7 +59,8 @@ class FakeQuantize : public Observer {
 // may differ in the last bit from calculate_qparams(), which convert uses. Registered as "fused_moving_avg_obs_fake_quantize".
 class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
  public:
-  // Throws Error("prepare", ...) when the observer inside is no moving average, and for float qparams, which the op lacks.
+  // Throws Error("prepare", ...) when the observer inside is no moving average, and for float qparams and channel axes other than 0, which the op
+  // lacks.
   FusedMovingAvgObsFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer);
   void observe(const at::Tensor& x) override { run(x, false); }
   at::Tensor forward(const at::Tensor& x) override { return run(x, fake_quant_enabled_); }

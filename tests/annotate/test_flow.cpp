@@ -9,7 +9,6 @@
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
 #include "annotate/coverage.h"
-#include "annotate/observer_state.h"
 #include "annotate/prepare.h"
 #include "core/error.h"
 #include "core/interpreter.h"
@@ -304,27 +303,6 @@ TEST_CASE("coverage: a linear that stayed float is reported once", "[annotate][c
   CHECK(report.entries()[0].node == "y");
   CHECK(report_float_ops(graph, report) == 0);
   CHECK(report.entries().size() == 1);
-}
-
-TEST_CASE("state: saved and loaded, it gives the same quantized graph", "[annotate][state]") {
-  ObservedGraph first = prepare(linear_graph(), kLinear);
-  calibrate(first, {batch(-0.3), batch(0.7)});
-  const std::string state = observer_state_to_json(first);
-  ObservedGraph second = prepare(linear_graph(), kLinear);
-  observer_state_from_json(second, state, "state.json");
-  CHECK(observer_state_to_json(second) == state);
-  CHECK(to_text(convert(std::move(first))) == to_text(convert(std::move(second))));
-}
-
-TEST_CASE("state: of another model or damaged, it is refused", "[annotate][state]") {
-  ObservedGraph observed = prepare(linear_graph(), kLinear);
-  CHECK_THROWS_WITH(observer_state_from_json(observed, "[1,", "s.json"), Catch::Contains("state: s.json: no state of observers"));
-  CHECK_THROWS_WITH(observer_state_from_json(observed, R"({"format": 1, "groups": []})", "s.json"),
-                    Catch::Contains("wrong number of observer groups, got 0, want 3"));
-  std::string other = observer_state_to_json(observed);
-  other.replace(other.find("\"y\""), 3, "\"q\"");
-  CHECK_THROWS_WITH(observer_state_from_json(observed, other, "s.json"), Catch::Contains("observes other values, got [q], want [y]"));
-  CHECK_THROWS_WITH(load_observer_state(observed, "/nonexistent/s.json"), Catch::Contains("cannot be read"));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Observers and the choice of scale and zero point, against what torchao computed for the same numbers (make_observer_goldens.py).
-#include <fstream>
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -8,7 +6,8 @@
 
 #include "annotate/data_free_observers.h"
 #include "annotate/histogram_observer.h"
-#include "annotate/observer.h"
+#include "annotate/observer_cases.h"
+#include "annotate/recording_observer.h"
 #include "core/error.h"
 
 // After torch, which has a macro CHECK of its own.
@@ -18,53 +17,11 @@ namespace octet {
 namespace {
 
 using Json = nlohmann::json;
+using test::args_of;
+using test::named;
+using test::observed;
 
-// Twin of batch() in make_observer_goldens.py.
-at::Tensor make_batch(uint32_t seed, const std::vector<int64_t>& shape, float scale, float shift) {
-  at::Tensor tensor = at::empty(shape, at::kFloat);
-  uint32_t state = seed;
-  for (int64_t i = 0; i < tensor.numel(); ++i) {
-    int total = 0;
-    for (int draw = 0; draw < 4; ++draw) {
-      state = state * 1664525u + 1013904223u;
-      total += static_cast<int>(state >> 16);
-    }
-    const float value = static_cast<float>(total - 131072) / 32768.0f * scale;
-    tensor.data_ptr<float>()[i] = value + shift;
-  }
-  return tensor;
-}
-
-ObserverArgs args_of(const Json& entry) {
-  const Json& json = entry.at("args");
-  ObserverArgs args;
-  args.choice.name = entry.at("observer");
-  args.dtype = find_dtype(json.at("dtype").get<std::string>()).value();
-  args.qscheme = find_qscheme(json.at("qscheme").get<std::string>()).value();
-  if (json.contains("quant_min")) args.quant_min = json.at("quant_min").get<int64_t>();
-  if (json.contains("quant_max")) args.quant_max = json.at("quant_max").get<int64_t>();
-  if (json.contains("ch_axis")) args.ch_axis = json.at("ch_axis").get<int>();
-  if (json.contains("eps")) args.choice.eps = json.at("eps").get<double>();
-  args.choice.bins = json.value("bins", 2048);
-  args.choice.averaging_constant = json.value("averaging_constant", 0.01);
-  return args;
-}
-
-std::shared_ptr<Observer> observed(const Json& entry) {
-  std::shared_ptr<Observer> observer = make_observer(args_of(entry));
-  uint32_t seed = 1;
-  for (const Json& batch : entry.at("batches"))
-    observer->observe(make_batch(seed++, entry.at("shape").get<std::vector<int64_t>>(), batch.at(0), batch.at(1)));
-  return observer;
-}
-
-Json goldens() { return Json::parse(std::ifstream(std::string(OCTET_TEST_DATA) + "/annotate/observer_goldens.json")); }
-
-ObserverArgs named(const std::string& name) {
-  ObserverArgs args;
-  args.choice.name = name;
-  return args;
-}
+Json goldens() { return test::read_goldens("observer_goldens.json"); }
 
 TEST_CASE("observers: scales, zero points and ranges equal torchao's to the bit", "[annotate][observer]") {
   for (const Json& entry : goldens()) {
@@ -165,6 +122,63 @@ TEST_CASE("observers: per channel, the channel count must not change", "[annotat
   observer->observe(at::full({2, 3}, 1.0));
   CHECK_THROWS_WITH(observer->observe(at::full({2, 4}, 1.0)), Catch::Contains("got 4, want 3"));
   CHECK_THROWS_WITH(observer->observe(at::full({3}, 1.0)), Catch::Contains("ch_axis 1 of a tensor of rank 1"));
+}
+
+TEST_CASE("recording: keeps copies of the tensors in order and has no scale", "[annotate][observer]") {
+  RecordingObserver observer(named("recording"));
+  CHECK_FALSE(observer.has_data());
+  at::Tensor x = at::full({2}, 1.0);
+  observer.observe(x);
+  x.fill_(2.0);
+  observer.observe(x);
+  REQUIRE(observer.tensors().size() == 2);
+  CHECK(observer.tensors()[0].equal(at::full({2}, 1.0)));
+  CHECK(observer.tensors()[1].equal(at::full({2}, 2.0)));
+  CHECK_THROWS_WITH(observer.calculate_qparams(), "convert: recording: a recording observer has no scale; read its tensors, or choose min_max");
+}
+
+TEST_CASE("noop: looks at nothing and has no scale", "[annotate][observer]") {
+  ObserverArgs args = named("noop");
+  args.dtype = DType::kFloat16;
+  const std::shared_ptr<Observer> observer = make_observer(args);
+  observer->observe(at::full({2}, 1.0));
+  CHECK(observer->state() == ObserverState{});
+  CHECK_THROWS_WITH(observer->calculate_qparams(), "convert: noop: a noop observer has no scale; use it for float16, or choose min_max");
+  args.is_dynamic = true;
+  CHECK_THROWS_WITH(make_observer(args), "prepare: noop: this observer cannot serve dynamic quantization; use placeholder");
+}
+
+// The largest magnitude of all batches, on a scale without zero point.
+class LargestMagnitude : public Observer {
+ public:
+  using Observer::Observer;
+  void observe(const at::Tensor& x) override { largest_ = std::max(largest_, x.abs().max().item<float>()); }
+  QParams calculate_qparams() const override {
+    const float low = -largest_;
+    return choose_qparams({&low, 1}, {&largest_, 1}, target(), args_.choice.name);
+  }
+  bool has_data() const override { return largest_ >= 0; }
+
+ private:
+  float largest_ = -1;
+};
+
+TEST_CASE("observers: a class of the user's own serves specs under its name", "[annotate][observer]") {
+  register_observer("largest_magnitude", ObserverScope::kTensor, [](const ObserverArgs& args) { return std::make_shared<LargestMagnitude>(args); });
+  QuantizationSpec spec{.dtype = DType::kInt8,
+                        .observer_or_fake_quant_ctr = {},
+                        .quant_min = -127,
+                        .quant_max = 127,
+                        .qscheme = QScheme::kPerTensorSymmetric,
+                        .ch_axis = 3};
+  spec.observer_or_fake_quant_ctr.name = "largest_magnitude";
+  CHECK_FALSE(observer_args(spec).ch_axis.has_value());
+  const std::shared_ptr<Observer> observer = make_observer(observer_args(spec));
+  observer->observe(at::tensor({1.0f, -25.4f}));
+  CHECK(observer->calculate_qparams().scale[0] == Approx(0.2f));
+  CHECK_THROWS_WITH(register_observer("largest_magnitude", ObserverScope::kTensor, {}),
+                    "prepare: observer \"largest_magnitude\": the name is taken; choose another one");
+  CHECK_THROWS_WITH(observer->merge(*observer), "state: observer \"largest_magnitude\": cannot be merged; calibrate it on one machine");
 }
 
 TEST_CASE("observers: a derived scale is the product or the sum of others", "[annotate][observer]") {

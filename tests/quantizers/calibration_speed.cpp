@@ -1,0 +1,114 @@
+// What calibration costs beside the float model: octet_calibration_speed FOLDER [QUANTIZER [BATCHES]].
+// FOLDER: a golden folder (model.pt2 and calib_*). Prints milliseconds per batch of the float forward run, and of calibration with min-max and with
+// histogram observers for the activations, each the median over BATCHES batches (default 12), one thread.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+#include <ATen/Parallel.h>
+
+#include "annotate/calibrate.h"
+#include "annotate/convert.h"
+#include "core/interpreter.h"
+#include "core/pt2_reader.h"
+#include "quantizers/registry.h"
+#include "support/golden.h"
+
+namespace {
+
+using namespace octet;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::milli>(to - from).count(); }
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// Another quantizer's annotations, with `observer` in place of each histogram.
+class WithObserver : public Quantizer {
+ public:
+  WithObserver(std::unique_ptr<Quantizer> inner, std::string observer) : inner_(std::move(inner)), observer_(std::move(observer)) {}
+  std::string name() const override { return inner_->name(); }
+  void transform_for_annotation(Graph& graph) override { inner_->transform_for_annotation(graph); }
+  void annotate(Graph& graph, Annotations& annotations, Report& report) override {
+    inner_->annotate(graph, annotations, report);
+    for (const Node* node : graph.nodes()) {
+      QuantizationAnnotation* annotation = annotations.find(node);
+      if (annotation == nullptr) continue;
+      for (std::pair<Value*, SpecVariant>& input : annotation->input_qspec_map) replace(input.second);
+      if (annotation->output_qspec) replace(*annotation->output_qspec);
+    }
+  }
+
+ private:
+  void replace(SpecVariant& spec) const {
+    QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec);
+    if (own != nullptr && own->observer_or_fake_quant_ctr.name == "histogram") own->observer_or_fake_quant_ctr.name = observer_;
+  }
+
+  std::unique_ptr<Quantizer> inner_;
+  std::string observer_;
+};
+
+struct Figures {
+  double per_batch;
+  double convert;
+};
+
+Figures measure(const test::GoldenCase& golden, const std::string& quantizer, const std::string& observer,
+                const std::vector<std::vector<c10::IValue>>& batches, size_t count) {
+  WithObserver with_observer(make_quantizer(quantizer), observer);
+  Report report;
+  ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), with_observer, report);
+  std::vector<double> times;
+  size_t i = 0;
+  Clock::time_point start;
+  calibrate(
+      observed,
+      [&]() -> std::optional<std::vector<c10::IValue>> {
+        if (i == count + 1) return std::nullopt;
+        start = Clock::now();
+        return batches[i++ % batches.size()];
+      },
+      [&](size_t) { times.push_back(milliseconds(start, Clock::now())); });
+  times.erase(times.begin());  // the weights are observed in the first batch alone
+  start = Clock::now();
+  convert_pt2e(std::move(observed), {}, report);
+  return {median(times), milliseconds(start, Clock::now())};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 4) return 2;
+  at::set_num_threads(1);
+  try {
+    test::GoldenCase golden{argv[1], {}};
+    golden.meta = golden.json("case.json");
+    const std::string quantizer = argc > 2 ? argv[2] : "xnnpack";
+    const size_t count = argc > 3 ? std::stoul(argv[3]) : 12;
+    const std::vector<std::vector<c10::IValue>> batches = golden.calibration();
+    const Graph graph = read_pt2(golden.folder / "model.pt2");
+    Interpreter interpreter(graph);
+    std::vector<double> times;
+    for (size_t i = 0; i <= count; ++i) {
+      const Clock::time_point start = Clock::now();
+      interpreter.run(batches[i % batches.size()]);
+      if (i > 0) times.push_back(milliseconds(start, Clock::now()));
+    }
+    const double forward = median(times);
+    std::printf("float forward       %8.2f ms per batch\n", forward);
+    for (const char* observer : {"min_max", "histogram"}) {
+      const Figures figures = measure(golden, quantizer, observer, batches, count);
+      std::printf("%-10s calibrate %7.2f ms per batch (%.2f times the forward), convert %.0f ms\n", observer, figures.per_batch,
+                  figures.per_batch / forward, figures.convert);
+    }
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
