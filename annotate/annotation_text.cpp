@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "annotate/granularity.h"
+
 namespace octet {
 
 namespace {
@@ -23,6 +25,8 @@ struct SpecPrinter {
     if (spec.qscheme) text += fmt::format(" {}", name_of(*spec.qscheme));
     if (spec.ch_axis && spec.qscheme && is_per_channel(*spec.qscheme)) text += fmt::format(" axis {}", *spec.ch_axis);
     if (spec.is_dynamic) text += " dynamic";
+    if (const std::optional<AffineOptions>& affine = spec.observer_or_fake_quant_ctr.affine)
+      text += fmt::format(" {} {}", name_of(affine->mapping_type), to_text(affine->granularity));
     return text + " " + spec.observer_or_fake_quant_ctr.name;
   }
   std::string operator()(const SharedQuantizationSpec& spec) const { return "same as " + name_of_key(spec.edge_or_node); }

@@ -8,7 +8,7 @@
 
 namespace octet {
 
-// "int8 -128..127 per_tensor_affine histogram", "same as %x -> %conv", "same as %x", "fixed 0.00390625, 0 uint8", "derived (product_of_scales)
+// "int8 -128..127 per_tensor_affine histogram", "int8 -8..7 SYMMETRIC per_group 32 affine_min_max", "same as %x -> %conv", "same as %x", "fixed 0.00390625, 0 uint8", "derived (product_of_scales)
 // from %x -> %conv, %w -> %conv".
 std::string to_text(const SpecVariant& spec);
 

@@ -76,6 +76,21 @@ std::string_view name_of(Kind kind) {
   OCTET_ASSERT(false, "unknown granularity");
 }
 
+std::string to_text(const Granularity& granularity) {
+  const std::string name(name_of(granularity.kind));
+  switch (granularity.kind) {
+    case Kind::kPerAxis:
+    case Kind::kPerRow:
+      return fmt::format("{} {}", name, granularity.axis);
+    case Kind::kPerGroup:
+      return fmt::format("{} {}", name, granularity.group_size);
+    case Kind::kPerBlock:
+      return fmt::format("{} {}", name, granularity.block_size);
+    default:
+      return name;
+  }
+}
+
 std::vector<int64_t> block_size_of(const Granularity& granularity, std::span<const int64_t> shape, const std::string& subject) {
   if (granularity.kind == Kind::kPerBlock) return given_blocks(granularity, shape, subject);
   if (shape.empty() && granularity.kind != Kind::kPerTensor)

@@ -14,6 +14,8 @@ namespace octet {
 std::string_view name_of(MappingType type);        // "SYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR", "ASYMMETRIC": what torchao's ops are told
 std::string_view name_of(Granularity::Kind kind);  // "per_tensor", "per_axis", ...
 
+std::string to_text(const Granularity& granularity);  // "per_tensor", "per_axis 0", "per_group 32", "per_block [1, 32]", ...
+
 // Elements of each dimension per scale, for a tensor of `shape`; -1 stands for a size that is known at run time only.
 //   per tensor [8, 16] -> [8, 16]   per axis 0 -> [1, 16]   per group of 4 -> [1, 4]   per token, per row -> [1, 16]
 // A per-block granularity of fewer dimensions than the tensor has is filled up with ones in front.

@@ -1,0 +1,158 @@
+// Weights alone, groups of weights, and scales per token in the quantizers' own modes.
+#include <catch2/catch.hpp>
+
+#include "annotate/calibrate.h"
+#include "annotate/convert.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "quantizers/annotate_text.h"
+#include "quantizers/registry.h"
+#include "quantizers/x86_quantizer.h"
+
+namespace octet {
+namespace {
+
+using test::annotate_text;
+using test::Annotated;
+using test::reason_for;
+
+Annotated annotate_with(const SymmetricOptions& options, const std::string& graph) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  return annotate_text(graph, quantizer);
+}
+
+Annotated annotate_x86(const X86InductorOptions& options, const std::string& graph) {
+  X86InductorQuantizer quantizer;
+  quantizer.set_global(get_default_x86_inductor_quantization_config(options));
+  return annotate_text(graph, quantizer);
+}
+
+std::string option_error(const SymmetricOptions& options) {
+  try {
+    get_symmetric_quantization_config(options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+const SymmetricOptions kWeights8 = {.is_per_channel = true, .is_weight_only = true, .group_size = std::nullopt};
+const SymmetricOptions kWeights4 = {.is_weight_only = true, .weight_bits = 4, .group_size = std::nullopt};
+const SymmetricOptions kTokens4 = {.is_dynamic = true, .is_per_token = true, .weight_bits = 4, .group_size = std::nullopt};
+const std::string kGroup32 = "int8 -8..7 SYMMETRIC per_group 32 affine_min_max";
+const std::string kToken = "int8 -128..127 dynamic ASYMMETRIC per_token affine_placeholder";
+
+const std::string kLinear = R"(graph(%x: f32[2,64], %w = param "w": f32[4,64], %b = param "b": f32[4]):
+    %l: f32[2,4] = aten.linear.default(%x, %w, %b)
+    %r: f32[2,4] = aten.relu.default(%l)
+    return (%r))";
+const std::string kConv = R"(graph(%x: f32[1,64,8,8], %w = param "w": f32[4,64,3,3]):
+    %c: f32[1,4,6,6] = aten.conv2d.default(%x, %w)
+    return (%c))";
+const std::string kTransposed = R"(graph(%x: f32[1,6,8,8], %w = param "w": f32[6,4,2,2]):
+    %c: f32[1,4,9,9] = aten.conv_transpose2d.input(%x, %w)
+    return (%c))";
+const std::string kEmbedding = R"(graph(%i: i64[2,3], %w = param "w": f32[100,64]):
+    %e: f32[2,3,64] = aten.embedding.default(%w, %i)
+    return (%e))";
+
+}  // namespace
+
+TEST_CASE("weight-only int8: one scale per output channel, activations float", "[quantizers][weight_only]") {
+  CHECK(annotate_with(kWeights8, kLinear).text == "%l [weight_only_linear]: %w: WEIGHT\n");
+  CHECK(annotate_with(kWeights8, kConv).text == "%c [weight_only_conv]: %w: WEIGHT\n");
+  CHECK(annotate_with(kWeights8, kTransposed).text == "%c [weight_only_conv_transpose]: %w: WEIGHT1\n");
+  CHECK(annotate_with(kWeights8, kEmbedding).text == "%e [weight_only_embedding]: %w: WEIGHT\n");
+}
+
+TEST_CASE("weight-only int4: groups of 32 along the rows", "[quantizers][weight_only]") {
+  CHECK(annotate_with(kWeights4, kLinear).text == "%l [weight_only_linear]: %w: " + kGroup32 + "\n");
+  CHECK(annotate_with(kWeights4, kEmbedding).text == "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
+}
+
+TEST_CASE("weight-only int4: a convolution has blocks of whole kernels within a group", "[quantizers][weight_only]") {
+  CHECK(annotate_with(kWeights4, kConv).text == "%c [weight_only_conv]: %w: int8 -8..7 SYMMETRIC per_block [1, 2, 3, 3] affine_min_max\n");
+  CHECK(annotate_with(kWeights4, kTransposed).text ==
+        "%c [weight_only_conv_transpose]: %w: int8 -8..7 SYMMETRIC per_block [6, 1, 2, 2] affine_min_max\n");
+}
+
+TEST_CASE("weight-only int4 without groups has one scale per channel", "[quantizers][weight_only]") {
+  SymmetricOptions options = kWeights4;
+  options.is_per_channel = true;
+  options.group_size = 0;
+  CHECK(annotate_with(options, kLinear).text == "%l [weight_only_linear]: %w: int8 -8..7 per_channel_symmetric axis 0 per_channel_min_max\n");
+}
+
+TEST_CASE("rows that the group size does not divide stay float, with the reason", "[quantizers][weight_only]") {
+  SymmetricOptions options = kWeights4;
+  options.group_size = 48;
+  const Annotated result = annotate_with(options, kLinear);
+  CHECK(result.text.empty());
+  CHECK(reason_for(result.report, "l") == "group size 48 does not divide the rows of %w, which have 64 elements");
+}
+
+TEST_CASE("ops without weights stay float in a weight-only configuration, with the reason", "[quantizers][weight_only]") {
+  const Annotated result = annotate_with(kWeights8, R"(graph(%x: f32[2,4], %y: f32[2,4]):
+    %s: f32[2,4] = aten.add.Tensor(%x, %y)
+    return (%s))");
+  CHECK(reason_for(result.report, "s") == "its configuration quantizes weights alone, and it has none");
+}
+
+TEST_CASE("weights that are not float32 or computed stay float, with the reason", "[quantizers][weight_only]") {
+  const Annotated half = annotate_with(kWeights8, R"(graph(%x: f16[2,4], %w = param "w": f16[4,4]):
+    %l: f16[2,4] = aten.linear.default(%x, %w)
+    return (%l))");
+  CHECK(reason_for(half.report, "l") == "weight %w is float16, want float32");
+  const Annotated computed = annotate_with(kWeights8, R"(graph(%x: f32[2,4], %w: f32[4,4]):
+    %l: f32[2,4] = aten.linear.default(%x, %w)
+    return (%l))");
+  CHECK(reason_for(computed.report, "l") == "weight %w is computed at run time, want a constant");
+}
+
+TEST_CASE("dynamic 8-bit activations per token with 4-bit weights per group", "[quantizers][dynamic]") {
+  CHECK(annotate_with(kTokens4, kLinear).text == "%l [linear]: %x: " + kToken + ", %w: " + kGroup32 + "\n");
+}
+
+TEST_CASE("a dynamic convolution has one scale per image", "[quantizers][dynamic]") {
+  const SymmetricOptions options = {.is_per_channel = true, .is_dynamic = true, .is_per_token = true, .group_size = std::nullopt};
+  CHECK(annotate_with(options, kConv).text == "%c [conv]: %x: int8 -128..127 dynamic ASYMMETRIC per_axis 0 affine_placeholder, %w: WEIGHT\n");
+}
+
+TEST_CASE("the X86 quantizer has weight-only and per-token configurations too", "[quantizers][weight_only][x86]") {
+  CHECK(annotate_x86({.is_weight_only = true, .group_size = std::nullopt}, kLinear).text == "%l [weight_only_linear]: %w: WEIGHT\n");
+  CHECK(annotate_x86({.is_weight_only = true, .weight_bits = 4, .group_size = std::nullopt}, kEmbedding).text ==
+        "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
+  CHECK(annotate_x86({.is_dynamic = true, .is_per_token = true, .group_size = std::nullopt}, kLinear)
+            .text.find("%x: uint8 0..255 dynamic ASYMMETRIC per_token affine_placeholder") != std::string::npos);
+}
+
+TEST_CASE("options of weights that contradict each other are errors", "[quantizers][weight_only][error]") {
+  CHECK(option_error({.weight_bits = 3, .group_size = std::nullopt}) == "quantizer: weight_bits: got 3, want 8 or 4");
+  CHECK(option_error({.is_weight_only = true, .group_size = -2}) == "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
+  CHECK(option_error({.is_weight_only = true, .weight_bits = 4, .group_size = 0}) ==
+        "quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel");
+  CHECK(option_error({.is_dynamic = true, .is_weight_only = true, .group_size = std::nullopt}) ==
+        "quantizer: is_weight_only: got true beside is_dynamic, want one of them; weight-only leaves activations float");
+  CHECK(option_error({.weight_qmin = -100, .is_weight_only = true, .weight_bits = 4, .group_size = std::nullopt}) ==
+        "quantizer: weight_qmin .. weight_qmax: 4-bit weights lie within -8 .. 7, got -100 .. 127");
+}
+
+TEST_CASE("weight-only drops the float weights and needs no data", "[quantizers][weight_only]") {
+  for (const SymmetricOptions& options : {kWeights8, kWeights4}) {
+    for (const std::string& text : {kLinear, kConv, kTransposed, kEmbedding}) {
+      CAPTURE(text);
+      XNNPACKQuantizer quantizer;
+      quantizer.set_global(get_symmetric_quantization_config(options));
+      Report report;
+      ObservedGraph observed = prepare_pt2e(parse_graph(text), quantizer, report);
+      observe_constants(observed);
+      CHECK_FALSE(needs_calibration(observed));
+      const Graph graph = convert_pt2e(std::move(observed), {}, report);
+      CHECK_FALSE(graph.constants.contains("w"));
+      CHECK(graph.constants.contains("_frozen_param0"));
+    }
+  }
+}
+
+}  // namespace octet
