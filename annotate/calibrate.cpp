@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <ATen/ops/isfinite.h>
@@ -71,7 +72,9 @@ class Calibration {
 
   Handler handler() {
     return [this](const Node& point, const std::vector<c10::IValue>& arguments) {
-      if (once_.contains(&point) && batches_ > 0) return std::vector<c10::IValue>{arguments.at(0)};
+      // A branch may run for the first time in any batch.
+      const bool is_seen = once_.contains(&point) && first_batch_.try_emplace(&point, batches_).first->second != batches_;
+      if (is_seen) return std::vector<c10::IValue>{arguments.at(0)};
       return std::vector<c10::IValue>{observe(point, arguments.at(0).toTensor())};
     };
   }
@@ -111,6 +114,7 @@ class Calibration {
 
   ObservedGraph& observed_;
   std::unordered_set<const Node*> once_;
+  std::unordered_map<const Node*, size_t> first_batch_;  // of those: the batch that ran them first
   size_t batches_ = 0;
 };
 
@@ -183,8 +187,9 @@ int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
       body.graph->replace_uses(point->output(), point->find_input("input"));
       body.graph->erase(*point);
     }
-    report.add({"convert", body.call->name(), body.call->target(), "",
-                fmt::format("{} did not run with the calibration data, so nothing in it is quantized", body.path)});
+    for (const Node* node : body.graph->nodes())
+      if (observed.annotations.is_annotated(node))
+        report.add({"convert", body.path + "." + node->name(), node->target(), "", body.path + " did not run with the calibration data"});
     ++count;
   }
   return count;

@@ -3,7 +3,6 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linspace.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -78,7 +77,7 @@ Graph with_weights(const char* text) {
 }
 
 std::vector<c10::IValue> scan_batch(double last) { return {at::full({1, 2}, 0.25), at::linspace(-1.0, last, 6, at::kFloat).reshape({3, 1, 2})}; }
-std::vector<c10::IValue> cond_batch(bool which) { return {at::tensor(which), at::linspace(-1.0, 2.0, 2, at::kFloat).reshape({1, 2})}; }
+std::vector<c10::IValue> cond_batch(bool which) { return {at::full({}, which, at::kBool), at::linspace(-1.0, 2.0, 2, at::kFloat).reshape({1, 2})}; }
 
 ObservedGraph prepare(Graph graph, Report& report, bool compat = false) {
   RuleQuantizer quantizer(kRules);
@@ -210,14 +209,21 @@ TEST_CASE("both branches of a cond are quantized", "[annotate][control]") {
   for (const bool which : {true, false}) CHECK(run(quantized, cond_batch(which)).size() == 1);
 }
 
+TEST_CASE("a branch may run for the first time in any batch", "[annotate][control]") {
+  Report report;
+  const Graph quantized = quantize(kCond, {cond_batch(true), cond_batch(true), cond_batch(false)}, report);
+  CHECK(ops(body_of(quantized, "no")) == std::string(kQuantizedLinear) + " relu");
+}
+
 TEST_CASE("a branch that calibration did not run stays float, with the reason", "[annotate][control]") {
   Report report;
   const Graph quantized = quantize(kCond, {cond_batch(true)}, report);
   CHECK(ops(body_of(quantized, "yes")) == kQuantizedLinear);
   CHECK(ops(body_of(quantized, "no")) == "linear relu");
   CHECK(quantized.constants.contains("l.weight"));
-  CHECK(report.entries().front().node == "cond");
-  CHECK(report.entries().front().reason == "no did not run with the calibration data, so nothing in it is quantized");
+  CHECK(reasons(report) ==
+        "no.b: no did not run with the calibration data\n"
+        "no.r: no rule of the quantizer gave it a spec\n");
   CHECK(at::equal(run(quantized, cond_batch(false)).at(0), run(with_weights(kCond), cond_batch(false)).at(0)));
 }
 
@@ -250,14 +256,14 @@ graph(%w = param "l.weight": f32[2,2], %i: i64[], %x: f32[1,2]):
       return (%k, %m), [%i, %x], [%w]) as loop
   return (%y))",
                                    {
-                                       {at::tensor(int64_t{0}), at::full({1, 2}, 1.5)}
+                                       {at::full({}, 0, at::kLong), at::full({1, 2}, 1.5)}
   },
                                    report);
   CHECK(ops(body_of(quantized, "go")) == "linear lt");
   CHECK(ops(body_of(quantized, "body")) ==
         "quantize_per_tensor dequantize_per_tensor add dequantize_per_channel linear quantize_per_tensor dequantize_per_tensor");
   verify(quantized);
-  CHECK(run(quantized, {at::tensor(int64_t{0}), at::full({1, 2}, 1.5)}).size() == 1);
+  CHECK(run(quantized, {at::full({}, 0, at::kLong), at::full({1, 2}, 1.5)}).size() == 1);
 }
 
 TEST_CASE("a weight reaches a body within a body", "[annotate][control]") {
