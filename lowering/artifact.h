@@ -3,6 +3,7 @@
 //   header    JSON: {"__metadata__": {"format": "octet", "version": "1", "program": "<JSON text>"}, "<constant>": {"dtype", "shape",
 //             "data_offsets"}...}, padded with spaces so that the data starts at a multiple of 64
 //   data      the constants, row-major, each at a multiple of 64 from the start of the data
+// A stored constant w is "w:values" (or "w:i4", "w:u4": two values in a byte, the first in the low half), "w:scale" and, unless 0, "w:zero_point".
 #pragma once
 
 #include <filesystem>
