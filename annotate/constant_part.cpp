@@ -4,10 +4,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "annotate/memory.h"
 #include "annotate/prepare.h"
 #include "core/error.h"
-#include "core/op_lookup.h"
-#include "core/op_schema.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {
@@ -21,48 +20,11 @@ bool is_dequantize(const Node& node) {
 // The op cuts the tensor out of autograd's record in place and leaves its data alone.
 bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
 
-// The inputs whose memory the results of `node` may be: all of them when the op is unknown to the dispatcher.
-std::vector<const Value*> aliased_inputs(const Node& node) {
-  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
-  if (!op) {
-    const std::vector<Value*> inputs = node.inputs();
-    return {inputs.begin(), inputs.end()};
-  }
-  std::vector<const Value*> result;
-  for (const c10::Argument& argument : op->schema().arguments()) {
-    const Argument* given = argument.alias_info() == nullptr ? nullptr : node.find_argument(argument.name());
-    if (given != nullptr) for_each_value(*given, [&](Value* value) { result.push_back(value); });
-  }
-  return result;
-}
-
-// Marks each graph input whose memory `value` may be.
-void mark_roots(const Value* value, std::unordered_set<const Value*>& roots, std::unordered_set<const Value*>& seen) {
-  std::vector<const Value*> open = {value};
-  while (!open.empty()) {
-    const Value* next = open.back();
-    open.pop_back();
-    if (!seen.insert(next).second) continue;
-    if (next->producer() == nullptr) {
-      roots.insert(next);
-      continue;
-    }
-    for (const Value* input : aliased_inputs(*next->producer())) open.push_back(input);
-  }
-}
-
 // Constant inputs that some op or output of the graph writes to.
 std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
   std::unordered_set<const Value*> roots;
-  std::unordered_set<const Value*> seen;
-  for (const Node* node : graph.nodes()) {
-    const OpSchema* schema = find_op_schema(node->target());
-    if (schema == nullptr || !schema->is_mutable() || is_detach(*node)) continue;
-    for (const SchemaArgument& argument : schema->arguments) {
-      const Argument* given = argument.is_write ? node->find_argument(argument.name) : nullptr;
-      if (given != nullptr) for_each_value(*given, [&](Value* value) { mark_roots(value, roots, seen); });
-    }
-  }
+  for (const Node* node : graph.nodes())
+    for (const Value* value : written_values(*node)) roots.merge(memory_roots(*value));
   for (const GraphOutput& output : graph.outputs()) {
     if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation) continue;
     for (const GraphInput& input : graph.inputs())

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "annotate/bodies.h"
+#include "annotate/memory.h"
 #include "core/error.h"
 #include "core/op_schema.h"
 #include "core/passes/fold_conv_bn.h"
@@ -67,6 +69,9 @@ class Inserter {
   Inserter(Graph& graph, const Annotations& annotations, const SharingGroups& groups, size_t first_group, Report& report)
       : graph_(graph), annotations_(annotations), groups_(groups), first_group_(static_cast<int>(first_group)), report_(report) {}
 
+  // A tensor that is changed in place between its making and its use is observed at its use. The peer observes what it was before.
+  void watch_writes() { writes_.emplace(graph_); }
+
   void run() {
     const std::vector<Node*> nodes = graph_.nodes();
     first_node_ = nodes.empty() ? nullptr : nodes.front();
@@ -92,12 +97,15 @@ class Inserter {
     if (!is_observable(*original, node)) return;
     if (find_group(original) == group && original != input) return;  // its output point already does it
     for (Node* user : input->users())
-      if (user->target() == kObserveTarget && group_of(*user) == group) {
+      if (user->target() == kObserveTarget && group_of(*user) == group && !is_written_between(*input, user, node)) {
         node.replace_input(input, user->output());
         return;
       }
-    node.replace_input(input, insert_point(input, group)->output());
+    Node* point = is_written_between(*input, input->producer(), node) ? add_point(input, group, &node) : insert_point(input, group);
+    node.replace_input(input, point->output());
   }
+
+  bool is_written_between(const Value& value, const Node* from, const Node& to) const { return writes_ && writes_->any_between(value, from, to); }
 
   void observe_output(Node& node, Node* next) {
     Value* output = node.output_or_null();
@@ -169,6 +177,7 @@ class Inserter {
   const SharingGroups& groups_;
   int first_group_;
   Report& report_;
+  std::optional<Writes> writes_;
   Node* first_node_ = nullptr;
   std::map<int, Node*> tops_;  // graph input's position -> its first point
   enum class Origin { kOther, kBuffer, kUserInput };
@@ -188,7 +197,9 @@ void annotate_graph(Graph& graph, Quantizer& quantizer, Annotations& annotations
 void observe_graph(Graph& graph, ObservedGraph& observed, Report& report, const PrepareOptions& options) {
   const SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing);
   std::vector<std::shared_ptr<Observer>> observers = GroupObservers(groups).make_all();
-  Inserter(graph, observed.annotations, groups, observed.observers.size(), report).run();
+  Inserter inserter(graph, observed.annotations, groups, observed.observers.size(), report);
+  if (!options.compat_torchao) inserter.watch_writes();
+  inserter.run();
   observed.observers.insert(observed.observers.end(), observers.begin(), observers.end());
 }
 

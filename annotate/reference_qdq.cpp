@@ -1,5 +1,6 @@
 // Single quantize and dequantize ops as integer arithmetic:
-//   q:   clamp(int32(round(x / scale)) + zero_point, quant_min, quant_max)        dq:  (float(clamp(x, quant_min, quant_max)) - zero_point) * scale
+//   q:   clamp(int32(round(x / scale)) + zero_point, quant_min, quant_max)
+//   dq:  (float(clamp(x, quant_min, quant_max)) - zero_point) * scale
 #include <algorithm>
 #include <array>
 
@@ -23,6 +24,13 @@ Value* add_zero_point(Emitter& emit, Value* value, const char* op, const Argumen
   return zero_point.is_none() ? value : emit.binary(op, value, zero_point);
 }
 
+// x / scale; with a stored scale the rounded form multiplies by the reciprocal, as quantize ops do.
+Value* in_steps(Emitter& emit, Value* x, const Argument& scale, ReferenceForm form) {
+  const double* number = scale.find<double>();
+  if (form == ReferenceForm::kTorchao || number == nullptr) return emit.binary("div", x, scale);
+  return emit.binary("mul", x, 1.0 / *number);
+}
+
 }  // namespace
 
 Value* build_reference_quantize(Graph& graph, Node& quantize, ReferenceForm form) {
@@ -31,7 +39,7 @@ Value* build_reference_quantize(Graph& graph, Node& quantize, ReferenceForm form
   Emitter emit(graph, quantize, quantize);
   Value* x = q->input;
   if (q->is_per_channel) x = emit.transpose(x, q->axis, -1);
-  x = emit.cast(emit.round(emit.binary("div", x, q->scale)), DType::kInt32);
+  x = emit.cast(emit.round(in_steps(emit, x, q->scale, form)), DType::kInt32);
   x = emit.clamp(add_zero_point(emit, x, "add", q->zero_point), q->quant_min, q->quant_max);
   if (q->is_per_channel) x = emit.transpose(x, q->axis, -1);
   return emit.cast(x, q->dtype);

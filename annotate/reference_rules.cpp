@@ -20,14 +20,6 @@ bool is_static_tensor(const std::optional<Quantization>& q, ReferenceForm form) 
   return q && q->has_numbers() && !q->out_dtype && (form == ReferenceForm::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
 }
 
-bool is_all_zero(const Graph& graph, const Value* value) {
-  const Tensor* tensor = graph.find_constant(value);
-  if (tensor == nullptr || !tensor->defined() || !tensor->is_contiguous()) return false;
-  const auto all_zero = [&](const auto* data) { return std::all_of(data, data + tensor->numel(), [](auto element) { return element == 0; }); };
-  if (tensor->dtype() == DType::kInt64) return all_zero(tensor->data<int64_t>());
-  return tensor->dtype() == DType::kInt32 && all_zero(tensor->data<int32_t>());
-}
-
 // Weights are 8-bit, per tensor or (not in the peer's form) per output channel with zero points 0.
 bool is_weight(const Graph& graph, const std::optional<Quantization>& q, ReferenceForm form) {
   if (!q || !is_8_bit(*q) || q->out_dtype) return false;
@@ -212,26 +204,41 @@ Value* build_max_pool2d(Graph& graph, const Match& match, ReferenceForm form) {
   std::optional<TensorMeta> meta = match.root->output()->meta;
   if (meta) meta->dtype = DType::kInt32;
   Value* largest = emit.call(pool.target(), std::move(arguments), std::move(meta));
+  if (pool.outputs().size() == 2) graph.add_result(*largest->producer(), graph.fresh_name("indices"), pool.outputs()[1]->meta);
   Value* value = emit.binary("mul", largest, emit.scale("div", x->scale, out->scale));
   if (form == ReferenceForm::kRounded) value = emit.cast(emit.round(value), DType::kInt32);
   return finish(emit, value, *out, out->quant_min);
 }
 
-constexpr std::array<ReferenceRule, 9> kRules = {
-    {
-     {"dynamic_linear", "linear(dq(q(x)), dq(w), b?)", true, build_dynamic_linear},
-     {"linear_relu", "q(relu(linear(dq(x), dq(w), b?)))", false, build_sum_of_products},
-     {"linear", "q(linear(dq(x), dq(w), b?))", true, build_sum_of_products},
-     {"conv_relu", "q(relu({conv1d|conv2d|conv3d}(dq(x), dq(w), b?)))", false, build_sum_of_products},
-     {"conv", "q({conv1d|conv2d|conv3d}(dq(x), dq(w), b?))", false, build_sum_of_products},
-     {"convolution", "q(convolution(dq(x), dq(w), b?))", true, build_sum_of_products},
-     {"add_relu", "q(relu(add(dq(x), dq(y))))", true, build_add},
-     {"add", "q(add(dq(x), dq(y)))", true, build_add},
-     {"max_pool2d", "q(max_pool2d(dq(x)))", false, build_max_pool2d},
-     }
-};
+constexpr const char* kInt4Linear =
+    "linear(torchao.dequantize_affine.default(torchao.quantize_affine.default(x, s, z), s, z), torchao.dequantize_affine.default(w, v, u?), b?)";
+
+// clang-format off
+constexpr std::array<ReferenceRule, 11> kRules = {{
+    // name             pattern                                              torchao has it
+    {"dynamic_linear",  "linear(dq(q(x)), dq(w), b?)",                        true,  build_dynamic_linear       },
+    {"int4_linear",     kInt4Linear,                                          true,  build_reference_int4_linear},
+    {"linear_relu",     "q(relu(linear(dq(x), dq(w), b?)))",                  false, build_sum_of_products      },
+    {"linear",          "q(linear(dq(x), dq(w), b?))",                        true,  build_sum_of_products      },
+    {"conv_relu",       "q(relu({conv1d|conv2d|conv3d}(dq(x), dq(w), b?)))",  false, build_sum_of_products      },
+    {"conv",            "q({conv1d|conv2d|conv3d}(dq(x), dq(w), b?))",        false, build_sum_of_products      },
+    {"convolution",     "q(convolution(dq(x), dq(w), b?))",                   true,  build_sum_of_products      },
+    {"add_relu",        "q(relu(add(dq(x), dq(y))))",                         true,  build_add                  },
+    {"add",             "q(add(dq(x), dq(y)))",                               true,  build_add                  },
+    {"max_pool2d",      "q(max_pool2d(dq(x)))",                               false, build_max_pool2d           },
+    {"max_pool2d_with_indices", "q(max_pool2d_with_indices(dq(x)))",          true,  build_max_pool2d           },
+}};
+// clang-format on
 
 }  // namespace
+
+bool is_all_zero(const Graph& graph, const Value* value) {
+  const Tensor* tensor = graph.find_constant(value);
+  if (tensor == nullptr || !tensor->defined() || !tensor->is_contiguous()) return false;
+  const auto all_zero = [&](const auto* data) { return std::all_of(data, data + tensor->numel(), [](auto element) { return element == 0; }); };
+  if (tensor->dtype() == DType::kInt64) return all_zero(tensor->data<int64_t>());
+  return tensor->dtype() == DType::kInt32 && all_zero(tensor->data<int32_t>());
+}
 
 std::span<const ReferenceRule> compute_reference_rules() { return kRules; }
 

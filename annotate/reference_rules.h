@@ -24,6 +24,10 @@ struct ReferenceRule {
 
 // In the order of application: larger patterns first.
 std::span<const ReferenceRule> compute_reference_rules();
+// linear over torchao's affine ops: per-token int8 activations chosen at run time, int4 weights in groups.
+Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceForm form);
+// Whether the constant holds integers that are all 0.
+bool is_all_zero(const Graph& graph, const Value* value);
 // The integer form of one quantize or dequantize; null when its dtype has none.
 Value* build_reference_quantize(Graph& graph, Node& quantize, ReferenceForm form);
 Value* build_reference_dequantize(Graph& graph, Node& dequantize, ReferenceForm form);

@@ -94,8 +94,8 @@ TEST_CASE("reference: a linear becomes out_dtype arithmetic as the peer writes i
   const std::string text = linear_text(q("yq", "y", "[8,4]", "0.05", -4) + dq("yd", "yq", "[8,4]", "0.05", -4) + "  return (%yd)");
   const Graph graph = check_rewrite(text, ReferenceForm::kTorchao, 0.05, 2, 1);
   CHECK_THAT(graph, PrintsAsUntyped(R"(graph(%w = buffer "w", %b = param "b", %x):
-  %div_1 = aten.div.Tensor(%x, 0.02)
-  %round = aten.round.default(%div_1)
+  %div = aten.div.Tensor(%x, 0.02)
+  %round = aten.round.default(%div)
   %to_3 = aten.to.dtype(%round, i32)
   %add_2 = aten.add.Tensor(%to_3, 3)
   %clamp_3 = aten.clamp.default(%add_2, -128, 127)
@@ -200,6 +200,16 @@ TEST_CASE("reference: max pooling compares integers", "[annotate][reference]") {
   CHECK(check_rewrite(text, ReferenceForm::kTorchao, 0.02, 0, 0).nodes_of("aten.max_pool2d").front()->output()->meta->dtype == DType::kFloat32);
 }
 
+TEST_CASE("reference: max pooling with indices, as decomposed programs have it, in both forms", "[annotate][reference]") {
+  const std::string text = "graph(%x: f32[1,2,4,4]):\n" + q("xq", "x", "[1,2,4,4]", "0.02", 3) + dq("xd", "xq", "[1,2,4,4]", "0.02", 3) +
+                           "  %m: f32[1,2,2,2], %i: i64[1,2,2,2] = aten.max_pool2d_with_indices.default(%xd, [2, 2], [2, 2])\n" +
+                           q("mq", "m", "[1,2,2,2]", "0.02", 3) + dq("md", "mq", "[1,2,2,2]", "0.02", 3) + "  return (%md)";
+  for (const ReferenceForm form : {ReferenceForm::kTorchao, ReferenceForm::kRounded}) {
+    const Graph graph = check_rewrite(text, form, 0.02, 0, 0);
+    CHECK(graph.nodes_of("aten.max_pool2d_with_indices").front()->outputs().front()->meta->dtype == DType::kInt32);
+  }
+}
+
 TEST_CASE("reference: a dynamic linear is an integer sum and one multiplication", "[annotate][reference]") {
   const std::string text = R"(graph(%w = buffer "w": i8[4,3], %b = param "b": f32[4], %x: f32[8,3]):
   %s: f64[1], %z: i64[1] = quantized_decomposed.choose_qparams.tensor(%x, -128, 127, 0.000244140625, i8)
@@ -212,6 +222,40 @@ TEST_CASE("reference: a dynamic linear is an integer sum and one multiplication"
   const Graph torchao = check_rewrite(text, ReferenceForm::kTorchao, 0.001, 1, 1);
   CHECK(count_of(torchao, "out_dtype") == 2);
   CHECK(torchao.outputs().front().value.value_or_null()->meta->dtype == DType::kFloat64);
+}
+
+TEST_CASE("reference: int4 weights in groups under per-token activations are a sum of integer sums", "[annotate][reference]") {
+  const auto text = [](const std::string& x, const std::string& scale, const std::string& block, const std::string& y, const std::string& bias) {
+    const std::string token = block + ", %s, %z, i8, -128, 127";
+    return "graph(%w = buffer \"w\": i8[3,8], %v = buffer \"_scale0\": f32[3,2], %u = buffer \"zero\": i64[3,2], %b = param \"b\": f32[3], %x: f32" +
+           x + "):\n  %s: f32" + scale + ", %z: i32" + scale + " = torchao.choose_qparams_affine.default(%x, \"ASYMMETRIC\", " + block +
+           ", i8, -128, 127, 1e-06, f32, i32)\n  %xq: i8" + x + " = torchao.quantize_affine.default(%x, " + token + ")\n  %xd: f32" + x +
+           " = torchao.dequantize_affine.default(%xq, " + token + ")\n" +
+           "  %wd: f32[3,8] = torchao.dequantize_affine.default(%w, [1, 4], %v, %u, i8, -8, 7)\n  %y: f32" + y + " = aten.linear.default(%xd, %wd" +
+           bias + ")\n  return (%y)";
+  };
+  // Weights that fit: check_rewrite fills int8 constants with the whole range.
+  const auto check = [](const std::string& program, ReferenceForm form, double atol) {
+    Graph graph = parse_graph(program);
+    fill_constants(graph);
+    at::Generator generator = at::detail::createCPUGenerator(9);
+    graph.constants.at("w").tensor = from_aten(at::randint(-8, 8, {3, 8}, generator, at::dtype(at::kChar)));
+    const std::vector<c10::IValue> inputs = random_inputs(graph);
+    const at::Tensor want = Interpreter(graph).run(inputs).at(0).toTensor();
+    Report report;
+    CHECK(to_reference_representation(graph, form, report) == 1);
+    verify(graph);
+    CHECK(count_of(graph, "dequantize_affine") == 0);
+    CHECK(graph.nodes_of("aten.bmm").front()->output()->meta->dtype == DType::kInt32);
+    const at::Tensor got = Interpreter(graph).run(inputs).at(0).toTensor();
+    CHECK(got.sizes() == want.sizes());
+    CHECK(at::sub(got, want).abs().max().item<double>() < atol);
+  };
+  for (const std::string& bias : {std::string(", %b"), std::string()}) {
+    check(text("[5,8]", "[5]", "[1, 8]", "[5,3]", bias), ReferenceForm::kRounded, 1e-5);
+    check(text("[2,5,8]", "[2,5]", "[1, 1, 8]", "[2,5,3]", bias), ReferenceForm::kRounded, 1e-5);
+  }
+  check(text("[5,8]", "[5]", "[1, 8]", "[5,3]", ", %b"), ReferenceForm::kTorchao, 0.01);
 }
 
 TEST_CASE("reference: quantize and dequantize per channel", "[annotate][reference]") {

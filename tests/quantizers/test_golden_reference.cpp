@@ -42,6 +42,7 @@ Graph quantize(const GoldenCase& golden, Quantizer& quantizer, bool is_compat, b
   calibrate(observed, golden.calibration());
   ConvertOptions options;
   options.compat_torchao = is_compat;
+  options.fold_quantize = golden.meta.value("fold_quantize", true);
   options.reference_representation = is_reference;
   return convert_pt2e(std::move(observed), options, report);
 }

@@ -72,8 +72,9 @@ class GoldenTrees {
       std::vector<int64_t> integers;
       collect(node.at("args"), inputs, integers);
       if (op == "output") outputs = inputs;
-      if (op == "output" || inputs.empty()) return;
+      if (op == "output") return;
       std::string target = op_name(node.at("target"));
+      if (inputs.empty() && (target == "aten.div.Tensor" || target == "aten.mul.Tensor")) return;
       if (target == "higher_order.out_dtype") target += ":" + node.at("args").at(0).at("repr").get<std::string>();
       if (target == "_operator.getitem") target += fmt::format("{}", integers);
       if (target == "aten.to.dtype") target += node.at("args").at(1).get<std::string>().substr(6);

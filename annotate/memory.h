@@ -1,0 +1,36 @@
+// Which values share memory, and who writes to it.
+#pragma once
+
+#include <unordered_set>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace octet {
+
+// The inputs whose memory the results of `node` may be (views, in-place ops); all of them when the op is unknown to the dispatcher.
+std::vector<const Value*> aliased_inputs(const Node& node);
+
+// The values whose memory `value` may be, as far back as it goes: graph inputs and results of ops that make new tensors.
+std::unordered_set<const Value*> memory_roots(const Value& value);
+
+// The values that `node` writes to in place, detach_ excepted (it leaves the data alone).
+std::vector<const Value*> written_values(const Node& node);
+
+// The in-place writes of a graph, as it was when this was made.
+class Writes {
+ public:
+  explicit Writes(const Graph& graph);
+  // Whether a node behind `from` (null: the graph's begin) and in front of `to` writes to the memory of `value`.
+  bool any_between(const Value& value, const Node* from, const Node& to) const;
+
+ private:
+  struct Write {
+    const Node* node = nullptr;
+    std::unordered_set<const Value*> roots;
+  };
+  const Graph& graph_;
+  std::vector<Write> writes_;
+};
+
+}  // namespace octet

@@ -1,0 +1,66 @@
+"""`octet quantize --reference`, read by PyTorch: check_reference.py OCTET WORK.
+
+The program must load, hold no quantize or dequantize op, and compute what the q/dq program of the same run computes but for rounding ties; with
+--compat torchao it must run too. Needs OCTET_GOLDEN_DIR. Prints one line per difference and exits with 1 when there is any.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the q/dq ops
+
+CASES = ["xnn_linear", "xnn_conv_bn_relu", "xnn_conv1d", "xnn_conv3d", "xnn_conv2d_padding_same", "xnn_add_relu", "xnn_residual", "xnn_maxpool_after_conv",
+         "xnn_linear_per_tensor_nobias", "xnn_mlp3", "xnn_cat_convs"]
+
+
+def arrays(folder, prefix, count):
+    return tuple(torch.from_numpy(numpy.load(folder / f"{prefix}{i}.npy")) for i in range(count))
+
+
+def quantize(octet, folder, work, *options):
+    output = work / f"{folder.name}{''.join(options).replace('--', '_').replace(' ', '')}.pt2"
+    command = [octet, "quantize", folder / "model.pt2", "--quantizer", "xnnpack", "--calibration", work / f"{folder.name}.pt", "--output", output]
+    subprocess.run([str(part) for part in [*command, *options]], check=True, capture_output=True, text=True)
+    return torch.export.load(output).module(check_guards=False)
+
+
+def differences(octet, folder, work):
+    count = json.loads((folder / "case.json").read_text())["num_inputs"]
+    torch.save([arrays(folder, f"calib_{k:02}_arg", count) for k in range(4)], work / f"{folder.name}.pt")
+    example = arrays(folder, "example_arg", count)
+    expected = quantize(octet, folder, work)(*example)
+    module = quantize(octet, folder, work, "--reference")
+    left = [str(node.target) for node in module.graph.nodes if "quantize_per" in str(node.target)]
+    if left:
+        yield f"{left} stay"
+    for want, got in zip(*[[out] if isinstance(out, torch.Tensor) else out for out in (expected, module(*example))]):
+        off = (want - got).abs()
+        if (off > 1e-5).float().mean() > 0.02:
+            yield f"{(off > 1e-5).float().mean():.3} of the elements are off, by {off.max():.3} at most"
+    quantize(octet, folder, work, "--reference", "--compat", "torchao")(*example)
+
+
+def main():
+    octet, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    work.mkdir(parents=True, exist_ok=True)
+    failures = 0
+    for name in CASES:
+        try:
+            found = list(differences(octet, pathlib.Path(os.environ["OCTET_GOLDEN_DIR"]) / name, work))
+        except subprocess.CalledProcessError as error:
+            found = [error.stderr.strip()[:400]]
+        except Exception as error:  # a file that does not load is a finding too
+            found = [f"{type(error).__name__}: {error}"[:400]]
+        for difference in found:
+            print(f"{name}: {difference}")
+            failures += 1
+    print(f"{len(CASES)} programs, {failures} differences")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
