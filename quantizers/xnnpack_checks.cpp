@@ -2,6 +2,8 @@
 #include "quantizers/xnnpack_checks.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <span>
 
@@ -25,16 +27,28 @@ std::string op_name(const Node& node) {
   return target.substr(begin, target.find('.', begin) - begin);
 }
 
-// The largest magnitude among the elements; 0 when it has none or is not float32 or float64.
+// The largest absolute value; infinity when there is a NaN. Magnitudes of floats compare like their bits, NaN above all; several maxima at once, as
+// whole models go through here.
+double largest_magnitude(std::span<const float> values) {
+  constexpr size_t kLanes = 8;
+  std::array<uint32_t, kLanes> largest{};
+  const auto take = [&](size_t i, uint32_t& lane) { lane = std::max(lane, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu); };
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) take(i + lane, largest[lane]);
+  for (; i < values.size(); ++i) take(i, largest[0]);
+  const float result = std::bit_cast<float>(*std::max_element(largest.begin(), largest.end()));
+  return std::isnan(result) ? INFINITY : result;
+}
+
+// The same of a tensor; 0 when it has no elements or is not float32 or float64.
 double largest_magnitude(const Tensor& tensor) {
   const Tensor dense = tensor.contiguous();
   const size_t count = static_cast<size_t>(dense.numel());
+  if (dense.dtype() == DType::kFloat32) return largest_magnitude(std::span(dense.data<float>(), count));
+  if (dense.dtype() != DType::kFloat64) return 0;
   double largest = 0;
-  const auto take = [&](double value) { largest = std::isnan(value) ? INFINITY : std::max(largest, std::abs(value)); };
-  if (dense.dtype() == DType::kFloat32)
-    for (float value : std::span(dense.data<float>(), count)) take(value);
-  else if (dense.dtype() == DType::kFloat64)
-    for (double value : std::span(dense.data<double>(), count)) take(value);
+  for (double value : std::span(dense.data<double>(), count)) largest = std::isnan(value) ? INFINITY : std::max(largest, std::abs(value));
   return largest;
 }
 
