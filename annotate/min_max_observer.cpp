@@ -1,5 +1,7 @@
 #include "annotate/min_max_observer.h"
 
+#include <cmath>
+
 #include <ATen/ops/aminmax.h>
 #include <fmt/format.h>
 
@@ -63,6 +65,12 @@ void PerChannelMinMaxObserver::observe(const at::Tensor& x) {
 QParams PerChannelMinMaxObserver::calculate_qparams() const {
   if (!has_data()) throw Error("convert", "", "the observer saw no data, got 0 samples, want at least 1; calibrate before converting");
   return choose_qparams(range_.min(), range_.max(), target(), args_.choice.name);
+}
+
+QParams WholeZeroPointObserver::calculate_qparams() const {
+  QParams result = PerChannelMinMaxObserver::calculate_qparams();
+  for (float& zero_point : result.float_zero_point) zero_point = std::nearbyint(zero_point);
+  return result;
 }
 
 void PerChannelMinMaxObserver::merge(const Observer& next) {

@@ -41,4 +41,12 @@ class PerChannelMinMaxObserver : public Observer {
   RunningRange range_;
 };
 
+// For per_channel_affine_float_qparams: the same with zero points that have no fraction. quantize_per_channel adds the zero point to the rounded value and
+// then cuts the fraction off, which loses half a step on average.
+class WholeZeroPointObserver : public PerChannelMinMaxObserver {
+ public:
+  explicit WholeZeroPointObserver(const ObserverArgs& args) : PerChannelMinMaxObserver(args, Averaging::kRunning) {}
+  QParams calculate_qparams() const override;
+};
+
 }  // namespace octet

@@ -45,6 +45,7 @@ const std::vector<ObserverKind> kBuiltIn = {
     {"moving_average_min_max",             ObserverScope::kTensor,  make_averaging<MinMaxObserver, Averaging::kMoving>},
     {"per_channel_min_max",                ObserverScope::kChannel, make_averaging<PerChannelMinMaxObserver, Averaging::kRunning>},
     {"moving_average_per_channel_min_max", ObserverScope::kChannel, make_averaging<PerChannelMinMaxObserver, Averaging::kMoving>},
+    {"whole_zero_point_min_max",           ObserverScope::kChannel, make<WholeZeroPointObserver>},
     {"histogram",                          ObserverScope::kTensor,  make<HistogramObserver>},
     {"placeholder",                        ObserverScope::kEither,  make<PlaceholderObserver>},
     {"noop",                               ObserverScope::kEither,  make<NoopObserver>},

@@ -40,7 +40,7 @@ QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat
   weight.dtype = DType::kUInt8;
   weight.qscheme = QScheme::kPerChannelAffineFloatQParams;
   weight.ch_axis = 0;
-  weight.observer_or_fake_quant_ctr.name = "per_channel_min_max";
+  weight.observer_or_fake_quant_ctr.name = compat == Compat::kTorchao ? "per_channel_min_max" : "whole_zero_point_min_max";
   // The least scale. A row whose scale would be less gets scale 1 and thereby zeros: tables of small numbers vanish with the peer's.
   weight.observer_or_fake_quant_ctr.eps = compat == Compat::kTorchao ? kBackendEps : kFloatEps;
   if (bits == 4) {

@@ -7,7 +7,7 @@
 
 namespace octet {
 
-// The weight alone has a spec: uint8, affine with a float zero point, channel axis 0. bits: 8, or 4 (0 .. 15 in uint8 storage).
+// The weight alone has a spec: uint8, affine with a float zero point (without fraction but in compat), channel axis 0. bits: 8, or 4 (0 .. 15 in uint8 storage).
 // Throws Error("quantizer", ...) for any other number.
 QuantizationConfig get_embedding_quantization_config(int64_t bits = 8, Compat compat = Compat::kNone);
 

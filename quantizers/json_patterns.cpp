@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "core/op_schema.h"
+#include "core/overloads.h"
 #include "quantizers/json_specs.h"
 
 namespace octet {
@@ -37,6 +39,18 @@ Sources sources_of(const SlotSpec& cell) {
   return same->half == SameAs::Half::kEdge ? Sources{{same->slot}, {}} : Sources{{}, {same->slot}};
 }
 
+// An op in the namespace aten that the dispatcher does not know: most often a misspelling. Custom ops may come later, with their library. Empty: none.
+std::string find_unknown_op(const PatternTerm& term) {
+  for (const std::string& op : term.ops) {
+    if (!op.starts_with("aten.")) continue;
+    const bool has_overload = std::count(op.begin(), op.end(), '.') == 2;
+    if (has_overload ? find_op_schema(op) == nullptr : overloads_of(op).empty()) return op;
+  }
+  for (const PatternTerm& parameter : term.parameters)
+    if (const std::string op = find_unknown_op(parameter); !op.empty()) return op;
+  return {};
+}
+
 class RowReader {
  public:
   RowReader(const Place& row, const SpecTable& specs) : row_(row), specs_(specs) {}
@@ -50,6 +64,8 @@ class RowReader {
     } catch (const Error& error) {
       row_.at("pattern").refuse(without_stage(error));
     }
+    if (const std::string op = find_unknown_op(pattern_.root); !op.empty())
+      row_.at("pattern").refuse(fmt::format("{}: {} is no op of ATen; write your own ops as my_ns.my_op.default", rule_.pattern, op));
     rule_.name = row_.has("name") ? string_at(row_.at("name")) : rule_.pattern;
     if (row_.has("allow_implicit_sharing")) rule_.allow_implicit_sharing = bool_at(row_.at("allow_implicit_sharing"));
     read_cells();

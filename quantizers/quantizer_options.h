@@ -10,13 +10,13 @@
 namespace octet {
 
 struct QuantizerOptions {
-  bool compat_torchao = false;         // the peer's choices, its defects included
-  std::optional<bool> is_per_channel;  // overrides what each configuration says; the built-in names are per channel without it
-  std::optional<bool> is_dynamic;      // likewise; the built-in names are static without it
-  std::optional<bool> is_weight_only;  // likewise; activations stay float
-  std::optional<int64_t> weight_bits;  // likewise: 8 or 4
-  std::optional<int64_t> group_size;   // likewise: input channels that share a weight scale, 0 for no groups
-  std::filesystem::path config;        // a JSON file whose global, op_type, module_type and module_name are set on top; may be empty
+  bool compat_torchao = false;              // the peer's choices, its defects included
+  std::optional<bool> is_per_channel = {};  // overrides what each configuration says; the built-in names are per channel without it
+  std::optional<bool> is_dynamic = {};      // likewise; the built-in names are static without it
+  std::optional<bool> is_weight_only = {};  // likewise; activations stay float
+  std::optional<int64_t> weight_bits = {};  // likewise: 8 or 4
+  std::optional<int64_t> group_size = {};   // likewise: input channels that share a weight scale, 0 for no groups
+  std::filesystem::path config = {};        // a JSON file whose global, op_type, module_type and module_name are set on top; may be empty
 
   Compat compat() const { return compat_torchao ? Compat::kTorchao : Compat::kNone; }
 };

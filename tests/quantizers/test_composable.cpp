@@ -67,7 +67,7 @@ std::string conflict_of(const Scripted::Step& step) {
 
 TEST_CASE("an embedding gets a spec for its table alone", "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
-  CHECK(annotate_text(kEmbedding, quantizer).text == "%e [embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 per_channel_min_max\n");
+  CHECK(annotate_text(kEmbedding, quantizer).text == "%e [embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 whole_zero_point_min_max\n");
   EmbeddingQuantizer peer(Compat::kTorchao);
   CHECK(annotate_text(kEmbedding, peer).text == "%e [embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 per_channel_min_max\n");
 }
@@ -114,7 +114,7 @@ TEST_CASE("a composition annotates with each quantizer in turn and names it in t
   ComposableQuantizer quantizer = compose(std::make_unique<EmbeddingQuantizer>(), make_xnnpack());
   CHECK(quantizer.name() == "embedding,xnnpack");
   CHECK(annotate_text(kMixed, quantizer).text ==
-        "%e [embedding: embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 per_channel_min_max\n"
+        "%e [embedding: embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 whole_zero_point_min_max\n"
         "%y [xnnpack: linear]: %e: ACT, %w: WEIGHT => ACT\n");
 }
 

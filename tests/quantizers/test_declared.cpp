@@ -154,10 +154,10 @@ TEST_CASE("every field of a spec and of an observer is read", "[quantizers][json
         "%y [r]: %x: int8 moving_average_min_max\n");
   CHECK(spec_of(R"j({"dtype": "int8", "quant_min": -8, "quant_max": 7,
                     "observer": {"name": "affine_min_max", "granularity": "per_group", "group_size": 2, "mapping_type": "symmetric"}})j") ==
-        "%y [r]: %x: int8 -8..7 affine_min_max\n");
+        "%y [r]: %x: int8 -8..7 SYMMETRIC per_group 2 affine_min_max\n");
   CHECK(spec_of(R"j({"dtype": "int8", "is_dynamic": true, "observer": {"name": "affine_placeholder", "granularity": "per_token",
                     "mapping_type": "asymmetric", "scale_dtype": "float32", "zero_point_dtype": "int8", "preserve_zero": true,
-                    "zero_point_domain": "int"}})j") == "%y [r]: %x: int8 dynamic affine_placeholder\n");
+                    "zero_point_domain": "int"}})j") == "%y [r]: %x: int8 dynamic ASYMMETRIC per_token affine_placeholder\n");
 }
 
 TEST_CASE("faults in rows are named with their place", "[quantizers][json][declared]") {
@@ -173,6 +173,10 @@ TEST_CASE("faults in rows are named with their place", "[quantizers][json][decla
   CHECK(row_message(R"j({"pattern": "relu(x)"})j") == at + ": quantizes nothing, want \"inputs\" or \"output\"");
   CHECK(row_message(R"j({"pattern": "relu(x", "inputs": {"x": "act"}})j") == at + "/pattern: relu(x: column 7: got the end, want ',' or ')'");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"y": "act"}})j") == at + "/inputs/y: \"y\" is no slot of relu(x), want one of x");
+  CHECK(row_message(R"j({"pattern": "reluu(x)", "inputs": {"x": "act"}})j") ==
+        at + "/pattern: reluu(x): aten.reluu is no op of ATen; write your own ops as my_ns.my_op.default");
+  CHECK(row_message(R"j({"pattern": "relu(aten.conv2d.valid(x, w))", "inputs": {"x": "act"}})j") ==
+        at + "/pattern: relu(aten.conv2d.valid(x, w)): aten.conv2d.valid is no op of ATen; write your own ops as my_ns.my_op.default");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": ["x"]})j") == at + "/inputs: got [\"x\"], want an object of slots and specs");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"x": "int8"}})j") ==
         at + "/inputs/x: got \"int8\", want a spec in place, or one of act, bias, prob, weight");

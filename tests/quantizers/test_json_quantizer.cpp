@@ -92,7 +92,7 @@ TEST_CASE("x86 takes its options, rows of functions, types and names, null, and 
   const auto annotated = [](const char* json) { return annotate(*parse_quantizer(json, "x86.json"), kLinear); };
   CHECK_THAT(annotated(R"({"base": "x86", "global": {}})"), Contains("%x: uint8 0..255 per_tensor_affine histogram"));
   CHECK_THAT(annotated(R"({"base": "x86", "global": {"reduce_range": true}})"), Contains("%x: uint8 0..127"));
-  CHECK_THAT(annotated(R"({"base": "x86", "global": {"is_dynamic": true}})"), Contains("dynamic placeholder"));
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {"is_dynamic": true}})"), Contains("dynamic ASYMMETRIC per_token affine_placeholder"));
   CHECK_THAT(annotated(R"({"base": "x86", "global": {"preset": "linear_dynamic_fp16"}})"), Contains("%w: float16"));
   CHECK(annotated(R"({"base": "x86", "global": {}, "op_type": {"torch.nn.functional.linear": null}})").empty());
   CHECK_THAT(annotated(R"({"base": "x86", "op_type": {"torch.nn.functional.linear": {}}})"),
@@ -110,13 +110,17 @@ TEST_CASE("embedding takes weight_bits and null", "[quantizers][json]") {
 TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, are errors", "[quantizers][registry]") {
   QuantizerOptions options;
   options.is_per_channel = false;
-  CHECK_THROWS_WITH(make_quantizer("x86", options), "quantizer: x86: got the option is_per_channel, want one of those that it has: is_dynamic");
+  CHECK_THROWS_WITH(
+      make_quantizer("x86", options),
+      "quantizer: x86: got the option is_per_channel, want one of those that it has: is_dynamic, is_weight_only, weight_bits, group_size");
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", options));
+  QuantizerOptions groups;
+  groups.group_size = 64;
+  CHECK_THROWS_WITH(make_quantizer("embedding", groups),
+                    "quantizer: embedding: got the option group_size, want one of those that it has: is_dynamic, is_weight_only, weight_bits");
   QuantizerOptions mode;
   mode.is_weight_only = true;
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", mode));
-  CHECK_THROWS_WITH(make_quantizer("embedding,x86", mode),
-                    "quantizer: x86: got the option is_weight_only, want one of those that it has: is_dynamic");
   const char* declared = R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
     "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
   CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", mode),
@@ -128,6 +132,8 @@ TEST_CASE("options override what configurations say", "[quantizers][registry]") 
   options.is_per_channel = false;
   CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("per_tensor_symmetric min_max"));
   options.is_dynamic = true;
+  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("dynamic ASYMMETRIC per_token affine_placeholder"));
+  options.compat_torchao = true;
   CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("per_tensor_affine dynamic placeholder"));
 }
 
@@ -181,8 +187,7 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
   CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "global": {}})"), Contains(": /global: unknown key, want one of compose"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name_regex": {}})"),
              Contains(": /module_name_regex: \"module_name_regex\" is not in this build"));
-  CHECK_THAT(message_of(R"({"base": "x86", "global": {"act_qmin": 0}})"),
-             Contains(": /global/act_qmin: unknown key, want one of is_dynamic, is_qat"));
+  CHECK_THAT(message_of(R"({"base": "x86", "global": {"act_qmin": 0}})"), Contains(": /global/act_qmin: unknown key, want one of is_dynamic"));
   CHECK_THAT(message_of(R"({"base": "x86", "global": {"preset": "fp8"}})"),
              Contains(": /global/preset: got \"fp8\", want one of linear_dynamic_fp16"));
   CHECK_THAT(message_of(R"({"base": "embedding", "global": {"weight_bits": 2}})"), Contains(": /global: weight_bits: got 2, want 8 or 4"));

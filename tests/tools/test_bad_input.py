@@ -119,6 +119,33 @@ class BadInput(CommandTest):
         json.dump({"base": "xnnpack", "global": {"act_qmin": "low"}}, open(self.path("bad.json"), "w"))
         self.assert_line(self.quantize(quantizer=self.path("bad.json")), "bad.json", "/global/act_qmin", "low")
 
+    def test_quantizer_lists_and_declared_backends_with_faults(self):
+        def row(**fields):
+            return {"specs": {"act": {"dtype": "int8", "observer": "histogram"}}, "patterns": [{"pattern": "linear(x, w, b?)", **fields}]}
+        cases = {
+            "xnnpack,": ["has an empty name"],
+            "xnnpack,acme": ["\"acme\"", "embedding, qnnpack, x86, xnnpack"],
+            "xnnpack,absent.json": ["absent.json", "cannot be read"],
+        }
+        files = {
+            "slot.json": (row(inputs={"y": "act"}), ["/patterns/0/inputs/y", "no slot", "one of x, w, b"]),
+            "name.json": (row(inputs={"x": "atc"}), ["/patterns/0/inputs/x", "got \"atc\"", "one of act"]),
+            "pattern.json": (row(pattern="linear(x", inputs={"x": "act"}), ["/patterns/0/pattern", "column 9"]),
+            "later.json": ({**row(inputs={"x": "act"}), "call_index": {}}, ["/call_index", "not in this build"]),
+            "compose.json": ({"compose": ["embedding", {"base": "xnnpack", "global": {"act_qmin": "low"}}]}, ["/compose/1/global/act_qmin", "low"]),
+        }
+        for name, (content, parts) in files.items():
+            json.dump(content, open(self.path(name), "w"))
+            cases["embedding," + self.path(name)] = [name, *parts]
+        for quantizer, parts in cases.items():
+            with self.subTest(quantizer=quantizer):
+                self.assert_line(self.quantize(quantizer=quantizer), "octet: quantizer: ", *parts)
+
+    def test_option_that_the_quantizer_lacks(self):
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "x86", "--per-tensor", "--calibration", self.path("calibration.pt"),
+                          "--output", self.path("q.pt2"))
+        self.assert_line(line, "octet: quantizer: x86", "is_per_channel")
+
     def test_static_quantization_without_data(self):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"))
         self.assert_line(line, "--calibration")

@@ -71,6 +71,57 @@ class Command(CommandTest):
         self.octet("quantize", *base, "--calibration", self.path("calibration.pt"), "--output", self.path("direct.pt2"))
         self.assertTrue(torch.equal(self.run_file("from_state.pt2")[0], self.run_file("direct.pt2")[0]))
 
+    def test_a_list_of_quantizers_takes_the_table_and_the_linear_op(self):
+        class Tagger(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.head = torch.nn.Embedding(50, 16), torch.nn.Linear(16, 4)
+
+            def forward(self, ids):
+                return self.head(self.table(ids))
+        torch.manual_seed(0)
+        net, ids = Tagger().requires_grad_(False).eval(), torch.randint(0, 50, (1, 12))
+        self.export(net, ids)
+        self.save("calibration.pt", [(torch.randint(0, 50, (1, 12)),) for _ in range(4)])
+        self.save("x.pt", (ids,))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "embedding,xnnpack", "--calibration", self.path("calibration.pt"),
+                   "--output", self.path("q.pt2"), "--strict")
+        import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
+        program = torch.export.load(self.path("q.pt2"))
+        self.assertFalse({"table.weight", "head.weight"} & (set(program.state_dict) | set(program.constants)), "the float weights must be gone")
+        with torch.no_grad():
+            self.assertGreater(sqnr(net(ids), self.run_file("q.pt2")[0]), 25)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "embedding", "--output", self.path("table.pt2"))
+        with torch.no_grad():
+            self.assertGreater(sqnr(net(ids), self.run_file("table.pt2")[0]), 35)
+
+    def test_a_backend_declared_in_json_quantizes_as_its_table_says(self):
+        net, x = self.small_model()
+        act = {"dtype": "int8", "qscheme": "per_tensor_affine", "quant_min": -128, "quant_max": 127, "observer": {"name": "histogram", "eps": 2**-12}}
+        weight = {"dtype": "int8", "qscheme": "per_channel_symmetric", "ch_axis": 0, "quant_min": -127, "quant_max": 127, "observer": "per_channel_min_max"}
+        bias = {"derived_from": ["x", "w"], "derive": "product_of_scales", "dtype": "int32", "qscheme": "per_channel_symmetric", "ch_axis": 0}
+        inputs = {"x": "act", "w": "weight", "b": "bias"}
+        backend = {
+            "name": "npu", "specs": {"act": act, "weight": weight, "bias": bias},
+            "patterns": [
+                {"name": "conv_clamp", "pattern": "{relu|relu6|hardtanh}(conv2d(x, w, b?))", "inputs": inputs, "output": "act"},
+                {"name": "conv", "pattern": "conv2d(x, w, b?)", "inputs": inputs, "output": "act"},
+                {"name": "linear", "pattern": "linear(x, w, b?)", "inputs": inputs, "output": "act"},
+                {"name": "add", "pattern": "add(a, b)", "inputs": {"a": "act", "b": "act"}, "output": "act"},
+                {"name": "pool", "pattern": "adaptive_avg_pool2d(x)", "inputs": {"x": "act"}, "output": {"same_as": {"edge": "x"}}},
+            ],
+            "module_name": {"project": None},
+        }
+        json.dump(backend, open(self.path("npu.json"), "w"))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("npu.json"), "--calibration", self.path("calibration.pt"),
+                   "--output", self.path("q.pt2"), "--report", self.path("r.json"))
+        with torch.no_grad():
+            self.assertGreater(sqnr(net(x), self.run_file("q.pt2")[0]), 20)
+        reasons = [entry["reason"] for entry in json.load(open(self.path("r.json")))["float_ops"]]
+        self.assertTrue(any("project" in reason for reason in reasons), reasons)
+        graph = self.inspect("q.pt2")
+        self.assertTrue(any(node["args"].get("dtype") == "int32" for node in graph["nodes"] if "dequantize_per_channel" in node["target"]))
+
     def test_report_lists_what_stayed_float_with_a_reason(self):
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Sigmoid(), torch.nn.Linear(8, 4))
