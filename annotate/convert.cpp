@@ -211,7 +211,7 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
   if (options.fold_quantize_into_mutable_buffers) fold_quantize_into_mutable_buffers(graph, report);
   if (options.fold_quantize) fold_quantized_constants(graph);
   verify(graph);
-  report_float_ops(graph, report);
+  report_float_ops(graph, observed.annotations, report);
 }
 
 }  // namespace

@@ -137,12 +137,13 @@ std::vector<const Node*> find_float_ops(const Graph& graph) {
   return result;
 }
 
-int report_float_ops(const Graph& graph, Report& report) {
+int report_float_ops(const Graph& graph, const Annotations& annotations, Report& report) {
   std::unordered_set<std::string> known;
   for (const ReportEntry& entry : report.entries()) known.insert(entry.node);
   int added = 0;
   for (const Node* op : find_float_ops(graph)) {
-    if (known.contains(op->name())) continue;
+    const QuantizationAnnotation* annotation = annotations.find(op);
+    if (known.contains(op->name()) || (annotation != nullptr && !annotation->input_qspec_map.empty())) continue;
     ++added;
     const std::vector<ModuleFrame> stack = module_stack(*op);
     report.add({"convert", op->name(), op->target(), stack.empty() ? "" : stack.back().path, "no rule of the quantizer gave it a spec"});

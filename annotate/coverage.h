@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "annotate/annotation.h"
 #include "core/graph.h"
 #include "core/report.h"
 
@@ -12,7 +13,8 @@ namespace octet {
 // quantized op that they alone take. Views, copies and shape arithmetic do not count, nor do ops on constants alone.
 std::vector<const Node*> find_float_ops(const Graph& graph);
 
-// Adds an entry for each of them that the report does not speak of yet. Returns the number of entries added.
-int report_float_ops(const Graph& graph, Report& report);
+// Adds an entry for each of them that the report does not speak of yet and none of whose inputs has a spec (of a linear op with quantized weights the
+// input stays float because the quantizer wants it so). Returns the number of entries added.
+int report_float_ops(const Graph& graph, const Annotations& annotations, Report& report);
 
 }  // namespace octet

@@ -301,7 +301,7 @@ TEST_CASE("coverage: a linear that stayed float is reported once", "[annotate][c
   const Graph graph = convert_pt2e(std::move(observed), {}, report);
   REQUIRE(report.entries().size() == 1);
   CHECK(report.entries()[0].node == "y");
-  CHECK(report_float_ops(graph, report) == 0);
+  CHECK(report_float_ops(graph, {}, report) == 0);
   CHECK(report.entries().size() == 1);
 }
 

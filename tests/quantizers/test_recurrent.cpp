@@ -175,6 +175,24 @@ TEST_CASE("a recurrent layer with quantized input and weights and a hidden state
   CHECK(report.entries().empty());
 }
 
+TEST_CASE("weights of recurrent layers may be 4 bits wide in groups that divide their rows", "[quantizers][recurrent]") {
+  SymmetricOptions options;
+  options.is_per_channel = true;
+  options.is_weight_only = true;
+  options.weight_bits = 4;
+  options.group_size = 2;
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  CHECK(reason_for(annotate_text(kGru, quantizer).report, "gru") == "weight %wi has rows of 3, want a multiple of the group size 2");
+  std::string text = kGru;
+  text.replace(text.find("f32[6,3]"), 8, "f32[6,4]");
+  text.replace(text.find("f32[1,4,3]"), 10, "f32[1,4,4]");
+  const Graph graph = graph_of(text.c_str());
+  const std::vector<c10::IValue> batch = batch_for(graph);
+  const Graph quantized = quantize(graph_of(text.c_str()), quantizer, {batch});
+  CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(), Interpreter(quantized).run(batch).at(0).toTensor()) > 15);
+}
+
 TEST_CASE("x86 takes recurrent layers too", "[quantizers][recurrent]") {
   X86InductorQuantizer quantizer;
   quantizer.set_global(get_default_x86_inductor_quantization_config());
@@ -201,9 +219,10 @@ TEST_CASE("golden: an LSTM classifier with int8 recurrent weights stays close to
     const auto [weights, weights_bytes] = measure(config(false, true));
     WARN(fmt::format("LSTM classifier: static {:.1f} dB, dynamic {:.1f} dB, weight-only {:.1f} dB; constants {}, {}, {} bytes", fixed, dynamic,
                      weights, fixed_bytes, dynamic_bytes, weights_bytes));
-    CHECK(fixed > 38);
-    CHECK(dynamic > 38);
-    CHECK(weights > 40);
+    CHECK(fixed > 45);
+    CHECK(dynamic > 50);
+    CHECK(weights > 50);
+    CHECK(fixed_bytes < 80000);
   }
 }
 
