@@ -133,7 +133,8 @@ std::vector<std::string> compare_qparams(const ObservedGraph& observed, const Go
     compare_numbers(as_list(group.at("scale")), result.scale, rtol, where + " scale", differences);
     std::vector<double> zero_points(result.zero_point.begin(), result.zero_point.end());
     for (float zero_point : result.float_zero_point) zero_points.push_back(std::trunc(zero_point));  // the goldens drop the fraction
-    if (golden.tolerance("zero_point_atol") == 0) compare_numbers(as_list(group.at("zero_point")), zero_points, 0, where + " zero_point", differences);
+    if (golden.tolerance("zero_point_atol") == 0)
+      compare_numbers(as_list(group.at("zero_point")), zero_points, 0, where + " zero_point", differences);
     const ObserverState state = observer.state();
     if (group.contains("min_val") && !state.min.empty()) {
       compare_numbers(as_list(group.at("min_val")), state.min, rtol, where + " min", differences);
@@ -142,9 +143,9 @@ std::vector<std::string> compare_qparams(const ObservedGraph& observed, const Go
     const HistogramObserver* histogram = dynamic_cast<const HistogramObserver*>(&observer);
     if (histogram != nullptr && group.contains("search_min")) {
       compare_numbers<float>(Json::array({group.at("search_min")}), {histogram->search_range().min}, std::max(rtol, 1e-4), where + " search_min",
-                     differences);
+                             differences);
       compare_numbers<float>(Json::array({group.at("search_max")}), {histogram->search_range().max}, std::max(rtol, 1e-4), where + " search_max",
-                     differences);
+                             differences);
     }
     const auto bins = histograms.find(fmt::format("group_{}", want));
     if (bins == histograms.end()) continue;
