@@ -64,17 +64,21 @@ void count_into_bins(std::span<const float> values, float low, float high, std::
   const float scale = static_cast<float>(bins);
   const float range = high - low;
   const int32_t last = static_cast<int32_t>(bins) - 1;
-  std::vector<uint32_t> tables(kTables * bins);
+  const bool has_tables = values.size() > 2 * kTables * bins;  // else clearing and adding them costs more than they save
+  thread_local std::vector<uint32_t> tables;
+  if (has_tables) tables.assign(kTables * bins, 0);
   std::array<int32_t, kBlock> index;
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
     const float* block = values.data() + begin;
     for (size_t i = 0; i < count; ++i) index[i] = std::min(static_cast<int32_t>((block[i] - low) * scale / range), last);
     size_t i = 0;
-    for (; i + kTables <= count; i += kTables)
-      for (size_t t = 0; t < kTables; ++t) ++tables[t * bins + static_cast<size_t>(index[i + t])];
-    for (; i < count; ++i) ++tables[static_cast<size_t>(index[i])];
+    if (has_tables)
+      for (; i + kTables <= count; i += kTables)
+        for (size_t t = 0; t < kTables; ++t) ++tables[t * bins + static_cast<size_t>(index[i + t])];
+    for (; i < count; ++i) ++counts[static_cast<size_t>(index[i])];
   }
+  if (!has_tables) return;
   for (size_t t = 0; t < kTables; ++t)
     for (size_t bin = 0; bin < bins; ++bin) counts[bin] += tables[t * bins + bin];
 }

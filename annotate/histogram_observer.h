@@ -37,7 +37,7 @@ class HistogramObserver : public Observer {
   Range search_range() const;
 
  private:
-  at::Tensor count(const at::Tensor& x, float low, float high) const;
+  void add_counts(const at::Tensor& x, float low, float high, at::Tensor& histogram) const;
   at::Tensor over(float new_min, float new_max) const;
   void set(at::Tensor histogram, float min, float max);
   double quantization_error(const at::Tensor& density, at::Tensor& errors, int start_bin, int end_bin) const;
