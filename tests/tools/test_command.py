@@ -72,6 +72,8 @@ class Command(CommandTest):
         self.assertTrue(torch.equal(self.run_file("from_state.pt2")[0], self.run_file("direct.pt2")[0]))
 
     def test_a_list_of_quantizers_takes_the_table_and_the_linear_op(self):
+        import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
+
         class Tagger(torch.nn.Module):
             def __init__(self):
                 super().__init__()
@@ -86,7 +88,6 @@ class Command(CommandTest):
         self.save("x.pt", (ids,))
         self.octet("quantize", self.path("model.pt2"), "--quantizer", "embedding,xnnpack", "--calibration", self.path("calibration.pt"),
                    "--output", self.path("q.pt2"), "--strict")
-        import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
         program = torch.export.load(self.path("q.pt2"))
         self.assertFalse({"table.weight", "head.weight"} & (set(program.state_dict) | set(program.constants)), "the float weights must be gone")
         with torch.no_grad():
@@ -120,7 +121,7 @@ class Command(CommandTest):
         reasons = [entry["reason"] for entry in json.load(open(self.path("r.json")))["float_ops"]]
         self.assertTrue(any("project" in reason for reason in reasons), reasons)
         graph = self.inspect("q.pt2")
-        self.assertTrue(any(node["args"].get("dtype") == "int32" for node in graph["nodes"] if "dequantize_per_channel" in node["target"]))
+        self.assertTrue(any(node["args"].get("dtype") == "torch.int32" for node in graph["nodes"] if "dequantize_per_channel" in node["target"]))
 
     def test_report_lists_what_stayed_float_with_a_reason(self):
         torch.manual_seed(0)
@@ -149,6 +150,43 @@ class Command(CommandTest):
                           "--output", self.path("q.pt2"), "--strict")
         self.assertIn("stayed float", line)
         self.assertFalse(os.path.exists(self.path("q.pt2")))
+
+    def test_dynamic_and_weight_only_modes_need_no_data(self):
+        net = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 64)).eval()
+        x = torch.randn(5, 64)
+        self.export(net, x)
+        self.save("x.pt", (x,))
+        for quantizer in ("xnnpack", "x86"):
+            for mode, least in ((["dynamic"], 30), (["weight-only"], 30), (["weight-only", "--weight-bits", "4", "--group-size", "16"], 15),
+                                (["dynamic", "--weight-bits", "4", "--group-size", "0"], 12)):
+                with self.subTest(quantizer=quantizer, mode=mode):
+                    self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--mode", *mode, "--output", self.path("q.pt2"))
+                    with torch.no_grad():
+                        self.assertGreater(sqnr(net(x), self.run_file("q.pt2")[0]), least)
+                    self.assertEqual(self.inspect("q.pt2")["float_ops"], 0)
+
+    def test_a_scale_per_token_keeps_rows_of_different_size_apart(self):
+        net = torch.nn.Linear(64, 64).eval()
+        x = torch.randn(8, 64) * torch.logspace(-3, 0, 8)[:, None]
+        self.export(net, x)
+        self.save("x.pt", (x,))
+        with torch.no_grad():
+            expected = net(x) - net.bias
+        result = {}
+        for name, options in (("token", []), ("tensor", ["--compat", "torchao"])):
+            self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", *options, "--output", self.path("q.pt2"))
+            result[name] = sqnr(expected[0], self.run_file("q.pt2")[0][0] - net.bias.detach())
+        self.assertGreater(result["token"], 25)
+        self.assertLess(result["tensor"], 10)
+
+    def test_json_says_what_the_options_of_weights_say(self):
+        net = torch.nn.Linear(64, 64).eval()
+        self.export(net, torch.randn(2, 64))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "weight-only", "--weight-bits", "4", "--output", self.path("a.pt2"))
+        with open(self.path("q.json"), "w") as file:
+            json.dump({"base": "xnnpack", "global": {"is_weight_only": True, "weight_bits": 4, "group_size": 32}}, file)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("q.json"), "--output", self.path("b.pt2"))
+        self.assertEqual(self.inspect("a.pt2"), self.inspect("b.pt2"))
 
     def test_usage_errors_exit_with_2(self):
         for arguments in ([], ["quantise"], ["quantize"], ["quantize", "a.pt2", "--quantizer", "xnnpack", "--output", "q.pt2", "--no-such-option"],
