@@ -261,7 +261,7 @@ graph(%w = param "l.weight": f32[2,2], %i: i64[], %x: f32[1,2]):
                                    report);
   CHECK(ops(body_of(quantized, "go")) == "linear lt");
   CHECK(ops(body_of(quantized, "body")) ==
-        "quantize_per_tensor dequantize_per_tensor add dequantize_per_channel linear quantize_per_tensor dequantize_per_tensor");
+        "dequantize_per_channel quantize_per_tensor dequantize_per_tensor add linear quantize_per_tensor dequantize_per_tensor");
   verify(quantized);
   CHECK(run(quantized, {at::full({}, 0, at::kLong), at::full({1, 2}, 1.5)}).size() == 1);
 }
