@@ -88,7 +88,7 @@ std::vector<Entry> entries_of(const Program& program) {
     } else {
       entries.push_back({tensor.name + kValues, stored.values});
     }
-    entries.push_back({tensor.name + kScale, stored.scale});
+    if (stored.scale.defined()) entries.push_back({tensor.name + kScale, stored.scale});
     if (stored.zero_point.defined()) entries.push_back({tensor.name + kZeroPoint, stored.zero_point});
   }
   return entries;
@@ -241,9 +241,11 @@ std::vector<int64_t> stored_blocks(const Source& source, const ProgramTensor& te
 
 StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
   StoredConstant stored;
-  const std::vector<int64_t> blocks = stored_blocks(source, tensor);
-  stored.scale = entry_data(source, tensor.name + kScale, DType::kFloat32, blocks);
-  if (source.header.contains(tensor.name + kZeroPoint)) stored.zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kFloat32, blocks);
+  if (source.header.contains(tensor.name + kScale)) {
+    const std::vector<int64_t> blocks = stored_blocks(source, tensor);
+    stored.scale = entry_data(source, tensor.name + kScale, DType::kFloat32, blocks);
+    if (source.header.contains(tensor.name + kZeroPoint)) stored.zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kFloat32, blocks);
+  }
   for (const auto& [suffix, dtype] : {
            std::pair{kSignedNibbles,   DType::kInt8 },
            std::pair{kUnsignedNibbles, DType::kUInt8}
@@ -267,11 +269,12 @@ StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
 }
 
 void read_constant(const Source& source, ProgramTensor& tensor) {
-  if (source.header.contains(tensor.name) || !source.header.contains(tensor.name + kScale)) {
+  const bool is_stored = source.header.contains(tensor.name + kScale) || source.header.contains(tensor.name + kValues);
+  if (source.header.contains(tensor.name) || !is_stored) {
     tensor.data = entry_data(source, tensor.name, tensor.dtype, tensor.shape);
     return;
   }
-  if (tensor.dtype != DType::kFloat32) fail(source, tensor.name, fmt::format("is stored with scales, but is {}", name_of(tensor.dtype)));
+  if (tensor.dtype != DType::kFloat32) fail(source, tensor.name, fmt::format("is stored in another form, but is {}", name_of(tensor.dtype)));
   tensor.stored = read_stored(source, tensor);
   tensor.data = expand(*tensor.stored);
 }

@@ -43,6 +43,10 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
         editor, i, quantize_constant(x.data, *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)), y.qparams);
   } else if (op.kind == "dequantize" && size_of(x.dtype) == 4) {
     replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
+  } else if (op.kind == "cast" && x.dtype == DType::kFloat32 && y.dtype == DType::kFloat16) {
+    replace_by_constant(editor, i, half_constant(x.data), {});
+  } else if (op.kind == "cast" && x.dtype == DType::kFloat16 && y.dtype == DType::kFloat32) {
+    replace_by_constant(editor, i, stored_half(x.data));
   } else if (op.kind == "permute" && x.stored) {
     replace_by_constant(editor, i, permuted(*x.stored, op.integers("dims")));
   } else if (const std::optional<StoredConstant> same = op.kind == "reshape" && x.stored ? reshaped(*x.stored, y.shape) : std::nullopt) {

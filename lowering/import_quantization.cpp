@@ -1,4 +1,5 @@
 // quantize and dequantize of quantized_decomposed and torchao; import_dynamic.cpp has those with scales that are computed at run time.
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -93,7 +94,10 @@ BlockParameters block_parameters(Importer& importer, const Node& node) {
   const std::vector<int64_t> blocks = has_groups ? group_counts(importer, node, shape) : block_counts(importer, node, shape);
   BlockParameters parameters{block_numbers(importer, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
   const char* zeros = has_groups ? "zero_points" : "zero_point";
-  if (node.find_input(zeros) != nullptr) parameters.zero_point = block_numbers(importer, node, zeros, blocks);
+  if (node.find_input(zeros) == nullptr) return parameters;
+  const Tensor numbers = block_numbers(importer, node, zeros, blocks);
+  const float* first = numbers.data<float>();
+  if (std::any_of(first, first + numbers.numel(), [](float zero) { return zero != 0; })) parameters.zero_point = numbers;
   return parameters;
 }
 
@@ -115,6 +119,12 @@ std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters, c
   return qparams;
 }
 
+void refuse_blocks(Importer& importer, const Node& node, const ProgramTensor& x, DType dtype, const BlockParameters& parameters) {
+  const bool is_constant = x.role == ProgramTensor::Role::kConstant;
+  const std::string what = is_constant ? fmt::format("of a constant to or from {}", name_of(dtype)) : std::string("of a computed tensor");
+  importer.refuse(node, fmt::format("{} in {} blocks", what, fmt::join(parameters.scale.shape(), "x")));
+}
+
 bool is_in_blocks(const Node& node) { return node.find_argument("block_size") != nullptr || node.find_argument("group_size") != nullptr; }
 
 bool is_supported(DType dtype) { return is_integer(dtype) && size_of(dtype) <= 4; }
@@ -132,7 +142,7 @@ void import_block_quantize(Importer& importer, const Node& node, DType dtype) {
   const std::optional<TensorQParams> qparams = simple_qparams(parameters, x.shape);
   if (qparams && !parameters.rounds_last) return emit_quantize(importer, node, *qparams, dtype);
   if (x.role != ProgramTensor::Role::kConstant || x.dtype != DType::kFloat32 || size_of(dtype) > 2)
-    return importer.refuse(node, fmt::format("of a computed tensor in {} blocks", fmt::join(parameters.scale.shape(), "x")));
+    return refuse_blocks(importer, node, x, dtype, parameters);
   const IntegerRange range = integer_range(dtype);
   const RoundedRange rounded{node.int_or("quant_min", range.min), node.int_or("quant_max", range.max), parameters.rounds_last};
   const Tensor values = quantize_blocks(x.data, parameters.scale, parameters.zero_point, dtype, rounded);
@@ -179,7 +189,7 @@ void import_block_dequantize(Importer& importer, const Node& node, int x) {
   } else if (values.role == ProgramTensor::Role::kConstant && size_of(values.dtype) <= 2) {
     become_constant(importer, node, {values.data, parameters.scale, parameters.zero_point});
   } else {
-    importer.refuse(node, fmt::format("of a computed tensor in {} blocks", fmt::join(parameters.scale.shape(), "x")));
+    refuse_blocks(importer, node, values, values.dtype, parameters);
   }
 }
 

@@ -28,10 +28,10 @@ struct TensorQParams {
 };
 
 // How a float constant stands in the artifact when it came from a dequantize: its elements as integers, with one scale and zero point for each block of
-// them. real = (value - zero_point) * scale, in float. Loading expands it.
+// them, real = (value - zero_point) * scale in float; or, when it came from a cast, as float16. Loading expands it.
 struct StoredConstant {
-  Tensor values;              // integers of up to 16 bits, of the constant's shape
-  Tensor scale;               // f32; shape: how many blocks each dimension is cut into, which divides its size
+  Tensor values;              // integers of up to 16 bits or float16, of the constant's shape
+  Tensor scale;               // f32; shape: how many blocks each dimension is cut into, which divides its size; undefined: values are float16
   Tensor zero_point;          // f32, as `scale`; undefined: 0
   bool fits_nibbles() const;  // all values in [-8, 7] (signed) or [0, 15]: two in a byte in the file
 };

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "lowering/blocks.h"
+#include "lowering/half.h"
 
 namespace octet {
 namespace {
@@ -66,9 +67,21 @@ StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparam
   return stored;
 }
 
+StoredConstant stored_half(const Tensor& values) { return {values.contiguous(), {}, {}}; }
+
+Tensor half_constant(const Tensor& given) {
+  const Tensor real = given.contiguous();
+  Tensor values = Tensor::zeros(DType::kFloat16, real.shape());
+  std::transform(real.data<float>(), real.data<float>() + real.numel(), values.data<uint16_t>(), float_to_half);
+  return values;
+}
+
 Tensor expand(const StoredConstant& stored) {
   Tensor real = Tensor::zeros(DType::kFloat32, stored.values.shape());
   switch (stored.values.dtype()) {
+    case DType::kFloat16:
+      std::transform(stored.values.data<uint16_t>(), stored.values.data<uint16_t>() + real.numel(), real.data<float>(), half_to_float);
+      break;
     case DType::kInt8:
       expand_values<int8_t>(stored, real.data<float>());
       break;
@@ -94,13 +107,16 @@ ProgramTensor constant_tensor(const std::string& name, StoredConstant stored) {
 }
 
 std::string describe(const StoredConstant& stored) {
+  if (!stored.scale.defined()) return std::string(short_name_of(stored.values.dtype()));
   return fmt::format("{}{} in {} blocks", stored.fits_nibbles() ? "4-bit " : "", short_name_of(stored.values.dtype()),
                      fmt::join(stored.scale.shape(), "x"));
 }
 
 std::string find_fault(const StoredConstant& stored) {
+  if (stored.values.dtype() == DType::kFloat16) return stored.scale.defined() || stored.zero_point.defined() ? "float16 values have scales" : "";
   if (!is_integer(stored.values.dtype()) || size_of(stored.values.dtype()) > 2)
     return fmt::format("its values are {}, want integers of up to 16 bits", name_of(stored.values.dtype()));
+  if (!stored.scale.defined()) return "its integers have no scales";
   const std::vector<int64_t>& shape = stored.values.shape();
   const std::vector<int64_t>& blocks = stored.scale.shape();
   if (blocks.size() != shape.size()) return fmt::format("scales have {} dimensions, want {}", blocks.size(), shape.size());
@@ -114,10 +130,12 @@ std::string find_fault(const StoredConstant& stored) {
 }
 
 StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims) {
-  return {permuted(stored.values, dims), permuted(stored.scale, dims), stored.zero_point.defined() ? permuted(stored.zero_point, dims) : Tensor()};
+  const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? permuted(tensor, dims) : Tensor(); };
+  return {moved(stored.values), moved(stored.scale), moved(stored.zero_point)};
 }
 
 std::optional<StoredConstant> reshaped(const StoredConstant& stored, const std::vector<int64_t>& shape) {
+  if (!stored.scale.defined()) return StoredConstant{with_shape(stored.values, shape), {}, {}};
   if (without_ones(stored.values.shape()) != without_ones(shape)) return std::nullopt;
   std::vector<int64_t> kept;  // the blocks of dimensions that are not of size 1
   for (size_t d = 0; d < stored.values.shape().size(); ++d)

@@ -1,4 +1,4 @@
-// Float constants that the artifact holds as integers: their expansion, their form when elements move, their bytes in the file. Free of torch.
+// Float constants that the artifact holds as integers or float16: their expansion, their form when elements move, their bytes in the file. Free of torch.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,14 @@ namespace octet {
 
 // From integer values whose parameters are per tensor or along an axis.
 StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparams);
+// From float16 values; and those of an f32 constant.
+StoredConstant stored_half(const Tensor& values);
+Tensor half_constant(const Tensor& real);
 // A constant of that name, expanded.
 ProgramTensor constant_tensor(const std::string& name, StoredConstant stored);
 // The f32 constant's elements.
 Tensor expand(const StoredConstant& stored);
-// "i8 in 4x1 blocks", "4-bit i8 in 4x32 blocks"
+// "i8 in 4x1 blocks", "4-bit i8 in 4x32 blocks", "f16"
 std::string describe(const StoredConstant& stored);
 // What contradicts the comment on StoredConstant, empty when nothing does.
 std::string find_fault(const StoredConstant& stored);

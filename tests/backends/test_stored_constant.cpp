@@ -158,6 +158,22 @@ TEST_CASE("an artifact keeps stored constants small and reads them back equal", 
   std::filesystem::remove(path);
 }
 
+TEST_CASE("an artifact keeps float16 constants", "[backends][stored]") {
+  const std::filesystem::path path = temporary_file("half.octet");
+  const Tensor real = random_floats({8, 12});
+  const Program program = linear_program(stored_half(half_constant(real)));
+  CHECK(describe(*program.tensors[1].stored) == "f16");
+  const std::vector<float> half = values_of(program.tensors[1].data), full = values_of(real);
+  for (size_t i = 0; i < full.size(); ++i) CHECK(half[i] == Approx(full[i]).epsilon(0.0005));
+  CHECK(values_of(expand(permuted(*program.tensors[1].stored, {1, 0})))[1] == half[12]);
+  CHECK(reshaped(*program.tensors[1].stored, {96})->values.shape() == std::vector<int64_t>{96});
+  save_program(program, path);
+  const Program loaded = load_program(path);
+  CHECK(to_text(loaded) == to_text(program));
+  CHECK(values_of(loaded.tensors[1].data) == half);
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("damaged stored constants give one-line errors", "[backends][stored]") {
   const std::filesystem::path path = temporary_file("stored_damaged.octet");
   save_program(linear_program(grouped(100)), path);
@@ -172,7 +188,7 @@ TEST_CASE("damaged stored constants give one-line errors", "[backends][stored]")
   const std::string subject = "artifact: " + path.string() + ": constant ";
   CHECK(error_with(path, replaced("\"shape\":[8,3]", "\"shape\":[8,5]")) == subject + "w:scale: has 96 bytes, want 160; the file is damaged");
   CHECK(error_with(path, replaced("\"w:values\"", "\"w:valuez\"")) == subject + "w:values: is missing or has an unknown dtype; the file is damaged");
-  CHECK(error_with(path, replaced("\"w:scale\"", "\"w:scald\"")) == subject + "w: is missing; the file is damaged");
+  CHECK(error_with(path, replaced("\"w:scale\"", "\"w:scald\"")) == subject + "w: its integers have no scales; the file is damaged");
   CHECK(error_with(path, replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")) == "no error");  // other values, but a sound file
   for (size_t i = 0; i < good.size(); i += 3) {
     std::string bytes = good;

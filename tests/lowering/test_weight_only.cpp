@@ -199,11 +199,12 @@ TEST_CASE("activations of 16 bits run on the reference, float8 and blocks are re
              Contains("lower: dw (torchao.dequantize_affine.default): has block_size 3 in dimension 1, want a divisor of 8"));
 }
 
-TEST_CASE("weights in float16 run in float32", "[lowering][dtypes]") {
+TEST_CASE("weights in float16 stay that in the file and run in float32", "[lowering][dtypes]") {
   const Graph graph = make_graph(R"(graph(%w = param "w": f32[4,8], %x: f32[2,8]):
   %h: f16[4,8] = quantized_decomposed.convert_element_type.no_fuse(%w, f16)
   %f: f32[4,8] = quantized_decomposed.convert_element_type.no_fuse(%h, f32)
   %y: f32[2,4] = aten.linear.default(%x, %f)
   return (%y))");
+  CHECK_THAT(lowered(graph), Contains("f32[4,8] stored as f16,"));
   CHECK(compare_with_interpreter(graph).greatest < 1e-5);
 }
