@@ -213,8 +213,8 @@ TEST_CASE("convert: a group-wise weight is stored quantized, with scales and zer
   weight.observer_or_fake_quant_ctr.affine->zero_point_dtype = DType::kInt32;
   const Graph graph = convert(observe_linear(std::nullopt, weight));
   CHECK_THAT(graph, test::PrintsAs(R"(
-graph(%_scale0 = buffer "_scale0": f32[3,2], %_zero_point0 = buffer "_zero_point0": i32[3,2], %_frozen_param0 = buffer "_frozen_param0": i8[3,4], %x: f32[2,4]):
-  %dequantize_affine: f32[3,4] = torchao.dequantize_affine.default(%_frozen_param0, [1, 2], %_scale0, %_zero_point0, i8, -8, 7, output_dtype=f32)
+graph(%b__scale0 = buffer "_scale0": f32[3,2], %b__zero_point0 = buffer "_zero_point0": i32[3,2], %b__frozen_param0 = buffer "_frozen_param0": i8[3,4], %x: f32[2,4]):
+  %dequantize_affine: f32[3,4] = torchao.dequantize_affine.default(%b__frozen_param0, [1, 2], %b__scale0, %b__zero_point0, i8, -8, 7, output_dtype=f32)
   %linear: f32[2,3] = aten.linear.default(%x, %dequantize_affine)
   return (%linear))"));
 }
@@ -222,7 +222,7 @@ graph(%_scale0 = buffer "_scale0": f32[3,2], %_zero_point0 = buffer "_zero_point
 TEST_CASE("convert: a dynamic scale per token is chosen at run time", "[annotate][affine][convert]") {
   const Graph graph = convert(observe_linear(affine_spec("affine_placeholder", per_token(), MappingType::kAsymmetric), std::nullopt));
   CHECK_THAT(graph, test::PrintsAs(R"(
-graph(%w = param "w": f32[3,4], %x: f32[2,4]):
+graph(%x: f32[2,4], %w = param "w": f32[3,4]):
   %getitem: f32[2], %getitem_1: i32[2] = torchao.choose_qparams_affine.default(%x, "ASYMMETRIC", [1, 4], i8, None, None, None, None, None)
   %quantize_affine: i8[2,4] = torchao.quantize_affine.default(%x, [1, 4], %getitem, %getitem_1, i8, None, None)
   %dequantize_affine: f32[2,4] = torchao.dequantize_affine.default(%quantize_affine, [1, 4], %getitem, %getitem_1, i8, None, None, output_dtype=f32)

@@ -40,7 +40,7 @@ std::string option_error(const SymmetricOptions& options) {
 const SymmetricOptions kWeights8 = {.is_per_channel = true, .is_weight_only = true, .group_size = std::nullopt};
 const SymmetricOptions kWeights4 = {.is_weight_only = true, .weight_bits = 4, .group_size = std::nullopt};
 const SymmetricOptions kTokens4 = {.is_dynamic = true, .is_per_token = true, .weight_bits = 4, .group_size = std::nullopt};
-const std::string kGroup32 = "int8 -8..7 SYMMETRIC per_group 32 affine_min_max";
+const std::string kGroup32 = "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 32 affine_min_max";
 const std::string kToken = "int8 -128..127 dynamic ASYMMETRIC per_token affine_placeholder";
 
 const std::string kLinear = R"(graph(%x: f32[2,64], %w = param "w": f32[4,64], %b = param "b": f32[4]):
@@ -72,9 +72,10 @@ TEST_CASE("weight-only int4: groups of 32 along the rows", "[quantizers][weight_
 }
 
 TEST_CASE("weight-only int4: a convolution has blocks of whole kernels within a group", "[quantizers][weight_only]") {
-  CHECK(annotate_with(kWeights4, kConv).text == "%c [weight_only_conv]: %w: int8 -8..7 SYMMETRIC per_block [1, 2, 3, 3] affine_min_max\n");
+  CHECK(annotate_with(kWeights4, kConv).text ==
+        "%c [weight_only_conv]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [1, 2, 3, 3] affine_min_max\n");
   CHECK(annotate_with(kWeights4, kTransposed).text ==
-        "%c [weight_only_conv_transpose]: %w: int8 -8..7 SYMMETRIC per_block [6, 1, 2, 2] affine_min_max\n");
+        "%c [weight_only_conv_transpose]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [6, 1, 2, 2] affine_min_max\n");
 }
 
 TEST_CASE("weight-only int4 without groups has one scale per channel", "[quantizers][weight_only]") {

@@ -150,6 +150,22 @@ class BadInput(CommandTest):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"))
         self.assert_line(line, "--calibration")
 
+    def test_options_of_weights_that_cannot_be(self):
+        for options, message in (
+                (["--weight-bits", "3"], "octet: quantizer: weight_bits: got 3, want 8 or 4"),
+                (["--group-size", "1"], "octet: quantizer: group_size: got 1, want 2 or more, or 0 for no groups"),
+                (["--weight-bits", "4", "--group-size", "0", "--per-tensor"],
+                 "octet: quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel")):
+            with self.subTest(options=options):
+                line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "weight-only", *options,
+                                  "--output", self.path("q.pt2"))
+                self.assert_line(line, message)
+
+    def test_x86_has_no_weights_alone_as_torchao_has_it(self):
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "x86", "--mode", "weight-only", "--compat", "torchao",
+                          "--output", self.path("q.pt2"))
+        self.assert_line(line, "octet: quantizer: is_weight_only: torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao")
+
     def test_run_with_inputs_of_wrong_shape(self):
         self.save("wrong.pt", (torch.randn(1, 3, 5, 5),))
         line = self.fails("run", self.path("model.pt2"), "--inputs", self.path("wrong.pt"), "--outputs", self.path("q.pt"))

@@ -163,7 +163,8 @@ class Command(CommandTest):
                     self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--mode", *mode, "--output", self.path("q.pt2"))
                     with torch.no_grad():
                         self.assertGreater(sqnr(net(x), self.run_file("q.pt2")[0]), least)
-                    self.assertEqual(self.inspect("q.pt2")["float_ops"], 0)
+                    import torchao  # noqa: F401 registers the affine ops
+                    self.assertFalse([name for name in torch.export.load(self.path("q.pt2")).state_dict if name.endswith("weight")])
 
     def test_a_scale_per_token_keeps_rows_of_different_size_apart(self):
         net = torch.nn.Linear(64, 64).eval()
