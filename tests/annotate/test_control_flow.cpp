@@ -266,6 +266,34 @@ graph(%w = param "l.weight": f32[2,2], %i: i64[], %x: f32[1,2]):
   CHECK(run(quantized, {at::full({}, 0, at::kLong), at::full({1, 2}, 1.5)}).size() == 1);
 }
 
+TEST_CASE("the body of a map is quantized", "[annotate][control]") {
+  Report report;
+  const Graph quantized = quantize(R"(
+graph(%w = param "l.weight": f32[2,2], %c: f32[1,2], %x: f32[3,1,2]):
+  %y: f32[3,1,2] = higher_order.map_impl(
+    graph "each" (%row: f32[1,2], %bw: f32[2,2], %bc: f32[1,2]):
+      %m: f32[1,2] = aten.linear.default(%row, %bw)
+      %n: f32[1,2] = aten.add.Tensor(%m, %bc)
+      return (%n), [%x], [%w, %c]) as map
+  return (%y))",
+                                   {scan_batch(2.0)}, report);
+  CHECK(ops(body_of(quantized, "each")) == std::string(kQuantizedLinear) + " add");
+  CHECK_FALSE(quantized.constants.contains("l.weight"));
+  CHECK(run(quantized, scan_batch(2.0)).at(0).sizes() == at::IntArrayRef({3, 1, 2}));
+}
+
+TEST_CASE("without folding the float weight stays an operand", "[annotate][control]") {
+  Report report;
+  ObservedGraph observed = prepare(with_weights(kScan), report);
+  calibrate(observed, {scan_batch(2.0)});
+  ConvertOptions options;
+  options.fold_quantize = false;
+  const Graph quantized = convert_pt2e(std::move(observed), options, report);
+  CHECK(quantized.constants.contains("l.weight"));
+  CHECK(body_of(quantized, "body").nodes_of("quantized_decomposed.quantize_per_channel.default").size() == 1);
+  CHECK(at::equal(run(quantized, scan_batch(2.0)).at(0), run(quantize(kScan, {scan_batch(2.0)}, report), scan_batch(2.0)).at(0)));
+}
+
 TEST_CASE("a weight reaches a body within a body", "[annotate][control]") {
   constexpr const char* kNested = R"(
 graph(%w = param "l.weight": f32[2,2], %c: f32[1,2], %x: f32[3,1,2]):
