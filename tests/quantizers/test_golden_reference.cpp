@@ -84,6 +84,40 @@ size_t count_qdq(const Graph& graph) {
   return count;
 }
 
+// The share of the elements beyond float noise; each is off by what one step makes of the output at most.
+double share_off(const GoldenCase& golden, const Graph& expected, const Graph& graph) {
+  const std::vector<c10::IValue> want = Interpreter(expected).run(golden.example());
+  const std::vector<c10::IValue> got = Interpreter(graph).run(golden.example());
+  REQUIRE(want.size() == got.size());
+  double worst = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const at::Tensor off = at::sub(got[i].toTensor(), want[i].toTensor()).abs();
+    if (off.numel() == 0) continue;
+    worst = std::max(worst, off.gt(golden.tolerance("float_out_atol")).to(at::kDouble).mean().item<double>());
+    CHECK(off.max().item<double>() <= golden.tolerance("quantized_out_atol"));
+  }
+  return worst;
+}
+
+void compare_with_qdq(const std::string& prefix) {
+  int compared = 0;
+  int equal = 0;
+  for (const GoldenCase& golden : test::golden_cases(prefix)) {
+    if (!has_reference(golden)) continue;
+    const std::unique_ptr<Quantizer> quantizer = quantizer_of(golden, Compat::kNone);
+    if (!quantizer) continue;
+    INFO(golden.name());
+    const Graph expected = quantize(golden, *quantizer, /*is_compat=*/false, /*is_reference=*/false);
+    const Graph graph = quantize(golden, *quantizer_of(golden, Compat::kNone), /*is_compat=*/false, /*is_reference=*/true);
+    CHECK(count_qdq(graph) == 0);
+    const double share = share_off(golden, expected, graph);
+    ++compared;
+    equal += share == 0;
+    if (share > 0) std::cerr << fmt::format("{}: {:.3f} of the elements are off\n", golden.name(), share);
+  }
+  if (compared > 0) std::cerr << fmt::format("reference: {} of {} cases {}* compute what the q/dq graph computes\n", equal, compared, prefix);
+}
+
 }  // namespace
 
 TEST_CASE("golden: the reference representation is the peer's with compat, XNNPACK", "[quantizers][golden][reference][long]") {
@@ -100,30 +134,7 @@ TEST_CASE("golden: the reference representation is the peer's with compat, X86",
 
 TEST_CASE("golden: without compat the reference representation computes what the q/dq graph computes", "[quantizers][golden][reference][long]") {
   at::set_num_threads(1);
-  int compared = 0;
-  double worst_share = 0;
-  for (const GoldenCase& golden : test::golden_cases("xnn_")) {
-    if (!has_reference(golden)) continue;
-    const std::unique_ptr<Quantizer> quantizer = quantizer_of(golden, Compat::kNone);
-    if (!quantizer) continue;
-    INFO(golden.name());
-    const Graph expected = quantize(golden, *quantizer, /*is_compat=*/false, /*is_reference=*/false);
-    const Graph graph = quantize(golden, *quantizer_of(golden, Compat::kNone), /*is_compat=*/false, /*is_reference=*/true);
-    CHECK(count_qdq(graph) == 0);
-    const std::vector<c10::IValue> want = Interpreter(expected).run(golden.example());
-    const std::vector<c10::IValue> got = Interpreter(graph).run(golden.example());
-    REQUIRE(want.size() == got.size());
-    for (size_t i = 0; i < want.size(); ++i) {
-      const at::Tensor off = at::sub(got[i].toTensor(), want[i].toTensor()).abs();
-      if (off.numel() == 0) continue;
-      const double share = off.gt(golden.tolerance("float_out_atol")).to(at::kDouble).mean().item<double>();
-      worst_share = std::max(worst_share, share);
-      if (share > 0.02) std::cerr << fmt::format("{}: {} of the elements are off, by {} at most\n", golden.name(), share, off.max().item<double>());
-      CHECK(off.max().item<double>() <= golden.tolerance("quantized_out_atol"));
-    }
-    ++compared;
-  }
-  if (compared > 0) std::cerr << fmt::format("reference: {} cases beside the q/dq graph, at most {} of the elements off\n", compared, worst_share);
+  for (const char* prefix : {"xnn_", "dyn_", "x86_"}) compare_with_qdq(prefix);
 }
 
 }  // namespace octet
