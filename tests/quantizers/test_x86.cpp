@@ -162,6 +162,32 @@ TEST_CASE("x86: pooling, cat and flatten between quantized ops share one observe
 )");
 }
 
+TEST_CASE("x86: cat of one value, or of the same twice, is quantized", "[quantizers][x86]") {
+  for (const std::string inputs : {"[%c]", "[%c, %c]"}) {
+    CAPTURE(inputs);
+    CHECK(annotate(conv_then("%k: f32[1,8,6,6] = aten.cat.default(" + inputs + ", 1) return (%k)")).text ==
+          "%c [conv]: %x: ACT8U, %w: WEIGHT8\n%k [cat]: %c: ACT8U => same as %c -> %k\n");
+  }
+}
+
+TEST_CASE("x86: a chain of residual additions is quantized throughout", "[quantizers][x86]") {
+  CHECK(annotate(R"(graph(%x: f32[1,4,8,8], %w = param "w": f32[4,4,1,1]):
+    %c: f32[1,4,8,8] = aten.conv2d.default(%x, %w)
+    %a: f32[1,4,8,8] = aten.add.Tensor(%c, %x)
+    %r: f32[1,4,8,8] = aten.relu.default(%a)
+    %d: f32[1,4,8,8] = aten.conv2d.default(%r, %w)
+    %e: f32[1,4,8,8] = aten.add.Tensor(%r, %d)
+    %s: f32[1,4,8,8] = aten.relu.default(%e)
+    return (%s))")
+            .text == R"(%c [conv_add_relu]: %x: ACT8U, %w: WEIGHT8
+%a [conv_add_relu]: %x: ACT8U
+%r [conv_add_relu]:
+%d [conv_add_relu]: %r: ACT8U, %w: WEIGHT8
+%e [conv_add_relu]: %r: ACT8U
+%s [conv_add_relu]:
+)");
+}
+
 TEST_CASE("x86: pooling behind a float op and flatten before one stay float, with the reason", "[quantizers][x86]") {
   const test::Annotated result = annotate(conv_then(R"(%p: f32[1,4,3,3] = aten.max_pool2d.default(%y, [2, 2])
     %f: f32[1,144] = aten.flatten.using_ints(%c, 1)

@@ -58,6 +58,29 @@ TEST_CASE("x86: a configuration of one module, type or op leaves the rest float"
   for (X86InductorQuantizer* quantizer : {&by_name, &by_type, &by_op}) CHECK(annotate_text(kTwoOps, *quantizer, kStacks).text == kLinear);
 }
 
+TEST_CASE("x86: names with underscores are names of modules", "[quantizers][x86]") {
+  X86InductorQuantizer quantizer;
+  quantizer.set_module_name_qconfig("my_block.sub_1", static_config());
+  const test::ModuleStacks stacks = {
+      {"c", "0,,M;1,L['self'].my_block,my.Block;2,L['self'].my_block.sub_1,torch.nn.modules.conv.Conv2d"},
+      {"l", "0,,M;1,my_block_sub_1,torch.nn.modules.linear.Linear"                                      }
+  };
+  CHECK(annotate_text(kTwoOps, quantizer, stacks).text == kConv);
+}
+
+TEST_CASE("x86: a module's configuration reaches the matrix products within it", "[quantizers][x86]") {
+  X86InductorQuantizer quantizer;
+  quantizer.set_module_name_qconfig("attention", static_config());
+  const test::Annotated result = annotate_text(R"(graph(%x: f32[2,4,4]):
+    %m: f32[2,4,4] = aten.matmul.default(%x, %x) %n: f32[2,4,4] = aten.matmul.default(%m, %x) return (%n))",
+                                               quantizer,
+                                               {
+                                                   {"m", "0,,M;1,attention,my.Attention"},
+                                                   {"n", "0,,M"                         }
+  });
+  CHECK(result.text == "%m [matmul]: %x: ACT8U\n");
+}
+
 TEST_CASE("x86: an exception within a module wins over the module, in any order", "[quantizers][x86]") {
   X86InductorQuantizer first, second;
   first.set_module_name_qconfig("block", static_config()).set_module_name_qconfig("block.fc", std::nullopt);
