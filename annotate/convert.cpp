@@ -210,8 +210,12 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
   port_qdq_metadata(graph, observed.annotations);
   if (options.fold_quantize_into_mutable_buffers) fold_quantize_into_mutable_buffers(graph, report);
   if (options.fold_quantize) fold_quantized_constants(graph);
+  if (options.fold_quantize && !options.compat_torchao) fold_float16_constants(graph);
   verify(graph);
   report_float_ops(graph, observed.annotations, report);
+  if (!options.reference_representation) return;
+  to_reference_representation(graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report);
+  verify(graph);
 }
 
 }  // namespace
@@ -225,10 +229,6 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
   convert_graph(observed, observed.graph, options, report);
   if (move_constants_out_of_bodies(observed.graph) > 0 && options.fold_quantize) remove_dead(observed.graph, DeadInputs::kRemove);
   verify(observed.graph);
-  if (options.reference_representation) {
-    to_reference_representation(observed.graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report);
-    verify(observed.graph);
-  }
   return std::move(observed.graph);
 }
 
