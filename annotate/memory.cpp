@@ -49,18 +49,20 @@ std::vector<const Value*> written_values(const Node& node) {
 
 Writes::Writes(const Graph& graph) : graph_(graph) {
   for (const Node* node : graph.nodes()) {
-    Write write{node, {}};
-    for (const Value* value : written_values(*node)) write.roots.merge(memory_roots(*value));
-    if (!write.roots.empty()) writes_.push_back(std::move(write));
+    std::unordered_set<const Value*> roots;
+    for (const Value* value : written_values(*node)) roots.merge(memory_roots(*value));
+    for (const Value* root : roots) writes_[root].push_back(node);
   }
 }
 
 bool Writes::any_between(const Value& value, const Node* from, const Node& to) const {
   if (writes_.empty()) return false;
   const std::unordered_set<const Value*> roots = memory_roots(value);
-  return std::any_of(writes_.begin(), writes_.end(), [&](const Write& write) {
-    const bool is_shared = std::any_of(roots.begin(), roots.end(), [&](const Value* root) { return write.roots.contains(root); });
-    return is_shared && write.node != from && graph_.is_before(*write.node, to) && (from == nullptr || graph_.is_before(*from, *write.node));
+  return std::any_of(roots.begin(), roots.end(), [&](const Value* root) {
+    const auto found = writes_.find(root);
+    return found != writes_.end() && std::any_of(found->second.begin(), found->second.end(), [&](const Node* write) {
+             return write != from && write != &to && graph_.is_before(*write, to) && (from == nullptr || graph_.is_before(*from, *write));
+           });
   });
 }
 

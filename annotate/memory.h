@@ -1,6 +1,7 @@
 // Which values share memory, and who writes to it.
 #pragma once
 
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -25,12 +26,8 @@ class Writes {
   bool any_between(const Value& value, const Node* from, const Node& to) const;
 
  private:
-  struct Write {
-    const Node* node = nullptr;
-    std::unordered_set<const Value*> roots;
-  };
   const Graph& graph_;
-  std::vector<Write> writes_;
+  std::unordered_map<const Value*, std::vector<const Node*>> writes_;  // by memory root, in graph order
 };
 
 }  // namespace octet
