@@ -1,6 +1,6 @@
 """Prepare and convert beside the peers in one run: ResNet50 and MiniLM (random weights) through torchao's X86 flow and ExecuTorch's XNNPACK flow, and
 through Octet; then chains of growing length.  flow_speed.py OCTET_FLOW_SPEED [--models resnet50,minilm] [--repeats N] [--no-chains]
-The model is run once between the two steps, outside of the times."""
+The model is run once between the two steps, outside of the times, which are processor times of one thread."""
 import argparse, functools, json, logging, math, os, subprocess, sys, tempfile, time, warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -62,14 +62,14 @@ def measure_peer(path, inputs, name, repeats):
     prepare, convert = math.inf, math.inf
     for _ in range(repeats):
         module = torch.export.load(path).module(check_guards=False)
-        start = time.perf_counter()
+        start = time.process_time()
         module = prepare_pt2e(module, make_peer(name))
-        prepare = min(prepare, time.perf_counter() - start)
+        prepare = min(prepare, time.process_time() - start)
         with torch.no_grad():
             module(*inputs)
-        start = time.perf_counter()
+        start = time.process_time()
         convert_pt2e(module)
-        convert = min(convert, time.perf_counter() - start)
+        convert = min(convert, time.process_time() - start)
     return {"prepare_ms": 1000 * prepare, "convert_ms": 1000 * convert}
 
 
@@ -111,11 +111,10 @@ def main():
     parser.add_argument("octet", help="the program octet_flow_speed")
     parser.add_argument("--models", default="resnet50,minilm")
     parser.add_argument("--repeats", type=int, default=1, help="of the peers; the least time counts")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--no-chains", action="store_true")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name in filter(None, options.models.split(",")):
