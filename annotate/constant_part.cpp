@@ -22,9 +22,10 @@ bool is_detach(const Node& node) { return node.target() == "aten.detach_.default
 
 // Constant inputs that some op or output of the graph writes to.
 std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
-  std::unordered_set<const Value*> roots;
+  std::vector<const Value*> written;
   for (const Node* node : graph.nodes())
-    for (const Value* value : written_values(*node)) roots.merge(memory_roots(*value));
+    for (const Value* value : written_values(*node)) written.push_back(value);
+  std::unordered_set<const Value*> roots = memory_roots(std::move(written));
   for (const GraphOutput& output : graph.outputs()) {
     if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation) continue;
     for (const GraphInput& input : graph.inputs())

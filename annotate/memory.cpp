@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "annotate/prepare.h"
 #include "core/op_lookup.h"
 #include "core/op_schema.h"
 
@@ -21,10 +22,9 @@ std::vector<const Value*> aliased_inputs(const Node& node) {
   return result;
 }
 
-std::unordered_set<const Value*> memory_roots(const Value& value) {
+std::unordered_set<const Value*> memory_roots(std::vector<const Value*> open) {
   std::unordered_set<const Value*> roots;
   std::unordered_set<const Value*> seen;
-  std::vector<const Value*> open = {&value};
   while (!open.empty()) {
     const Value* next = open.back();
     open.pop_back();
@@ -48,16 +48,39 @@ std::vector<const Value*> written_values(const Node& node) {
 }
 
 Writes::Writes(const Graph& graph) : graph_(graph) {
-  for (const Node* node : graph.nodes()) {
-    std::unordered_set<const Value*> roots;
-    for (const Value* value : written_values(*node)) roots.merge(memory_roots(*value));
-    for (const Value* root : roots) writes_[root].push_back(node);
+  std::vector<const Node*> writers;
+  for (const Node* node : graph.nodes())
+    if (!written_values(*node).empty()) writers.push_back(node);
+  if (writers.empty()) return;
+  find_roots();
+  for (const Node* node : writers)
+    for (const Value* value : written_values(*node))
+      for (const Value* root : roots_of(*value)) writes_[root].push_back(node);
+}
+
+// In graph order, so that the roots of what a node takes are known.
+void Writes::find_roots() {
+  for (const Node* node : graph_.nodes()) {
+    std::vector<const Value*> roots;
+    for (const Value* input : aliased_inputs(*node))
+      for (const Value* root : roots_of(*input))
+        if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+    if (roots.empty()) continue;
+    for (const Value* output : node->outputs()) roots_[output] = roots;
   }
+}
+
+// Nodes that came later, observation points, hand their input on.
+std::vector<const Value*> Writes::roots_of(const Value& value) const {
+  const Value* known = &value;
+  while (known->producer() != nullptr && known->producer()->target() == kObserveTarget) known = known->producer()->find_input("input");
+  const auto found = roots_.find(known);
+  return found == roots_.end() ? std::vector<const Value*>{known} : found->second;
 }
 
 bool Writes::any_between(const Value& value, const Node* from, const Node& to) const {
   if (writes_.empty()) return false;
-  const std::unordered_set<const Value*> roots = memory_roots(value);
+  const std::vector<const Value*> roots = roots_of(value);
   return std::any_of(roots.begin(), roots.end(), [&](const Value* root) {
     const auto found = writes_.find(root);
     return found != writes_.end() && std::any_of(found->second.begin(), found->second.end(), [&](const Node* write) {

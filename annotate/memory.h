@@ -12,8 +12,8 @@ namespace octet {
 // The inputs whose memory the results of `node` may be (views, in-place ops); all of them when the op is unknown to the dispatcher.
 std::vector<const Value*> aliased_inputs(const Node& node);
 
-// The values whose memory `value` may be, as far back as it goes: graph inputs and results of ops that make new tensors.
-std::unordered_set<const Value*> memory_roots(const Value& value);
+// The values whose memory these may be, as far back as it goes: graph inputs and results of ops that make new tensors.
+std::unordered_set<const Value*> memory_roots(std::vector<const Value*> values);
 
 // The values that `node` writes to in place, detach_ excepted (it leaves the data alone).
 std::vector<const Value*> written_values(const Node& node);
@@ -26,7 +26,11 @@ class Writes {
   bool any_between(const Value& value, const Node* from, const Node& to) const;
 
  private:
+  void find_roots();
+  std::vector<const Value*> roots_of(const Value& value) const;
+
   const Graph& graph_;
+  std::unordered_map<const Value*, std::vector<const Value*>> roots_;  // of results that are no new tensors
   std::unordered_map<const Value*, std::vector<const Node*>> writes_;  // by memory root, in graph order
 };
 

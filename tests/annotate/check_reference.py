@@ -13,8 +13,8 @@ import numpy
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the q/dq ops
 
-CASES = ["xnn_linear", "xnn_conv_bn_relu", "xnn_conv1d", "xnn_conv3d", "xnn_conv2d_padding_same", "xnn_add_relu", "xnn_residual", "xnn_maxpool_after_conv",
-         "xnn_linear_per_tensor_nobias", "xnn_mlp3", "xnn_cat_convs"]
+CASES = ["xnn_linear", "xnn_conv_bn_relu", "xnn_conv1d", "xnn_conv3d", "xnn_conv2d_padding_same", "xnn_add_relu", "xnn_residual", "xnn_mlp3",
+         "xnn_maxpool_after_conv", "xnn_linear_per_tensor_nobias", "xnn_cat_convs"]
 
 
 def arrays(folder, prefix, count):
@@ -39,7 +39,7 @@ def differences(octet, folder, work):
         yield f"{left} stay"
     for want, got in zip(*[[out] if isinstance(out, torch.Tensor) else out for out in (expected, module(*example))]):
         off = (want - got).abs()
-        if (off > 1e-5).float().mean() > 0.02:
+        if (off > 1e-5).float().mean() > 0.05:
             yield f"{(off > 1e-5).float().mean():.3} of the elements are off, by {off.max():.3} at most"
     quantize(octet, folder, work, "--reference", "--compat", "torchao")(*example)
 

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "core/verify.h"
 #include "support/graph_matchers.h"
+#include "support/rule_quantizer.h"
 #include "support/tensor_matchers.h"
 
 // After torch, which has a macro CHECK of its own.
@@ -74,6 +75,26 @@ TEST_CASE("mutable: a buffer that the program writes to is never computed ahead"
     CHECK(graph.constants.at("s").tensor.dtype() == DType::kFloat32);
     check_same_runs(parse_graph(text), graph, 0.1);
   }
+}
+
+TEST_CASE("mutable: a tensor changed through a view is observed where it is used; the peer observes what it was", "[annotate][mutable]") {
+  const std::string text = R"(graph(%x: f32[2,4], %y: f32[4]):
+    %n: f32[2,4] = aten.neg.default(%x)
+    %a: f32[2,4] = aten.mul.Tensor(%n, %n)
+    %v: f32[4] = aten.select.int(%n, 0, 1)
+    %w: f32[4] = aten.copy_.default(%v, %y)
+    %b: f32[2,4] = aten.mul.Tensor(%n, %n)
+    return (%b, %a))";
+  test::RuleQuantizer quantizer(Json::array({
+      {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}
+  }));
+  Report report;
+  const ObservedGraph own = prepare_pt2e(parse_graph(text), quantizer, report);
+  CHECK(test::targets(own.graph) == "neg.default observe.default mul.Tensor select.int copy_.default observe.default mul.Tensor");
+  PrepareOptions compat;
+  compat.compat_torchao = true;
+  const ObservedGraph peer = prepare_pt2e(parse_graph(text), quantizer, report, compat);
+  CHECK(test::targets(peer.graph) == "neg.default observe.default mul.Tensor select.int copy_.default mul.Tensor");
 }
 
 TEST_CASE("mutable: a buffer that the program returns as changed is never computed ahead", "[annotate][mutable]") {
