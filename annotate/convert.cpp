@@ -69,9 +69,9 @@ class Converter {
     const std::string subject = fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
     if (!observer.has_data()) {
       if (!options_.compat_torchao)
-        throw Error(
-            "convert", subject,
-            fmt::format("the {} observer saw no data, got 0 samples, want at least 1; calibrate before converting", observer.args().choice.name));
+        throw Error("convert", subject,
+                    fmt::format("the {} observer saw no data, got 0 samples, want at least 1; calibrate before converting{}",
+                                observer.args().choice.name, &graph_ == &observed_.graph ? "" : ", with data for which this branch or loop runs"));
       report_.note(fmt::format("convert: {}: the observer saw no data; scale 1 and zero point 0 were taken", subject));
       QParams result;
       result.scale = {1.0f};

@@ -231,7 +231,7 @@ TEST_CASE("branches without any calibration are an error, not a float program", 
   Report report;
   CHECK_THROWS_WITH(convert_pt2e(prepare(with_weights(kCond), report), {}, report),
                     "convert: %aw (observer group 1): the per_channel_min_max observer saw no data, got 0 samples, want at least 1; calibrate before "
-                    "converting");
+                    "converting, with data for which this branch or loop runs");
 }
 
 TEST_CASE("compat: branches of a cond stay float, with the reason", "[annotate][control]") {
