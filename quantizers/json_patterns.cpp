@@ -17,6 +17,7 @@ namespace octet {
 namespace {
 
 constexpr std::array<const char*, 5> kRowKeys = {"name", "pattern", "inputs", "output", "allow_implicit_sharing"};
+constexpr size_t kMaxPattern = 1000;  // characters
 constexpr std::array<const char*, 1> kLaterKeys = {"constraints"};
 
 using Cells = std::vector<std::pair<std::string, SlotSpec>>;
@@ -59,6 +60,8 @@ class RowReader {
     check_keys(row_, kRowKeys, kLaterKeys);
     if (!row_.has("pattern")) row_.refuse("has no \"pattern\", want e.g. \"relu(linear(x, w, b?))\"");
     rule_.pattern = string_at(row_.at("pattern"));
+    if (rule_.pattern.size() > kMaxPattern)
+      row_.at("pattern").want(fmt::format("a pattern of at most {} characters, not {}", kMaxPattern, rule_.pattern.size()));
     try {
       pattern_ = parse_pattern(rule_.pattern);
     } catch (const Error& error) {

@@ -20,9 +20,12 @@ constexpr size_t kShownLength = 60;  // of a wrong value in a message
 constexpr int64_t kMaxAxis = 63;
 constexpr int kMaxDepth = 64;  // of nested values
 
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' '; }
+
+// Of a JSON path; one line whatever the key holds.
 std::string escaped(const std::string& key) {
   std::string result;
-  for (char c : key) result += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  for (char c : key) result += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, is_control(c) ? '?' : c);
   return result;
 }
 
@@ -61,7 +64,10 @@ void Place::want(const std::string& wanted) const { refuse(fmt::format("got {}, 
 Json load_json(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   std::stringstream text;
-  if (!stream || !(text << stream.rdbuf())) throw Error("quantizer", path.string(), "cannot be read, want a JSON file; check the path");
+  std::error_code ignored;
+  if (stream && !std::filesystem::is_directory(path, ignored)) text << stream.rdbuf();
+  if (!stream || stream.bad() || std::filesystem::is_directory(path, ignored))
+    throw Error("quantizer", path.string(), "cannot be read, want a JSON file; check the path");
   return parse_json(text.str(), path.string());
 }
 
@@ -107,19 +113,21 @@ int64_t int_in(const Place& place, int64_t min, int64_t max) {
 int axis_at(const Place& place) { return static_cast<int>(int_in(place, 0, kMaxAxis)); }
 
 double positive_at(const Place& place) {
-  if (!place.value.is_number() || !(place.value.get<double>() > 0) || !std::isfinite(place.value.get<double>())) place.want("a number above 0");
-  return place.value.get<double>();
+  const double value = place.value.is_number() ? place.value.get<double>() : 0;
+  if (!(static_cast<float>(value) > 0) || !std::isfinite(static_cast<float>(value))) place.want("a number above 0 that float32 can hold");
+  return value;
 }
 
 DType dtype_at(const Place& place) {
   const std::optional<DType> dtype = place.value.is_string() ? find_dtype(place.value.get<std::string>()) : std::nullopt;
-  if (!dtype) place.want("a dtype, e.g. \"int8\", \"uint8\", \"int16\", \"int32\", \"float16\"");
+  if (!dtype) place.want("a dtype, e.g. \"int8\" or \"float32\"");
   return *dtype;
 }
 
 std::string string_at(const Place& place) {
-  if (!place.value.is_string() || place.value.get_ref<const std::string&>().empty()) place.want("a string that is not empty");
-  return place.value.get<std::string>();
+  const std::string text = place.value.is_string() ? place.value.get<std::string>() : std::string();
+  if (text.empty() || std::any_of(text.begin(), text.end(), is_control)) place.want("a string of one line that is not empty");
+  return text;
 }
 
 std::string word_at(const Place& place, std::span<const std::string> words) {

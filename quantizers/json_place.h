@@ -40,9 +40,9 @@ bool bool_at(const Place& place);
 int64_t int_at(const Place& place);
 int64_t int_in(const Place& place, int64_t min, int64_t max);
 int axis_at(const Place& place);            // of a dimension: 0 or more
-double positive_at(const Place& place);     // > 0 and finite
+double positive_at(const Place& place);     // > 0 and finite as float32
 DType dtype_at(const Place& place);         // "int8", "float32", ...
-std::string string_at(const Place& place);  // not empty
+std::string string_at(const Place& place);  // not empty, one line
 // One of the words.
 std::string word_at(const Place& place, std::span<const std::string> words);
 

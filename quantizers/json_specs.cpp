@@ -21,6 +21,8 @@ constexpr std::array<const char*, 7> kDerivedKeys = {"derived_from", "derive", "
 constexpr std::array<const char*, 2> kFixedParts = {"scale", "zero_point"};
 constexpr std::array<const char*, 2> kHalves = {"edge", "node"};
 constexpr std::array<const char*, 5> kObserverKeys = {"name", "eps", "bins", "averaging_constant", "reduce_range"};
+const std::vector<std::string> kIntegers = {"int8", "uint8", "int16", "uint16", "int32"};
+const std::vector<std::string> kDTypes = {"int8", "uint8", "int16", "uint16", "int32", "float16", "float8_e4m3fn", "float8_e5m2"};
 const std::vector<std::string> kDeriveNames = {"product_of_scales", "sum_of_scales"};
 const std::vector<std::string> kQSchemes = {"per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric",
                                             "per_channel_affine_float_qparams"};
@@ -29,9 +31,9 @@ constexpr int64_t kMaxBins = 1 << 20;
 
 // What all kinds have but same_as.
 template <typename Spec>
-void read_common(const Place& place, Spec& spec) {
+void read_common(const Place& place, Spec& spec, const std::vector<std::string>& dtypes) {
   if (!place.has("dtype")) place.refuse("has no \"dtype\", want e.g. \"int8\"");
-  spec.dtype = dtype_at(place.at("dtype"));
+  spec.dtype = find_dtype(word_at(place.at("dtype"), dtypes)).value();
   if (place.has("quant_min")) spec.quant_min = int_at(place.at("quant_min"));
   if (place.has("quant_max")) spec.quant_max = int_at(place.at("quant_max"));
   if (spec.quant_min.has_value() != spec.quant_max.has_value()) place.refuse("has one of quant_min and quant_max, want both or neither");
@@ -70,7 +72,7 @@ ObserverChoice observer_at(const Place& place) {
 QuantizationSpec spec_at(const Place& place) {
   check_keys(place, kSpecKeys);
   QuantizationSpec spec;
-  read_common(place, spec);
+  read_common(place, spec, kDTypes);
   read_axis(place, spec.ch_axis);
   if (place.has("is_dynamic")) spec.is_dynamic = bool_at(place.at("is_dynamic"));
   if (!place.has("observer")) place.refuse(fmt::format("has no \"observer\", want one of {}", fmt::join(observer_names(), ", ")));
@@ -87,7 +89,7 @@ QuantizationSpec spec_at(const Place& place) {
 FixedQParamsQuantizationSpec fixed_at(const Place& place) {
   check_keys(place, kFixedKeys);
   FixedQParamsQuantizationSpec spec;
-  read_common(place, spec);
+  read_common(place, spec, kIntegers);
   const Place fixed = place.at("fixed");
   check_keys(fixed, kFixedParts);
   for (const char* key : kFixedParts)
@@ -106,7 +108,7 @@ FixedQParamsQuantizationSpec fixed_at(const Place& place) {
 DerivedFrom derived_at(const Place& place) {
   check_keys(place, kDerivedKeys);
   DerivedFrom derived;
-  read_common(place, derived.spec);
+  read_common(place, derived.spec, kIntegers);
   read_axis(place, derived.spec.ch_axis);
   const Place sources = place.at("derived_from");
   if (!sources.value.is_array() || sources.value.empty()) sources.want("a list of slots, e.g. [\"x\", \"w\"]");

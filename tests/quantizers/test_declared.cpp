@@ -163,6 +163,9 @@ TEST_CASE("every field of a spec and of an observer is read", "[quantizers][json
 TEST_CASE("faults in rows are named with their place", "[quantizers][json][declared]") {
   const std::string at = "quantizer: npu.json: /patterns/0";
   CHECK(message_of(R"j({"patterns": []})j") == "quantizer: npu.json: /patterns: got [], want a list of rows");
+  CHECK(message_of(R"j({"name": "a\nb", "patterns": [3]})j") ==
+        "quantizer: npu.json: /name: got \"a\\nb\", want a string of one line that is not empty");
+  CHECK(message_of(R"j({"patterns": [3], "a\nb": 1})j").starts_with("quantizer: npu.json: /a?b: unknown key"));
   CHECK(message_of(R"j({"patterns": [3]})j") == at + ": got 3, want an object");
   CHECK(message_of(file_of(kLinearRow, R"j(, "call_index": {})j")) ==
         "quantizer: npu.json: /call_index: \"call_index\" is not in this build, want one of name, specs, patterns, global, op_type, module_type, "
@@ -202,12 +205,23 @@ TEST_CASE("faults in rows are named with their place", "[quantizers][json][decla
         at + "/allow_implicit_sharing: got 1, want true or false");
 }
 
+TEST_CASE("patterns without end are refused before they are parsed", "[quantizers][json][declared]") {
+  std::string pattern;
+  for (int i = 0; i < 100000; ++i) pattern += "relu(";
+  CHECK_THAT(row_message(R"j({"pattern": ")j" + pattern + R"j("})j"),
+             Catch::Matchers::EndsWith("..., want a pattern of at most 1000 characters, not 500000"));
+}
+
 TEST_CASE("faults in specs are named with their place", "[quantizers][json][declared]") {
   const std::string at = "quantizer: npu.json: /specs/s";
   CHECK(spec_message("3") == at + ": got 3, want a spec");
   CHECK(spec_message(R"j({"observer": "min_max"})j") == at + ": has no \"dtype\", want e.g. \"int8\"");
   CHECK(spec_message(R"j({"dtype": "int7", "observer": "min_max"})j") ==
-        at + "/dtype: got \"int7\", want a dtype, e.g. \"int8\", \"uint8\", \"int16\", \"int32\", \"float16\"");
+        at + "/dtype: got \"int7\", want one of int8, uint8, int16, uint16, int32, float16, float8_e4m3fn, float8_e5m2");
+  CHECK(spec_message(R"j({"dtype": "int64", "quant_min": -8, "quant_max": 7, "observer": "min_max"})j") ==
+        at + "/dtype: got \"int64\", want one of int8, uint8, int16, uint16, int32, float16, float8_e4m3fn, float8_e5m2");
+  CHECK(spec_message(R"j({"fixed": {"scale": 1, "zero_point": 0}, "dtype": "float16"})j") ==
+        at + "/dtype: got \"float16\", want one of int8, uint8, int16, uint16, int32");
   CHECK_THAT(spec_message(R"j({"dtype": "int8"})j"), Catch::Matchers::StartsWith(at + ": has no \"observer\", want one of min_max, "));
   CHECK_THAT(spec_message(R"j({"dtype": "int8", "observer": "minmax"})j"),
              Catch::Matchers::StartsWith(at + "/observer: got \"minmax\", want one of min_max, "));
@@ -215,7 +229,8 @@ TEST_CASE("faults in specs are named with their place", "[quantizers][json][decl
              Catch::Matchers::StartsWith(at + "/observer: has no \"name\", want one of min_max, "));
   CHECK(spec_message(R"j({"dtype": "int8", "observer": 1})j") ==
         at + "/observer: got 1, want the name of an observer, or an object with its \"name\" and arguments");
-  CHECK(spec_message(R"j({"dtype": "int8", "observer": {"name": "min_max", "eps": 0}})j") == at + "/observer/eps: got 0, want a number above 0");
+  CHECK(spec_message(R"j({"dtype": "int8", "observer": {"name": "min_max", "eps": 0}})j") ==
+        at + "/observer/eps: got 0, want a number above 0 that float32 can hold");
   CHECK(spec_message(R"j({"dtype": "int8", "observer": {"name": "histogram", "bins": 1}})j") ==
         at + "/observer/bins: got 1, want an int in 2 .. 1048576");
   CHECK(spec_message(R"j({"dtype": "int8", "observer": {"name": "moving_average_min_max", "averaging_constant": 2}})j") ==
@@ -234,7 +249,10 @@ TEST_CASE("faults in specs are named with their place", "[quantizers][json][decl
         at + "/qscheme: got \"per_row\", want one of per_tensor_affine, per_tensor_symmetric, per_channel_affine, per_channel_symmetric, "
              "per_channel_affine_float_qparams");
   CHECK(spec_message(R"j({"dtype": "int8", "ch_axis": -1, "observer": "min_max"})j") == at + "/ch_axis: got -1, want an int in 0 .. 63");
-  CHECK(spec_message(R"j({"fixed": {"scale": 0, "zero_point": 0}, "dtype": "uint8"})j") == at + "/fixed/scale: got 0, want a number above 0");
+  CHECK(spec_message(R"j({"fixed": {"scale": 0, "zero_point": 0}, "dtype": "uint8"})j") ==
+        at + "/fixed/scale: got 0, want a number above 0 that float32 can hold");
+  CHECK(spec_message(R"j({"fixed": {"scale": 1e-60, "zero_point": 0}, "dtype": "uint8"})j") ==
+        at + "/fixed/scale: got 1e-60, want a number above 0 that float32 can hold");
   CHECK(spec_message(R"j({"fixed": {"scale": 1}, "dtype": "uint8"})j") == at + "/fixed: has no \"zero_point\", want scale and zero_point");
   CHECK(spec_message(R"j({"fixed": {"scale": 1, "zero_point": 300}, "dtype": "uint8"})j") ==
         at + ": spec: a fixed zero point lies outside of the quant range, got 300, want [0, 255]");
@@ -256,6 +274,7 @@ TEST_CASE("faults in the granularity of an affine observer are named with their 
   CHECK(message(R"j("granularity": "per_axis", "axis": 0, "group_size": 2)j") == at + "/group_size: granularity per_axis has no \"group_size\"");
   CHECK(message(R"j("granularity": "per_block", "block_size": [1, 0])j") == at + "/block_size/1: got 0, want an int in 1 .. 2147483647");
   CHECK(message(R"j("granularity": "per_block", "block_size": 2)j") == at + "/block_size: got 2, want a list of ints, one per dimension");
+  CHECK(message(R"j("scale_dtype": "f32")j") == at + "/scale_dtype: got \"f32\", want a dtype, e.g. \"int8\" or \"float32\"");
   CHECK(message(R"j("mapping_type": "even")j") == at + "/mapping_type: got \"even\", want one of symmetric, symmetric_no_clipping_err, asymmetric");
   CHECK(message(R"j("zero_point_domain": "bool")j") == at + "/zero_point_domain: got \"bool\", want one of int, float, none");
 }

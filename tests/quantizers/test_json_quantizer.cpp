@@ -64,6 +64,7 @@ TEST_CASE("an unknown quantizer is refused with the names of this build", "[quan
   CHECK_THROWS_WITH(make_quantizer("acme"), "quantizer: \"acme\": " + names);
   CHECK_THROWS_WITH(make_quantizer("xnnpack,acme"), "quantizer: \"acme\": " + names);
   CHECK_THROWS_WITH(make_quantizer("xnnpack,"), "quantizer: \"xnnpack,\": has an empty name, want e.g. embedding,xnnpack");
+  CHECK_THROWS_WITH(make_quantizer("./"), "quantizer: ./: cannot be read, want a JSON file; check the path");
   CHECK_THROWS_WITH(make_quantizer("missing.json"), "quantizer: missing.json: cannot be read, want a JSON file; check the path");
 }
 
@@ -194,6 +195,7 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {}, "global": {}})"),
              Contains(": has the key \"global\" twice in one object; merge the two"));
   CHECK_THAT(message_of("[1]"), Contains(": /: got [1], want an object"));
+  CHECK_THAT(message_of(""), Contains("not JSON, got a syntax error at byte 1"));
   CHECK_THAT(message_of("{"), Contains("not JSON, got a syntax error at byte"));
 }
 
