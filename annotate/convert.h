@@ -28,6 +28,8 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
 // Computes each quantize op whose inputs are constants (also behind views, transposes and other ops on constants) into a buffer
 // `_frozen_paramN` and drops what nobody reads any more. Returns the number of ops replaced.
 int fold_quantized_constants(Graph& graph);
+// The same for conversions to float16 (torchao keeps the float32 weights).
+int fold_float16_constants(Graph& graph);
 
 // Gives each annotated consumer of a dequantize op its own copy (those of choose_qparams.tensor excepted). Returns the number of copies.
 int duplicate_dequantize(Graph& graph, const Annotations& annotations);

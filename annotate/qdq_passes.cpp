@@ -85,12 +85,17 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
   }
 }
 
-int fold_quantized_constants(Graph& graph) {
+namespace {
+
+// Computes each op on constants that `is_wanted` now.
+int fold_constants(Graph& graph, bool (*is_wanted)(const Node*)) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   int folds = 0;
   int number = 0;
   for (Node* node : graph.nodes()) {
-    if (!is_any_quantize(node) || !constants.contains(node->output())) continue;
+    if (!is_wanted(node)) continue;
+    const std::vector<Value*> inputs = node->inputs();
+    if (!std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return constants.contains(input); })) continue;
     const Graph part = extract_constant_part(graph, {node->output()});
     const std::vector<c10::IValue> results = Interpreter(part).run({});
     const Tensor quantized = from_aten(results.at(0).toTensor().contiguous());
@@ -102,5 +107,15 @@ int fold_quantized_constants(Graph& graph) {
   if (folds > 0) remove_dead(graph, DeadInputs::kRemove);
   return folds;
 }
+
+bool is_to_float16(const Node* node) {
+  const Argument* dtype = node->target() == "quantized_decomposed.convert_element_type.no_fuse" ? node->find_argument("dtype") : nullptr;
+  return dtype != nullptr && *dtype == Argument(DType::kFloat16);
+}
+
+}  // namespace
+
+int fold_quantized_constants(Graph& graph) { return fold_constants(graph, is_any_quantize); }
+int fold_float16_constants(Graph& graph) { return fold_constants(graph, is_to_float16); }
 
 }  // namespace octet
