@@ -103,6 +103,15 @@ TEST_CASE("histogram: errors of the bins are those of the formula", "[annotate][
   }
 }
 
+TEST_CASE("histogram: more than 2^24 values in a bin are counted", "[annotate][histogram]") {
+  at::Tensor x = at::zeros({(1 << 24) + 10}, at::kFloat);
+  x[0] = 1.0f;
+  HistogramObserver observer(test::named("histogram"));
+  observer.observe(x);
+  CHECK(observer.state().histogram.front() == 16777224.0f);  // 2^24 + 9, rounded to even
+  CHECK(observer.state().histogram.back() == 1.0f);
+}
+
 TEST_CASE("histogram: tensors that are not contiguous are counted in full", "[annotate][histogram]") {
   const at::Tensor x = test::make_batch(3, {20, 30}, 1, 0);
   HistogramObserver transposed(test::named("histogram")), sliced(test::named("histogram")), copied(test::named("histogram")),
