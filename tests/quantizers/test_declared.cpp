@@ -1,6 +1,8 @@
 // Backends declared in JSON: what their rows annotate, and the messages for files with faults.
 #include <catch2/catch.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
@@ -203,6 +205,41 @@ TEST_CASE("faults in rows are named with their place", "[quantizers][json][decla
         at + "/constraints: \"constraints\" is not in this build, want one of name, pattern, inputs, output, allow_implicit_sharing");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"x": "act"}, "allow_implicit_sharing": 1})j") ==
         at + "/allow_implicit_sharing: got 1, want true or false");
+}
+
+TEST_CASE("a file with any one value replaced is read, or refused in one line", "[quantizers][json][declared]") {
+  using Json = nlohmann::ordered_json;
+  const Json whole = Json::parse(R"j({"compose": ["embedding", {"base": "x86", "global": {"is_dynamic": true}}, )j" + file_of(kLinearRow) + R"j(, {
+      "patterns": [{"pattern": "cat(x...)", "inputs": {"x": {"all_same": {"dtype": "int8", "quant_min": -8, "quant_max": 7, "is_dynamic": false,
+          "observer": {"name": "affine_min_max", "granularity": "per_group", "group_size": 2, "mapping_type": "symmetric"}}}},
+          "output": {"same_as": {"edge": "x"}}}], "module_name": {"fc": null}}]})j");
+  const Json flat = whole.flatten();
+  int refused = 0;
+  const auto try_file = [&](const std::string& text) {
+    try {
+      annotations_of(text, kLinearRelu);
+    } catch (const Error& error) {
+      ++refused;
+      INFO(text);
+      CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    }
+  };
+  for (Json::json_pointer place :
+       {Json::json_pointer("/compose"), Json::json_pointer("/compose/2/patterns/0"), Json::json_pointer("/compose/2/specs/act")})
+    for (const char* value : {"null", "3", "\"x\"", "[]", "{}", "[[]]"}) {
+      Json changed = whole;
+      changed[place] = Json::parse(value);
+      try_file(changed.dump());
+    }
+  for (const auto& [path, leaf] : flat.items())
+    for (const char* value : {"null", "3", "-1", "1e300", "18446744073709551615", "\"x\"", "\"\"", "[]", "{}", "[1]", "true"}) {
+      Json changed = whole;
+      changed[Json::json_pointer(path)] = Json::parse(value);
+      try_file(changed.dump());
+    }
+  const std::string text = whole.dump();
+  for (size_t length = 0; length < text.size(); length += 7) try_file(text.substr(0, length));
+  CHECK(refused > 300);
 }
 
 TEST_CASE("patterns without end are refused before they are parsed", "[quantizers][json][declared]") {
