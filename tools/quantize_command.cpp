@@ -103,7 +103,8 @@ void add_quantize_command(CLI::App& app) {
   add_flow_options(*command, options->flow);
   command->add_option("--output", options->output, "The .pt2 to write")->required();
   CLI::Option* calibration = command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples");
-  command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")->excludes(calibration);
+  command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
+      ->excludes(calibration);
   command->add_option("--report", options->report, "Write what stayed float and why, as JSON")->check([](const std::string& path) {
     return has_suffix(path, ".json") ? std::string() : "this build writes .json reports only";
   });

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/bucketize.h>
@@ -110,6 +111,22 @@ TEST_CASE("histogram: more than 2^24 values in a bin are counted", "[annotate][h
   observer.observe(x);
   CHECK(observer.state().histogram.front() == 16777224.0f);  // 2^24 + 9, rounded to even
   CHECK(observer.state().histogram.back() == 1.0f);
+}
+
+TEST_CASE("histogram: the number of threads changes no count", "[annotate][histogram]") {
+  const at::Tensor x = test::make_batch(5, {500000}, 3, 1);
+  const int threads = at::get_num_threads();
+  std::vector<ObserverState> states;
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    HistogramObserver observer(test::named("histogram"));
+    observer.observe(x);
+    observer.observe(x.slice(0, 0, 300000) * 2);
+    states.push_back(observer.state());
+  }
+  at::set_num_threads(threads);
+  CHECK(states[0] == states[1]);
+  CHECK(states[0] == states[2]);
 }
 
 TEST_CASE("histogram: tensors that are not contiguous are counted in full", "[annotate][histogram]") {
