@@ -56,8 +56,8 @@ at::Tensor quantize_per_token(const at::Tensor& input, const at::Tensor& scales,
 at::Tensor dequantize_per_token(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t quant_min,
                                 int64_t quant_max, ScalarType dtype, ScalarType output_dtype);
 
-// qdq_affine.cpp. block_size: one entry a dimension; the elements of a block share a scale and a zero point, and blocks are counted row-major. An absent
-// range is the dtype's; dtypes: u8, i8, i16, i32, float8, i1-i7 (ranges only) and u1-u7 (stored as u8). mapping_type: SYMMETRIC, ASYMMETRIC or
+// qdq_affine.cpp. block_size: one entry a dimension; the elements of a block share a scale and a zero point, and blocks are counted row-major.
+// An absent range is the dtype's; dtypes: u8, i8, i16, i32, float8, i1-i7 (ranges only) and u1-u7 (stored as u8). mapping_type: SYMMETRIC, ASYMMETRIC or
 // SYMMETRIC_NO_CLIPPING_ERR.
 QParamTensors choose_qparams_affine(const std::optional<at::Tensor>& input, c10::string_view mapping_type, c10::SymIntArrayRef block_size,
                                     ScalarType target_dtype, const std::optional<at::Scalar>& quant_min, const std::optional<at::Scalar>& quant_max,

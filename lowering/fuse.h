@@ -11,7 +11,8 @@ void fuse(Program& program);
 
 // ---- the steps, in the order of fuse()
 
-// quantize(c), permute(c), reshape(c), cast(c) between f32 and f16 of constants are computed now; dequantize(c) too when nobody can read the integers (32 bits: biases).
+// quantize(c), permute(c), reshape(c), cast(c) between f32 and f16 of constants are computed now; dequantize(c) too when nobody can
+// read the integers (32 bits: biases).
 int fold_constants(Program& program);
 // Equal quantize or dequantize ops of one tensor become one.
 int merge_duplicates(Program& program);

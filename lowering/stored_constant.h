@@ -1,4 +1,5 @@
-// Float constants that the artifact holds as integers or float16: their expansion, their form when elements move, their bytes in the file. Free of torch.
+// Float constants that the artifact holds as integers or float16: their expansion, their form when elements move, their bytes in the file.
+// Free of torch.
 #pragma once
 
 #include <optional>
