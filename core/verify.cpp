@@ -24,17 +24,17 @@ class Verifier {
     for (const GraphInput& input : graph_.inputs()) check_input(input);
     for (Node* node : graph_.nodes()) check_node(*node);
     for (const GraphOutput& output : graph_.outputs()) check_output(output);
-    for (const auto& [value, users] : users_) check_users(*value, users);
+    for (const Value* value : in_order_) check_users(*value, value->users());
   }
 
  private:
   void define(Value* value, const std::string& subject, const Node* producer) {
     if (value == nullptr) fail(subject, "a result is null, want a value");
-    if (!names_.insert(value->name()).second) fail(subject, fmt::format("defines %{} a second time, want unique names", value->name()));
+    // Names are unique because each of them leads to its own value.
+    if (!defined_.insert(value).second) fail(subject, fmt::format("defines %{} a second time, want unique names", value->name()));
     if (graph_.find_value(value->name()) != value) fail(subject, fmt::format("%{} is not a value of its graph", value->name()));
     if (value->producer() != producer || &value->graph() != &graph_) fail(subject, fmt::format("%{} names another producer", value->name()));
-    defined_.insert(value);
-    users_.emplace_back(value, value->users());
+    in_order_.push_back(value);
   }
 
   void check_input(const GraphInput& input) {
@@ -60,7 +60,7 @@ class Verifier {
 
   void check_node(Node& node) {
     const std::string subject = subject_of(node);
-    if (!node_names_.insert(node.name()).second || graph_.find_node(node.name()) != &node) fail(subject, "its name is not unique, want unique names");
+    if (graph_.find_node(node.name()) != &node) fail(subject, "its name is not unique, want unique names");
     if (node.target().empty()) fail(subject, "has no target");
     std::set<std::string> given;
     for (const NamedArgument& argument : node.arguments()) {
@@ -139,11 +139,9 @@ class Verifier {
   }
 
   const Graph& graph_;
-  std::set<std::string> names_;
-  std::set<std::string> node_names_;
   std::unordered_set<const Value*> defined_;
   std::unordered_set<const Node*> nodes_;
-  std::vector<std::pair<const Value*, std::vector<Node*>>> users_;
+  std::vector<const Value*> in_order_;
 };
 
 }  // namespace
