@@ -73,6 +73,7 @@ Granularity granularity_at(const Place& observer) {
       if (!is_needed && observer.has(parameter)) observer.at(parameter).refuse(fmt::format("granularity {} has no \"{}\"", word, parameter));
     }
   }
+  if (granularity.kind == Granularity::Kind::kPerRow) granularity.axis = -1;  // a row lies along the last dimension
   if (observer.has("axis")) granularity.axis = axis_at(observer.at("axis"));
   if (observer.has("group_size")) granularity.group_size = int_in(observer.at("group_size"), 1, INT32_MAX);
   if (observer.has("block_size")) granularity.block_size = block_size_at(observer.at("block_size"));
