@@ -28,7 +28,8 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
   split_refused(program, support, report);
   partition(program, support, options.fallback == Fallback::kReference ? "reference" : "", report);
   verify(program);
-  report.note(fmt::format("lowered {} ops into {} segments for {}", program.ops.size(), program.segments.size(), program.backend));
+  report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(), program.segments.size(),
+                          program.segments.size() == 1 ? "" : "s", program.backend));
   return program;
 }
 
