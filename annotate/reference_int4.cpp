@@ -1,4 +1,4 @@
-// linear over activations quantized per token at run time and int4 weights in groups, as integer sums a group.
+// linear over activations quantized per token at run time, as integer sums: int4 weights in groups, int8 weights as one group.
 #include <algorithm>
 
 #include "annotate/quantization_ops.h"
@@ -55,22 +55,21 @@ class GroupwiseSum {
   }
 
   // [groups, group, outputs]
-  Value* weights(const AffineOperand& w) {
-    Value* wide = emit_.cast(emit_.clamp(w.input, -8, 7), DType::kInt32);
+  Value* weights(Value* weight, int64_t quant_min, int64_t quant_max) {
+    Value* wide = emit_.cast(emit_.clamp(weight, quant_min, quant_max), DType::kInt32);
     const std::vector<int64_t> sizes = {outputs_, columns_ / group_, group_};
     return emit_.transpose(emit_.transpose(reshape(wide, sizes, sizes), 0, 1), 1, 2);
   }
 
   // [groups, 1, outputs]. torchao's kernels keep scales as bfloat16.
-  Value* weight_scales(const AffineOperand& w, ReferenceForm form) {
-    Value* scale = w.scale;
+  Value* weight_scales(Value* scale, ReferenceForm form) {
     if (form == ReferenceForm::kTorchao) scale = emit_.cast(emit_.cast(scale, DType::kBFloat16), DType::kFloat32);
     const std::vector<int64_t> sizes = {columns_ / group_, 1, outputs_};
     return reshape(emit_.transpose(reshape(scale, {outputs_, columns_ / group_}, {outputs_, columns_ / group_}), 0, 1), sizes, sizes);
   }
 
   // [rows, outputs] of the products of every group, each in int32 and then scaled.
-  Value* sum(Value* x, Value* w, Value* scales) {
+  Value* sum(Value* x, Value* w, const Argument& scales) {
     Value* products = emit_.call("aten.bmm.default",
                                  {
                                      {"self", x},
@@ -103,38 +102,76 @@ class GroupwiseSum {
   int64_t rows_, columns_, outputs_, group_;
 };
 
+// int8 activations with one scale and zero point a token, chosen at run time.
+bool is_token_operand(const Node& quantize, const AffineOperand& x, int64_t columns) {
+  if (!has_range(quantize, "output_dtype", -128, 127) || x.scale == nullptr || x.zero_point == nullptr) return false;
+  const Node* choose = x.scale->producer();
+  return choose != nullptr && choose->target() == "torchao.choose_qparams_affine.default" && x.input->meta && x.scale->meta && x.zero_point->meta &&
+         is_per_token(x.block_size, columns);
+}
+
+int64_t row_count(const AffineOperand& x, int64_t columns) {
+  int64_t rows = 1;
+  for (const int64_t size : x.input->meta->shape()) rows *= size;
+  return rows / columns;
+}
+
+// The sum times the activations' scales, plus bias, in the shape of the linear's result.
+Value* finish(Emitter& emit, GroupwiseSum& parts, Value* sum, const AffineOperand& x, const Match& match) {
+  const Value* output = match.root->output();
+  sum = emit.binary("mul", sum, parts.column(x.scale));
+  if (Value* bias = match.find("b")) sum = emit.binary("add", sum, bias);
+  Value* result = parts.reshape(sum, reshape_sizes(*output->meta), output->meta->shape());
+  result->meta = output->meta;
+  return result;
+}
+
+// The weight's sizes when both operands and the result allow the rewrite; empty otherwise.
+std::vector<int64_t> weight_shape(const Match& match, const AffineOperand& x) {
+  const Value* weight = match.find("w");
+  const Value* output = match.root->output();
+  if (!weight->meta || weight->meta->sizes.size() != 2 || !output->meta || reshape_sizes(*output->meta).empty()) return {};
+  const std::vector<int64_t> shape = weight->meta->shape();
+  return is_token_operand(*match.consumer("x"), x, shape[1]) ? shape : std::vector<int64_t>();
+}
+
 }  // namespace
 
 Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceForm form) {
-  Node& linear = *match.root;
   const Node& quantize = *match.consumer("x");
   const Node& dequantize = *match.consumer("w");
-  const AffineOperand x = affine_operand(quantize);
+  AffineOperand x = affine_operand(quantize);
   const AffineOperand w = affine_operand(dequantize);
-  if (!has_range(quantize, "output_dtype", -128, 127) || !has_range(dequantize, "input_dtype", -8, 7)) return nullptr;
-  const bool is_chosen =
-      x.scale != nullptr && x.scale->producer() != nullptr && x.scale->producer()->target() == "torchao.choose_qparams_affine.default";
-  if (!is_chosen || x.zero_point == nullptr || (w.zero_point != nullptr && !is_all_zero(graph, w.zero_point))) return nullptr;
-  if (!w.input->meta || w.input->meta->sizes.size() != 2 || !x.input->meta || !x.scale->meta || !w.scale->meta || !linear.output()->meta)
-    return nullptr;
-  const std::vector<int64_t> weight_shape = w.input->meta->shape();
-  const int64_t columns = weight_shape[1];
-  if (!is_per_token(x.block_size, columns) || w.block_size.size() != 2 || w.block_size[0] != 1 || w.block_size[1] < 1) return nullptr;
-  const std::vector<int64_t> sizes = reshape_sizes(*linear.output()->meta);
-  if (sizes.empty() || (form == ReferenceForm::kTorchao && match.find("b") == nullptr)) return nullptr;
-  int64_t rows = 1;
-  for (const int64_t size : x.input->meta->shape()) rows *= size;
-  rows /= columns;
-  Emitter emit(graph, linear, linear);
-  GroupwiseSum parts(emit, rows, columns, weight_shape[0], w.block_size[1]);
-  AffineOperand quantized = x;
-  quantized.input = quantize.output();
-  Value* sum = parts.sum(parts.activations(quantized), parts.weights(w), parts.weight_scales(w, form));
-  sum = emit.binary("mul", sum, parts.column(x.scale));
-  if (Value* bias = match.find("b")) sum = emit.binary("add", sum, bias);
-  Value* result = parts.reshape(sum, sizes, linear.output()->meta->shape());
-  result->meta = linear.output()->meta;
-  return result;
+  const std::vector<int64_t> shape = weight_shape(match, x);
+  if (shape.empty() || !has_range(dequantize, "input_dtype", -8, 7) || !w.scale->meta) return nullptr;
+  if (w.zero_point != nullptr && !is_all_zero(graph, w.zero_point)) return nullptr;
+  if (w.block_size.size() != 2 || w.block_size[0] != 1 || w.block_size[1] < 1) return nullptr;
+  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
+  Emitter emit(graph, *match.root, *match.root);
+  GroupwiseSum parts(emit, row_count(x, shape[1]), shape[1], shape[0], w.block_size[1]);
+  x.input = quantize.output();
+  Value* activations = parts.activations(x);
+  Value* sum = parts.sum(activations, parts.weights(w.input, -8, 7), parts.weight_scales(w.scale, form));
+  return finish(emit, parts, sum, x, match);
+}
+
+Value* build_reference_token_linear(Graph& graph, const Match& match, ReferenceForm form) {
+  const Node& quantize = *match.consumer("x");
+  AffineOperand x = affine_operand(quantize);
+  const std::optional<Quantization> w = find_quantization(match.consumer("w"));
+  const std::vector<int64_t> shape = weight_shape(match, x);
+  if (shape.empty() || !w || w->dtype != DType::kInt8 || w->out_dtype || (w->is_per_channel && w->axis != 0)) return nullptr;
+  const Value* zero_points = w->zero_point.value_or_null();
+  const int64_t* zero_point = w->zero_point.find<int64_t>();
+  const bool is_symmetric = zero_points != nullptr ? is_all_zero(graph, zero_points) : zero_point == nullptr || *zero_point == 0;
+  if (!is_symmetric || (w->is_per_channel && !w->scale.value_or_null()->meta)) return nullptr;
+  Emitter emit(graph, *match.root, *match.root);
+  GroupwiseSum parts(emit, row_count(x, shape[1]), shape[1], shape[0], shape[1]);
+  x.input = quantize.output();
+  Value* activations = parts.activations(x);
+  Value* weights = parts.weights(w->input, w->quant_min, w->quant_max);
+  const Argument scale = w->is_per_channel ? Argument(parts.weight_scales(w->scale.value_or_null(), form)) : w->scale;
+  return finish(emit, parts, parts.sum(activations, weights, scale), x, match);
 }
 
 }  // namespace octet

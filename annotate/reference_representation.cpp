@@ -34,6 +34,7 @@ int apply_to_single_ops(Graph& graph, ReferenceForm form, Report& report) {
   std::map<std::string, int> left;
   int rewrites = 0;
   for (Node* node : graph.nodes()) {
+    if (node->target().starts_with("torchao.quantize_affine") || node->target().starts_with("torchao.dequantize_affine")) ++left["affine blocks"];
     if (!is_quantize(node) && !is_dequantize(node)) continue;
     Value* value = is_quantize(node) ? build_reference_quantize(graph, *node, form) : build_reference_dequantize(graph, *node, form);
     if (value == nullptr) {

@@ -213,11 +213,14 @@ Value* build_max_pool2d(Graph& graph, const Match& match, ReferenceForm form) {
 constexpr const char* kInt4Linear =
     "linear(torchao.dequantize_affine.default(torchao.quantize_affine.default(x, s, z), s, z), torchao.dequantize_affine.default(w, v, u?), b?)";
 
+constexpr const char* kTokenLinear = "linear(torchao.dequantize_affine.default(torchao.quantize_affine.default(x, s, z), s, z), dq(w), b?)";
+
 // clang-format off
-constexpr std::array<ReferenceRule, 11> kRules = {{
+constexpr std::array<ReferenceRule, 12> kRules = {{
     // name             pattern                                              torchao has it
     {"dynamic_linear",  "linear(dq(q(x)), dq(w), b?)",                        true,  build_dynamic_linear       },
     {"int4_linear",     kInt4Linear,                                          true,  build_reference_int4_linear},
+    {"token_linear",    kTokenLinear,                                         false, build_reference_token_linear},
     {"linear_relu",     "q(relu(linear(dq(x), dq(w), b?)))",                  false, build_sum_of_products      },
     {"linear",          "q(linear(dq(x), dq(w), b?))",                        true,  build_sum_of_products      },
     {"conv_relu",       "q(relu({conv1d|conv2d|conv3d}(dq(x), dq(w), b?)))",  false, build_sum_of_products      },
@@ -237,6 +240,7 @@ bool is_all_zero(const Graph& graph, const Value* value) {
   if (tensor == nullptr || !tensor->defined() || !tensor->is_contiguous()) return false;
   const auto all_zero = [&](const auto* data) { return std::all_of(data, data + tensor->numel(), [](auto element) { return element == 0; }); };
   if (tensor->dtype() == DType::kInt64) return all_zero(tensor->data<int64_t>());
+  if (tensor->dtype() == DType::kInt8) return all_zero(tensor->data<int8_t>());
   return tensor->dtype() == DType::kInt32 && all_zero(tensor->data<int32_t>());
 }
 

@@ -26,6 +26,8 @@ struct ReferenceRule {
 std::span<const ReferenceRule> compute_reference_rules();
 // linear over torchao's affine ops: per-token int8 activations chosen at run time, int4 weights in groups.
 Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceForm form);
+// The same activations, int8 weights per tensor or per channel.
+Value* build_reference_token_linear(Graph& graph, const Match& match, ReferenceForm form);
 // Whether the constant holds integers that are all 0.
 bool is_all_zero(const Graph& graph, const Value* value);
 // The integer form of one quantize or dequantize; null when its dtype has none.

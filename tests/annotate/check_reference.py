@@ -1,7 +1,8 @@
 """`octet quantize --reference`, read by PyTorch: check_reference.py OCTET WORK.
 
 The program must load, hold no quantize or dequantize op, and compute what the q/dq program of the same run computes but for rounding ties; with
---compat torchao it must run too. Needs OCTET_GOLDEN_DIR. Prints one line per difference and exits with 1 when there is any.
+--compat torchao it must run too. So must linears with int4 weights in groups, and torchao's own rewrite of that q/dq program must agree with them but for
+its bfloat16 scales. Needs OCTET_GOLDEN_DIR. Prints one line per difference and exits with 1 when there is any.
 """
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 import numpy
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the q/dq ops
+from torchao.quantization.pt2e.reference_representation_rewrite import reference_representation_rewrite
 
 CASES = ["xnn_linear", "xnn_conv_bn_relu", "xnn_conv1d", "xnn_conv3d", "xnn_conv2d_padding_same", "xnn_add_relu", "xnn_residual", "xnn_mlp3",
          "xnn_maxpool_after_conv", "xnn_linear_per_tensor_nobias", "xnn_cat_convs"]
@@ -44,13 +46,38 @@ def differences(octet, folder, work):
     quantize(octet, folder, work, "--reference", "--compat", "torchao")(*example)
 
 
+def int4_differences(octet, work):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 16)).eval()
+    example = torch.randn(2, 5, 64)
+    torch.export.save(torch.export.export(model, (example,), dynamic_shapes=({0: torch.export.Dim("batch", max=64)},)), work / "int4.pt2")
+    modules = []
+    for options in ([], ["--reference"]):
+        output = work / f"int4_{len(options)}.pt2"
+        command = [octet, "quantize", work / "int4.pt2", "--quantizer", "xnnpack", "--mode", "dynamic", "--weight-bits", "4", "--group-size", "16"]
+        subprocess.run([str(part) for part in [*command, "--output", output, *options]], check=True, capture_output=True, text=True)
+        modules.append(torch.export.load(output).module(check_guards=False))
+    quantized, reference = modules
+    for batch in (example, torch.randn(7, 5, 64)):
+        error = (quantized(batch) - reference(batch)).abs().max()
+        if error > 1e-5:
+            yield f"off by {error} from the q/dq program"
+    if any("dequantize" in str(node.target) for node in reference.graph.nodes):
+        yield "dequantize ops stay"
+    rewritten = reference_representation_rewrite(quantized)
+    error = (rewritten(example) - reference(example)).abs().max()
+    if not any("dqlinear_int4" in str(node.target) for node in rewritten.graph.nodes) or error > 0.01:
+        yield f"off by {error} from torchao's rewrite"
+
+
 def main():
     octet, work = sys.argv[1], pathlib.Path(sys.argv[2])
     work.mkdir(parents=True, exist_ok=True)
     failures = 0
-    for name in CASES:
+    root = pathlib.Path(os.environ["OCTET_GOLDEN_DIR"])
+    for name in [*CASES, "int4"]:
         try:
-            found = list(differences(octet, pathlib.Path(os.environ["OCTET_GOLDEN_DIR"]) / name, work))
+            found = list(int4_differences(octet, work) if name == "int4" else differences(octet, root / name, work))
         except subprocess.CalledProcessError as error:
             found = [error.stderr.strip()[:400]]
         except Exception as error:  # a file that does not load is a finding too
@@ -58,7 +85,7 @@ def main():
         for difference in found:
             print(f"{name}: {difference}")
             failures += 1
-    print(f"{len(CASES)} programs, {failures} differences")
+    print(f"{len(CASES) + 1} programs, {failures} differences")
     return 1 if failures else 0
 
 

@@ -258,6 +258,19 @@ TEST_CASE("reference: int4 weights in groups under per-token activations are a s
   check(text("[5,8]", "[5]", "[1, 8]", "[5,3]", ", %b"), ReferenceForm::kTorchao, 0.01);
 }
 
+TEST_CASE("reference: int8 weights under per-token activations are one integer sum", "[annotate][reference]") {
+  const auto check = [](const std::string& weight) {
+    const std::string text = "graph(%w = buffer \"w\": i8[4,8], " + kChannels + R"(%b = param "b": f32[4], %x: f32[2,5,8]):
+  %t: f32[2,5], %u: i32[2,5] = torchao.choose_qparams_affine.default(%x, "ASYMMETRIC", [1, 1, 8], i8, -128, 127, 1e-06, f32, i32)
+  %xq: i8[2,5,8] = torchao.quantize_affine.default(%x, [1, 1, 8], %t, %u, i8, -128, 127)
+  %xd: f32[2,5,8] = torchao.dequantize_affine.default(%xq, [1, 1, 8], %t, %u, i8, -128, 127)
+)" + weight + "  %y: f32[2,5,4] = aten.linear.default(%xd, %wd, %b)\n  return (%y)";
+    CHECK(count_of(check_rewrite(text, ReferenceForm::kRounded, 1e-5, 1, 0.3), "dequantize") == 0);
+  };
+  check(dq_channels("wd", "w", "[4,8]"));
+  check(dq("wd", "w", "[4,8]", "0.01", 0, -127));
+}
+
 TEST_CASE("reference: quantize and dequantize per channel", "[annotate][reference]") {
   const std::string text = "graph(" + kChannels + R"(%x: f32[2,4,3]):
   %q: i8[2,4,3] = quantized_decomposed.quantize_per_channel.default(%x, %s, %z, 1, -127, 127, i8)
