@@ -1,7 +1,7 @@
 """Affine quantization and rare dtypes against the real torchao: check_affine.py TOOL WORK.
 
 TOOL: octet_convert_rules. WORK: where to write. Makes small models and rules, lets torchao and Octet convert them with the same calibration data,
-and compares the graphs (ops, arguments, stored tensors) and the outputs. Prints one line per difference and exits with 1 when there is any.
+and compares the graphs (ops, arguments, stored tensors) and the outputs, in PyTorch and in Octet's interpreter. Prints one line per difference and exits with 1 when there is any.
 """
 import json
 import operator
@@ -203,6 +203,9 @@ def differences(root, out, name, peers):
     result = result[0] if isinstance(result, (tuple, list)) else result
     if not torch.equal(want, result):
         yield f"outputs differ by {(want.double() - result.double()).abs().max().item()}"
+    run = torch.load(out / f"cus_{name}.outputs.pt")[0]
+    if not torch.equal(want, run):
+        yield f"Octet's interpreter is off by {(want.double() - run.double()).abs().max().item()}"
     names = [key for key, value in got.state_dict().items() if value.dim() > 1 and value.is_floating_point() and not key.startswith(("_scale", "_zero_point"))]
     if names and "1" in CASES[name][3][0]["inputs"] and not CASES[name][3][0]["inputs"]["1"]["dtype"].startswith("float8"):
         yield f"float weights were kept: {names}"

@@ -1,13 +1,15 @@
-// Quantizes the oracle's custom-rule cases and writes them, for check_converted.py: octet_convert_rules OUT.
-// Writes OUT/<case>.pt2; a case whose peer failed is left out. Needs OCTET_GOLDEN_DIR.
+// Quantizes the oracle's custom-rule cases and writes them, for check_converted.py and check_affine.py: octet_convert_rules OUT.
+// Writes OUT/<case>.pt2, and in OUT/<case>.outputs.pt what its interpreter gives for the second batch (the first, if there is one only); a case whose peer failed is left out. Needs OCTET_GOLDEN_DIR.
 #include <filesystem>
 #include <iostream>
 
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
 #include "core/aten_bridge.h"
+#include "core/interpreter.h"
 #include "core/pt2_reader.h"
 #include "core/pt2_writer.h"
+#include "core/tensor_file.h"
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
 
@@ -39,7 +41,9 @@ int main(int argc, char** argv) {
       const std::vector<std::vector<c10::IValue>> batches = batches_for(graph, golden);
       ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
       calibrate(observed, batches);
-      write_pt2(convert_pt2e(std::move(observed), {}, report), std::filesystem::path(argv[1]) / (golden.name() + ".pt2"));
+      const Graph converted = convert_pt2e(std::move(observed), {}, report);
+      write_pt2(converted, std::filesystem::path(argv[1]) / (golden.name() + ".pt2"));
+      write_outputs(std::filesystem::path(argv[1]) / (golden.name() + ".outputs.pt"), Interpreter(converted).run(batches[batches.size() > 1]));
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

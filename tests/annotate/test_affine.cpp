@@ -1,6 +1,7 @@
 // Affine specs, observers and convert. Equality with torchao is check_affine.py's work.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
@@ -8,6 +9,7 @@
 #include "annotate/affine_observer.h"
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
+#include "annotate/observer_state.h"
 #include "core/aten_bridge.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -228,6 +230,29 @@ graph(%x: f32[2,4], %w = param "w": f32[3,4]):
   %dequantize_affine: f32[2,4] = torchao.dequantize_affine.default(%quantize_affine, [1, 4], %getitem, %getitem_1, i8, None, None, output_dtype=f32)
   %linear: f32[2,3] = aten.linear.default(%dequantize_affine, %w)
   return (%linear))"));
+}
+
+TEST_CASE("convert: the state of an affine observer, saved and loaded, gives the same program", "[annotate][affine][state]") {
+  const auto prepare = [] { return observe_linear(affine_spec("affine_min_max", per_token(), MappingType::kAsymmetric), std::nullopt); };
+  ObservedGraph first = prepare();
+  calibrate(first, {{at::randn({2, 4})}});
+  ObservedGraph second = prepare();
+  observer_state_from_json(second, observer_state_to_json(first), "s.json");
+  Report report;
+  const Graph a = convert_pt2e(std::move(first), {}, report);
+  const Graph b = convert_pt2e(std::move(second), {}, report);
+  CHECK(to_text(a) == to_text(b));
+  CHECK(at::equal(to_aten(a.constants.at("_scale0").tensor), to_aten(b.constants.at("_scale0").tensor)));
+}
+
+TEST_CASE("convert: a sequence of any length has a scale per token chosen at run time", "[annotate][affine][convert]") {
+  ObservedGraph observed = observe_linear(affine_spec("affine_placeholder", per_token(), MappingType::kAsymmetric), std::nullopt);
+  Dim& rows = observed.graph.find_value("x")->meta->sizes[0];
+  rows.expr = "Symbol('s0', positive=True, integer=True)";
+  for (Node* node : observed.graph.nodes()) node->output()->meta->sizes[0] = rows;
+  const Graph graph = convert(std::move(observed));
+  CHECK(graph.find_value("getitem")->meta->sizes[0].is_symbolic());
+  CHECK(graph.find_node("quantize_affine")->ints_or("block_size", {}) == std::vector<int64_t>{1, 4});
 }
 
 TEST_CASE("convert: static scales without data are an error", "[annotate][affine][error]") {
