@@ -33,8 +33,7 @@ class AffineObserver : public Observer {
   // Elements of each dimension per scale of a tensor of `shape` (-1: unknown); throws as block_size_of does.
   std::vector<int64_t> block_size(std::span<const int64_t> shape) const;
   // (scale, zero point) for a tensor of `shape` (known) and `dtype`, in the shape of its blocks and in the dtypes of the options, else in `dtype`.
-  // An empty tensor of shape [-1]... is not accepted: shape must be known. Throws Error("convert", subject, ...) without data, and when the observed blocks
-  // are not those of `shape`.
+  // Throws Error("convert", subject, ...) without data, and when the observed blocks are not those of `shape`.
   std::pair<at::Tensor, at::Tensor> qparam_tensors(std::span<const int64_t> shape, DType dtype, const std::string& subject) const;
   // Of the tensor observed last; nothing before, and when the state was loaded.
   const std::optional<std::vector<int64_t>>& observed_shape() const { return observed_shape_; }

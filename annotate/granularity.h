@@ -19,7 +19,8 @@ std::string to_text(const Granularity& granularity);  // "per_tensor", "per_axis
 // Elements of each dimension per scale, for a tensor of `shape`; -1 stands for a size that is known at run time only.
 //   per tensor [8, 16] -> [8, 16]   per axis 0 -> [1, 16]   per group of 4 -> [1, 4]   per token, per row -> [1, 16]
 // A per-block granularity of fewer dimensions than the tensor has is filled up with ones in front.
-// Throws Error("annotate", subject, ...) when the granularity does not divide the shape, names a dimension that the tensor lacks, or needs an unknown size.
+// Throws Error("annotate", subject, ...) when the granularity does not divide the shape, names a dimension that the tensor lacks, or needs an
+// unknown size.
 std::vector<int64_t> block_size_of(const Granularity& granularity, std::span<const int64_t> shape, const std::string& subject);
 
 // How a tensor is folded so that each block becomes the range of some dimensions: view(shape), then reduce over `dims`.

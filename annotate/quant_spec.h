@@ -37,7 +37,7 @@ using EdgeOrNode = std::variant<Edge, Value*>;
 struct Granularity {
   enum class Kind { kPerTensor, kPerAxis, kPerGroup, kPerToken, kPerRow, kPerBlock };
   Kind kind = Kind::kPerTensor;
-  int axis = 0;                     // kPerAxis: the dimension with one scale per index
+  int axis = 0;                     // kPerAxis: the dimension with one scale per index; kPerRow: the one that a scale spans; -1: the last
   int64_t group_size = 0;           // kPerGroup: elements of the last dimension per scale; > 0, divides it
   std::vector<int64_t> block_size;  // kPerBlock: elements of each dimension per scale
   bool operator==(const Granularity&) const = default;
@@ -50,8 +50,8 @@ enum class ZeroPointDomain { kInt, kFloat, kNone };
 struct AffineOptions {
   Granularity granularity;
   MappingType mapping_type = MappingType::kAsymmetric;
-  std::optional<DType> scale_dtype;       // default float32
-  std::optional<DType> zero_point_dtype;  // default int32
+  std::optional<DType> scale_dtype;       // default: that of the observed tensor
+  std::optional<DType> zero_point_dtype;  // default: likewise; int32 when dynamic and asymmetric
   bool preserve_zero = true;
   ZeroPointDomain zero_point_domain = ZeroPointDomain::kInt;
   bool operator==(const AffineOptions&) const = default;
@@ -65,6 +65,7 @@ struct ObserverChoice {
   double averaging_constant = 0.01;     // moving averages
   bool reduce_range = false;            // one bit less than the dtype has
   std::optional<AffineOptions> affine;  // of affine_min_max, affine_moving_average_min_max, affine_placeholder
+  double percentile = 99.99;            // percentile, per_channel_percentile: how many percent of the values are not clipped; > 0, at most 100
   bool operator==(const ObserverChoice&) const = default;
 };
 
