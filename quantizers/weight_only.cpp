@@ -28,6 +28,8 @@ const Checks kRowChecks  = {weight_is_float32, weight_is_constant, groups_divide
 const std::vector<AnnotationRule> kRules = {
     // name                        pattern                                                                 inputs             output        checks
     {"weight_only_linear",         "linear(x, w, b?)",                                                     kWeightAlone,      LeaveFloat{}, kRowChecks},
+    {"weight_only_addmm",          "addmm(b, x, w)",                                                       kTransposedWeight, LeaveFloat{}, kRowChecks},
+    {"weight_only_mm",             "mm(x, w)",                                                             kTransposedWeight, LeaveFloat{}, kRowChecks},
     {"weight_only_conv",           "{conv1d|conv2d|conv3d}(x, w, b?)",                                     kWeightAlone,      LeaveFloat{}, kConvChecks},
     {"weight_only_conv_transpose", "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)",       kTransposedWeight, LeaveFloat{}, kConvChecks},
     {"weight_only_embedding",      "embedding(w, i)",                                                      kWeightAlone,      LeaveFloat{}, kRowChecks},
@@ -46,6 +48,7 @@ int64_t group_size_of(const WeightOptions& options) {
 
 bool is_transposed(const Node& node) { return node.target().find("conv_transpose") != std::string::npos; }
 bool is_convolution(const Node& node) { return node.target().starts_with("aten.conv"); }
+bool takes_columns(const Node& node) { return node.is("aten.addmm") || node.is("aten.mm"); }  // weight: [in, out]
 
 // As many input channels as divide them all and keep the block within `group` elements; at least one.
 int64_t channels_in_block(int64_t channels, int64_t kernel, int64_t group) {
@@ -140,7 +143,7 @@ Verdict groups_divide_weight(const RuleMatch& at) {
   if (affine == nullptr) return Verdict::accept();
   const Value* weight = at.match.find("w");
   const std::vector<int64_t> shape = weight->meta ? weight->meta->shape() : std::vector<int64_t>{};
-  const int64_t row = shape.empty() ? 0 : shape.back();
+  const int64_t row = shape.empty() ? 0 : takes_columns(at.anchor()) ? shape.front() : shape.back();
   if (row > 0 && row % affine->granularity.group_size == 0) return Verdict::accept();
   return Verdict::refuse(
       fmt::format("group size {} does not divide the rows of %{}, which have {} elements", affine->granularity.group_size, weight->name(), row));
@@ -148,10 +151,17 @@ Verdict groups_divide_weight(const RuleMatch& at) {
 
 const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, const Match& match) {
   const Node& anchor = *match.nodes.back();
-  if (!is_convolution(anchor)) return &config;
+  if (!is_convolution(anchor) && !takes_columns(anchor)) return &config;
   QuantizationConfig fitted = config;
   AffineOptions* tokens = find_affine(fitted.input_activation, Granularity::Kind::kPerToken);
   AffineOptions* groups = find_affine(fitted.weight, Granularity::Kind::kPerGroup);
+  if (takes_columns(anchor)) {
+    if (groups == nullptr) return &config;
+    groups->granularity = {
+        .kind = Granularity::Kind::kPerBlock, .block_size = {groups->granularity.group_size, 1}
+    };
+    return &made_.emplace_back(std::move(fitted));
+  }
   const Value* weight = match.find("w");
   if (tokens == nullptr && (groups == nullptr || !weight->meta)) return &config;
   if (tokens != nullptr) tokens->granularity = {.kind = Granularity::Kind::kPerAxis, .axis = 0, .block_size = {}};

@@ -11,6 +11,8 @@ namespace {
 // x: activation, w: weight [out, in / groups, ...], b: bias, y: the other operand.
 const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
 const std::string kLinear = "linear(x, w, b?)";
+const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is stored [in, out]
+const std::string kMm = "mm(x, w)";           // likewise, without bias
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y)";
 const std::string kUnaries = "{relu|relu6|hardtanh|clamp|hardswish|silu|leaky_relu|gelu|tanh|sigmoid|elu|hardsigmoid}";
@@ -27,6 +29,7 @@ using Checks = std::vector<RuleCheck>;
 
 // clang-format off
 const Inputs kWeighted       = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
+const Inputs kTransposed     = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
 const Inputs kWeightedAddend = {{"x", kInput}, {"w", kWeight}, {"b", kBias}, {"y", kInput}};
 const Inputs kBinary         = {{"x", kInput}, {"y", kInput}};
 const Inputs kUnary          = {{"x", kInput}};
@@ -57,6 +60,10 @@ const std::vector<AnnotationRule> kRules = {
     {"linear_add",        adds(kLinear),               kWeighted,       kFloat, kGemmAddChecks},
     {"linear_unary",      unary_of(kLinear),           kWeighted,       kFloat, kGemmChecks},
     {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
+    {"addmm_unary",       unary_of(kAddmm),            kTransposed,     kFloat, kGemmChecks},
+    {"addmm",             kAddmm,                      kTransposed,     kFloat, kGemmChecks},
+    {"mm_unary",          unary_of(kMm),               kTransposed,     kFloat, kGemmChecks},
+    {"mm",                kMm,                         kTransposed,     kFloat, kGemmChecks},
     {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
     {"mul",               kMul,                        kBinary,         kFloat, kMulChecks},
 };
@@ -64,6 +71,8 @@ const std::vector<AnnotationRule> kRules = {
 const std::vector<AnnotationRule> kDynamicRules = {
     // name               pattern                      inputs           output  checks
     {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
+    {"addmm",             kAddmm,                      kTransposed,     kFloat, kGemmChecks},
+    {"mm",                kMm,                         kTransposed,     kFloat, kGemmChecks},
     {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
 };
 

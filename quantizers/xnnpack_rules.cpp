@@ -14,6 +14,8 @@ namespace {
 const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
 const std::string kConvTranspose = "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)";
 const std::string kLinear = "linear(x, w, b?)";
+const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is stored [in, out]
+const std::string kMm = "mm(x, w)";           // likewise, without bias
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}(x, y?)";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)";
 std::string clamp_of(const std::string& pattern) { return "{relu|relu6|hardtanh|clamp}(" + pattern + ")"; }
@@ -52,6 +54,10 @@ const std::vector<AnnotationRule> kRules = {
     {"conv_transpose",       kConvTranspose,           kTransposed, kOutput,      kTransposedChecks},
     {"linear_clamp",         clamp_of(kLinear),        kWeighted,   kOutput,      kWeightedChecks},
     {"linear",               kLinear,                  kWeighted,   kOutput,      kWeightedChecks},
+    {"addmm_clamp",          clamp_of(kAddmm),         kTransposed, kOutput,      kWeightedChecks},
+    {"addmm",                kAddmm,                   kTransposed, kOutput,      kWeightedChecks},
+    {"mm_clamp",             clamp_of(kMm),            kTransposed, kOutput,      kWeightedChecks},
+    {"mm",                   kMm,                      kTransposed, kOutput,      kWeightedChecks},
     {"adaptive_avg_pool2d",  "adaptive_avg_pool2d(x)", kPool,       same_as("x"), kBinaryChecks},
     {"add_clamp",            clamp_of(kAdd),           kBinary,     kOutput,      kBinaryChecks},
     {"add",                  kAdd,                     kBinary,     kOutput,      kBinaryChecks},
@@ -63,6 +69,8 @@ const std::vector<AnnotationRule> kRules = {
 const std::vector<AnnotationRule> kDynamicRules = {
     // name            pattern         inputs       output   checks
     {"linear",         kLinear,        kWeighted,   kOutput, kWeightedChecks},
+    {"addmm",          kAddmm,         kTransposed, kOutput, kWeightedChecks},
+    {"mm",             kMm,            kTransposed, kOutput, kWeightedChecks},
     {"conv",           kConv,          kWeighted,   kOutput, kDynamicConvChecks},
     {"conv_transpose", kConvTranspose, kTransposed, kOutput, kDynamicTransposedChecks},
 };
