@@ -32,10 +32,10 @@ constexpr int64_t kGrain = int64_t{1} << 16;  // values that are worth a thread
 
 }  // namespace
 
-HistogramObserver::HistogramObserver(ObserverArgs args) : Observer(std::move(args)), bins_(args_.choice.bins) {
+HistogramObserver::HistogramObserver(ObserverArgs args, const std::string& alternative) : Observer(std::move(args)), bins_(args_.choice.bins) {
   const auto refuse = [this](const std::string& message) { throw Error("prepare", args_.choice.name, message); };
   if (is_per_channel(args_.qscheme))
-    refuse(fmt::format("this observer works per tensor, got qscheme {}; use per_channel_min_max", name_of(args_.qscheme)));
+    refuse(fmt::format("this observer works per tensor, got qscheme {}; use {}", name_of(args_.qscheme), alternative));
   if (args_.is_dynamic) refuse("this observer cannot serve dynamic quantization; use placeholder");
   if (!is_integer(args_.dtype)) refuse(fmt::format("this observer serves integer dtypes, got {}; use min_max", name_of(args_.dtype)));
   if (bins_ < 2) refuse(fmt::format("too few bins, got {}, want at least 2", bins_));
@@ -183,7 +183,7 @@ QParams HistogramObserver::calculate_qparams() const {
   if (!has_data_) throw Error("convert", "", "the observer saw no data, got 0 samples, want at least 1; calibrate before converting");
   const std::lock_guard<std::mutex> lock(cache_->mutex);
   if (!cache_->qparams) {
-    const Range range = search_range();
+    const Range range = choose_range();
     cache_->qparams = choose_qparams({&range.min, 1}, {&range.max, 1}, target(), args_.choice.name);
   }
   return *cache_->qparams;

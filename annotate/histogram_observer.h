@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
@@ -14,7 +16,8 @@ namespace octet {
 class HistogramObserver : public Observer {
  public:
   // Throws Error("prepare", ...) for per-channel schemes, dynamic quantization, non-integer dtypes and less than 2 bins.
-  explicit HistogramObserver(ObserverArgs args);
+  // alternative: the observer to name for per-channel schemes.
+  explicit HistogramObserver(ObserverArgs args, const std::string& alternative = "per_channel_min_max");
   void observe(const at::Tensor& x) override;
   // Searches once; asking again without new data costs nothing. May be asked from several threads at once.
   QParams calculate_qparams() const override;
@@ -29,14 +32,21 @@ class HistogramObserver : public Observer {
   // counts lie below it as in one pass, up to those within k bins, k being how often the two parts and the one pass have spread, plus one.
   void merge(const Observer& other) override;
 
-  // The range that calculate_qparams() maps onto the integers. Requires has_data().
   struct Range {
     float min;
     float max;
   };
+  // The peer's search: gives up values at the ends while the error shrinks. Requires has_data().
   Range search_range() const;
 
+  // What was observed. Requires has_data().
+  float min() const { return min_; }
+  float max() const { return max_; }
+  std::span<const float> counts() const { return {histogram_.const_data_ptr<float>(), static_cast<size_t>(bins_)}; }
+
  private:
+  // What calculate_qparams() maps onto the integers; other kinds choose by other measures.
+  virtual Range choose_range() const { return search_range(); }
   void add_counts(const at::Tensor& x, float low, float high, at::Tensor& histogram) const;
   at::Tensor over(float new_min, float new_max) const;
   void set(at::Tensor histogram, float min, float max);

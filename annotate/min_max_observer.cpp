@@ -5,6 +5,7 @@
 #include <ATen/ops/aminmax.h>
 #include <fmt/format.h>
 
+#include "annotate/per_channel_observer.h"
 #include "core/error.h"
 
 namespace octet {
@@ -50,10 +51,7 @@ PerChannelMinMaxObserver::PerChannelMinMaxObserver(ObserverArgs args, Averaging 
 void PerChannelMinMaxObserver::observe(const at::Tensor& x) {
   if (x.numel() == 0) return;
   const int64_t axis = args_.ch_axis.value_or(0);
-  if (axis >= x.dim()) throw Error("calibrate", "", fmt::format("ch_axis {} of a tensor of rank {}; want a smaller ch_axis", axis, x.dim()));
-  const at::Tensor channels = x.detach().to(at::kFloat).transpose(0, axis);
-  const at::Tensor rows = channels.dim() == 1 ? channels.unsqueeze(1) : channels.flatten(1);
-  const auto [low, high] = at::aminmax(rows, 1);
+  const auto [low, high] = at::aminmax(channel_rows(x, axis), 1);
   const size_t count = static_cast<size_t>(low.numel());
   if (has_data() && range_.min().size() != count)
     throw Error("calibrate", "", fmt::format("the number of channels along dimension {} changed, got {}, want {}", axis, count, range_.min().size()));

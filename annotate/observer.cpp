@@ -11,6 +11,8 @@
 #include "annotate/fake_quantize.h"
 #include "annotate/histogram_observer.h"
 #include "annotate/min_max_observer.h"
+#include "annotate/mse_observer.h"
+#include "annotate/percentile_observer.h"
 #include "annotate/recording_observer.h"
 #include "core/error.h"
 
@@ -47,6 +49,10 @@ const std::vector<ObserverKind> kBuiltIn = {
     {"moving_average_per_channel_min_max", ObserverScope::kChannel, make_averaging<PerChannelMinMaxObserver, Averaging::kMoving>},
     {"whole_zero_point_min_max",           ObserverScope::kChannel, make<WholeZeroPointObserver>},
     {"histogram",                          ObserverScope::kTensor,  make<HistogramObserver>},
+    {"percentile",                         ObserverScope::kTensor,  make<PercentileObserver>},
+    {"per_channel_percentile",             ObserverScope::kChannel, make<PerChannelPercentileObserver>},
+    {"mse",                                ObserverScope::kTensor,  make<MseObserver>},
+    {"per_channel_mse",                    ObserverScope::kChannel, make<PerChannelMseObserver>},
     {"placeholder",                        ObserverScope::kEither,  make<PlaceholderObserver>},
     {"noop",                               ObserverScope::kEither,  make<NoopObserver>},
     {"recording",                          ObserverScope::kEither,  make<RecordingObserver>},
@@ -102,8 +108,8 @@ void Observer::check_mergeable(const Observer& other) const {
   if (typeid(*this) != typeid(other) || theirs.name != args_.choice.name)
     throw Error("state", subject, fmt::format("observers of different kinds cannot be merged, got {}", theirs.name));
   if (other.args_.ch_axis != args_.ch_axis || theirs.bins != args_.choice.bins || theirs.averaging_constant != args_.choice.averaging_constant ||
-      theirs.affine != args_.choice.affine)
-    throw Error("state", subject, "observers with different channel axis, bins, averaging constant or granularity cannot be merged");
+      theirs.affine != args_.choice.affine || theirs.percentile != args_.choice.percentile)
+    throw Error("state", subject, "observers with different channel axis, bins, averaging constant, granularity or percentile cannot be merged");
 }
 
 void Observer::merge(const Observer&) {

@@ -65,6 +65,8 @@ class Observer {
   //   min-max               exactly
   //   moving averages       exactly when the other saw one batch, else within 2^-21 / averaging_constant of the largest magnitude (RunningRange)
   //   histogram             same minimum, maximum and total; counts move by less than one bin of the result (HistogramObserver)
+  //   percentile, mse       as histogram
+  //   per_channel_mse, per_channel_percentile  both must have seen the same tensor
   //   recording             the other's tensors are appended
   //   kinds that learn nothing: nothing to do
   // Throws Error("state", ...) when the kinds or arguments differ, or the kind cannot be merged.
@@ -85,8 +87,8 @@ class Observer {
   int64_t quant_max_;
 };
 
-// By registered name: min_max, moving_average_min_max, per_channel_min_max, moving_average_per_channel_min_max, histogram, placeholder, recording,
-// noop, and the fake-quants (fake_quantize.h): fake_quantize and fused_moving_avg_obs_fake_quantize, with the observer inside in parentheses when it
+// By registered name: the kinds that OBSERVERS.md lists. The fake-quants among them (fake_quantize.h), fake_quantize and
+// fused_moving_avg_obs_fake_quantize, have the observer inside in parentheses when it
 // is not the moving average of the qscheme: "fake_quantize(histogram)". Throws Error naming the known ones.
 std::shared_ptr<Observer> make_observer(const ObserverArgs& args);
 std::vector<std::string> observer_names();

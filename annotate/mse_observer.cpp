@@ -1,0 +1,40 @@
+#include "annotate/mse_observer.h"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+constexpr int kHistogramOctaves = 11;  // down to one of 2048 bins
+constexpr int kWeightOctaves = 4;      // weights have no far outliers; each octave costs eight passes over them
+
+// What `range` is quantized to.
+Lattice lattice_of(const ValueRange& range, const QParamsTarget& target, const std::string& subject) {
+  const QParams qparams = choose_qparams({&range.min, 1}, {&range.max, 1}, target, subject);
+  const int64_t zero_point = qparams.zero_point[0];
+  return {qparams.scale[0], static_cast<double>(target.quant_min - zero_point), static_cast<double>(target.quant_max - zero_point)};
+}
+
+}  // namespace
+
+HistogramObserver::Range MseObserver::choose_range() const {
+  const double width = (static_cast<double>(max()) - static_cast<double>(min())) / static_cast<double>(counts().size());
+  if (!(width > 0.0)) return {min(), max()};
+  const QParamsTarget wanted = target();
+  const RangeError error = [&](const ValueRange& range) {
+    return squared_error(counts(), min(), width, lattice_of(range, wanted, args_.choice.name));
+  };
+  const ValueRange found = least_error_range({min(), max()}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kHistogramOctaves}, error);
+  const Range peer = search_range();
+  const ValueRange other{peer.min, peer.max};
+  return error(other) < error(found) ? peer : Range{found.min, found.max};
+}
+
+ValueRange PerChannelMseObserver::choose_range(std::span<float> values) const {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const QParamsTarget wanted = target();
+  return least_error_range({*low, *high}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kWeightOctaves},
+                           [&](const ValueRange& range) { return squared_error(values, lattice_of(range, wanted, args_.choice.name)); });
+}
+
+}  // namespace octet

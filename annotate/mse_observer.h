@@ -1,0 +1,28 @@
+// The range whose quantization has the least mean squared error over what was observed, as far as a search by steps of 2^(1/64) finds it. Never a
+// larger error than the full range has.
+#pragma once
+
+#include "annotate/histogram_observer.h"
+#include "annotate/per_channel_observer.h"
+
+namespace octet {
+
+// Of a histogram over all batches, values being spread evenly within a bin. Neither a larger error than HistogramObserver's range has.
+class MseObserver : public HistogramObserver {
+ public:
+  explicit MseObserver(ObserverArgs args) : HistogramObserver(std::move(args), "per_channel_mse") {}
+
+ private:
+  Range choose_range() const override;
+};
+
+// Of all values of each channel: weights.
+class PerChannelMseObserver : public PerChannelObserver {
+ public:
+  explicit PerChannelMseObserver(ObserverArgs args) : PerChannelObserver(std::move(args), "mse") {}
+
+ private:
+  ValueRange choose_range(std::span<float> values) const override;
+};
+
+}  // namespace octet
