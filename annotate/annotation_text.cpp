@@ -9,16 +9,13 @@ namespace octet {
 
 namespace {
 
-std::string name_of_key(const EdgeOrNode& key) {
-  if (const Edge* edge = std::get_if<Edge>(&key)) return fmt::format("%{} -> %{}", edge->value->name(), edge->user->name());
-  return fmt::format("%{}", std::get<Value*>(key)->name());
-}
-
 std::string range_text(const std::optional<int64_t>& min, const std::optional<int64_t>& max) {
   return min && max ? fmt::format(" {}..{}", *min, *max) : std::string();
 }
 
 struct SpecPrinter {
+  const std::string& prefix;
+
   std::string operator()(const QuantizationSpec& spec) const {
     std::string text(name_of(spec.dtype));
     text += range_text(spec.quant_min, spec.quant_max);
@@ -29,20 +26,25 @@ struct SpecPrinter {
       text += fmt::format(" {} {}", name_of(affine->mapping_type), to_text(affine->granularity));
     return text + " " + spec.observer_or_fake_quant_ctr.name;
   }
-  std::string operator()(const SharedQuantizationSpec& spec) const { return "same as " + name_of_key(spec.edge_or_node); }
+  std::string operator()(const SharedQuantizationSpec& spec) const { return "same as " + to_text(spec.edge_or_node, prefix); }
   std::string operator()(const FixedQParamsQuantizationSpec& spec) const {
     return fmt::format("fixed {}, {} {}{}", spec.scale, spec.zero_point, name_of(spec.dtype), range_text(spec.quant_min, spec.quant_max));
   }
   std::string operator()(const DerivedQuantizationSpec& spec) const {
     std::string text = fmt::format("derived ({}) from ", spec.derive_name);
-    for (size_t i = 0; i < spec.derived_from.size(); ++i) text += (i ? ", " : "") + name_of_key(spec.derived_from[i]);
+    for (size_t i = 0; i < spec.derived_from.size(); ++i) text += (i ? ", " : "") + to_text(spec.derived_from[i], prefix);
     return text;
   }
 };
 
 }  // namespace
 
-std::string to_text(const SpecVariant& spec) { return std::visit(SpecPrinter(), spec); }
+std::string to_text(const EdgeOrNode& key, const std::string& prefix) {
+  if (const Edge* edge = std::get_if<Edge>(&key)) return fmt::format("%{}{} -> %{}{}", prefix, edge->value->name(), prefix, edge->user->name());
+  return fmt::format("%{}{}", prefix, std::get<Value*>(key)->name());
+}
+
+std::string to_text(const SpecVariant& spec, const std::string& prefix) { return std::visit(SpecPrinter{prefix}, spec); }
 
 std::string to_text(const Graph& graph, const Annotations& annotations) {
   std::string text;

@@ -215,6 +215,7 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
     move_constants_into_bodies(graph);
     for (const Body& body : bodies_within(graph)) inherit_module(body);
   }
+  quantizer.check_model(graph);
   Annotations annotations;
   annotate_graph(graph, quantizer, annotations, report, options);
   for (const Body& body : bodies_within(graph, body_choice(options)))

@@ -14,6 +14,8 @@ class Quantizer {
  public:
   virtual ~Quantizer() = default;
   virtual std::string name() const = 0;
+  // Throws Error when the settings do not go with the program (a module that it lacks). Asked once, before anything is rewritten; `model` holds its bodies.
+  virtual void check_model(const Graph& /*model*/) const {}
   // Rewrites that make annotation possible (scalars to tensors, ...). Runs after batch norms were folded.
   virtual void transform_for_annotation(Graph&) {}
   // Fills `annotations`. Each compute node that it declines goes to the report with a reason.

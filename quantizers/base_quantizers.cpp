@@ -23,24 +23,78 @@ template <typename Kind>
 struct Setters {
   using Row = Kind& (Kind::*)(const std::string&, Config);
   Kind& (Kind::*global)(Config);
-  std::array<std::pair<const char*, Row>, 3> rows;
+  std::array<std::pair<const char*, Row>, 4> rows;
+  Kind& (Kind::*call)(const CallIndex&, Config);
 };
 const Setters<XNNPACKQuantizer> kXnnpackSetters = {&XNNPACKQuantizer::set_global,
                                                    {{{"op_type", &XNNPACKQuantizer::set_operator_type},
                                                      {"module_type", &XNNPACKQuantizer::set_module_type},
-                                                     {"module_name", &XNNPACKQuantizer::set_module_name}}}};
+                                                     {"module_name", &XNNPACKQuantizer::set_module_name},
+                                                     {"module_name_regex", &XNNPACKQuantizer::set_module_name_regex}}},
+                                                   &XNNPACKQuantizer::set_call_index};
 const Setters<X86InductorQuantizer> kX86Setters = {&X86InductorQuantizer::set_global,
                                                    {{{"op_type", &X86InductorQuantizer::set_function_type_qconfig},
                                                      {"module_type", &X86InductorQuantizer::set_module_type_qconfig},
-                                                     {"module_name", &X86InductorQuantizer::set_module_name_qconfig}}}};
+                                                     {"module_name", &X86InductorQuantizer::set_module_name_qconfig},
+                                                     {"module_name_regex", &X86InductorQuantizer::set_module_name_regex}}},
+                                                   &X86InductorQuantizer::set_call_index};
 const Setters<EmbeddingQuantizer> kEmbeddingSetters = {&EmbeddingQuantizer::set_global,
                                                        {{{"op_type", &EmbeddingQuantizer::set_operator_type},
                                                          {"module_type", &EmbeddingQuantizer::set_module_type},
-                                                         {"module_name", &EmbeddingQuantizer::set_module_name}}}};
+                                                         {"module_name", &EmbeddingQuantizer::set_module_name},
+                                                         {"module_name_regex", &EmbeddingQuantizer::set_module_name_regex}}},
+                                                       &EmbeddingQuantizer::set_call_index};
 const Setters<DeclaredQuantizer> kDeclaredSetters = {&DeclaredQuantizer::set_global,
                                                      {{{"op_type", &DeclaredQuantizer::set_operator_type},
                                                        {"module_type", &DeclaredQuantizer::set_module_type},
-                                                       {"module_name", &DeclaredQuantizer::set_module_name}}}};
+                                                       {"module_name", &DeclaredQuantizer::set_module_name},
+                                                       {"module_name_regex", &DeclaredQuantizer::set_module_name_regex}}},
+                                                     &DeclaredQuantizer::set_call_index};
+
+// An object whose keys are names; "" is one only where `allows_empty`.
+void check_names(const Place& rows, bool allows_empty = false) {
+  if (!rows.value.is_object()) rows.want("an object of names and options");
+  for (const auto& [key, value] : rows.value.items()) {
+    if (key.empty() && !allows_empty) rows.at(key).refuse("the name is empty, want e.g. \"block.conv\"; use \"global\" for the whole model");
+    if (std::any_of(key.begin(), key.end(), [](unsigned char c) { return c < ' '; })) rows.at(key).refuse("the name has a control character");
+  }
+}
+
+int64_t index_of(const Place& place, const std::string& key) {
+  constexpr size_t kMaxDigits = 9;
+  if (key.empty() || key.size() > kMaxDigits || !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    place.refuse("the key is no index, want the number of the call as a string, \"0\" for the first");
+  return std::stoll(key);
+}
+
+// {"block": {"aten.linear.default": {"1": null}}}
+template <typename Set>
+void read_calls(const Place& modules, const Set& set) {
+  check_names(modules, true);
+  for (const auto& [module, in_module] : modules.value.items()) {
+    const Place ops = modules.at(module);
+    if (!ops.value.is_object()) ops.want("an object of ops, e.g. {\"aten.linear.default\": {\"0\": null}}");
+    check_names(ops);
+    for (const auto& [op, of_op] : ops.value.items()) {
+      const Place indices = ops.at(op);
+      if (!indices.value.is_object()) indices.want("an object of indices, e.g. {\"0\": null}");
+      for (const auto& [index, config] : indices.value.items()) {
+        const Place row = indices.at(index);
+        set(row, CallIndex{module, op, index_of(row, index)});
+      }
+    }
+  }
+}
+
+// What a setter says against a row, with the place in the file.
+template <typename Set>
+void set_at(const Place& row, const Set& set) {
+  try {
+    set();
+  } catch (const Error& error) {
+    row.refuse(without_stage(error));
+  }
+}
 
 template <typename Kind>
 ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setters<Kind>& setters, ConfigReader read, const QuantizerOptions& options,
@@ -51,13 +105,18 @@ ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setter
     for (const auto& [kind, set] : setters.rows) {
       if (!root.has(kind)) continue;
       const Place rows = root.at(kind);
-      if (!rows.value.is_object()) rows.want("an object of names and options");
+      check_names(rows);
       for (const auto& [key, value] : rows.value.items()) {
         const Place row = rows.at(key);
-        if (key.empty()) row.refuse("the name is empty, want e.g. \"block.conv\"; use \"global\" for the whole model");
-        (target->*set)(key, read(row, options));
+        const Config config = read(row, options);
+        set_at(row, [&, set = set, &key = key] { (target->*set)(key, config); });
       }
     }
+    if (!root.has("call_index")) return;
+    read_calls(root.at("call_index"), [&](const Place& row, const CallIndex& call) {
+      const Config config = read(row, options);
+      set_at(row, [&] { (target->*setters.call)(call, config); });
+    });
   };
   return {std::move(quantizer), set_rows, std::move(overrides)};
 }

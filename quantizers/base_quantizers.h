@@ -16,7 +16,7 @@ namespace octet {
 // A quantizer whose rows can still be set.
 struct ConfigurableQuantizer {
   std::unique_ptr<Quantizer> quantizer;
-  // Sets "global", "op_type", "module_type" and "module_name" of the object, as far as it has them; a row that is set already is replaced. Throws
+  // Sets "global", "op_type", "module_type", "module_name_regex", "module_name" and "call_index" of the object, as far as it has them; a row that is set already is replaced. Throws
   // Error("quantizer", "file.json: /module_name/head/...", ...) for each fault.
   std::function<void(const Place& root)> set_rows;
   std::vector<std::string> overrides;  // the members of QuantizerOptions that it heeds

@@ -80,6 +80,10 @@ std::string ComposableQuantizer::name() const {
   return fmt::format("{}", fmt::join(names, ","));
 }
 
+void ComposableQuantizer::check_model(const Graph& model) const {
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->check_model(model);
+}
+
 void ComposableQuantizer::transform_for_annotation(Graph& graph) {
   for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->transform_for_annotation(graph);
 }

@@ -18,6 +18,7 @@ class ComposableQuantizer : public Quantizer {
 
   // The names in order: "embedding,xnnpack".
   std::string name() const override;
+  void check_model(const Graph& model) const override;
   void transform_for_annotation(Graph& graph) override;
   // An op that no quantizer takes gets one entry in the report with the reasons of all. Throws Error("quantizer", "%node", ...) with the names of both
   // quantizers when one changes or removes the specs of another.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "quantizers/config_check.h"
 #include "quantizers/float_report.h"
 #include "quantizers/xnnpack_checks.h"
 #include "quantizers/xnnpack_rules.h"
@@ -50,6 +51,22 @@ DeclaredQuantizer& DeclaredQuantizer::set_module_type(const std::string& type, s
 DeclaredQuantizer& DeclaredQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
   filters_.set_operator_type(op, std::move(config));
   return *this;
+}
+
+DeclaredQuantizer& DeclaredQuantizer::set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "module_name_regex");
+  filters_.set_module_name_regex(regex, std::move(config));
+  return *this;
+}
+
+DeclaredQuantizer& DeclaredQuantizer::set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "call_index");
+  filters_.set_call_index(call, std::move(config));
+  return *this;
+}
+
+void DeclaredQuantizer::check_model(const Graph& model) const {
+  if (compat_ == Compat::kNone) check_rows(filters_, backend_.name, model);
 }
 
 void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {

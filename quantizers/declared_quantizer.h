@@ -27,8 +27,12 @@ class DeclaredQuantizer : public Quantizer {
   DeclaredQuantizer& set_module_name(const std::string& name, std::optional<QuantizationConfig> config);
   DeclaredQuantizer& set_module_type(const std::string& type, std::optional<QuantizationConfig> config);
   DeclaredQuantizer& set_operator_type(const std::string& op, std::optional<QuantizationConfig> config);
+  // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
+  DeclaredQuantizer& set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config);
+  DeclaredQuantizer& set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config);
 
   std::string name() const override { return backend_.name; }
+  void check_model(const Graph& model) const override;
   // Throws Error("annotate", row, ...) when a row names a slot that its pattern lacks.
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 

@@ -5,6 +5,7 @@
 
 #include "annotate/annotation_rule.h"
 #include "core/error.h"
+#include "quantizers/config_check.h"
 #include "quantizers/float_report.h"
 #include "quantizers/weight_only.h"
 #include "quantizers/xnnpack_checks.h"
@@ -74,6 +75,22 @@ EmbeddingQuantizer& EmbeddingQuantizer::set_module_type(const std::string& type,
 EmbeddingQuantizer& EmbeddingQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
   configs_.set_operator_type(op, std::move(config));
   return *this;
+}
+
+EmbeddingQuantizer& EmbeddingQuantizer::set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "module_name_regex");
+  configs_.set_module_name_regex(regex, std::move(config));
+  return *this;
+}
+
+EmbeddingQuantizer& EmbeddingQuantizer::set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "call_index");
+  configs_.set_call_index(call, std::move(config));
+  return *this;
+}
+
+void EmbeddingQuantizer::check_model(const Graph& model) const {
+  if (compat_ == Compat::kNone) check_rows(configs_, name_, model);
 }
 
 void EmbeddingQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {

@@ -21,8 +21,12 @@ class EmbeddingQuantizer : public Quantizer {
   EmbeddingQuantizer& set_module_name(const std::string& name, std::optional<QuantizationConfig> config);
   EmbeddingQuantizer& set_module_type(const std::string& type, std::optional<QuantizationConfig> config);
   EmbeddingQuantizer& set_operator_type(const std::string& op, std::optional<QuantizationConfig> config);
+  // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
+  EmbeddingQuantizer& set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config);
+  EmbeddingQuantizer& set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config);
 
   std::string name() const override { return name_; }
+  void check_model(const Graph& model) const override;
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 
  private:

@@ -33,8 +33,7 @@ void report_float_nodes(const Graph& graph, const Annotations& annotations, cons
     const QuantizationAnnotation* annotation = annotations.find(node);
     const bool is_taken = annotation && (annotation->annotated || !annotation->input_qspec_map.empty());
     if (is_taken || !is_one_of(*node, args.compute_ops)) continue;
-    const std::vector<ModuleFrame> frames = module_stack(*node);
-    report.add({"annotate", node->name(), node->target(), frames.empty() ? std::string() : module_path(frames.back()), reason_for(*node, args)});
+    report.add({"annotate", node->name(), node->target(), innermost_module(*node), reason_for(*node, args)});
   }
   for (const std::string& row : args.configs.unused_rows(graph)) report.note(fmt::format("{} applies to no node", row));
 }

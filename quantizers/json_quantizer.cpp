@@ -15,12 +15,13 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 6> kBaseKeys = {"base", "name", "global", "op_type", "module_type", "module_name"};
-constexpr std::array<const char*, 7> kDeclaredKeys = {"name", "specs", "patterns", "global", "op_type", "module_type", "module_name"};
-constexpr std::array<const char*, 1> kComposeKeys = {"compose"};
-constexpr std::array<const char*, 4> kConfigKeys = {"global", "op_type", "module_type", "module_name"};
-constexpr std::array<const char*, 6> kLaterKeys = {"quantizers", "module_name_regex", "call_index", "opaque", "module_name_object_type_order",
-                                                   "observers"};
+constexpr std::array<const char*, 8> kBaseKeys = {"base",        "name",      "global", "op_type", "module_type", "module_name_regex",
+                                                  "module_name", "call_index"};
+constexpr std::array<const char*, 9> kDeclaredKeys = {"name",        "specs",     "patterns", "global", "op_type", "module_type", "module_name_regex",
+                                                      "module_name", "call_index"};
+constexpr std::array<const char*, 7> kComposeKeys = {"compose", "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"};
+constexpr std::array<const char*, 6> kConfigKeys = {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"};
+constexpr std::array<const char*, 4> kLaterKeys = {"quantizers", "opaque", "module_name_object_type_order", "observers"};
 constexpr int kMaxFiles = 8;  // that name each other in "compose"
 
 bool is_json_path(const std::string& text) { return text.ends_with(".json") || text.find('/') != std::string::npos; }
@@ -79,6 +80,7 @@ class QuantizerReader {
       QuantizerParts more = element(list.at(i));
       parts.insert(parts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     }
+    for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
     return parts;
   }
 

@@ -7,6 +7,7 @@
 
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
+#include "quantizers/config_check.h"
 #include "quantizers/float_report.h"
 #include "quantizers/recurrent_rules.h"
 #include "quantizers/weight_only.h"
@@ -35,6 +36,12 @@ const ConfigTable::Config* find_row(const ConfigTable::Rows& rows, const std::st
   return found == rows.end() ? nullptr : &found->second;
 }
 
+// "torch.nn.functional.linear" means the op in all its overloads; an op that is named as such means itself.
+std::string own_op_key(const std::string& op) {
+  const std::optional<std::string> known = op.starts_with("torch.") ? find_x86_op(op) : std::nullopt;
+  return known ? known->substr(0, known->rfind('.')) : op;
+}
+
 // Why `config` does not go with `other`; empty when it does.
 std::string conflict(const QuantizationConfig& config, const QuantizationConfig& other) {
   if (config.is_qat != other.is_qat) return "mixed configurations of training and calibration";
@@ -47,11 +54,7 @@ std::string conflict(const QuantizationConfig& config, const QuantizationConfig&
 
 bool X86InductorQuantizer::skips(const std::string& row, const ConfigTable::Config& config, const ConfigTable::Config* replaced) {
   if (!config) return false;
-  std::vector<const ConfigTable::Config*> others;
-  for (const ConfigTable::Rows* rows : {&configs_.module_names(), &configs_.module_types(), &configs_.operator_types()})
-    for (const auto& [key, other] : *rows) others.push_back(&other);
-  if (configs_.global()) others.push_back(&*configs_.global());
-  for (const ConfigTable::Config* other : others) {
+  for (const ConfigTable::Config* other : configs_.all()) {
     if (!*other || (compat_ == Compat::kNone && other == replaced)) continue;
     const std::string reason = conflict(*config, **other);
     if (reason.empty()) continue;
@@ -78,13 +81,7 @@ X86InductorQuantizer& X86InductorQuantizer::set_function_type_qconfig(const std:
     notes_.push_back(fmt::format("{}: op_type \"{}\" is skipped: torchao cannot configure it", name_, op));
     return *this;
   }
-  // "torch.nn.functional.linear" means the op in all its overloads; an op that is named as such means itself.
-  const bool is_function = known && op.starts_with("torch.");
-  std::string key = op;
-  if (compat_ == Compat::kTorchao)
-    key = *known;
-  else if (is_function)
-    key = known->substr(0, known->rfind('.'));
+  const std::string key = compat_ == Compat::kTorchao ? *known : own_op_key(op);
   if (!skips(fmt::format("op_type \"{}\"", op), config, find_row(configs_.operator_types(), key))) configs_.set_operator_type(key, std::move(config));
   return *this;
 }
@@ -94,6 +91,24 @@ X86InductorQuantizer& X86InductorQuantizer::set_module_type_qconfig(const std::s
   if (!skips(fmt::format("module_type \"{}\"", type), config, find_row(configs_.module_types(), type)))
     configs_.set_module_type(type, std::move(config));
   return *this;
+}
+
+X86InductorQuantizer& X86InductorQuantizer::set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "module_name_regex");
+  if (!skips(fmt::format("module_name_regex \"{}\"", regex), config, configs_.find_module_regex(regex)))
+    configs_.set_module_name_regex(regex, std::move(config));
+  return *this;
+}
+
+X86InductorQuantizer& X86InductorQuantizer::set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "call_index");
+  const CallIndex key = {call.module, own_op_key(call.op), call.index};
+  if (!skips(describe(call), config, configs_.find_call_index(key))) configs_.set_call_index(key, std::move(config));
+  return *this;
+}
+
+void X86InductorQuantizer::check_model(const Graph& model) const {
+  if (compat_ == Compat::kNone) check_rows(configs_, name_, model);
 }
 
 void X86InductorQuantizer::transform_for_annotation(Graph& graph) {
@@ -168,9 +183,7 @@ void X86InductorQuantizer::annotate_compat(Graph& graph, Annotations& annotation
   for (const Node* node : graph.nodes()) {
     const auto excluded = annotator.excluded().find(node);
     if (excluded == annotator.excluded().end()) continue;
-    const std::vector<ModuleFrame> frames = module_stack(*node);
-    report.add({"annotate", node->name(), node->target(), frames.empty() ? std::string() : module_path(frames.back()),
-                fmt::format("excluded by {}", excluded->second)});
+    report.add({"annotate", node->name(), node->target(), innermost_module(*node), fmt::format("excluded by {}", excluded->second)});
   }
 }
 

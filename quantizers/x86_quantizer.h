@@ -25,8 +25,12 @@ class X86InductorQuantizer : public Quantizer {
   X86InductorQuantizer& set_module_type_qconfig(const std::string& type, std::optional<QuantizationConfig> config);
   // `name` as in nn_module_stack: "block.conv"; covers everything within.
   X86InductorQuantizer& set_module_name_qconfig(const std::string& name, std::optional<QuantizationConfig> config);
+  // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
+  X86InductorQuantizer& set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config);
+  X86InductorQuantizer& set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config);
 
   std::string name() const override { return name_; }
+  void check_model(const Graph& model) const override;
   void transform_for_annotation(Graph& graph) override;
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 

@@ -8,6 +8,7 @@
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
+#include "quantizers/config_check.h"
 #include "quantizers/float_report.h"
 #include "quantizers/recurrent_rules.h"
 #include "quantizers/weight_only.h"
@@ -59,6 +60,22 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_module_type(const std::string& type, std
 XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
   configs_.set_operator_type(op, std::move(config));
   return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "module_name_regex");
+  configs_.set_module_name_regex(regex, std::move(config));
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config) {
+  refuse_in_compat(compat_, "call_index");
+  configs_.set_call_index(call, std::move(config));
+  return *this;
+}
+
+void XNNPACKQuantizer::check_model(const Graph& model) const {
+  if (compat_ == Compat::kNone) check_rows(configs_, name_, model);
 }
 
 XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {

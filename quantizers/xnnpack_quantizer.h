@@ -23,10 +23,14 @@ class XNNPACKQuantizer : public Quantizer {
   XNNPACKQuantizer& set_module_type(const std::string& type, std::optional<QuantizationConfig> config);
   // `op`: "aten.linear.default", "aten.linear" or "linear".
   XNNPACKQuantizer& set_operator_type(const std::string& op, std::optional<QuantizationConfig> config);
+  // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
+  XNNPACKQuantizer& set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config);
+  XNNPACKQuantizer& set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config);
   // Only nodes for which it returns true are quantized.
   XNNPACKQuantizer& set_filter_function(NodeFilter filter);
 
   std::string name() const override { return name_; }
+  void check_model(const Graph& model) const override;
   void transform_for_annotation(Graph& graph) override;
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 

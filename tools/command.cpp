@@ -42,7 +42,18 @@ void write_text_file(const std::string& path, const std::string& text) {
   }
   std::error_code failed;
   std::filesystem::rename(temporary, path, failed);
-  if (failed) throw Error("output", path, "cannot be written: " + failed.message());
+  if (!failed) return;
+  const std::string why = failed.message();
+  std::filesystem::remove(temporary, failed);
+  throw Error("output", path, "cannot be written: " + why);
+}
+
+void check_writable(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw Error("output", path, "cannot be written: it is a folder; name a file");
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0 || !(folder.empty() || std::filesystem::is_directory(folder, ignored)))
+    throw Error("output", path, "cannot be written; check that the folder exists and may be written to");
 }
 
 bool has_suffix(std::string_view path, std::string_view suffix) { return path.size() >= suffix.size() && path.ends_with(suffix); }

@@ -42,6 +42,8 @@ class Progress {
 void log_line(std::string_view text);
 // Writes beside `path` and renames; throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
+// Throws Error("output", path, ...) when a file cannot be put there: no such folder, a folder that is read-only, a folder of that name.
+void check_writable(const std::string& path);
 bool has_suffix(std::string_view path, std::string_view suffix);
 
 }  // namespace octet

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "annotate/annotation_json.h"
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
 #include "annotate/observer_state.h"
@@ -13,34 +14,31 @@
 #include "core/pt2_writer.h"
 #include "tools/command.h"
 #include "tools/quantize_flow.h"
+#include "tools/quantize_report.h"
+#include "tools/report_html.h"
 
 namespace octet {
 namespace {
 
 struct QuantizeOptions {
   QuantizeFlow flow;
-  std::string output, calibration, state, report;
+  std::string output, calibration, state, report, dump_annotations;
   bool strict = false;
   bool reference = false;
 };
 
-std::string report_json(const Report& report, const QuantizeOptions& options) {
-  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
-  for (const ReportEntry& entry : report.entries())
-    entries.push_back({
-        {"node",   entry.node  },
-        {"target", entry.target},
-        {"module", entry.module},
-        {"stage",  entry.stage },
-        {"reason", entry.reason}
-    });
-  const nlohmann::ordered_json result = {
-      {"model",     options.flow.model    },
-      {"quantizer", options.flow.quantizer},
-      {"float_ops", entries               },
-      {"notes",     report.notes()        }
-  };
-  return result.dump(1) + "\n";
+std::string report_text(const Report& report, const std::string& annotations, const QuantizeOptions& options) {
+  const nlohmann::ordered_json result = quantize_report(options.flow.model, options.flow.quantizer, annotations, report);
+  if (has_suffix(options.report, ".html")) return report_to_html(result);
+  return result.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+// Refuses what cannot be written before the work begins, so that nothing is left behind.
+void check_outputs(const QuantizeOptions& options) {
+  for (const std::string& path : {options.output, options.report, options.dump_annotations})
+    if (!path.empty()) check_writable(path);
+  if (!options.report.empty() && options.report == options.dump_annotations)
+    throw Error("quantize", options.report, "named by --report and by --dump-annotations, want a file for each");
 }
 
 // The first few refusals and a count; --report has them all.
@@ -77,14 +75,18 @@ void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, Rep
 }
 
 void quantize(const QuantizeOptions& options) {
+  check_outputs(options);
   Report report;
   ObservedGraph observed = prepare_model(options.flow, report);
   fill_observers(observed, options, report);
+  std::string annotations;  // before convert uses the observers up
+  if (!options.report.empty() || !options.dump_annotations.empty()) annotations = annotations_to_json(observed);
+  if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
   ConvertOptions convert_options;
   convert_options.compat_torchao = options.flow.is_compat();
   convert_options.reference_representation = options.reference;
   const Graph converted = convert_pt2e(std::move(observed), convert_options, report);
-  if (!options.report.empty()) write_text_file(options.report, report_json(report, options));
+  if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options));
   if (options.strict && !report.entries().empty()) {
     const ReportEntry& first = report.entries().front();
     throw Error("quantize", first.node,
@@ -105,9 +107,14 @@ void add_quantize_command(CLI::App& app) {
   CLI::Option* calibration = command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples");
   command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
       ->excludes(calibration);
-  command->add_option("--report", options->report, "Write what stayed float and why, as JSON")->check([](const std::string& path) {
-    return has_suffix(path, ".json") ? std::string() : "this build writes .json reports only";
-  });
+  command->add_option("--report", options->report, "Write what was quantized how, what stayed float and why: F.json, or F.html for people")
+      ->check([](const std::string& path) {
+        return has_suffix(path, ".json") || has_suffix(path, ".html") ? std::string() : "want a name that ends in .json or .html";
+      });
+  command
+      ->add_option("--dump-annotations", options->dump_annotations,
+                   "Write the specs of each edge and output, the sharing groups and their scales, as JSON")
+      ->check([](const std::string& path) { return has_suffix(path, ".json") ? std::string() : "want a name that ends in .json"; });
   command->add_flag("--strict", options->strict, "Fail when a compute op stays float");
   command->add_flag("--reference", options->reference, "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");
   command->callback([options] { quantize(*options); });

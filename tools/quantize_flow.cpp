@@ -17,7 +17,7 @@ namespace octet {
 void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
   command.add_option("model", flow.model, "The float .pt2 that torch.export.save wrote")->required();
   command.add_option("--quantizer", flow.quantizer, fmt::format("{}, or a JSON file", fmt::join(quantizer_names(), ", ")))->required();
-  command.add_option("--config", flow.config, "A JSON file with global, op_type, module_type, module_name settings on top");
+  command.add_option("--config", flow.config, "A JSON file with global, op_type, module_type, module_name_regex, module_name, call_index settings on top");
   command
       .add_option("--mode", flow.mode,
                   "static; dynamic: activations get their scale at run time, one per row (with --compat torchao one per tensor); "

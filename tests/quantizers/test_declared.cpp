@@ -169,9 +169,9 @@ TEST_CASE("faults in rows are named with their place", "[quantizers][json][decla
         "quantizer: npu.json: /name: got \"a\\nb\", want a string of one line that is not empty");
   CHECK(message_of(R"j({"patterns": [3], "a\nb": 1})j").starts_with("quantizer: npu.json: /a?b: unknown key"));
   CHECK(message_of(R"j({"patterns": [3]})j") == at + ": got 3, want an object");
-  CHECK(message_of(file_of(kLinearRow, R"j(, "call_index": {})j")) ==
-        "quantizer: npu.json: /call_index: \"call_index\" is not in this build, want one of name, specs, patterns, global, op_type, module_type, "
-        "module_name");
+  CHECK(message_of(file_of(kLinearRow, R"j(, "opaque": {})j")) ==
+        "quantizer: npu.json: /opaque: \"opaque\" is not in this build, want one of name, specs, patterns, global, op_type, module_type, "
+        "module_name_regex, module_name, call_index");
   CHECK(message_of(file_of(kLinearRow, R"j(, "module_name": {"fc": {"act": 1}})j")) ==
         "quantizer: npu.json: /module_name/fc/act: unknown key, want one of ");
   CHECK(row_message(R"j({"inputs": {}})j") == at + ": has no \"pattern\", want e.g. \"relu(linear(x, w, b?))\"");
@@ -273,7 +273,7 @@ TEST_CASE("faults in specs are named with their place", "[quantizers][json][decl
   CHECK(spec_message(R"j({"dtype": "int8", "observer": {"name": "moving_average_min_max", "averaging_constant": 2}})j") ==
         at + "/observer/averaging_constant: got 2, want at most 1");
   CHECK(spec_message(R"j({"dtype": "int8", "observer": {"name": "min_max", "group_size": 32}})j") ==
-        at + "/observer/group_size: unknown key, want one of name, eps, bins, averaging_constant, reduce_range");
+        at + "/observer/group_size: unknown key, want one of name, eps, bins, averaging_constant, reduce_range, percentile");
   CHECK(spec_message(R"j({"dtype": "int8", "quant_min": 0, "observer": "min_max"})j") ==
         at + ": has one of quant_min and quant_max, want both or neither");
   CHECK(spec_message(R"j({"dtype": "int8", "quant_min": -128, "quant_max": 128, "observer": "min_max"})j") ==

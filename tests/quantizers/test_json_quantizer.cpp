@@ -185,9 +185,8 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
              Contains(": /compose/0: got \"acme\", want one of embedding, qnnpack, x86, xnnpack, the path of a .json file, or an object"));
   CHECK_THAT(message_of(R"({"compose": [{"base": "xnnpack", "global": 1}]})"),
              Contains(": /compose/0/global: got 1, want an object of options, or null"));
-  CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "global": {}})"), Contains(": /global: unknown key, want one of compose"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name_regex": {}})"),
-             Contains(": /module_name_regex: \"module_name_regex\" is not in this build"));
+  CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "globl": {}})"), Contains(": /globl: unknown key, want one of compose, global, op_type"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "opaque": {}})"), Contains(": /opaque: \"opaque\" is not in this build"));
   CHECK_THAT(message_of(R"({"base": "x86", "global": {"act_qmin": 0}})"), Contains(": /global/act_qmin: unknown key, want one of is_dynamic"));
   CHECK_THAT(message_of(R"({"base": "x86", "global": {"preset": "fp8"}})"),
              Contains(": /global/preset: got \"fp8\", want one of linear_dynamic_fp16"));

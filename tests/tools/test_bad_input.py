@@ -74,6 +74,34 @@ class BadInput(CommandTest):
                     target.writestr(entry, source.read(entry))
         self.assert_line(self.quantize(model="bare.pt2"), "octet: pt2: ", "bare.pt2", "weight_0")
 
+    def with_config(self, rows, *options, quantizer="xnnpack"):
+        with open(self.path("rows.json"), "w") as file:
+            json.dump(rows, file)
+        return self.fails("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--config", self.path("rows.json"), *options,
+                          "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
+
+    def test_settings_of_what_the_model_lacks(self):
+        for rows, message in (
+            ({"module_name": {"projekt": None}}, 'module_name "projekt" is no module of the model, the closest: project, '),
+            ({"module_name_regex": {"stem[.]9": None}}, 'module_name_regex "stem[.]9" matches the whole path of no module of the model, the closest: '),
+            ({"module_type": {"torch.nn.LSTM": None}}, 'module_type "torch.nn.LSTM" is no type of a module of the model, the closest: '),
+            ({"op_type": {"aten.conv2": None}}, 'op_type "aten.conv2" is no op, the closest: aten.conv2d.default, '),
+            ({"call_index": {"head": {"linear": {"1": None}}}},
+             'call_index 1 of linear in module "head": the op stands there 1 time, want an index of 0 .. 0'),
+        ):
+            for quantizer in ("xnnpack", "x86"):
+                self.assert_line(self.with_config(rows, quantizer=quantizer), f"octet: quantizer: {quantizer}: {message}")
+            self.assert_line(self.with_config(rows, quantizer="embedding,xnnpack"), f"octet: quantizer: embedding: {message}")
+
+    def test_settings_that_cannot_be_read(self):
+        place = f"octet: quantizer: {self.path('rows.json')}: "
+        self.assert_line(self.with_config({"module_name_regex": {"(stem": None}}),
+                         place + '/module_name_regex/(stem: module_name_regex "(stem": not a regular expression (ECMAScript): a ( or ) has no partner')
+        self.assert_line(self.with_config({"call_index": {"head": {"linear": {"first": None}}}}),
+                         place + '/call_index/head/linear/first: the key is no index, want the number of the call as a string, "0" for the first')
+        self.assert_line(self.with_config({"call_index": {"head": {"linear": {"0": None}}}}, "--compat", "torchao"),
+                         place + "/call_index/head/linear/0: call_index: torchao's quantizers have no such setting; leave out --compat torchao")
+
     def test_calibration_of_wrong_shape(self):
         self.save("wrong.pt", [(torch.randn(1, 3, 16, 16),)])
         self.assert_line(self.quantize(calibration="wrong.pt"), "octet: calibrate: ", "1, 3, 16, 16", "1, 3, 32, 32")
@@ -106,6 +134,21 @@ class BadInput(CommandTest):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"),
                           "--output", self.path("no/such/folder/q.pt2"))
         self.assert_line(line, "no/such/folder/q.pt2")
+
+    def test_unwritable_reports_leave_nothing(self):
+        os.makedirs(self.path("taken.json"))
+        base = ["quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2")]
+        for option, name in (("--report", "no/such/r.html"), ("--report", "no/such/r.json"), ("--dump-annotations", "no/such/a.json"),
+                             ("--dump-annotations", "taken.json")):
+            with self.subTest(option=option, name=name):
+                other = ["--report", self.path("r.json")] if option == "--dump-annotations" else ["--dump-annotations", self.path("a.json")]
+                self.assert_line(self.fails(*base, *other, option, self.path(name)), "octet: output: ", name, "cannot be written")
+                self.assertFalse([left for left in ("q.pt2", "r.json", "a.json") if os.path.exists(self.path(left))])
+
+    def test_report_and_dump_in_one_file(self):
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"),
+                          "--output", self.path("q.pt2"), "--report", self.path("r.json"), "--dump-annotations", self.path("r.json"))
+        self.assert_line(line, "r.json", "--report", "--dump-annotations")
 
     def test_nothing_to_quantize(self):
         self.export(torch.nn.Sigmoid(), torch.randn(2, 3), name="sigmoid.pt2")

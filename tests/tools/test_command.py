@@ -1,4 +1,5 @@
 """The subcommands on a small model, from export to the two backends."""
+import html.parser
 import json
 import os
 import unittest
@@ -6,6 +7,31 @@ import unittest
 import torch
 
 from support import CommandTest, last_scale, sqnr
+
+
+class Page(html.parser.HTMLParser):
+    """What a page is made of."""
+
+    VOID = {"meta", "br"}
+
+    def __init__(self, source):
+        super().__init__()
+        self.open_tags, self.tags, self.ids, self.targets, self.text = [], set(), set(), [], []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag not in self.VOID:
+            self.open_tags.append(tag)
+        attributes = dict(attrs)
+        self.ids.add(attributes.get("id"))
+        self.targets += [attributes[name] for name in ("href", "src") if name in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open_tags.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text.append(data)
 
 
 class Command(CommandTest):
@@ -123,6 +149,17 @@ class Command(CommandTest):
         graph = self.inspect("q.pt2")
         self.assertTrue(any(node["args"].get("dtype") == "torch.int32" for node in graph["nodes"] if "dequantize_per_channel" in node["target"]))
 
+    def test_regexes_and_calls_leave_ops_float(self):
+        self.small_model()
+        with open(self.path("rows.json"), "w") as file:
+            json.dump({"module_name_regex": {"depth.*": None}, "call_index": {"head": {"linear": {"0": None}}}}, file)
+        for quantizer in ("xnnpack", "x86"):
+            self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--config", self.path("rows.json"),
+                       "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"), "--report", self.path("r.json"))
+            reasons = [entry["reason"] for entry in json.load(open(self.path("r.json")))["float_ops"]]
+            self.assertIn('excluded by module_name_regex "depth.*"', reasons)
+            self.assertIn('excluded by call_index 0 of linear in module "head"', reasons)
+
     def test_report_lists_what_stayed_float_with_a_reason(self):
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Sigmoid(), torch.nn.Linear(8, 4))
@@ -135,6 +172,68 @@ class Command(CommandTest):
         reasons = {entry["node"]: entry["reason"] for entry in report["float_ops"]}
         self.assertIn("linear_1", reasons)
         self.assertTrue(all(reasons.values()))
+
+    def test_annotations_are_dumped_with_the_scales_of_the_quantized_program(self):
+        self.small_model()
+        for quantizer in ("xnnpack", "x86"):
+            with self.subTest(quantizer=quantizer):
+                self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--calibration", self.path("calibration.pt"),
+                           "--output", self.path("q.pt2"), "--dump-annotations", self.path("a.json"))
+                dump = json.load(open(self.path("a.json")))
+                self.assertEqual(set(dump), {"format", "nodes", "groups"})
+                self.assertEqual(len([node for node in dump["nodes"] if node["target"] == "aten.conv2d.default"]), 3)
+                scales = {group["qparams"]["scale"][0] for group in dump["groups"] if group["qparams"]["axis"] is None}
+                used = {n["args"]["scale"] for n in self.inspect("q.pt2")["nodes"] if "quantize_per_tensor" in n["target"]}
+                self.assertTrue(used <= scales, used - scales)
+                members = [member for group in dump["groups"] for member in group["members"]]
+                self.assertEqual(len(members), len(set(members)), "a tensor belongs to one group")
+                self.assertTrue(any(len(group["qparams"]["scale"]) == 16 for group in dump["groups"]), "a scale per channel of the weights")
+
+    def test_a_dump_of_programs_without_data_has_no_scales_of_activations(self):
+        self.export(torch.nn.Linear(64, 64), torch.randn(2, 64))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("q.pt2"),
+                   "--dump-annotations", self.path("a.json"), "--report", self.path("r.html"))
+        groups = {tuple(group["members"]): group for group in json.load(open(self.path("a.json")))["groups"]}
+        activation = next(group for members, group in groups.items() if "weight" not in members[0])
+        self.assertTrue(activation["spec"]["is_dynamic"])
+        self.assertIsNone(activation["qparams"])
+        self.assertIn("computed at run time", open(self.path("r.html")).read())
+
+    def test_report_lists_quantized_ops_with_their_groups(self):
+        self.small_model()
+        json.dump({"base": "xnnpack", "global": {"is_per_channel": True}, "module_name": {"head": None}}, open(self.path("quantizer.json"), "w"))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"),
+                   "--output", self.path("q.pt2"), "--report", self.path("r.json"))
+        report = json.load(open(self.path("r.json")))
+        self.assertEqual(list(report), ["model", "quantizer", "summary", "quantized_ops", "float_ops", "notes", "groups"])
+        self.assertEqual(report["summary"], {key: len(report[key]) for key in ("quantized_ops", "float_ops", "groups", "notes")})
+        quantized = {op["node"] for op in report["quantized_ops"]}
+        left = {op["node"] for op in report["float_ops"]}
+        self.assertEqual(left, {"linear"})
+        self.assertFalse(quantized & left)
+        self.assertEqual(len([op for op in report["quantized_ops"] if op["target"] == "aten.conv2d.default"]), 3)
+        numbers = {group["group"] for group in report["groups"]}
+        used = {tensor["group"] for op in report["quantized_ops"] for tensor in [*op["inputs"], op["output"]] if tensor}
+        self.assertEqual(used, numbers)
+
+    def test_report_for_people_is_one_page_with_names_escaped(self):
+        self.small_model()
+        model, data = self.path("a<b>&'\"c.pt2"), self.path("calibration.pt")
+        os.rename(self.path("model.pt2"), model)
+        json.dump({"base": "xnnpack", "global": {"is_per_channel": True}, "module_name": {"head": None}}, open(self.path("quantizer.json"), "w"))
+        base = ["quantize", model, "--quantizer", self.path("quantizer.json"), "--calibration", data, "--output", self.path("q.pt2")]
+        self.octet(*base, "--report", self.path("r.html"))
+        self.octet(*base, "--report", self.path("r.json"))
+        report = json.load(open(self.path("r.json")))
+        page = Page(open(self.path("r.html"), encoding="utf-8").read())
+        self.assertEqual(page.open_tags, [], "each tag is closed")
+        self.assertTrue(all(target.startswith("#") for target in page.targets), "no other file is needed")
+        self.assertTrue({target[1:] for target in page.targets} <= page.ids)
+        self.assertNotIn("b", page.tags, "the name of the file is text")
+        text = "".join(page.text)
+        for expected in (model, "linear", "aten.conv2d.default", report["float_ops"][0]["reason"],
+                         f"{report['summary']['quantized_ops']} ops quantized", "16 scales"):
+            self.assertIn(expected, text)
 
     def test_strict_fails_when_a_compute_op_stays_float(self):
         class Mixed(torch.nn.Module):

@@ -1,0 +1,307 @@
+#include "annotate/annotation_json.h"
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "annotate/annotation_text.h"
+#include "annotate/bodies.h"
+#include "annotate/granularity.h"
+#include "annotate/sharing.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+Json name_or_null(const std::optional<DType>& dtype) { return dtype ? Json(name_of(*dtype)) : Json(nullptr); }
+Json name_or_null(const std::optional<QScheme>& qscheme) { return qscheme ? Json(name_of(*qscheme)) : Json(nullptr); }
+
+std::string word_of(MappingType type) {
+  switch (type) {
+    case MappingType::kSymmetric:
+      return "symmetric";
+    case MappingType::kSymmetricNoClippingErr:
+      return "symmetric_no_clipping_err";
+    case MappingType::kAsymmetric:
+      return "asymmetric";
+  }
+  return {};
+}
+
+std::string word_of(ZeroPointDomain domain) {
+  switch (domain) {
+    case ZeroPointDomain::kInt:
+      return "int";
+    case ZeroPointDomain::kFloat:
+      return "float";
+    case ZeroPointDomain::kNone:
+      return "none";
+  }
+  return {};
+}
+
+void put_granularity(const Granularity& granularity, Json& observer) {
+  observer["granularity"] = name_of(granularity.kind);
+  if (granularity.kind == Granularity::Kind::kPerAxis || granularity.kind == Granularity::Kind::kPerRow) observer["axis"] = granularity.axis;
+  if (granularity.kind == Granularity::Kind::kPerGroup) observer["group_size"] = granularity.group_size;
+  if (granularity.kind == Granularity::Kind::kPerBlock) observer["block_size"] = granularity.block_size;
+}
+
+Json observer_json(const ObserverChoice& choice) {
+  Json observer = {
+      {"name",               choice.name              },
+      {"eps",                or_null(choice.eps)      },
+      {"bins",               choice.bins              },
+      {"averaging_constant", choice.averaging_constant},
+      {"reduce_range",       choice.reduce_range      }
+  };
+  if (choice.name.find("percentile") != std::string::npos) observer["percentile"] = choice.percentile;
+  if (!choice.affine) return observer;
+  put_granularity(choice.affine->granularity, observer);
+  observer["mapping_type"] = word_of(choice.affine->mapping_type);
+  observer["scale_dtype"] = name_or_null(choice.affine->scale_dtype);
+  observer["zero_point_dtype"] = name_or_null(choice.affine->zero_point_dtype);
+  observer["preserve_zero"] = choice.affine->preserve_zero;
+  observer["zero_point_domain"] = word_of(choice.affine->zero_point_domain);
+  return observer;
+}
+
+// Fills in one kind's fields. `prefix` stands before the names of values and nodes: the path of a body, or nothing.
+class SpecFields {
+ public:
+  SpecFields(const std::string& prefix, Json& json) : prefix_(prefix), json_(json) {}
+
+  void operator()(const QuantizationSpec& spec) {
+    json_["kind"] = "quantization";
+    put_target(spec);
+    json_["ch_axis"] = or_null(spec.ch_axis);
+    json_["is_dynamic"] = spec.is_dynamic;
+    json_["observer"] = observer_json(spec.observer_or_fake_quant_ctr);
+  }
+  void operator()(const SharedQuantizationSpec& spec) {
+    json_["kind"] = "shared";
+    json_["same_as"] = reference(spec.edge_or_node);
+  }
+  void operator()(const FixedQParamsQuantizationSpec& spec) {
+    json_["kind"] = "fixed";
+    json_["fixed"] = {
+        {"scale",      spec.scale     },
+        {"zero_point", spec.zero_point}
+    };
+    put_target(spec);
+    json_["is_dynamic"] = spec.is_dynamic;
+  }
+  void operator()(const DerivedQuantizationSpec& spec) {
+    json_["kind"] = "derived";
+    json_["derived_from"] = Json::array();
+    for (const EdgeOrNode& source : spec.derived_from) json_["derived_from"].push_back(reference(source));
+    json_["derive"] = spec.derive_name;
+    put_target(spec);
+    json_["ch_axis"] = or_null(spec.ch_axis);
+    json_["is_dynamic"] = spec.is_dynamic;
+  }
+
+ private:
+  template <typename Spec>
+  void put_target(const Spec& spec) {
+    json_["dtype"] = name_of(spec.dtype);
+    json_["quant_min"] = or_null(spec.quant_min);
+    json_["quant_max"] = or_null(spec.quant_max);
+    json_["qscheme"] = name_or_null(spec.qscheme);
+  }
+  Json reference(const EdgeOrNode& key) const {
+    return {
+        {std::holds_alternative<Edge>(key) ? "edge" : "node", to_text(key, prefix_)}
+    };
+  }
+
+  const std::string& prefix_;
+  Json& json_;
+};
+
+Json spec_json(const SpecVariant& spec, const std::string& prefix) {
+  Json json;
+  json["kind"] = "";  // first in order; each kind sets it
+  json["text"] = to_text(spec, prefix);
+  std::visit(SpecFields(prefix, json), spec);
+  return json;
+}
+
+Json qparams_json(const Observer& observer) {
+  const DType dtype = observer.args().dtype;
+  const bool is_float = is_floating_point(dtype) && dtype != DType::kFloat8E5M2 && dtype != DType::kFloat8E4M3FN;
+  if (observer.args().is_dynamic || is_float || !observer.has_data()) return nullptr;
+  try {
+    const QParams qparams = observer.calculate_qparams();
+    Json json;
+    json["scale"] = qparams.scale;
+    json["zero_point"] = qparams.float_zero_point.empty() ? Json(qparams.zero_point) : Json(qparams.float_zero_point);
+    json["axis"] = qparams.axis >= 0 ? Json(qparams.axis) : Json(nullptr);
+    json["block_size"] = qparams.block_size;
+    return json;
+  } catch (const Error& error) {
+    return {
+        {"error", error.what()}
+    };
+  }
+}
+
+using GroupOfKey = std::unordered_map<EdgeOrNode, int, EdgeOrNodeHash>;
+
+// The group of the observation point that a node reads `value` through; -1 when there is none.
+int observed_group(const Node& node, const Value* value) {
+  for (const Value* input : node.inputs()) {
+    const Node* point = input->producer();
+    if (point != nullptr && point->target() == kObserveTarget && observed_value(*point) == value) return group_of(*point);
+  }
+  return -1;
+}
+
+// The group of the observation point right behind a value; -1 when there is none.
+int observed_group(const Value& output) {
+  for (const Node* user : output.users())
+    if (user->target() == kObserveTarget) return group_of(*user);
+  return -1;
+}
+
+// Walks the program and the bodies in it, and writes down nodes and groups.
+class Dump {
+ public:
+  Dump(const Annotations& annotations, const ObservedGraph* observed) : annotations_(annotations), observed_(observed) {}
+
+  std::string run(const Graph& graph) {
+    add_graph(graph, "");
+    for (const Body& body : bodies_within(graph)) add_graph(*body.graph, body.path + ".");
+    const std::vector<Json> groups = group_list();
+    std::string text = fmt::format("{{\"format\": {},\n", kFormat);
+    put_lines("nodes", nodes_, text);
+    text += ",\n";
+    put_lines("groups", groups, text);
+    return text + "}\n";
+  }
+
+ private:
+  struct Group {
+    std::vector<std::string> members;
+    Json spec;             // of the first member that has one of its own, else the one that the first member ends at
+    bool has_own = false;  // whether it is the former
+  };
+
+  static void put_lines(const char* key, const std::vector<Json>& items, std::string& text) {
+    text += fmt::format("\"{}\": [", key);
+    for (size_t i = 0; i < items.size(); ++i) text += (i > 0 ? ",\n  " : "\n  ") + items[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += "]";
+  }
+
+  void add_graph(const Graph& graph, const std::string& prefix) {
+    GroupOfKey declared;
+    if (observed_ == nullptr) declared = declared_groups(graph);
+    for (Node* node : graph.nodes()) {
+      const QuantizationAnnotation* annotation = annotations_.find(node);
+      if (annotation == nullptr) continue;
+      const std::vector<ModuleFrame> modules = module_stack(*node);
+      Json json = {
+          {"name",                   prefix + node->name()                     },
+          {"target",                 node->target()                            },
+          {"module",                 modules.empty() ? "" : modules.back().path},
+          {"rule",                   annotation->rule                          },
+          {"allow_implicit_sharing", annotation->allow_implicit_sharing        },
+          {"inputs",                 Json::array()                             },
+          {"output",                 nullptr                                   }
+      };
+      for (const auto& [value, spec] : annotation->input_qspec_map) {
+        const Edge edge{value, node};
+        json["inputs"].push_back(add_tensor(edge, spec, observed_ != nullptr ? observed_group(*node, value) : declared.at(edge), prefix));
+      }
+      Value* output = node->output_or_null();
+      if (annotation->output_qspec && output != nullptr)
+        json["output"] = add_tensor(output, *annotation->output_qspec, observed_ != nullptr ? observed_group(*output) : declared.at(output), prefix);
+      nodes_.push_back(std::move(json));
+    }
+  }
+
+  GroupOfKey declared_groups(const Graph& graph) {
+    const SharingGroups groups = find_sharing_groups(graph, annotations_);
+    GroupOfKey group_of_key;
+    for (const SharingGroups::Member& member : groups.members) group_of_key[member.key] = declared_count_ + member.group;
+    declared_count_ += groups.group_count;
+    return group_of_key;
+  }
+
+  Json add_tensor(const EdgeOrNode& key, const SpecVariant& spec, int group, const std::string& prefix) {
+    const std::string name = to_text(key, prefix);
+    Json json = spec_json(spec, prefix);
+    if (group >= 0) {
+      if (groups_.size() <= static_cast<size_t>(group)) groups_.resize(static_cast<size_t>(group) + 1);
+      Group& entry = groups_[static_cast<size_t>(group)];
+      entry.members.push_back(name);
+      const bool is_own = !std::holds_alternative<SharedQuantizationSpec>(spec);
+      if (is_own ? !entry.has_own : entry.spec.is_null()) entry.spec = is_own ? json : spec_json(end_of(spec), prefix);
+      entry.has_own |= is_own;
+    }
+    return {
+        {"tensor", name                                    },
+        {"spec",   std::move(json)                         },
+        {"group",  group >= 0 ? Json(group) : Json(nullptr)}
+    };
+  }
+
+  // The spec that a shared one ends at. Circles and loose ends were refused when the groups were found.
+  const SpecVariant& end_of(const SpecVariant& spec) const {
+    const SpecVariant* end = &spec;
+    while (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(end)) {
+      const Edge* edge = std::get_if<Edge>(&shared->edge_or_node);
+      const QuantizationAnnotation* annotation = annotations_.find(edge != nullptr ? edge->user : std::get<Value*>(shared->edge_or_node)->producer());
+      OCTET_ASSERT(annotation != nullptr, to_text(*end));
+      end = edge != nullptr ? annotation->find_input(edge->value) : &annotation->output_qspec.value();
+      OCTET_ASSERT(end != nullptr, to_text(spec));
+    }
+    return *end;
+  }
+
+  std::vector<Json> group_list() const {
+    std::vector<Json> list;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      const Group& group = groups_[i];
+      if (group.members.empty()) continue;
+      const Observer* observer = observed_ == nullptr ? nullptr : observed_->observers.at(i).get();
+      const auto limit = [&](const char* key) { return group.spec.is_null() ? Json(nullptr) : group.spec.at(key); };
+      list.push_back({
+          {"group",     i                                                                     },
+          {"members",   group.members                                                         },
+          {"spec",      group.spec                                                            },
+          {"quant_min", observer != nullptr ? Json(observer->quant_min()) : limit("quant_min")},
+          {"quant_max", observer != nullptr ? Json(observer->quant_max()) : limit("quant_max")},
+          {"has_data",  observer != nullptr && observer->has_data()                           },
+          {"qparams",   observer != nullptr ? qparams_json(*observer) : Json(nullptr)         }
+      });
+    }
+    return list;
+  }
+
+  const Annotations& annotations_;
+  const ObservedGraph* observed_;  // null: annotations alone
+  std::vector<Json> nodes_;
+  std::vector<Group> groups_;
+  int declared_count_ = 0;
+};
+
+}  // namespace
+
+std::string annotations_to_json(const Graph& graph, const Annotations& annotations) { return Dump(annotations, nullptr).run(graph); }
+
+std::string annotations_to_json(const ObservedGraph& observed) { return Dump(observed.annotations, &observed).run(observed.graph); }
+
+}  // namespace octet

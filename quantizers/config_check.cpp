@@ -1,0 +1,151 @@
+#include "quantizers/config_check.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "annotate/bodies.h"
+#include "core/error.h"
+#include "core/op_schema.h"
+
+namespace octet {
+
+namespace {
+
+constexpr size_t kShownNames = 3;
+
+// How many characters of `a` to insert, remove or replace: first for the closest beginning of `b`, then for all of it. "aten.conv2" is closer to
+// "aten.conv2d.default" than to "aten.add.Tensor".
+std::pair<size_t, size_t> edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return {*std::min_element(row.begin(), row.end()), row[b.size()]};
+}
+
+// "the closest: block, block.fc, head"
+std::string closest(const std::string& wanted, const std::set<std::string>& known, const char* plural) {
+  if (known.empty()) return fmt::format("which names no {}", plural);
+  std::vector<std::pair<std::pair<size_t, size_t>, std::string>> ranked;
+  for (const std::string& name : known) ranked.emplace_back(edit_distance(wanted, name), name);
+  std::sort(ranked.begin(), ranked.end());
+  ranked.resize(std::min(ranked.size(), kShownNames));
+  std::vector<std::string> names;
+  for (const auto& [distance, name] : ranked) names.push_back(name);
+  return fmt::format("the closest: {}", fmt::join(names, ", "));
+}
+
+// Whether LibTorch has the op. A name without overload may stand for any; those that occur are tried.
+bool is_known_op(const std::string& op) {
+  constexpr std::array<const char*, 9> kOverloads = {"", ".default", ".Tensor", ".int", ".dim", ".input", ".vec", ".using_ints", ".Scalar"};
+  for (const char* overload : kOverloads)
+    if (find_op_schema(op + overload) || find_op_schema("aten." + op + overload)) return true;
+  return false;
+}
+
+// What the nodes of a model say of names.
+class ModelNames {
+ public:
+  explicit ModelNames(const Graph& model) {
+    add(model);
+    for (const Body& body : bodies_within(model)) add(*body.graph);
+  }
+
+  const std::set<std::string>& modules() const { return modules_; }
+  const std::set<std::string>& types() const { return types_; }
+  const std::set<std::string>& ops() const { return ops_; }
+  const std::vector<const Graph*>& graphs() const { return graphs_; }
+
+  bool has_module_type(const std::string& wanted) const {
+    return std::any_of(types_.begin(), types_.end(), [&](const std::string& type) { return is_module_type({{}, type}, wanted); });
+  }
+  bool has_op(const std::string& op) const {
+    const auto has_one = [&](const Graph* graph) {
+      const std::vector<Node*> nodes = graph->nodes();
+      return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) { return is_op_type(*node, op); });
+    };
+    return std::any_of(graphs_.begin(), graphs_.end(), has_one);
+  }
+
+ private:
+  void add(const Graph& graph) {
+    graphs_.push_back(&graph);
+    for (const Node* node : graph.nodes()) {
+      ops_.insert(node->target());
+      for (const ModuleFrame& frame : module_stack(*node)) {
+        types_.insert(frame.type);
+        if (!frame.path.empty()) modules_.insert(module_path(frame));
+      }
+    }
+  }
+
+  std::set<std::string> modules_;
+  std::set<std::string> types_;
+  std::set<std::string> ops_;
+  std::vector<const Graph*> graphs_;
+};
+
+// The most calls in one graph, of the whole model and its bodies; and the ops that the module calls itself.
+int64_t count_calls(const ModelNames& names, const CallIndex& call, std::set<std::string>& ops) {
+  int64_t most = 0;
+  for (const Graph* graph : names.graphs()) {
+    int64_t count = 0;
+    for (const Node* node : graph->nodes()) {
+      if (innermost_module(*node) != call.module) continue;
+      ops.insert(node->target());
+      if (is_op_type(*node, call.op)) ++count;
+    }
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+// Empty when the call is there.
+std::string objection(const ModelNames& names, const CallIndex& call) {
+  if (!call.module.empty() && !names.modules().contains(call.module))
+    return fmt::format("\"{}\" is no module of the model, {}", call.module, closest(call.module, names.modules(), "modules"));
+  std::set<std::string> ops;
+  const int64_t count = count_calls(names, call, ops);
+  if (call.index < count) return {};
+  if (count == 0) return fmt::format("the module itself (without modules within) has no such op, {}", closest(call.op, ops, "ops of it"));
+  return fmt::format("the op stands there {} time{}, want an index of 0 .. {}", count, count == 1 ? "" : "s", count - 1);
+}
+
+}  // namespace
+
+void check_rows(const ConfigTable& table, const std::string& quantizer, const Graph& model) {
+  const bool has_rows = !table.module_names().empty() || !table.module_types().empty() || !table.operator_types().empty() ||
+                        !table.module_regexes().empty() || !table.calls().empty();
+  if (!has_rows) return;
+  const ModelNames names(model);
+  const auto refuse = [&](const std::string& message) { throw Error("quantizer", quantizer, message); };
+  for (const auto& [name, config] : table.module_names())
+    if (!names.modules().contains(name))
+      refuse(fmt::format("module_name \"{}\" is no module of the model, {}", name, closest(name, names.modules(), "modules")));
+  for (const ConfigTable::RegexRow& row : table.module_regexes()) {
+    const std::string& text = row.regex->text();
+    if (std::none_of(names.modules().begin(), names.modules().end(), [&](const std::string& path) { return row.regex->matches(path); }))
+      refuse(fmt::format("module_name_regex \"{}\" matches the whole path of no module of the model, {}", text,
+                         closest(text, names.modules(), "modules")));
+  }
+  for (const auto& [type, config] : table.module_types())
+    if (!names.has_module_type(type))
+      refuse(fmt::format("module_type \"{}\" is no type of a module of the model, {}", type, closest(type, names.types(), "types")));
+  for (const auto& [op, config] : table.operator_types())
+    if (!names.has_op(op) && !is_known_op(op)) refuse(fmt::format("op_type \"{}\" is no op, {}", op, closest(op, names.ops(), "ops")));
+  for (const ConfigTable::CallRow& row : table.calls())
+    if (const std::string reason = objection(names, row.call); !reason.empty()) refuse(fmt::format("{}: {}", describe(row.call), reason));
+}
+
+}  // namespace octet
