@@ -1,12 +1,29 @@
 #include "annotate/mse_observer.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace octet {
 namespace {
 
 constexpr int kHistogramOctaves = 11;  // down to one of 2048 bins
 constexpr int kWeightOctaves = 4;      // weights have no far outliers; each octave costs eight passes over them
+
+// A histogram whose outermost bins hold no more than their neighbours: what they hold beyond is taken for values at the very ends, where clamps
+// leave them.
+struct EndsApart {
+  std::vector<float> counts;
+  float at_min = 0;
+  float at_max = 0;
+
+  explicit EndsApart(std::span<const float> all) : counts(all.begin(), all.end()) {
+    const size_t last = counts.size() - 1;
+    at_min = std::max(counts[0] - counts[1], 0.0f);
+    counts[0] -= at_min;
+    at_max = std::max(counts[last] - counts[last - 1], 0.0f);
+    counts[last] -= at_max;
+  }
+};
 
 // What `range` is quantized to.
 Lattice lattice_of(const ValueRange& range, const QParamsTarget& target, const std::string& subject) {
@@ -21,8 +38,12 @@ HistogramObserver::Range MseObserver::choose_range() const {
   const double width = (static_cast<double>(max()) - static_cast<double>(min())) / static_cast<double>(counts().size());
   if (!(width > 0.0)) return {min(), max()};
   const QParamsTarget wanted = target();
+  const EndsApart parts(counts());
+  const float ends[2] = {min(), max()};
   const RangeError error = [&](const ValueRange& range) {
-    return squared_error(counts(), min(), width, lattice_of(range, wanted, args_.choice.name));
+    const Lattice lattice = lattice_of(range, wanted, args_.choice.name);
+    return squared_error(parts.counts, min(), width, lattice) + parts.at_min * squared_error({&ends[0], 1}, lattice) +
+           parts.at_max * squared_error({&ends[1], 1}, lattice);
   };
   const ValueRange found = least_error_range({min(), max()}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kHistogramOctaves}, error);
   const Range peer = search_range();

@@ -7,7 +7,8 @@
 
 namespace octet {
 
-// Of a histogram over all batches, values being spread evenly within a bin. Neither a larger error than HistogramObserver's range has.
+// Of a histogram over all batches: values are spread evenly within a bin, but for the heaps that clamps leave at the ends. Nor has it a larger error
+// than HistogramObserver's range.
 class MseObserver : public HistogramObserver {
  public:
   explicit MseObserver(ObserverArgs args) : HistogramObserver(std::move(args), "per_channel_mse") {}
