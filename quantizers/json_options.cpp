@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "quantizers/embedding_quantizer.h"
+#include "quantizers/json_specs.h"
 #include "quantizers/x86_config.h"
 #include "quantizers/xnnpack_config.h"
 
@@ -34,16 +35,17 @@ constexpr std::array<IntOption, 5> kSymmetricInts = {
      {"weight_qmax", &SymmetricOptions::weight_qmax},
      {"weight_bits", &SymmetricOptions::weight_bits}}
 };
-constexpr std::array<const char*, 11> kSymmetricKeys = {"is_per_channel", "is_dynamic",  "is_qat",         "act_qmin",     "act_qmax",  "weight_qmin",
-                                                        "weight_qmax",    "weight_bits", "is_weight_only", "is_per_token", "group_size"};
+constexpr std::array<const char*, 13> kSymmetricKeys = {"is_per_channel", "is_dynamic",   "is_qat",         "act_qmin",       "act_qmax",
+                                                        "weight_qmin",    "weight_qmax",  "weight_bits",    "is_weight_only", "is_per_token",
+                                                        "group_size",     "act_observer", "weight_observer"};
 constexpr std::array<BoolOption<X86InductorOptions>, 4> kX86Bools = {
     {{"is_dynamic", &X86InductorOptions::is_dynamic},
      {"reduce_range", &X86InductorOptions::reduce_range},
      {"is_weight_only", &X86InductorOptions::is_weight_only},
      {"is_per_token", &X86InductorOptions::is_per_token}}
 };
-constexpr std::array<const char*, 8> kX86Keys = {"is_dynamic",     "is_qat",       "reduce_range", "preset",
-                                                 "is_weight_only", "is_per_token", "weight_bits",  "group_size"};
+constexpr std::array<const char*, 10> kX86Keys = {"is_dynamic",   "is_qat",      "reduce_range", "preset",       "is_weight_only",
+                                                  "is_per_token", "weight_bits", "group_size",   "act_observer", "weight_observer"};
 constexpr std::array<const char*, 1> kEmbeddingKeys = {"weight_bits"};
 const std::array<std::string, 1> kPresets = {"linear_dynamic_fp16"};
 
@@ -57,6 +59,12 @@ bool is_object_or_null(const Place& place, std::span<const char* const> keys) {
 void refuse_training(const Place& place) {
   if (place.has("is_qat") && bool_at(place.at("is_qat")))
     place.at("is_qat").refuse("got true, want false; training with fake quantization is not in this build");
+}
+
+template <typename Options>
+void read_observers(const Place& place, Options& options) {
+  if (place.has("act_observer")) options.act_observer = observer_at(place.at("act_observer"));
+  if (place.has("weight_observer")) options.weight_observer = observer_at(place.at("weight_observer"));
 }
 
 SymmetricOptions default_symmetric_options(const QuantizerOptions& overrides) {
@@ -102,6 +110,7 @@ std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const 
   for (const IntOption& option : kSymmetricInts)
     if (place.has(option.key)) options.*option.member = int_at(place.at(option.key));
   if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
+  read_observers(place, options);
   refuse_training(place);
   override_symmetric(options, overrides);
   try {
@@ -123,6 +132,7 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place, const Quanti
     if (place.has(option.key)) options.*option.member = bool_at(place.at(option.key));
   if (place.has("weight_bits")) options.weight_bits = int_at(place.at("weight_bits"));
   if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
+  read_observers(place, options);
   refuse_training(place);
   override_x86(options, overrides);
   try {

@@ -20,7 +20,7 @@ constexpr std::array<const char*, 5> kFixedKeys = {"fixed", "dtype", "qscheme", 
 constexpr std::array<const char*, 7> kDerivedKeys = {"derived_from", "derive", "dtype", "qscheme", "ch_axis", "quant_min", "quant_max"};
 constexpr std::array<const char*, 2> kFixedParts = {"scale", "zero_point"};
 constexpr std::array<const char*, 2> kHalves = {"edge", "node"};
-constexpr std::array<const char*, 5> kObserverKeys = {"name", "eps", "bins", "averaging_constant", "reduce_range"};
+constexpr std::array<const char*, 6> kObserverKeys = {"name", "eps", "bins", "averaging_constant", "reduce_range", "percentile"};
 const std::vector<std::string> kIntegers = {"int8", "uint8", "int16", "uint16", "int32"};
 const std::vector<std::string> kDTypes = {"int8", "uint8", "int16", "uint16", "int32", "float16", "float8_e4m3fn", "float8_e5m2"};
 const std::vector<std::string> kDeriveNames = {"product_of_scales", "sum_of_scales"};
@@ -42,31 +42,6 @@ void read_common(const Place& place, Spec& spec, const std::vector<std::string>&
 
 void read_axis(const Place& place, std::optional<int>& axis) {
   if (place.has("ch_axis")) axis = axis_at(place.at("ch_axis"));
-}
-
-ObserverChoice observer_at(const Place& place) {
-  ObserverChoice choice;
-  const std::vector<std::string> names = observer_names();
-  if (place.value.is_string()) {
-    choice.name = word_at(place, names);
-    if (choice.name.starts_with(kAffinePrefix)) choice.affine = AffineOptions();
-    return choice;
-  }
-  if (!place.value.is_object()) place.want("the name of an observer, or an object with its \"name\" and arguments");
-  if (!place.has("name")) place.refuse(fmt::format("has no \"name\", want one of {}", fmt::join(names, ", ")));
-  choice.name = word_at(place.at("name"), names);
-  std::vector<const char*> keys(kObserverKeys.begin(), kObserverKeys.end());
-  if (choice.name.starts_with(kAffinePrefix)) {
-    choice.affine = affine_at(place);
-    keys.insert(keys.end(), affine_keys().begin(), affine_keys().end());
-  }
-  check_keys(place, keys);
-  if (place.has("eps")) choice.eps = positive_at(place.at("eps"));
-  if (place.has("bins")) choice.bins = static_cast<int>(int_in(place.at("bins"), 2, kMaxBins));
-  if (place.has("averaging_constant")) choice.averaging_constant = positive_at(place.at("averaging_constant"));
-  if (choice.averaging_constant > 1) place.at("averaging_constant").want("at most 1");
-  if (place.has("reduce_range")) choice.reduce_range = bool_at(place.at("reduce_range"));
-  return choice;
 }
 
 QuantizationSpec spec_at(const Place& place) {
@@ -147,6 +122,33 @@ AllSame all_same_at(const Place& place, const SpecTable& table) {
 }
 
 }  // namespace
+
+ObserverChoice observer_at(const Place& place) {
+  ObserverChoice choice;
+  const std::vector<std::string> names = observer_names();
+  if (place.value.is_string()) {
+    choice.name = word_at(place, names);
+    if (choice.name.starts_with(kAffinePrefix)) choice.affine = AffineOptions();
+    return choice;
+  }
+  if (!place.value.is_object()) place.want("the name of an observer, or an object with its \"name\" and arguments");
+  if (!place.has("name")) place.refuse(fmt::format("has no \"name\", want one of {}", fmt::join(names, ", ")));
+  choice.name = word_at(place.at("name"), names);
+  std::vector<const char*> keys(kObserverKeys.begin(), kObserverKeys.end());
+  if (choice.name.starts_with(kAffinePrefix)) {
+    choice.affine = affine_at(place);
+    keys.insert(keys.end(), affine_keys().begin(), affine_keys().end());
+  }
+  check_keys(place, keys);
+  if (place.has("eps")) choice.eps = positive_at(place.at("eps"));
+  if (place.has("bins")) choice.bins = static_cast<int>(int_in(place.at("bins"), 2, kMaxBins));
+  if (place.has("averaging_constant")) choice.averaging_constant = positive_at(place.at("averaging_constant"));
+  if (choice.averaging_constant > 1) place.at("averaging_constant").want("at most 1");
+  if (place.has("reduce_range")) choice.reduce_range = bool_at(place.at("reduce_range"));
+  if (place.has("percentile")) choice.percentile = positive_at(place.at("percentile"));
+  if (choice.percentile > 100) place.at("percentile").want("at most 100");
+  return choice;
+}
 
 SpecTable specs_at(const Place& place) {
   if (!place.value.is_object()) place.want("an object of names and specs");

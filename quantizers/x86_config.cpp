@@ -1,7 +1,10 @@
 // Builds the configurations for x86.
 #include "quantizers/x86_config.h"
 
+#include <fmt/format.h>
+
 #include "core/error.h"
+#include "quantizers/observer_option.h"
 #include "quantizers/weight_only.h"
 
 namespace octet {
@@ -28,9 +31,13 @@ QuantizationSpec activation_spec(const X86InductorOptions& options) {
   return activation;
 }
 
+// Weights that the peer lacks: alone, of 4 bits, in groups.
+QuantizationSpec group_weight_spec(const X86InductorOptions& options) {
+  return weight_spec({.bits = options.weight_bits, .is_per_channel = true, .group_size = options.group_size});
+}
+
 QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
-  if (options.weight_bits != 8 || options.group_size.value_or(0) != 0)
-    return weight_spec({.bits = options.weight_bits, .is_per_channel = true, .group_size = options.group_size});
+  if (options.weight_bits != 8 || options.group_size.value_or(0) != 0) return group_weight_spec(options);
   QuantizationSpec weight;
   weight.dtype = DType::kInt8;
   weight.observer_or_fake_quant_ctr.name = options.is_qat ? "moving_average_per_channel_min_max" : "per_channel_min_max";
@@ -47,11 +54,18 @@ QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options) {
   if (options.is_weight_only && options.is_dynamic)
     throw Error("quantizer", "is_weight_only", "got true beside is_dynamic, want one of them; weight-only leaves activations float");
-  if (options.is_weight_only) return get_weight_only_config({.bits = options.weight_bits, .is_per_channel = true, .group_size = options.group_size});
+  if (options.is_weight_only && options.act_observer)
+    throw Error("quantizer", "act_observer",
+                fmt::format("got {} beside is_weight_only, want one of them; activations stay float", options.act_observer->name));
   QuantizationConfig config;
-  config.input_activation = activation_spec(options);
-  config.output_activation = config.input_activation;
-  config.weight = x86_weight_spec(options);
+  QuantizationSpec weight = options.is_weight_only ? group_weight_spec(options) : x86_weight_spec(options);
+  if (options.weight_observer) choose_observer(weight, *options.weight_observer, "weight_observer");
+  config.weight = weight;
+  if (options.is_weight_only) return config;
+  QuantizationSpec activation = activation_spec(options);
+  if (options.act_observer) choose_observer(activation, *options.act_observer, "act_observer");
+  config.input_activation = activation;
+  config.output_activation = activation;
   config.is_qat = options.is_qat;
   return config;
 }

@@ -13,15 +13,18 @@ struct X86InductorOptions {
   bool is_dynamic = false;    // activations get their scale at run time
   bool reduce_range = false;  // activations in 0 .. 127, for CPUs without VNNI, whose 16-bit sums of u8 x s8 products overflow
   // ----
-  bool is_weight_only = false;        // activations stay float; linear, convolution and embedding
-  bool is_per_token = false;          // dynamic activations of linear get one scale per row
-  int64_t weight_bits = 8;            // 8, or 4: stored as int8 in -8 .. 7
-  std::optional<int64_t> group_size;  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  bool is_weight_only = false;                    // activations stay float; linear, convolution and embedding
+  bool is_per_token = false;                      // dynamic activations of linear get one scale per row
+  int64_t weight_bits = 8;                        // 8, or 4: stored as int8 in -8 .. 7
+  std::optional<int64_t> group_size;              // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  std::optional<ObserverChoice> act_observer;     // instead of histogram; not with dynamic or float activations
+  std::optional<ObserverChoice> weight_observer;  // instead of min-max; not with groups
   bool operator==(const X86InductorOptions&) const = default;
 };
 
 // Activations: uint8 affine, histogram observer (placeholder when dynamic). Weights: int8 symmetric min-max, channel axis 0. Bias float. eps 2^-12.
-// Weights alone, groups and scales per token: see weight_only.h. Throws Error("quantizer", option, ...) for options that contradict each other.
+// Weights alone, groups and scales per token: see weight_only.h. Throws Error("quantizer", option, ...) for options that contradict each
+// other, and as choose_observer does.
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options = {});
 
 // Of linear ops alone: weights are stored as float16 and computed with as float32; activations stay float.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "quantizers/observer_option.h"
 #include "quantizers/weight_only.h"
 
 namespace octet {
@@ -63,10 +64,17 @@ QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& opt
   check_range("weight_qmin .. weight_qmax", options.weight_qmin, options.weight_qmax);
   if (options.is_weight_only && options.is_dynamic)
     throw Error("quantizer", "is_weight_only", "got true beside is_dynamic, want one of them; weight-only leaves activations float");
+  if (options.is_weight_only && options.act_observer)
+    throw Error("quantizer", "act_observer",
+                fmt::format("got {} beside is_weight_only, want one of them; activations stay float", options.act_observer->name));
   QuantizationConfig config;
-  config.weight = symmetric_weight_spec(options);
+  QuantizationSpec weight = symmetric_weight_spec(options);
+  if (options.weight_observer) choose_observer(weight, *options.weight_observer, "weight_observer");
+  config.weight = weight;
   if (options.is_weight_only) return config;
-  config.input_activation = activation_spec(options);
+  QuantizationSpec activation = activation_spec(options);
+  if (options.act_observer) choose_observer(activation, *options.act_observer, "act_observer");
+  config.input_activation = activation;
   if (!options.is_dynamic) config.output_activation = config.input_activation;
   return config;
 }

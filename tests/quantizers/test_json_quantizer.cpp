@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "quantizers/registry.h"
+#include "quantizers/xnnpack_config.h"
 
 namespace octet {
 namespace {
@@ -80,6 +81,39 @@ TEST_CASE("compose takes names, objects and files beside the file", "[quantizers
   const std::string name = std::filesystem::path(inner.path()).filename().string();
   const JsonFile file(R"({"compose": ["embedding", {"base": "xnnpack", "global": {"is_per_channel": true}}, ")" + name + "\"]}");
   CHECK(make_quantizer(file.path())->name() == "embedding,xnnpack,server");
+}
+
+TEST_CASE("options choose observers, by name or with arguments, for all or for what a row covers", "[quantizers][json]") {
+  const auto annotated = [](const char* json) { return annotate(*parse_quantizer(json, "q.json"), kLinear); };
+  const std::string mse =
+      annotated(R"({"base": "xnnpack", "global": {"is_per_channel": true, "act_observer": "mse", "weight_observer": "per_channel_mse"}})");
+  CHECK_THAT(mse, Contains("%x: int8 -128..127 per_tensor_affine mse"));
+  CHECK_THAT(mse, Contains("%w: int8 -127..127 per_channel_symmetric axis 0 per_channel_mse"));
+  CHECK_THAT(annotated(R"({"base": "x86", "op_type": {"torch.nn.functional.linear": {"act_observer": {"name": "percentile", "percentile": 99.9}}}})"),
+             Contains("%x: uint8 0..255 per_tensor_affine percentile"));
+  CHECK_THAT(
+      annotated(R"({"base": "x86", "global": {"is_weight_only": true, "weight_bits": 4, "group_size": 0, "weight_observer": "per_channel_mse"}})"),
+      Contains("%w: int8 -8..7 per_channel_symmetric axis 0 per_channel_mse"));
+  const ObserverChoice choice{.name = "percentile", .affine = {}, .percentile = 99.9};
+  const QuantizationConfig config = get_symmetric_quantization_config({.group_size = {}, .act_observer = choice, .weight_observer = {}});
+  CHECK(config.input_activation->observer_or_fake_quant_ctr.percentile == 99.9);
+  CHECK(config.input_activation->observer_or_fake_quant_ctr.eps == kBackendEps);
+}
+
+TEST_CASE("observers that do not fit are refused with the option's place", "[quantizers][json]") {
+  const auto message = [](const std::string& options) { return message_of(R"({"base": "xnnpack", "global": )" + options + "}"); };
+  CHECK_THAT(message(R"({"weight_observer": "per_channel_mse"})"),
+             Contains(": /global: weight_observer: per_channel_mse: this observer works per channel, got qscheme per_tensor_symmetric; use mse"));
+  CHECK_THAT(message(R"({"act_observer": "acme"})"), Contains(": /global/act_observer: got \"acme\", want one of min_max"));
+  CHECK_THAT(message(R"({"act_observer": {"name": "percentile", "percentile": 0}})"), Contains(": /global/act_observer/percentile: got 0, want"));
+  CHECK_THAT(message(R"({"act_observer": {"name": "percentile", "percentile": 101}})"),
+             Contains(": /global/act_observer/percentile: got 101, want at most 100"));
+  CHECK_THAT(message(R"({"act_observer": "placeholder"})"), Contains(": /global: act_observer: got placeholder, which learns no range"));
+  CHECK_THAT(message(R"({"act_observer": "mse", "is_dynamic": true})"), Contains(": /global: act_observer: got mse beside is_dynamic"));
+  CHECK_THAT(message(R"({"act_observer": "mse", "is_weight_only": true})"), Contains(": /global: act_observer: got mse beside is_weight_only"));
+  CHECK_THAT(message(R"({"is_per_channel": true, "weight_bits": 4, "is_weight_only": true, "weight_observer": "per_channel_mse"})"),
+             Contains(": /global: weight_observer: got per_channel_mse beside groups of weights"));
+  CHECK_THAT(message(R"({"act_observer": "affine_min_max"})"), Contains(": /global: act_observer: got affine_min_max, want an observer of"));
 }
 
 TEST_CASE("a file that composes itself is refused", "[quantizers][json]") {
