@@ -30,6 +30,7 @@ using Checks = std::vector<RuleCheck>;
 // clang-format off
 const Inputs kWeighted       = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
 const Inputs kTransposed     = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
+const Inputs kColumns        = {{"x", kInput}, {"w", weight_along(1)}};
 const Inputs kWeightedAddend = {{"x", kInput}, {"w", kWeight}, {"b", kBias}, {"y", kInput}};
 const Inputs kBinary         = {{"x", kInput}, {"y", kInput}};
 const Inputs kUnary          = {{"x", kInput}};
@@ -62,8 +63,8 @@ const std::vector<AnnotationRule> kRules = {
     {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
     {"addmm_unary",       unary_of(kAddmm),            kTransposed,     kFloat, kGemmChecks},
     {"addmm",             kAddmm,                      kTransposed,     kFloat, kGemmChecks},
-    {"mm_unary",          unary_of(kMm),               kTransposed,     kFloat, kGemmChecks},
-    {"mm",                kMm,                         kTransposed,     kFloat, kGemmChecks},
+    {"mm_unary",          unary_of(kMm),               kColumns,        kFloat, kGemmChecks},
+    {"mm",                kMm,                         kColumns,        kFloat, kGemmChecks},
     {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
     {"mul",               kMul,                        kBinary,         kFloat, kMulChecks},
 };
@@ -72,7 +73,7 @@ const std::vector<AnnotationRule> kDynamicRules = {
     // name               pattern                      inputs           output  checks
     {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
     {"addmm",             kAddmm,                      kTransposed,     kFloat, kGemmChecks},
-    {"mm",                kMm,                         kTransposed,     kFloat, kGemmChecks},
+    {"mm",                kMm,                         kColumns,        kFloat, kGemmChecks},
     {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
 };
 

@@ -28,6 +28,7 @@ using Slots = std::vector<std::string>;
 // clang-format off
 const Inputs kWeighted   = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
 const Inputs kTransposed = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
+const Inputs kColumns    = {{"x", kInput}, {"w", weight_along(1)}};
 const Inputs kBinary     = {{"x", kInput}, {"y", kInput}};
 const Inputs kPool       = {{"x", LikeProducer{Role::kInput}}};
 const Inputs kList       = {{"x", all_same(Role::kInput)}};
@@ -56,8 +57,8 @@ const std::vector<AnnotationRule> kRules = {
     {"linear",               kLinear,                  kWeighted,   kOutput,      kWeightedChecks},
     {"addmm_clamp",          clamp_of(kAddmm),         kTransposed, kOutput,      kWeightedChecks},
     {"addmm",                kAddmm,                   kTransposed, kOutput,      kWeightedChecks},
-    {"mm_clamp",             clamp_of(kMm),            kTransposed, kOutput,      kWeightedChecks},
-    {"mm",                   kMm,                      kTransposed, kOutput,      kWeightedChecks},
+    {"mm_clamp",             clamp_of(kMm),            kColumns,    kOutput,      kWeightedChecks},
+    {"mm",                   kMm,                      kColumns,    kOutput,      kWeightedChecks},
     {"adaptive_avg_pool2d",  "adaptive_avg_pool2d(x)", kPool,       same_as("x"), kBinaryChecks},
     {"add_clamp",            clamp_of(kAdd),           kBinary,     kOutput,      kBinaryChecks},
     {"add",                  kAdd,                     kBinary,     kOutput,      kBinaryChecks},
@@ -70,7 +71,7 @@ const std::vector<AnnotationRule> kDynamicRules = {
     // name            pattern         inputs       output   checks
     {"linear",         kLinear,        kWeighted,   kOutput, kWeightedChecks},
     {"addmm",          kAddmm,         kTransposed, kOutput, kWeightedChecks},
-    {"mm",             kMm,            kTransposed, kOutput, kWeightedChecks},
+    {"mm",             kMm,            kColumns,    kOutput, kWeightedChecks},
     {"conv",           kConv,          kWeighted,   kOutput, kDynamicConvChecks},
     {"conv_transpose", kConvTranspose, kTransposed, kOutput, kDynamicTransposedChecks},
 };
