@@ -23,6 +23,19 @@ nlohmann::ordered_json tensor_json(const Program& program, int index) {
   };
 }
 
+// The caller's side: integer tensors with what makes reals of them.
+nlohmann::ordered_json border_json(const Program& program, const std::vector<int>& indices) {
+  nlohmann::ordered_json result = nlohmann::ordered_json::array();
+  for (int index : indices) {
+    result.push_back(tensor_json(program, index));
+    const ProgramTensor* tensor = index < 0 ? nullptr : &program.tensors[static_cast<size_t>(index)];
+    if (tensor == nullptr || !tensor->qparams || !tensor->qparams->is_per_tensor()) continue;
+    result.back()["scale"] = tensor->qparams->scale.front();
+    result.back()["zero_point"] = tensor->qparams->zero_point.front();
+  }
+  return result;
+}
+
 nlohmann::ordered_json program_json(const Program& program) {
   nlohmann::ordered_json ops = nlohmann::ordered_json::array();
   for (const Segment& segment : program.segments) {
@@ -44,9 +57,11 @@ nlohmann::ordered_json program_json(const Program& program) {
     }
   }
   return {
-      {"backend",  program.backend },
-      {"versions", program.versions},
-      {"ops",      ops             }
+      {"backend",         program.backend    },
+      {"versions",        program.versions   },
+      {"inputs",          border_json(program, program.inputs)},
+      {"outputs",                 border_json(program,                            program.outputs)},
+      {"ops", ops}
   };
 }
 

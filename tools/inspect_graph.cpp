@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 
 #include "annotate/coverage.h"
+#include "annotate/quantized_io.h"
+#include "core/error.h"
 
 namespace octet {
 namespace {
@@ -205,13 +207,19 @@ nlohmann::ordered_json to_json(const Graph& graph) {
     const Value* value = output.value.value_or_null();
     outputs.push_back(value == nullptr ? to_json(output.value) : value_json(*value));
   }
-  return {
+  Json result = {
       {"nodes",         nodes                       },
       {"inputs",        inputs                      },
       {"outputs",       outputs                     },
       {"quantized_ops", quantized                   },
       {"float_ops",     find_float_ops(graph).size()}
   };
+  if (const std::optional<std::string> text = stored_quantized_io(graph)) {
+    const Json io = Json::parse(*text, nullptr, false);
+    if (io.is_discarded()) throw Error("inspect", graph.source, "the extra file quantized_io.json is no JSON; quantize the model again");
+    result["quantized_io"] = io;
+  }
+  return result;
 }
 
 }  // namespace octet

@@ -10,6 +10,7 @@
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
 #include "annotate/observer_state.h"
+#include "annotate/quantized_io.h"
 #include "core/error.h"
 #include "core/pt2_writer.h"
 #include "tools/command.h"
@@ -25,6 +26,10 @@ struct QuantizeOptions {
   std::string output, calibration, state, report, dump_annotations;
   bool strict = false;
   bool reference = false;
+  bool quantized_io = false;
+  std::vector<size_t> quantized_inputs, quantized_outputs;
+
+  bool has_quantized_io() const { return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty(); }
 };
 
 std::string report_text(const Report& report, const std::string& annotations, const QuantizeOptions& options) {
@@ -74,6 +79,22 @@ void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, Rep
   }
 }
 
+// --quantized-inputs and --quantized-outputs say which; a side without a list is whole with --quantized-io and left alone without it.
+QuantizedIo quantize_border(Graph& graph, const QuantizeOptions& options, Report& report) {
+  QuantizedIoOptions wanted;
+  if (!options.quantized_io || !options.quantized_inputs.empty()) wanted.inputs = options.quantized_inputs;
+  if (!options.quantized_io || !options.quantized_outputs.empty()) wanted.outputs = options.quantized_outputs;
+  Report own;
+  QuantizedIo io = quantize_io(graph, wanted, own);
+  for (const std::string& note : own.notes()) report.note(note);
+  if (io.empty())
+    throw Error("quantize", options.flow.model,
+                fmt::format("--quantized-io: no input and no output of the program is quantized: {}; leave the option out",
+                            own.notes().empty() ? "none is a float tensor" : own.notes().front()));
+  store_quantized_io(graph, io);
+  return io;
+}
+
 void quantize(const QuantizeOptions& options) {
   check_outputs(options);
   Report report;
@@ -85,7 +106,9 @@ void quantize(const QuantizeOptions& options) {
   ConvertOptions convert_options;
   convert_options.compat_torchao = options.flow.is_compat();
   convert_options.reference_representation = options.reference;
-  const Graph converted = convert_pt2e(std::move(observed), convert_options, report);
+  Graph converted = convert_pt2e(std::move(observed), convert_options, report);
+  QuantizedIo io;
+  if (options.has_quantized_io()) io = quantize_border(converted, options, report);
   if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options));
   if (options.strict && !report.entries().empty()) {
     const ReportEntry& first = report.entries().front();
@@ -95,6 +118,7 @@ void quantize(const QuantizeOptions& options) {
   }
   write_pt2(converted, options.output);
   log_refusals(report);
+  if (options.has_quantized_io()) fmt::print("{}", to_json_text(io));
 }
 
 }  // namespace
@@ -116,7 +140,20 @@ void add_quantize_command(CLI::App& app) {
                    "Write the specs of each edge and output, the sharing groups and their scales, as JSON")
       ->check([](const std::string& path) { return has_suffix(path, ".json") ? std::string() : "want a name that ends in .json"; });
   command->add_flag("--strict", options->strict, "Fail when a compute op stays float");
-  command->add_flag("--reference", options->reference, "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");
+  CLI::Option* reference = command->add_flag("--reference", options->reference,
+                                             "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");
+  command
+      ->add_flag("--quantized-io", options->quantized_io,
+                 "Inputs and outputs are integer tensors where they are quantized; prints their parameters as JSON")
+      ->excludes(reference);
+  const auto add_list = [&](const std::string& name, std::vector<size_t>& indices, const std::string& what) {
+    command->add_option(name, indices, fmt::format("The same for these {0} only: indices from 0, such as 0,2", what))
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->excludes(reference);
+  };
+  add_list("--quantized-inputs", options->quantized_inputs, "inputs");
+  add_list("--quantized-outputs", options->quantized_outputs, "outputs");
   command->callback([options] { quantize(*options); });
 }
 

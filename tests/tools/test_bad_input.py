@@ -214,6 +214,29 @@ class BadInput(CommandTest):
         line = self.fails("run", self.path("model.pt2"), "--inputs", self.path("wrong.pt"), "--outputs", self.path("q.pt"))
         self.assert_line(line, "octet: run: ", "1, 3, 5, 5", "1, 3, 32, 32")
 
+    def test_float_input_for_an_int8_program(self):
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--quantized-io",
+                   "--output", self.path("int8.pt2"))
+        self.octet("lower", self.path("int8.pt2"), "--backend", "onednn", "--output", self.path("int8.octet"))
+        for name, line in (("int8.pt2", "octet: run: input 0 (%x): got f32[1, 3, 32, 32], want i8[1, 3, 32, 32]; convert the input to that dtype"),
+                           ("int8.octet", "octet: session: input 0 (x): got f32[1, 3, 32, 32], want i8[1, 3, 32, 32]; convert the input")):
+            self.assertEqual(self.fails("run", self.path(name), "--inputs", self.path("x.pt"), "--outputs", self.path("q.pt")), line)
+
+    def test_integer_borders_that_cannot_be(self):
+        net = torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Linear(8, 8), torch.nn.Sigmoid())
+        self.export(net, torch.randn(2, 8), name="sigmoids.pt2")
+        self.save("data.pt", [(torch.randn(2, 8),)])
+        base = ["quantize", self.path("sigmoids.pt2"), "--quantizer", "x86", "--calibration", self.path("data.pt"), "--output", self.path("q.pt2")]
+        for options, parts in (
+                (["--quantized-io"], ["octet: quantize: ", "sigmoids.pt2: --quantized-io: no input and no output of the program is quantized: ",
+                                      "input 0 (%input) stays float: %sigmoid (aten.sigmoid.default) reads it in float; leave the option out"]),
+                (["--quantized-inputs", "0"], ["octet: quantized-io: input 0 (%input): cannot be an integer: %sigmoid (aten.sigmoid.default) reads it"]),
+                (["--quantized-outputs", "3"], ["octet: quantized-io: output 3: there is none, got index 3, want less than 1"])):
+            with self.subTest(options=options):
+                self.assert_line(self.fails(*base, *options), *parts)
+        self.octet(*base, "--quantized-inputs", "first", code=2)
+        self.octet(*base, "--quantized-io", "--reference", code=2)
+
     def test_damaged_octet_file(self):
         for name, data in (("short.octet", b"\x10"), ("huge.octet", b"\xff" * 64), ("junk.octet", (8).to_bytes(8, "little") + b"notjson!")):
             with open(self.path(name), "wb") as file:

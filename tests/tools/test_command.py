@@ -34,6 +34,12 @@ class Page(html.parser.HTMLParser):
         self.text.append(data)
 
 
+def by_hand(real, facts):
+    """What a caller does to a float tensor, by the parameters that the command printed."""
+    return torch.ops.quantized_decomposed.quantize_per_tensor(real, facts["scale"], facts["zero_point"], facts["quant_min"], facts["quant_max"],
+                                                              getattr(torch, facts["dtype"]))
+
+
 class Command(CommandTest):
     def test_quantized_program_loads_in_pytorch_and_gives_the_same_output(self):
         net, x = self.quantized_model()
@@ -55,6 +61,42 @@ class Command(CommandTest):
                 self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path("m.octet"))
                 result = self.run_file("m.octet")[0]
                 self.assertLessEqual((result - expected).abs().max().item(), 2.001 * step)
+
+    def test_integer_inputs_and_outputs_equal_quantizing_by_hand(self):
+        import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
+        _, x = self.quantized_model()
+        printed = self.quantize_border()[0]
+        io = json.loads(printed)
+        (source,), (result,) = io["inputs"], io["outputs"]
+        self.assertEqual((source["index"], source["name"], source["dtype"], result["index"], result["dtype"]), (0, "x", "int8", 0, "int8"))
+        self.assertEqual(self.inspect("qi.pt2")["quantized_io"], io)
+        self.save("xi.pt", (by_hand(x, source),))
+        want = by_hand(self.run_file("q.pt2")[0], result)
+        self.assertTrue(torch.equal(self.run_file("qi.pt2", "xi.pt")[0], want))
+        extra = {"quantized_io.json": ""}
+        program = torch.export.load(self.path("qi.pt2"), extra_files=extra)
+        self.assertEqual(extra["quantized_io.json"], printed)
+        self.assertTrue(torch.equal(program.module()(by_hand(x, source)), want))
+        for backend in ("onednn", "xnnpack", "reference"):
+            with self.subTest(backend=backend):
+                for name in ("q", "qi"):
+                    self.octet("lower", self.path(name + ".pt2"), "--backend", backend, "--output", self.path(name + ".octet"))
+                self.assertTrue(torch.equal(self.run_file("qi.octet", "xi.pt")[0], by_hand(self.run_file("q.octet")[0], result)))
+                program = self.inspect("qi.octet")
+                self.assertFalse([op["kind"] for op in program["ops"] if "quantize" in op["kind"]])
+                self.assertEqual((program["inputs"][0]["dtype"], program["outputs"][0]["dtype"]), ("int8", "int8"))
+                self.assertEqual(program["inputs"][0]["zero_point"], source["zero_point"])
+
+    def test_integer_borders_can_be_chosen_by_index(self):
+        self.quantized_model()
+        io = json.loads(self.quantize_border("--quantized-outputs", "0")[0])
+        self.assertEqual((io["inputs"], [t["index"] for t in io["outputs"]]), ([], [0]))
+        graph = self.inspect("qi.pt2")
+        self.assertEqual((graph["inputs"][0]["dtype"], graph["outputs"][0]["dtype"]), ("float32", "int8"))
+
+    def quantize_border(self, *options):
+        return self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"),
+                          "--output", self.path("qi.pt2"), *(options or ("--quantized-io",)))
 
     def test_no_quantize_op_is_left_between_the_ops_of_a_backend(self):
         self.quantized_model()

@@ -1,0 +1,242 @@
+#include "annotate/quantized_io.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "annotate/memory.h"
+#include "annotate/quantization_ops.h"
+#include "core/error.h"
+#include "core/interpreter_inputs.h"
+#include "core/pt2_archive.h"
+
+namespace octet {
+namespace {
+
+constexpr const char* kStage = "quantized-io";
+constexpr const char* kRecord = "extra/quantized_io.json";
+
+// What is known of one input or output before anything is edited.
+struct Candidate {
+  size_t index = 0;
+  std::string name;           // of the Value, "" for literals
+  bool is_float = false;      // a float tensor: what is not is none of our business unless it is listed
+  std::string reason;         // why it stays as it is; "" when it can become an integer
+  Quantization quantization;  // when it can
+  size_t output = 0;          // of outputs: index in Graph::outputs()
+};
+
+std::string describe(const Node& node) { return fmt::format("%{} ({})", node.name(), node.target()); }
+
+// Why the parameters of a quantize or dequantize op are no numbers for a whole tensor; "" when they are.
+std::string fault_of_parameters(const Node& node, const std::optional<Quantization>& quantization) {
+  if (quantization && quantization->is_per_channel) return fmt::format("{} has a scale per channel, want one for the tensor", describe(node));
+  if (!quantization || !quantization->has_numbers()) return fmt::format("the scale of {} is computed at run time", describe(node));
+  return "";
+}
+
+bool has_same_numbers(const Quantization& a, const Quantization& b) {
+  return a.scale == b.scale && a.zero_point == b.zero_point && a.quant_min == b.quant_min && a.quant_max == b.quant_max && a.dtype == b.dtype;
+}
+
+bool is_float_tensor(const Value& value) { return value.kind() == ValueKind::kTensor && (!value.meta || is_floating_point(value.meta->dtype)); }
+
+// The name of what an output updates with the value, or of the input that the program updates; "" when there is none.
+std::string update_target(const Graph& graph, const Value& value) {
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.kind == OutputKind::kUserInputMutation && output.target == value.name()) return output.target;
+    if (output.kind != OutputKind::kUserOutput && output.value.value_or_null() == &value) return output.target;
+  }
+  return "";
+}
+
+// The op that writes into the memory of `value` or of a view of it; null when none does.
+const Node* find_writer(const Graph& graph, const Value& value) {
+  for (const Node* node : graph.nodes()) {
+    const std::vector<const Value*> written = written_values(*node);
+    if (!written.empty() && memory_roots(written).contains(&value)) return node;
+  }
+  return nullptr;
+}
+
+std::vector<Node*> quantizers_of(const Value& input) {
+  std::vector<Node*> result;
+  for (Node* user : input.users())
+    if (is_quantize(user)) result.push_back(user);
+  return result;
+}
+
+std::string reason_of_input(const Graph& graph, const Value& input, Quantization& quantization) {
+  if (!update_target(graph, input).empty()) return "the program updates it";
+  if (input.is_output()) return "it is returned as it came";
+  const std::vector<Node*> quantizers = quantizers_of(input);
+  for (const Node* user : input.users())
+    if (!is_quantize(user) && !user->is("aten.sym_size")) return fmt::format("{} reads it in float", describe(*user));
+  if (quantizers.empty()) return "nothing reads it";
+  for (const Node* quantizer : quantizers) {
+    const std::optional<Quantization> found = find_quantization(quantizer);
+    const std::string fault = fault_of_parameters(*quantizer, found);
+    if (!fault.empty()) return fault;
+    if (quantizer != quantizers.front() && !has_same_numbers(*found, quantization))
+      return fmt::format("{} and {} quantize it with different parameters", describe(*quantizers.front()), describe(*quantizer));
+    quantization = *found;
+  }
+  return "";
+}
+
+std::string reason_of_output(const Graph& graph, const Value& value, Quantization& quantization) {
+  const Node* producer = value.producer();
+  if (producer == nullptr) return "it is an input or a constant as it came";
+  if (!is_dequantize(producer)) return fmt::format("{} makes it in float", describe(*producer));
+  const std::optional<Quantization> found = find_quantization(producer);
+  const std::string fault = fault_of_parameters(*producer, found);
+  if (!fault.empty()) return fault;
+  quantization = *found;
+  const std::string target = update_target(graph, value);
+  if (!target.empty()) return fmt::format("\"{}\" is updated with it", target);
+  for (const Value* tensor : {&value, static_cast<const Value*>(quantization.input)})
+    if (const Node* writer = find_writer(graph, *tensor)) return fmt::format("{} writes into it", describe(*writer));
+  const GraphInput* source = graph.find_input(quantization.input);
+  if (source != nullptr && source->kind != InputKind::kUserInput) return "it is a constant";
+  return "";
+}
+
+std::vector<Candidate> candidate_inputs(const Graph& graph) {
+  std::vector<Candidate> result;
+  for (const GraphInput* input : caller_inputs(graph)) {
+    Candidate candidate;
+    candidate.index = result.size();
+    if (input->value != nullptr) candidate.name = input->value->name();
+    candidate.is_float = input->kind == InputKind::kUserInput && input->value != nullptr && is_float_tensor(*input->value);
+    if (candidate.is_float) candidate.reason = reason_of_input(graph, *input->value, candidate.quantization);
+    result.push_back(std::move(candidate));
+  }
+  return result;
+}
+
+std::vector<Candidate> candidate_outputs(const Graph& graph) {
+  std::vector<Candidate> result;
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    if (graph.outputs()[i].kind != OutputKind::kUserOutput) continue;
+    const Value* value = graph.outputs()[i].value.value_or_null();
+    Candidate candidate;
+    candidate.index = result.size();
+    candidate.output = i;
+    if (value != nullptr) candidate.name = value->name();
+    candidate.is_float = value != nullptr && is_float_tensor(*value);
+    if (candidate.is_float) candidate.reason = reason_of_output(graph, *value, candidate.quantization);
+    result.push_back(std::move(candidate));
+  }
+  return result;
+}
+
+std::string subject_of(const char* what, const Candidate& candidate) {
+  return candidate.name.empty() ? fmt::format("{} {}", what, candidate.index) : fmt::format("{} {} (%{})", what, candidate.index, candidate.name);
+}
+
+// Those that can be and are asked for.
+std::vector<Candidate> choose(const char* what, std::vector<Candidate> all, const std::optional<std::vector<size_t>>& listed, Report& report) {
+  std::set<size_t> wanted;
+  for (size_t index : listed.value_or(std::vector<size_t>{})) {
+    if (index >= all.size())
+      throw Error(kStage, fmt::format("{} {}", what, index), fmt::format("there is none, got index {}, want less than {}", index, all.size()));
+    if (!all[index].is_float) throw Error(kStage, subject_of(what, all[index]), "is no float tensor, want one; leave its index out");
+    if (!all[index].reason.empty())
+      throw Error(kStage, subject_of(what, all[index]), fmt::format("cannot be an integer: {}; leave its index out", all[index].reason));
+    wanted.insert(index);
+  }
+  std::vector<Candidate> chosen;
+  for (Candidate& candidate : all) {
+    if (listed ? !wanted.contains(candidate.index) : !candidate.is_float) continue;
+    if (candidate.reason.empty()) {
+      chosen.push_back(std::move(candidate));
+    } else {
+      report.note(fmt::format("{}: {} stays float: {}", kStage, subject_of(what, candidate), candidate.reason));
+    }
+  }
+  return chosen;
+}
+
+QuantizedIoTensor facts_of(const Candidate& candidate, const Value& value) {
+  const Quantization& from = candidate.quantization;
+  return {candidate.index, value.name(), from.scale_number(), *from.zero_point.find<int64_t>(), from.quant_min, from.quant_max, from.dtype};
+}
+
+void become_integer(Graph& graph, Value& input, DType dtype) {
+  if (input.meta) {
+    input.meta->dtype = dtype;
+    input.meta->requires_grad = false;
+  }
+  for (Node* quantizer : quantizers_of(input)) {
+    graph.replace_uses(quantizer->output(), &input);
+    graph.erase(*quantizer);
+  }
+}
+
+void return_integer(Graph& graph, size_t output, Value* integer) {
+  Node* dequantize = graph.outputs()[output].value.value_or_null()->producer();
+  graph.set_output(output, integer);
+  if (dequantize->output()->is_unused()) graph.erase(*dequantize);
+}
+
+nlohmann::ordered_json to_json(const std::vector<QuantizedIoTensor>& tensors) {
+  nlohmann::ordered_json result = nlohmann::ordered_json::array();
+  for (const QuantizedIoTensor& tensor : tensors)
+    result.push_back({
+        {"index",      tensor.index         },
+        {"name",       tensor.name          },
+        {"scale",      tensor.scale         },
+        {"zero_point", tensor.zero_point    },
+        {"quant_min",  tensor.quant_min     },
+        {"quant_max",  tensor.quant_max     },
+        {"dtype",      name_of(tensor.dtype)}
+    });
+  return result;
+}
+
+}  // namespace
+
+QuantizedIo quantize_io(Graph& graph, const QuantizedIoOptions& options, Report& report) {
+  const std::vector<Candidate> inputs = choose("input", candidate_inputs(graph), options.inputs, report);
+  const std::vector<Candidate> outputs = choose("output", candidate_outputs(graph), options.outputs, report);
+  QuantizedIo io;
+  // Outputs first: their integers may be results of the quantize ops that go.
+  for (const Candidate& output : outputs) return_integer(graph, output.output, output.quantization.input);
+  for (const Candidate& input : inputs) {
+    Value* value = graph.find_value(input.name);
+    become_integer(graph, *value, input.quantization.dtype);
+    io.inputs.push_back(facts_of(input, *value));
+  }
+  for (const Candidate& output : outputs) io.outputs.push_back(facts_of(output, *graph.outputs()[output.output].value.value_or_null()));
+  return io;
+}
+
+std::string to_json_text(const QuantizedIo& io) {
+  const nlohmann::ordered_json result = {
+      {"inputs",  to_json(io.inputs) },
+      {"outputs", to_json(io.outputs)}
+  };
+  return result.dump(1) + "\n";
+}
+
+void store_quantized_io(Graph& graph, const QuantizedIo& io) {
+  // A copy: clones of a graph share it.
+  const std::shared_ptr<ArchiveExtras> extras =
+      graph.extras == nullptr ? std::make_shared<ArchiveExtras>() : std::make_shared<ArchiveExtras>(*graph.extras);
+  const std::string samples = fmt::format("data/sample_inputs/{}.pt", extras->model_name);
+  std::erase_if(extras->records, [&](const auto& record) { return record.first == kRecord || (!io.inputs.empty() && record.first == samples); });
+  extras->records.emplace_back(kRecord, to_json_text(io));
+  graph.extras = extras;
+}
+
+std::optional<std::string> stored_quantized_io(const Graph& graph) {
+  if (graph.extras == nullptr) return std::nullopt;
+  for (const auto& [name, bytes] : graph.extras->records)
+    if (name == kRecord) return bytes;
+  return std::nullopt;
+}
+
+}  // namespace octet
