@@ -277,15 +277,14 @@ class Dump {
       const Group& group = groups_[i];
       if (group.members.empty()) continue;
       const Observer* observer = observed_ == nullptr ? nullptr : observed_->observers.at(i).get();
-      const auto limit = [&](const char* key) { return group.spec.is_null() ? Json(nullptr) : group.spec.at(key); };
       list.push_back({
-          {"group",     i                                                                     },
-          {"members",   group.members                                                         },
-          {"spec",      group.spec                                                            },
-          {"quant_min", observer != nullptr ? Json(observer->quant_min()) : limit("quant_min")},
-          {"quant_max", observer != nullptr ? Json(observer->quant_max()) : limit("quant_max")},
-          {"has_data",  observer != nullptr && observer->has_data()                           },
-          {"qparams",   observer != nullptr ? qparams_json(*observer) : Json(nullptr)         }
+          {"group",     i                                                                             },
+          {"members",   group.members                                                                 },
+          {"spec",      group.spec                                                                    },
+          {"quant_min", observer != nullptr ? Json(observer->quant_min()) : group.spec.at("quant_min")},
+          {"quant_max", observer != nullptr ? Json(observer->quant_max()) : group.spec.at("quant_max")},
+          {"has_data",  observer != nullptr && observer->has_data()                                   },
+          {"qparams",   observer != nullptr ? qparams_json(*observer) : Json(nullptr)                 }
       });
     }
     return list;
