@@ -118,11 +118,10 @@ TEST_CASE("every quantizer takes regexes and calls", "[quantizers][mapping]") {
   const std::string rows = R"("module_name_regex": {"bl.*": null}, "call_index": {"block": {"linear": {"0": {}}}}})";
   CHECK(quantized(R"({"base": "qnnpack", "global": {}, )" + rows) == "c d");
   CHECK(quantized(R"({"base": "x86", "global": {}, )" + rows) == "c d");
-  CHECK(quantized(R"({"specs": {"act": {"dtype": "int8", "observer": "min_max"}}, "patterns": [{"pattern": "linear(x, w)", "inputs": {
-    "x" : "act"}
-}], )" +
-                  rows) == "c d");
-CHECK(quantized(R"({"base": "x86", "global": {}, "call_index": {"head": {"torch.nn.functional.linear": {"0": null}}}})") == "a b c");
+  const std::string declared = R"j({"specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+      "patterns": [{"pattern": "linear(x, w)", "inputs": {"x": "act"}}], )j";
+  CHECK(quantized(declared + rows) == "c d");
+  CHECK(quantized(R"({"base": "x86", "global": {}, "call_index": {"head": {"torch.nn.functional.linear": {"0": null}}}})") == "a b c");
 }
 
 TEST_CASE("an embedding takes regexes and calls", "[quantizers][mapping]") {

@@ -174,7 +174,7 @@ class BadInput(CommandTest):
             "slot.json": (row(inputs={"y": "act"}), ["/patterns/0/inputs/y", "no slot", "one of x, w, b"]),
             "name.json": (row(inputs={"x": "atc"}), ["/patterns/0/inputs/x", "got \"atc\"", "one of act"]),
             "pattern.json": (row(pattern="linear(x", inputs={"x": "act"}), ["/patterns/0/pattern", "column 9"]),
-            "later.json": ({**row(inputs={"x": "act"}), "call_index": {}}, ["/call_index", "not in this build"]),
+            "later.json": ({**row(inputs={"x": "act"}), "opaque": {}}, ["/opaque", "not in this build"]),
             "compose.json": ({"compose": ["embedding", {"base": "xnnpack", "global": {"act_qmin": "low"}}]}, ["/compose/1/global/act_qmin", "low"]),
         }
         for name, (content, parts) in files.items():
