@@ -45,8 +45,8 @@ QuantizedIo quantize_io(Graph& graph, const QuantizedIoOptions& options, Report&
 // {"inputs": [{"index", "name", "scale", "zero_point", "quant_min", "quant_max", "dtype"}], "outputs": [...]}, with a line end.
 std::string to_json_text(const QuantizedIo& io);
 
-// Puts that JSON into the archive as the extra file "quantized_io.json" (torch.export.load's extra_files) and, when an input changed its dtype, drops the
-// example inputs, which are float.
+// Puts that JSON into the archive as the extra file "quantized_io.json" (torch.export.load's extra_files) and, when an input changed its dtype,
+// drops the example inputs, which are float.
 void store_quantized_io(Graph& graph, const QuantizedIo& io);
 // What store_quantized_io() put there; nothing when the program has no such file.
 std::optional<std::string> stored_quantized_io(const Graph& graph);

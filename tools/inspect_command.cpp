@@ -56,12 +56,13 @@ nlohmann::ordered_json program_json(const Program& program) {
       if (reason != program.reasons.end()) ops.back()["reason"] = reason->second;
     }
   }
+  const nlohmann::ordered_json inputs = border_json(program, program.inputs), outputs = border_json(program, program.outputs);
   return {
-      {"backend",         program.backend    },
-      {"versions",        program.versions   },
-      {"inputs",          border_json(program, program.inputs)},
-      {"outputs",                 border_json(program,                            program.outputs)},
-      {"ops", ops}
+      {"backend",  program.backend },
+      {"versions", program.versions},
+      {"inputs",   inputs          },
+      {"outputs",  outputs         },
+      {"ops",      ops             }
   };
 }
 

@@ -99,23 +99,23 @@ TEST_CASE("quantized io: an input that comes back through one pair is returned a
 }
 
 TEST_CASE("quantized io: each float tensor at the border has its reason", "[annotate][quantized_io]") {
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"graph(%x: f32[4]):\n" + q("a",                                       "x") + dq("b",                   "a") + "%r: f32[4] = aten.relu.default(%x) %s: f32[4] = aten.add.Tensor(%r, %b) return (%s)",
-       "input 0 (%x) stays float: %r (aten.relu.default) reads it in float"},
-      {"graph(%x: f32[4]):\n" + q("a", "x") + dq("b",                                "a") + q("c", "x", "0.3") + dq("d", "c", "0.3") +
-           "%s: f32[4] = aten.add.Tensor(%b, %d) return (%s)", "input 0 (%x) stays float: %a (quantized_decomposed.quantize_per_tensor.default) and %c (quantized_decomposed.quantize_per_tensor.default) "
-       "quantize it with different parameters"},
-      {"graph(%x: f32[4], %y: f32[4]): %r: f32[4] = aten.relu.default(%y) return (%r)",                                                       "input 0 (%x) stays float: nothing reads it"                                          },
-      {"graph(%x: f32[4]): return (%x)",                                                     "input 0 (%x) stays float: it is returned as it came"                                                                                },
-      {"graph(%x: f32[4]): %r: f32[4] = aten.relu.default(%x) return (mutate_input \"x\" = %r)",                       "input 0 (%x) stays float: the program updates it"                                                     },
-      {"graph(%x: f32[4]): %s: f64[1], %z: i64[1] = quantized_decomposed.choose_qparams.tensor(%x, -128, 127, 1e-05, i8)\n"
-       "%a: i8[4] = quantized_decomposed.quantize_per_tensor.tensor(%x, %s, %z, -128, 127, i8)\n"
-       "%b: f32[4] = quantized_decomposed.dequantize_per_tensor.tensor(%a, %s, %z, -128, 127, i8) return (%b)","output 0 (%b) stays float: the scale of %b (quantized_decomposed.dequantize_per_tensor.tensor) is computed at run time"},
+  const auto check_note = [](const std::string& text, const std::string& note) {
+    CHECK_THAT(run(text).notes, Catch::Matchers::VectorContains("quantized-io: " + note));
   };
-  for (const auto& [text, note] : cases) {
-    const std::vector<std::string> notes = run(text).notes;
-    CHECK_THAT(notes, Catch::Matchers::VectorContains("quantized-io: " + note));
-  }
+  const std::string pair = "graph(%x: f32[4]):\n" + q("a", "x") + dq("b", "a");
+  check_note(pair + "%r: f32[4] = aten.relu.default(%x) %s: f32[4] = aten.add.Tensor(%r, %b) return (%s)",
+             "input 0 (%x) stays float: %r (aten.relu.default) reads it in float");
+  check_note(pair + q("c", "x", "0.3") + dq("d", "c", "0.3") + "%s: f32[4] = aten.add.Tensor(%b, %d) return (%s)",
+             "input 0 (%x) stays float: %a (quantized_decomposed.quantize_per_tensor.default) and "
+             "%c (quantized_decomposed.quantize_per_tensor.default) quantize it with different parameters");
+  check_note("graph(%x: f32[4], %y: f32[4]): %r: f32[4] = aten.relu.default(%y) return (%r)", "input 0 (%x) stays float: nothing reads it");
+  check_note("graph(%x: f32[4]): return (%x)", "input 0 (%x) stays float: it is returned as it came");
+  check_note("graph(%x: f32[4]): %r: f32[4] = aten.relu.default(%x) return (mutate_input \"x\" = %r)",
+             "input 0 (%x) stays float: the program updates it");
+  check_note(R"(graph(%x: f32[4]): %s: f64[1], %z: i64[1] = quantized_decomposed.choose_qparams.tensor(%x, -128, 127, 1e-05, i8)
+    %a: i8[4] = quantized_decomposed.quantize_per_tensor.tensor(%x, %s, %z, -128, 127, i8)
+    %b: f32[4] = quantized_decomposed.dequantize_per_tensor.tensor(%a, %s, %z, -128, 127, i8) return (%b))",
+             "output 0 (%b) stays float: the scale of %b (quantized_decomposed.dequantize_per_tensor.tensor) is computed at run time");
 }
 
 TEST_CASE("quantized io: outputs that update a buffer or are written in place stay float", "[annotate][quantized_io]") {
