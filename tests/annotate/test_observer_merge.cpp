@@ -211,8 +211,9 @@ TEST_CASE("merge: what does not fit is refused", "[annotate][merge]") {
                     "state: observer \"min_max\": observers of different kinds cannot be merged, got moving_average_min_max");
   ObserverArgs few_bins = named("histogram");
   few_bins.choice.bins = 64;
-  CHECK_THROWS_WITH(merge(named("histogram"), few_bins),
-                    "state: observer \"histogram\": observers with different channel axis, bins, averaging constant or granularity cannot be merged");
+  CHECK_THROWS_WITH(
+      merge(named("histogram"), few_bins),
+      "state: observer \"histogram\": observers with different channel axis, bins, averaging constant, granularity or percentile cannot be merged");
   const std::shared_ptr<Observer> three = observe(per_channel("per_channel_min_max"), {at::full({2, 3}, 1.0)});
   const std::shared_ptr<Observer> four = observe(per_channel("per_channel_min_max"), {at::full({2, 4}, 1.0)});
   CHECK_THROWS_WITH(three->merge(*four), "state: per_channel_min_max: the states differ in the number of ranges, got 4, want 3");
