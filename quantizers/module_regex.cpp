@@ -19,7 +19,7 @@ constexpr size_t kMaxPathLength = 1000;
 
 using namespace std::regex_constants;
 const std::array<std::pair<error_type, const char*>, 8> kFaults = {
-    {{error_paren, "a ( or ) has no partner"},
+    {{error_paren, "a ( or ) has no partner, or a * + ? { repeats nothing"},
      {error_brack, "a [ or ] has no partner"},
      {error_brace, "a { or } has no partner"},
      {error_badbrace, "the braces hold no range, want e.g. {1,3}"},
