@@ -139,14 +139,16 @@ Verdict weight_is_float32(const RuleMatch& at) {
 
 Verdict groups_divide_weight(const RuleMatch& at) {
   std::optional<QuantizationSpec> spec = at.config.weight;
-  const AffineOptions* affine = find_affine(spec, Granularity::Kind::kPerGroup);
+  const bool columns = takes_columns(at.anchor());  // ConfigFitter made blocks of their groups
+  const AffineOptions* affine = find_affine(spec, columns ? Granularity::Kind::kPerBlock : Granularity::Kind::kPerGroup);
   if (affine == nullptr) return Verdict::accept();
   const Value* weight = at.match.find("w");
   const std::vector<int64_t> shape = weight->meta ? weight->meta->shape() : std::vector<int64_t>{};
-  const int64_t row = shape.empty() ? 0 : takes_columns(at.anchor()) ? shape.front() : shape.back();
-  if (row > 0 && row % affine->granularity.group_size == 0) return Verdict::accept();
-  return Verdict::refuse(
-      fmt::format("group size {} does not divide the rows of %{}, which have {} elements", affine->granularity.group_size, weight->name(), row));
+  const int64_t group = columns ? affine->granularity.block_size.front() : affine->granularity.group_size;
+  const int64_t length = shape.empty() ? 0 : columns ? shape.front() : shape.back();
+  if (length > 0 && length % group == 0) return Verdict::accept();
+  return Verdict::refuse(fmt::format("group size {} does not divide the {} of %{}, which have {} elements", group, columns ? "columns" : "rows",
+                                     weight->name(), length));
 }
 
 const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, const Match& match) {

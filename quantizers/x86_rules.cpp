@@ -1,6 +1,7 @@
 // The rows. First match wins, so longer patterns stand first.
 #include "quantizers/x86_rules.h"
 
+#include "quantizers/weight_only.h"
 #include "quantizers/x86_checks.h"
 #include "quantizers/xnnpack_checks.h"
 
@@ -39,8 +40,8 @@ const Inputs kList           = {{"x", all_same(Role::kInput)}};
 const SlotSpec kFloat = LeaveFloat{};
 const SlotSpec kShared = same_as("x");
 
-const Checks kGemmChecks = {inputs_are_float32, weight_is_constant, constants_are_observable};
-const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, addend_is_another_value};
+const Checks kGemmChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, groups_divide_weight};
+const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, groups_divide_weight, addend_is_another_value};
 const Checks kMulChecks = {inputs_are_float32, constants_are_observable, operands_have_one_shape};
 const Checks kMatmulChecks = {inputs_are_float32, constants_are_observable};
 const Checks kPoolChecks = {inputs_are_float32, inputs_are_quantized};

@@ -78,6 +78,21 @@ TEST_CASE("weight-only int4: a convolution has blocks of whole kernels within a 
         "%c [weight_only_conv_transpose]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [6, 1, 2, 2] affine_min_max\n");
 }
 
+TEST_CASE("weight-only int4: a weight stored [in, out] has its groups along the columns", "[quantizers][weight_only]") {
+  const Annotated result = annotate_with(kWeights4, R"(graph(%x: f32[2,64], %w = param "w": f32[64,4], %b = param "b": f32[4]):
+    %l: f32[2,4] = aten.addmm.default(%b, %x, %w)
+    return (%l))");
+  CHECK(result.text == "%l [weight_only_addmm]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [32, 1] affine_min_max\n");
+}
+
+TEST_CASE("columns that the group size does not divide stay float, with the reason", "[quantizers][weight_only]") {
+  const Annotated result = annotate_with(kWeights4, R"(graph(%x: f32[2,48], %w = param "w": f32[48,4]):
+    %l: f32[2,4] = aten.mm.default(%x, %w)
+    return (%l))");
+  CHECK(result.text.empty());
+  CHECK(reason_for(result.report, "l") == "group size 32 does not divide the columns of %w, which have 48 elements");
+}
+
 TEST_CASE("weight-only int4 without groups has one scale per channel", "[quantizers][weight_only]") {
   SymmetricOptions options = kWeights4;
   options.is_per_channel = true;

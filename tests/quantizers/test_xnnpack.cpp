@@ -55,6 +55,22 @@ TEST_CASE("a transposed convolution has its weight channels along axis 1", "[qua
   CHECK(text == "%c [conv_transpose_clamp]: %x: ACT, %w: WEIGHT1\n%r [conv_transpose_clamp]: => ACT\n");
 }
 
+TEST_CASE("a linear layer written as addmm or mm has its weight channels along axis 1", "[quantizers][xnnpack]") {
+  const std::string inputs = R"(graph(%x: f32[2,8], %w = param "w": f32[8,4], %b = param "b": f32[4]):
+    )";
+  CHECK(annotate_text(inputs + "%l: f32[2,4] = aten.addmm.default(%b, %x, %w) return (%l)").text == "%l [addmm]: %x: ACT, %w: WEIGHT1 => ACT\n");
+  CHECK(annotate_text(inputs + "%l: f32[2,4] = aten.mm.default(%x, %w) %r: f32[2,4] = aten.relu.default(%l) return (%r)").text ==
+        "%l [mm_clamp]: %x: ACT, %w: WEIGHT1\n%r [mm_clamp]: => ACT\n");
+}
+
+TEST_CASE("a product of two computed matrices stays float, with the reason", "[quantizers][xnnpack]") {
+  const test::Annotated result = annotate_text(R"(graph(%x: f32[2,8], %y: f32[8,4]):
+    %l: f32[2,4] = aten.mm.default(%x, %y)
+    return (%l))");
+  CHECK(result.text.empty());
+  CHECK(reason_for(result.report, "l") == "weight %y is computed at run time, want a constant");
+}
+
 TEST_CASE("a grouped transposed convolution stays float, with the reason", "[quantizers][xnnpack]") {
   const test::Annotated result = annotate_text(R"(graph(%x: f32[1,4,8,8], %w = param "w": f32[4,2,2,2]):
     %c: f32[1,4,9,9] = aten.conv_transpose2d.input(%x, %w, None, [1, 1], [0, 0], [0, 0], 2)
