@@ -149,6 +149,7 @@ void add_quantize_command(CLI::App& app) {
   const auto add_list = [&](const std::string& name, std::vector<size_t>& indices, const std::string& what) {
     command->add_option(name, indices, fmt::format("The same for these {0} only: indices from 0, such as 0,2", what))
         ->delimiter(',')
+        ->check(CLI::Range(0, 65535))
         ->allow_extra_args(false)
         ->excludes(reference);
   };
