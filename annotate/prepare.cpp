@@ -86,7 +86,7 @@ class Inserter {
  private:
   int find_group(const EdgeOrNode& key) const {
     const SharingGroups::Member* member = groups_.find(key);
-    return member == nullptr ? -1 : first_group_ + member->group;
+    return member == nullptr || member->group < 0 ? -1 : first_group_ + member->group;
   }
 
   void observe_input(Node& node, Value* input) {
@@ -194,13 +194,48 @@ void annotate_graph(Graph& graph, Quantizer& quantizer, Annotations& annotations
   quantizer.validate(graph, annotations);
 }
 
-void observe_graph(Graph& graph, ObservedGraph& observed, Report& report, const PrepareOptions& options) {
-  const SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing);
+// Lets the quantizer change the observers. Afterwards a group is what has one observer, numbered in the order of the members.
+void ask_for_observers(Quantizer& quantizer, const Graph& graph, SharingGroups& groups, std::vector<std::shared_ptr<Observer>>& observers) {
+  ObserverMap map;
+  for (const SharingGroups::Member& member : groups.members) map.emplace_back(member.key, observers.at(static_cast<size_t>(member.group)));
+  const ObserverMap before = map;
+  quantizer.prepare_obs_or_fq_callback(graph, map);
+  if (map == before) return;
+  std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash> wanted;
+  for (const auto& [key, observer] : map) {
+    if (groups.find(key) == nullptr)
+      throw Error("prepare", describe(key),
+                  fmt::format("quantizer \"{}\" set an observer where no spec stands; annotate that edge or value", quantizer.name()));
+    wanted[key] = observer;
+  }
+  observers.clear();
+  std::unordered_map<const Observer*, int> numbers;
+  for (SharingGroups::Member& member : groups.members) {
+    const std::shared_ptr<Observer> observer = wanted[member.key];
+    member.group = -1;
+    if (observer == nullptr) continue;
+    const auto [number, is_new] = numbers.try_emplace(observer.get(), static_cast<int>(observers.size()));
+    if (is_new) observers.push_back(observer);
+    member.group = number->second;
+  }
+}
+
+void observe_graph(Graph& graph, ObservedGraph& observed, Quantizer* quantizer, Report& report, const PrepareOptions& options) {
+  SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing);
   std::vector<std::shared_ptr<Observer>> observers = GroupObservers(groups).make_all();
+  if (quantizer != nullptr) ask_for_observers(*quantizer, graph, groups, observers);
   Inserter inserter(graph, observed.annotations, groups, observed.observers.size(), report);
   if (!options.compat_torchao) inserter.watch_writes();
   inserter.run();
   observed.observers.insert(observed.observers.end(), observers.begin(), observers.end());
+}
+
+ObservedGraph insert_all(Graph graph, Annotations annotations, Quantizer* quantizer, Report& report, const PrepareOptions& options) {
+  ObservedGraph observed{std::move(graph), {}, std::move(annotations)};
+  observe_graph(observed.graph, observed, quantizer, report, options);
+  for (const Body& body : bodies_within(observed.graph, body_choice(options)))
+    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, quantizer, own, options); });
+  return observed;
 }
 
 void collect_points(const Graph& graph, std::vector<Node*>& points) {
@@ -222,15 +257,11 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
     if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { annotate_graph(*body.graph, quantizer, annotations, own, options); });
   report_float_bodies(graph, body_choice(options), report);
   verify(graph);
-  return insert_observers(std::move(graph), std::move(annotations), report, options);
+  return insert_all(std::move(graph), std::move(annotations), &quantizer, report, options);
 }
 
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {
-  ObservedGraph observed{std::move(graph), {}, std::move(annotations)};
-  observe_graph(observed.graph, observed, report, options);
-  for (const Body& body : bodies_within(observed.graph, body_choice(options)))
-    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, own, options); });
-  return observed;
+  return insert_all(std::move(graph), std::move(annotations), nullptr, report, options);
 }
 
 std::vector<Node*> observation_points(const Graph& graph) {

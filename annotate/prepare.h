@@ -32,7 +32,8 @@ struct PrepareOptions {
   bool compat_torchao = false;  // folds batch norms even where others see the convolution's output
 };
 
-// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups and inserts the observation points; the same in
+// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups, asks the quantizer about their observers
+// (prepare_obs_or_fq_callback) and inserts the observation points; the same in
 // each body of control flow that is quantized (annotate/bodies.h). Without compat_torchao constants move into the bodies, until convert.
 // Annotated edges of tensors that are not floating point are reported and left alone. Throws Error("prepare", ...) as check_spec,
 // find_sharing_groups and make_observer do.

@@ -3,12 +3,17 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "annotate/annotation.h"
 #include "core/graph.h"
 #include "core/report.h"
 
 namespace octet {
+
+// Every annotated edge and value of one graph with its observer, in the order of SharingGroups::members. The same object at several places: they share it.
+using ObserverMap = std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>;
 
 class Quantizer {
  public:
@@ -22,6 +27,9 @@ class Quantizer {
   virtual void annotate(Graph& graph, Annotations& annotations, Report& report) = 0;
   // Throws Error when the annotated graph is not what the backend can run.
   virtual void validate(const Graph&, const Annotations&) {}
+  // Called with what prepare made of the annotations, once per graph and body, before observation points come in: may put other observers into the
+  // map, let places share one, or reset a pointer, which leaves that place unobserved. Derived observers keep the sources that they were made with.
+  virtual void prepare_obs_or_fq_callback(const Graph&, ObserverMap&) {}
 };
 
 }  // namespace octet

@@ -122,4 +122,8 @@ void ComposableQuantizer::validate(const Graph& graph, const Annotations& annota
   for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->validate(graph, annotations);
 }
 
+void ComposableQuantizer::prepare_obs_or_fq_callback(const Graph& graph, ObserverMap& observers) {
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->prepare_obs_or_fq_callback(graph, observers);
+}
+
 }  // namespace octet

@@ -24,6 +24,7 @@ class ComposableQuantizer : public Quantizer {
   // quantizers when one changes or removes the specs of another.
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
   void validate(const Graph& graph, const Annotations& annotations) override;
+  void prepare_obs_or_fq_callback(const Graph& graph, ObserverMap& observers) override;
 
  private:
   std::vector<std::unique_ptr<Quantizer>> quantizers_;

@@ -1,4 +1,6 @@
 // The kinds of specs from prepare to the q/dq graph: what is absent stays float, what is shared has one scale, what is derived follows its sources.
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "annotate/flow_helpers.h"
@@ -258,5 +260,49 @@ TEST_CASE("specs: a q/dq graph can be quantized further", "[annotate][spec][reen
   for (const auto& [fqn, constant] : twice.constants) CHECK(constant.tensor.dtype() == DType::kInt8);
 }
 
+// A quantizer whose callback is given.
+class CallbackQuantizer : public test::RuleQuantizer {
+ public:
+  using Callback = std::function<void(ObserverMap&)>;
+  CallbackQuantizer(Json rules, Callback callback) : RuleQuantizer(std::move(rules)), callback_(std::move(callback)) {}
+  void prepare_obs_or_fq_callback(const Graph&, ObserverMap& observers) override { callback_(observers); }
+
+ private:
+  Callback callback_;
+};
+
+// The groups of the observation points of relus(), each annotated at its input with a range of its own.
+std::vector<int> groups_after(CallbackQuantizer::Callback callback) {
+  Json rules = Json::array();
+  int width = 10;
+  for (const char* target : {"aten.relu.default", "aten.sigmoid.default", "aten.tanh.default"})
+    rules.push_back({
+        {"target", target                         },
+        {"inputs", {{"0", act_spec(-width++, 10)}}}
+    });
+  CallbackQuantizer quantizer(std::move(rules), std::move(callback));
+  Report report;
+  const ObservedGraph observed = prepare_pt2e(relus(), quantizer, report);
+  std::vector<int> groups;
+  for (const Node* point : observation_points(observed.graph)) groups.push_back(group_of(*point));
+  for (const int group : groups) CHECK(group < static_cast<int>(observed.observers.size()));
+  return groups;
+}
+
 }  // namespace
+TEST_CASE("specs: a quantizer's callback lets places share an observer, or leaves them unobserved", "[annotate][specs]") {
+  CHECK(groups_after([](ObserverMap&) {}) == std::vector<int>{0, 1, 2});
+  CHECK(groups_after([](ObserverMap& map) { map[2].second = map[0].second; }) == std::vector<int>{0, 1, 0});
+  CHECK(groups_after([](ObserverMap& map) { map[1].second.reset(); }) == std::vector<int>{0, 1});
+  CHECK(groups_after([](ObserverMap& map) { map[0].second = make_observer(map[0].second->args()); }) == std::vector<int>{0, 1, 2});
+}
+
+TEST_CASE("specs: a callback cannot observe where no spec stands", "[annotate][specs]") {
+  const auto add = [](ObserverMap& map) {
+    const Edge edge = std::get<Edge>(map[0].first);
+    map.emplace_back(EdgeOrNode(edge.user->output()), map[0].second);
+  };
+  CHECK_THROWS_WITH(groups_after(add), "prepare: %a: quantizer \"rules\" set an observer where no spec stands; annotate that edge or value");
+}
+
 }  // namespace octet
