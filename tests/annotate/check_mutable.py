@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 warnings.filterwarnings("ignore")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from differences import run  # noqa: E402
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config  # noqa: E402
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e  # noqa: E402
 
@@ -163,22 +165,6 @@ def differences(octet, work, name):
         yield "farther from the float model than torchao"
 
 
-def main():
-    octet, work = sys.argv[1], pathlib.Path(sys.argv[2])
-    work.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    failures = 0
-    for name in MODELS:
-        try:
-            found = list(differences(octet, work, name))
-        except subprocess.CalledProcessError as error:
-            found = [error.stderr.strip()[:400]]
-        for difference in found:
-            print(f"{name}: {difference}")
-            failures += 1
-    print(f"{len(MODELS)} models, {failures} differences")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    torch.set_num_threads(1)
+    sys.exit(run(MODELS, differences))

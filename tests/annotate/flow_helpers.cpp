@@ -29,6 +29,20 @@ Json weight_spec() {
   return spec;
 }
 
+Json per_channel_weight_spec() {
+  Json spec = act_spec(-127, 127);
+  spec["qscheme"] = "per_channel_symmetric";
+  spec["ch_axis"] = 0;
+  spec["observer"] = "PerChannelMinMaxObserver";
+  return spec;
+}
+
+Json linear_rules() {
+  return Json::array({
+      {{"target", "aten.linear.default"}, {"inputs", {{"0", act_spec()}, {"1", per_channel_weight_spec()}}}, {"output", act_spec()}}
+  });
+}
+
 Json dynamic_spec() {
   Json spec = act_spec();
   spec["is_dynamic"] = true;

@@ -14,7 +14,10 @@ namespace octet::test {
 
 nlohmann::ordered_json act_spec(int quant_min = -128, int quant_max = 127);  // int8 per tensor, affine, min-max
 nlohmann::ordered_json weight_spec();                                        // int8 per tensor, symmetric, min-max
+nlohmann::ordered_json per_channel_weight_spec();                            // likewise, a scale per index of dimension 0
 nlohmann::ordered_json dynamic_spec();                                       // int8 per tensor, affine, at run time
+// Rules for a RuleQuantizer: each linear has these at its input, weight and output.
+nlohmann::ordered_json linear_rules();
 
 // Normal numbers of the user inputs' shapes.
 std::vector<c10::IValue> random_inputs(const Graph& graph, uint64_t seed = 5);

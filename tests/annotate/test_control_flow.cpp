@@ -10,6 +10,7 @@
 #include "annotate/bodies.h"
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
+#include "annotate/flow_helpers.h"
 #include "annotate/prepare.h"
 #include "core/error.h"
 #include "core/interpreter.h"
@@ -27,26 +28,7 @@ using Json = nlohmann::ordered_json;
 using test::PrintsAs;
 using test::RuleQuantizer;
 
-const Json kAct = {
-    {"kind",      "spec"             },
-    {"dtype",     "int8"             },
-    {"qscheme",   "per_tensor_affine"},
-    {"quant_min", -128               },
-    {"quant_max", 127                },
-    {"observer",  "MinMaxObserver"   }
-};
-const Json kWeight = {
-    {"kind",      "spec"                    },
-    {"dtype",     "int8"                    },
-    {"qscheme",   "per_channel_symmetric"   },
-    {"quant_min", -127                      },
-    {"quant_max", 127                       },
-    {"ch_axis",   0                         },
-    {"observer",  "PerChannelMinMaxObserver"}
-};
-const Json kRules = Json::array({
-    {{"target", "aten.linear.default"}, {"inputs", {{"0", kAct}, {"1", kWeight}}}, {"output", kAct}}
-});
+const Json kRules = test::linear_rules();
 
 constexpr const char* kScan = R"(
 graph(%w = param "l.weight": f32[2,2], %b = param "l.bias": f32[2], %c: f32[1,2], %x: f32[3,1,2]):

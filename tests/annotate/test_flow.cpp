@@ -9,6 +9,7 @@
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
 #include "annotate/coverage.h"
+#include "annotate/flow_helpers.h"
 #include "annotate/prepare.h"
 #include "core/error.h"
 #include "core/interpreter.h"
@@ -24,35 +25,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using test::RuleQuantizer;
 
-const Json kAct = {
-    {"kind",      "spec"             },
-    {"dtype",     "int8"             },
-    {"qscheme",   "per_tensor_affine"},
-    {"quant_min", -128               },
-    {"quant_max", 127                },
-    {"observer",  "MinMaxObserver"   }
-};
-const Json kWeight = {
-    {"kind",      "spec"                    },
-    {"dtype",     "int8"                    },
-    {"qscheme",   "per_channel_symmetric"   },
-    {"quant_min", -127                      },
-    {"quant_max", 127                       },
-    {"ch_axis",   0                         },
-    {"observer",  "PerChannelMinMaxObserver"}
-};
-const Json kDynamic = {
-    {"kind",       "spec"               },
-    {"dtype",      "int8"               },
-    {"qscheme",    "per_tensor_affine"  },
-    {"quant_min",  -128                 },
-    {"quant_max",  127                  },
-    {"is_dynamic", true                 },
-    {"observer",   "PlaceholderObserver"}
-};
-const Json kLinear = Json::array({
-    {{"target", "aten.linear.default"}, {"inputs", {{"0", kAct}, {"1", kWeight}}}, {"output", kAct}}
-});
+const Json kAct = test::act_spec();
+const Json kWeight = test::per_channel_weight_spec();
+const Json kDynamic = test::dynamic_spec();
+const Json kLinear = test::linear_rules();
 
 constexpr const char* kLinearText = R"(
 graph(%w = param "lin.weight": f32[2,3], %b = param "lin.bias": f32[2], %x: f32[4,3]):

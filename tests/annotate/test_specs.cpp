@@ -55,14 +55,6 @@ Json bias_spec(bool per_channel) {
   return spec;
 }
 
-Json per_channel_weight() {
-  Json spec = weight_spec();
-  spec["qscheme"] = "per_channel_symmetric";
-  spec["observer"] = "PerChannelMinMaxObserver";
-  spec["ch_axis"] = 0;
-  return spec;
-}
-
 Json rule(const std::string& target, Json inputs, Json output = nullptr) {
   return {
       {"target", target           },
@@ -131,9 +123,9 @@ TEST_CASE("specs: an int32 bias has the product of the scales of input and weigh
 
 TEST_CASE("specs: behind a weight per channel the derived bias is per channel", "[annotate][spec][derived]") {
   const Graph graph = quantize(linear_relu(), linear_rule({
-                                                  {"0", act_spec()          },
-                                                  {"1", per_channel_weight()},
-                                                  {"2", bias_spec(true)     }
+                                                  {"0", act_spec()                     },
+                                                  {"1", test::per_channel_weight_spec()},
+                                                  {"2", bias_spec(true)                }
   }));
   const Node& linear = *nodes_of(graph, "aten.linear.default").front();
   const float input = static_cast<float>(linear.find_input("input")->producer()->float_or("scale", 0));

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 warnings.filterwarnings("ignore")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from differences import run  # noqa: E402
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e  # noqa: E402
 from torchao.quantization.pt2e.quantizer import Quantizer  # noqa: E402
 
@@ -152,21 +154,5 @@ def differences(octet, work, name):
         yield "statistics of folded batch norms are kept"
 
 
-def main():
-    octet, work = sys.argv[1], pathlib.Path(sys.argv[2])
-    work.mkdir(parents=True, exist_ok=True)
-    failures = 0
-    for name in MODELS:
-        try:
-            found = list(differences(octet, work, name))
-        except subprocess.CalledProcessError as error:
-            found = [error.stderr.strip()[:400]]
-        for difference in found:
-            print(f"{name}: {difference}")
-            failures += 1
-    print(f"{len(MODELS)} models, {failures} differences")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(MODELS, differences))
