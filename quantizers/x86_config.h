@@ -13,12 +13,12 @@ struct X86InductorOptions {
   bool is_dynamic = false;    // activations get their scale at run time
   bool reduce_range = false;  // activations in 0 .. 127, for CPUs without VNNI, whose 16-bit sums of u8 x s8 products overflow
   // ----
-  bool is_weight_only = false;                    // activations stay float; linear, convolution and embedding
-  bool is_per_token = false;                      // dynamic activations of linear get one scale per row
-  int64_t weight_bits = 8;                        // 8, or 4: stored as int8 in -8 .. 7
-  std::optional<int64_t> group_size;              // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
-  std::optional<ObserverChoice> act_observer;     // instead of histogram; not with dynamic or float activations
-  std::optional<ObserverChoice> weight_observer;  // instead of min-max; not with groups
+  bool is_weight_only = false;                       // activations stay float; linear, convolution and embedding
+  bool is_per_token = false;                         // dynamic activations of linear get one scale per row
+  int64_t weight_bits = 8;                           // 8, or 4: stored as int8 in -8 .. 7
+  std::optional<int64_t> group_size = std::nullopt;  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  std::optional<ObserverChoice> act_observer = std::nullopt;     // instead of histogram; not with dynamic or float activations
+  std::optional<ObserverChoice> weight_observer = std::nullopt;  // instead of min-max; not with groups
   bool operator==(const X86InductorOptions&) const = default;
 };
 

@@ -94,7 +94,7 @@ TEST_CASE("options choose observers, by name or with arguments, for all or for w
   CHECK_THAT(
       annotated(R"({"base": "x86", "global": {"is_weight_only": true, "weight_bits": 4, "group_size": 0, "weight_observer": "per_channel_mse"}})"),
       Contains("%w: int8 -8..7 per_channel_symmetric axis 0 per_channel_mse"));
-  const ObserverChoice choice{.name = "percentile", .affine = {}, .percentile = 99.9};
+  const ObserverChoice choice{.name = "percentile", .eps = {}, .affine = {}, .percentile = 99.9};
   const QuantizationConfig config = get_symmetric_quantization_config({.group_size = {}, .act_observer = choice, .weight_observer = {}});
   CHECK(config.input_activation->observer_or_fake_quant_ctr.percentile == 99.9);
   CHECK(config.input_activation->observer_or_fake_quant_ctr.eps == kBackendEps);
