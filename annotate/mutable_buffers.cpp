@@ -22,9 +22,9 @@ struct Write {
 
 struct State {
   const GraphInput* input = nullptr;
-  std::vector<Node*> reads;  // quantize ops
-  std::vector<Write> writes;
-  std::optional<Quantization> stored;
+  std::vector<Node*> reads = {};  // quantize ops
+  std::vector<Write> writes = {};
+  std::optional<Quantization> stored = std::nullopt;
 };
 
 bool has_same_parameters(const Quantization& a, const Quantization& b) {
