@@ -1,0 +1,56 @@
+// Walks through the matrix layers of a calibrated graph with sample data, so that a pass can change one layer after the other and each sees what the
+// changed ones before it give. Two runs go side by side over all samples: the float program, and the quantized one, that is with quantize and
+// dequantize ops where convert would put them. Each op runs once per sample, whatever the number of layers.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "annotate/calibrate.h"
+#include "annotate/matrix_layers.h"
+
+namespace octet {
+
+// One sample at one layer.
+struct LayerSample {
+  at::Tensor quantized_input;  // as the op reads it in the quantized program, dequantized
+  at::Tensor float_output;     // of the op in the float program as it was when the walk began
+};
+
+struct WalkOptions {
+  size_t max_bytes = size_t{2} << 30;  // of samples and values between layers that are held at a time; batches beyond it are left out
+};
+
+class LayerWalk {
+ public:
+  // Reads batches until `data` ends or their memory is used up (known after the first batch has run through). `layers` are those of
+  // find_matrix_layers() on `observed`, in graph order, any subset. Wanted layers have their weights quantized by their observers until the walk
+  // changes them. Throws Error(stage, ...) when there is no batch, when the program writes into its buffers, and as convert does when an observer saw
+  // no data.
+  LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, const BatchSource& data, const std::string& stage, const WalkOptions& options = {});
+  ~LayerWalk();
+  LayerWalk(const LayerWalk&) = delete;
+  LayerWalk& operator=(const LayerWalk&) = delete;
+
+  // Runs both programs up to the next layer; false behind the last. A layer's weight or bias may be changed until the next call.
+  bool next();
+  size_t index() const;  // of the layer, from 0
+  MatrixLayer& layer();
+  const std::vector<LayerSample>& samples() const;  // one for each batch
+  // Change the observed graph and the quantized run.
+  void change_weight(const at::Tensor& weight);
+  void change_bias(const at::Tensor& bias);
+
+  size_t batches() const;
+  bool left_data_out() const;  // the memory did not do for all batches
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace octet
