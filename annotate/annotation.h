@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "annotate/quant_limits.h"
 #include "annotate/quant_spec.h"
 
 namespace octet {
@@ -18,6 +19,9 @@ struct QuantizationAnnotation {
   bool annotated = true;                        // claimed: later patterns leave the node alone even when no spec is set
   std::string rule;                             // the pattern or config that made it, for reports
   bool is_output_of_quantized_pattern = false;  // X86-style propagation
+  // What the backend asks of the specs above; see check_limits.h for who checks it when.
+  std::vector<std::pair<Value*, QuantLimits>> input_limits = {};
+  std::optional<QuantLimits> output_limits = {};
 
   const SpecVariant* find_input(const Value* value) const;
   void set_input(Value* value, SpecVariant spec);  // replaces or appends

@@ -65,7 +65,7 @@ std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Va
   if (const LikeProducer* like = std::get_if<LikeProducer>(&cell)) {
     const QuantizationAnnotation* producer = value && value->producer() ? at.annotations.find(value->producer()) : nullptr;
     if (producer && producer->annotated && producer->output_qspec) return SpecVariant(SharedQuantizationSpec{value});
-    return by_role(at.config, ByRole{like->otherwise, std::nullopt});
+    return like->spec ? SpecVariant(*like->spec) : by_role(at.config, ByRole{like->otherwise, std::nullopt});
   }
   if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) {
     if (!std::all_of(derived->slots.begin(), derived->slots.end(), [&](const std::string& slot) { return at.match.find(slot); })) return std::nullopt;
@@ -109,6 +109,22 @@ void take(const Value* value, Annotations& annotations, RuleState& state) {
     state.taken[value] = true;
 }
 
+QuantLimits limits_of(const AnnotationRule& rule, const TensorConstraint& constraint) {
+  QuantLimits limits = constraint.limits;
+  if (limits.place.empty()) limits.place = rule.name;
+  return limits;
+}
+
+// What the row asks of the specs that its annotations have.
+void write_limits(const AnnotationRule& rule, const RuleMatch& at, std::map<Node*, QuantizationAnnotation>& fresh) {
+  for (const auto& [slot, constraint] : rule.constraints.slots) {
+    if (constraint.limits.empty()) continue;
+    for (Value* value : at.match.find_all(slot)) fresh.at(at.match.consumer(slot)).input_limits.emplace_back(value, limits_of(rule, constraint));
+  }
+  const std::optional<TensorConstraint>& output = rule.constraints.output;
+  if (output && !output->limits.empty()) fresh.at(at.match.root).output_limits = limits_of(rule, *output);
+}
+
 void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotations& annotations, RuleState& state) {
   std::map<Node*, QuantizationAnnotation> fresh;
   std::map<std::string, Edge> owners;
@@ -132,6 +148,7 @@ void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotatio
   const SameAs* same = std::get_if<SameAs>(&rule.output);
   if (output && same && owners.contains(same->slot)) output = SharedQuantizationSpec{owners.at(same->slot)};
   fresh.at(at.match.root).output_qspec = std::move(output);
+  write_limits(rule, at, fresh);
   for (auto& [node, annotation] : fresh) annotations[node] = std::move(annotation);
   for (const std::vector<std::string>* slots : {&rule.owned, &rule.marked})
     for (const std::string& slot : *slots)
@@ -145,7 +162,7 @@ std::string objection(const AnnotationRule& rule, const RuleMatch& at, const Rul
       if (is_taken(value, at.annotations, state)) return fmt::format("%{} already belongs to another quantized op", value->name());
   for (RuleCheck check : rule.checks)
     if (const Verdict verdict = check(at); !verdict) return verdict.reason();
-  return {};
+  return objection(rule.constraints, at.graph, at.match);
 }
 
 void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
@@ -162,6 +179,7 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
     require_sources(cell);
   }
   require_sources(rule.output);
+  for (const auto& [slot, constraint] : rule.constraints.slots) require(slot);
   std::for_each(rule.owned.begin(), rule.owned.end(), require);
   std::for_each(rule.marked.begin(), rule.marked.end(), require);
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "annotate/annotation.h"
+#include "annotate/rule_constraints.h"
 #include "core/pattern.h"
 #include "core/report.h"
 
@@ -39,9 +40,10 @@ struct SameAs {
   Half half = Half::kEdge;
 };
 
-// Shares the observer of the value's producer when that has an output spec, else the spec of the role.
+// Shares the observer of the value's producer when that has an output spec already, else the spec of the role, or this one.
 struct LikeProducer {
   Role otherwise = Role::kInput;
+  std::optional<QuantizationSpec> spec = {};
 };
 
 // Of a list slot: one value, the owner, gets the spec (of the role, or this one), the others share its observer.
@@ -95,6 +97,7 @@ struct AnnotationRule {
   // Which value of an all_same slot owns the observer; the first one when absent.
   Value* (*choose_owner)(const RuleMatch&, const std::vector<Value*>& values) = nullptr;
   bool allow_implicit_sharing = true;  // see sharing.h; of every node of the match
+  RuleConstraints constraints = {};    // conditions as data; asked after the checks
 };
 
 // The config for a match; or none, with the reason in words that complete "stayed float: ...".
@@ -112,7 +115,7 @@ struct RuleState {
 
 // Rule by rule, node by node in graph order: a match none of whose nodes is annotated yet, that config_of and all checks accept, is
 // annotated. Inner nodes of a pattern are marked as annotated. Returns the number of matches annotated.
-// Throws Error("annotate", rule, ...) when a row names a slot that its pattern lacks.
+// Limits among the constraints go into the annotation (check_limits.h). Throws Error("annotate", rule, ...) when a row names a slot that its pattern lacks.
 int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules, const ConfigOf& config_of, Annotations& annotations, RuleState& state);
 
 // Nodes of `ops` (as for Node::is) whose first input has a producer with an output spec share that producer's observer at both ends.

@@ -6,6 +6,7 @@
 
 #include "annotate/bodies.h"
 #include "annotate/calibrate.h"
+#include "annotate/check_limits.h"
 #include "annotate/convert_affine.h"
 #include "annotate/coverage.h"
 #include "annotate/data_free_observers.h"
@@ -224,6 +225,7 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
   if (options.fold_quantize_into_mutable_buffers && !options.fold_quantize)
     throw Error("convert", "options", "fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
   if (!options.compat_torchao) leave_unseen_bodies_float(observed, report);
+  check_scale_limits(observed);
   for (const Body& body : bodies_within(observed.graph))
     report_on_body(body, report, [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
   convert_graph(observed, observed.graph, options, report);

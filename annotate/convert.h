@@ -22,7 +22,7 @@ struct ConvertOptions {
 //   affine options       torchao's affine ops (convert_affine.h)
 //   float16              two convert_element_type.no_fuse
 // Points of other dtypes vanish. Each annotated consumer gets a dequantize of its own. Throws Error("convert", ...) when an observer saw no
-// data and for dynamic dtypes other than int8 and uint8. What stayed float goes to the report.
+// data, for dynamic dtypes other than int8 and uint8, and for scales beyond what a backend's constraints allow (check_limits.h). What stayed float goes to the report.
 Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report);
 
 // Computes each quantize op whose inputs are constants (also behind views, transposes and other ops on constants) into a buffer

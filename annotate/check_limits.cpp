@@ -1,0 +1,72 @@
+#include "annotate/check_limits.h"
+
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "annotate/annotation_text.h"
+#include "annotate/bodies.h"
+#include "annotate/sharing.h"
+#include "core/error.h"
+
+namespace octet {
+
+namespace {
+
+using LimitVisitor = std::function<void(const QuantLimits&, const EdgeOrNode&)>;
+
+void visit_limits(const Graph& graph, const Annotations& annotations, const LimitVisitor& visit) {
+  for (Node* node : graph.nodes()) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation == nullptr) continue;
+    for (const auto& [value, limits] : annotation->input_limits) visit(limits, Edge{value, node});
+    if (annotation->output_limits && node->output_or_null() != nullptr) visit(*annotation->output_limits, node->output());
+  }
+}
+
+// The observer of the point that an annotated edge reads through, or that reads the value; null when there is none.
+const Observer* find_observer(const ObservedGraph& observed, const EdgeOrNode& key) {
+  const auto observer_of = [&](const Node& point) { return observed.observers.at(static_cast<size_t>(group_of(point))).get(); };
+  const auto is_point_on = [](const Node* node, const Value* value) {
+    return node != nullptr && node->target() == kObserveTarget && observed_value(*node) == value;
+  };
+  if (const Edge* edge = std::get_if<Edge>(&key)) {
+    for (const Value* input : edge->user->inputs())
+      if (is_point_on(input->producer(), edge->value)) return observer_of(*input->producer());
+    return nullptr;
+  }
+  for (const Node* user : std::get<Value*>(key)->users())
+    if (is_point_on(user, std::get<Value*>(key))) return observer_of(*user);
+  return nullptr;
+}
+
+// Whether convert asks the observer for scales: not for those found at run time, nor for floats.
+bool has_scales(const Observer& observer) { return observer.has_data() && !observer.args().is_dynamic && is_integer(observer.args().dtype); }
+
+}  // namespace
+
+void check_spec_limits(const Graph& graph, const Annotations& annotations) {
+  std::optional<SharingGroups> groups;
+  visit_limits(graph, annotations, [&](const QuantLimits& limits, const EdgeOrNode& key) {
+    if (!groups) groups = find_sharing_groups(graph, annotations);
+    const SharingGroups::Member* member = groups->find(key);
+    if (member == nullptr) return;
+    if (const std::string reason = objection(limits, groups->final_spec(*member)); !reason.empty())
+      throw Error("quantizer", limits.place, fmt::format("{}: {}; give it another spec or change the constraint", to_text(key), reason));
+  });
+}
+
+void check_scale_limits(const ObservedGraph& observed) {
+  const auto check = [&](const QuantLimits& limits, const EdgeOrNode& key) {
+    if (!limits.asks_scales()) return;
+    const Observer* observer = find_observer(observed, key);
+    if (observer == nullptr || !has_scales(*observer)) return;
+    if (const std::string reason = objection(limits, observer->calculate_qparams()); !reason.empty())
+      throw Error("convert", limits.place,
+                  fmt::format("{}: {} after calibration; give it another observer or a fixed spec, or change the constraint", to_text(key), reason));
+  };
+  visit_limits(observed.graph, observed.annotations, check);
+  for (const Body& body : bodies_within(observed.graph)) visit_limits(*body.graph, observed.annotations, check);
+}
+
+}  // namespace octet
