@@ -1,7 +1,8 @@
 """Affine quantization and rare dtypes against the real torchao: check_affine.py TOOL WORK.
 
 TOOL: octet_convert_rules. WORK: where to write. Makes small models and rules, lets torchao and Octet convert them with the same calibration data,
-and compares the graphs (ops, arguments, stored tensors) and the outputs, in PyTorch and in Octet's interpreter. Prints one line per difference and exits with 1 when there is any.
+and compares the graphs (ops, arguments, stored tensors) and the outputs, in PyTorch and in Octet's interpreter. Prints one line per difference and exits
+with 1 when there is any.
 """
 import json
 import operator
@@ -11,7 +12,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "oracle"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import peer  # noqa: E402  the peer, and rules for it
+from differences import compare  # noqa: E402
 import numpy  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -206,8 +209,10 @@ def differences(root, out, name, peers):
     run = torch.load(out / f"cus_{name}.outputs.pt")[0]
     if not torch.equal(want, run):
         yield f"Octet's interpreter is off by {(want.double() - run.double()).abs().max().item()}"
-    names = [key for key, value in got.state_dict().items() if value.dim() > 1 and value.is_floating_point() and not key.startswith(("_scale", "_zero_point"))]
-    if names and "1" in CASES[name][3][0]["inputs"] and not CASES[name][3][0]["inputs"]["1"]["dtype"].startswith("float8"):
+    names = [key for key, value in got.state_dict().items()
+             if value.dim() > 1 and value.is_floating_point() and not key.startswith(("_scale", "_zero_point"))]
+    weight = CASES[name][3][0]["inputs"].get("1")
+    if names and weight and not weight["dtype"].startswith("float8"):
         yield f"float weights were kept: {names}"
 
 
@@ -225,17 +230,7 @@ def main():
         (folder / "case.json").write_text(json.dumps(case))
         peers[name] = (quantize_with_peer(program, batches, rules), batches[1])
     subprocess.run([tool, str(out)], check=True, env={**os.environ, "OCTET_GOLDEN_DIR": str(root)})
-    failures = 0
-    for name in CASES:
-        try:
-            problems = list(differences(root, out, name, peers))
-        except Exception as error:  # a file that does not load is a finding too
-            problems = [f"{type(error).__name__}: {error}"[:400]]
-        for problem in problems:
-            print(f"{name}: {problem}")
-            failures += 1
-    print(f"{len(CASES)} programs compared, {failures} differences")
-    return 1 if failures else 0
+    return compare(CASES, lambda name: differences(root, out, name, peers))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ import pathlib
 import subprocess
 import sys
 
-import numpy
-import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the q/dq ops
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from differences import compare  # noqa: E402
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import torch.ao.quantization.fx._decomposed  # noqa: E402,F401  registers the q/dq ops
 
 
 def check(folder, path):
@@ -42,17 +44,7 @@ def main():
     subprocess.run([tool, work], check=True)
     root = pathlib.Path(os.environ["OCTET_GOLDEN_DIR"])
     paths = sorted(pathlib.Path(work).glob("*.pt2"))
-    failures = 0
-    for path in paths:
-        try:
-            problems = list(check(root / path.stem, path))
-        except Exception as error:  # a file that does not load is a finding too
-            problems = [f"{type(error).__name__}: {error}"[:400]]
-        for problem in problems:
-            print(f"{path.stem}: {problem}")
-            failures += 1
-    print(f"{len(paths)} programs loaded, {failures} differences")
-    return 1 if failures or not paths else 0
+    return compare([path.stem for path in paths], lambda name: check(root / name, pathlib.Path(work) / f"{name}.pt2"))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """`octet quantize --reference`, read by PyTorch: check_reference.py OCTET WORK.
 
 The program must load, hold no quantize or dequantize op, and compute what the q/dq program of the same run computes but for rounding ties; with
---compat torchao it must run too. So must linears with int4 weights in groups, and torchao's own rewrite of that q/dq program must agree with them but for
-its bfloat16 scales. Needs OCTET_GOLDEN_DIR. Prints one line per difference and exits with 1 when there is any.
+--compat torchao it must run too. So must linears with int4 weights in groups, and torchao's own rewrite of that q/dq program must agree with them but
+for its bfloat16 scales. Needs OCTET_GOLDEN_DIR. Prints one line per difference and exits with 1 when there is any.
 """
 import json
 import os
@@ -10,10 +10,12 @@ import pathlib
 import subprocess
 import sys
 
-import numpy
-import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the q/dq ops
-from torchao.quantization.pt2e.reference_representation_rewrite import reference_representation_rewrite
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from differences import run  # noqa: E402
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import torch.ao.quantization.fx._decomposed  # noqa: E402,F401  registers the q/dq ops
+from torchao.quantization.pt2e.reference_representation_rewrite import reference_representation_rewrite  # noqa: E402
 
 CASES = ["xnn_linear", "xnn_conv_bn_relu", "xnn_conv1d", "xnn_conv3d", "xnn_conv2d_padding_same", "xnn_add_relu", "xnn_residual", "xnn_mlp3",
          "xnn_maxpool_after_conv", "xnn_linear_per_tensor_nobias", "xnn_cat_convs"]
@@ -30,7 +32,7 @@ def quantize(octet, folder, work, *options):
     return torch.export.load(output).module(check_guards=False)
 
 
-def differences(octet, folder, work):
+def case_differences(octet, folder, work):
     count = json.loads((folder / "case.json").read_text())["num_inputs"]
     torch.save([arrays(folder, f"calib_{k:02}_arg", count) for k in range(4)], work / f"{folder.name}.pt")
     example = arrays(folder, "example_arg", count)
@@ -70,24 +72,9 @@ def int4_differences(octet, work):
         yield f"off by {error} from torchao's rewrite"
 
 
-def main():
-    octet, work = sys.argv[1], pathlib.Path(sys.argv[2])
-    work.mkdir(parents=True, exist_ok=True)
-    failures = 0
-    root = pathlib.Path(os.environ["OCTET_GOLDEN_DIR"])
-    for name in [*CASES, "int4"]:
-        try:
-            found = list(int4_differences(octet, work) if name == "int4" else differences(octet, root / name, work))
-        except subprocess.CalledProcessError as error:
-            found = [error.stderr.strip()[:400]]
-        except Exception as error:  # a file that does not load is a finding too
-            found = [f"{type(error).__name__}: {error}"[:400]]
-        for difference in found:
-            print(f"{name}: {difference}")
-            failures += 1
-    print(f"{len(CASES) + 1} programs, {failures} differences")
-    return 1 if failures else 0
+def differences(octet, work, name):
+    return int4_differences(octet, work) if name == "int4" else case_differences(octet, pathlib.Path(os.environ["OCTET_GOLDEN_DIR"]) / name, work)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run([*CASES, "int4"], differences))
