@@ -13,6 +13,12 @@ std::string range_text(const std::optional<int64_t>& min, const std::optional<in
   return min && max ? fmt::format(" {}..{}", *min, *max) : std::string();
 }
 
+// Of a value or a node.
+template <typename Named>
+std::string name_text(const Named* named, const std::string& prefix) {
+  return named == nullptr ? "%?" : fmt::format("%{}{}", prefix, named->name());
+}
+
 struct SpecPrinter {
   const std::string& prefix;
 
@@ -40,8 +46,8 @@ struct SpecPrinter {
 }  // namespace
 
 std::string to_text(const EdgeOrNode& key, const std::string& prefix) {
-  if (const Edge* edge = std::get_if<Edge>(&key)) return fmt::format("%{}{} -> %{}{}", prefix, edge->value->name(), prefix, edge->user->name());
-  return fmt::format("%{}{}", prefix, std::get<Value*>(key)->name());
+  if (const Edge* edge = std::get_if<Edge>(&key)) return name_text(edge->value, prefix) + " -> " + name_text(edge->user, prefix);
+  return name_text(std::get<Value*>(key), prefix);
 }
 
 std::string to_text(const SpecVariant& spec, const std::string& prefix) { return std::visit(SpecPrinter{prefix}, spec); }

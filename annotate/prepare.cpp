@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/annotation_text.h"
 #include "annotate/bodies.h"
 #include "annotate/memory.h"
 #include "core/error.h"
@@ -44,7 +45,7 @@ class GroupObservers {
     for (const EdgeOrNode& source : spec.derived_from) {
       const SharingGroups::Member* member = groups_.find(source);
       if (member == nullptr)
-        throw Error("prepare", subject(group), fmt::format("derives from ({}), which has no spec; annotate that edge or value", describe(source)));
+        throw Error("prepare", subject(group), fmt::format("derives from ({}), which has no spec; annotate that edge or value", to_text(source)));
       sources.push_back(make(member->group));
     }
     in_work_.erase(group);
@@ -53,7 +54,7 @@ class GroupObservers {
 
   std::string subject(int group) const {
     for (const SharingGroups::Member& member : groups_.members)
-      if (member.group == group) return describe(member.key);
+      if (member.group == group) return to_text(member.key);
     return "";
   }
 
@@ -204,7 +205,7 @@ void ask_for_observers(Quantizer& quantizer, const Graph& graph, SharingGroups& 
   std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash> wanted;
   for (const auto& [key, observer] : map) {
     if (groups.find(key) == nullptr)
-      throw Error("prepare", describe(key),
+      throw Error("prepare", to_text(key),
                   fmt::format("quantizer \"{}\" set an observer where no spec stands; annotate that edge or value", quantizer.name()));
     wanted[key] = observer;
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/annotation_text.h"
 #include "core/error.h"
 
 namespace octet {
@@ -48,7 +49,7 @@ class UnionFind {
 };
 
 void add_member(SharingGroups& groups, EdgeOrNode key, const SpecVariant& spec, bool allow_implicit_sharing) {
-  check_spec(spec, describe(key));
+  check_spec(spec, to_text(key));
   groups.index[key] = groups.members.size();
   groups.members.push_back({key, spec, allow_implicit_sharing, -1});
 }
@@ -72,7 +73,7 @@ void collect_members(SharingGroups& groups, const Graph& graph, const Annotation
 // "(%y -> %relu) as (%x)": the way from one shared spec to the next.
 std::string describe_way(const SharingGroups& groups, const std::vector<size_t>& way) {
   std::vector<std::string> names;
-  for (size_t i : way) names.push_back("(" + describe(groups.members[i].key) + ")");
+  for (size_t i : way) names.push_back("(" + to_text(groups.members[i].key) + ")");
   return fmt::format("{}", fmt::join(names, " as "));
 }
 
@@ -106,15 +107,15 @@ class Followed {
   size_t next_of(const SharedQuantizationSpec& shared, const std::vector<size_t>& way) const {
     const auto next = groups_.index.find(shared.edge_or_node);
     if (next == groups_.index.end())
-      throw Error("prepare", describe(groups_.members[way.front()].key),
+      throw Error("prepare", to_text(groups_.members[way.front()].key),
                   fmt::format("shares the observer of ({}), which has no spec, by way of {}; annotate that edge or value, or share with another",
-                              describe(shared.edge_or_node), describe_way(groups_, way)));
+                              to_text(shared.edge_or_node), describe_way(groups_, way)));
     return next->second;
   }
 
   [[noreturn]] void fail_on_circle(size_t again, std::vector<size_t> way) const {
     way.push_back(again);
-    throw Error("prepare", describe(groups_.members[way.front()].key),
+    throw Error("prepare", to_text(groups_.members[way.front()].key),
                 fmt::format("shared specs go in a circle: {}; give one of them a spec of its own", describe_way(groups_, way)));
   }
 
@@ -123,11 +124,13 @@ class Followed {
 };
 
 // Joins the edge with the other annotated edges of its value and with the value's output.
-void share_implicitly(const SharingGroups& groups, const std::vector<std::optional<SharedFields>>& fields, size_t i, UnionFind& sets) {
+void share_implicitly(const SharingGroups& groups, const std::vector<std::optional<SharedFields>>& fields, const PartOf& part_of, size_t i,
+                      UnionFind& sets) {
   const Edge& edge = std::get<Edge>(groups.members[i].key);
   const auto join_with = [&](const EdgeOrNode& other) {
     const auto it = groups.index.find(other);
-    if (it != groups.index.end() && fields[it->second] == fields[i]) sets.join(it->second, i);
+    if (it == groups.index.end() || fields[it->second] != fields[i]) return;
+    if (!part_of || part_of(other) == part_of(edge)) sets.join(it->second, i);
   };
   for (Node* user : edge.value->users())
     if (user != edge.user) join_with(Edge{edge.value, user});
@@ -141,13 +144,6 @@ size_t EdgeOrNodeHash::operator()(const EdgeOrNode& key) const {
   return std::hash<const void*>()(std::get<Value*>(key));
 }
 
-std::string describe(const EdgeOrNode& key) {
-  if (const Edge* edge = std::get_if<Edge>(&key))
-    return fmt::format("%{} -> %{}", edge->value == nullptr ? "?" : edge->value->name(), edge->user == nullptr ? "?" : edge->user->name());
-  const Value* value = std::get<Value*>(key);
-  return value == nullptr ? "?" : "%" + value->name();
-}
-
 const SharingGroups::Member* SharingGroups::find(const EdgeOrNode& key) const {
   const auto it = index.find(key);
   return it == index.end() ? nullptr : &members[it->second];
@@ -157,7 +153,7 @@ const SpecVariant& SharingGroups::final_spec(const Member& member) const { retur
 
 const SpecVariant& SharingGroups::spec_of_group(int group) const { return members.at(first_own.at(static_cast<size_t>(group))).spec; }
 
-SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit) {
+SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit, const PartOf& part_of) {
   SharingGroups groups;
   collect_members(groups, graph, annotations);
   Followed followed(groups);
@@ -167,7 +163,7 @@ SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotat
   for (size_t i = 0; i < groups.members.size(); ++i) {
     const SharingGroups::Member& member = groups.members[i];
     if (implicit == ImplicitSharing::kOn && member.allow_implicit_sharing && std::holds_alternative<Edge>(member.key))
-      share_implicitly(groups, fields, i, sets);
+      share_implicitly(groups, fields, part_of, i, sets);
     if (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&member.spec)) sets.join(groups.index.at(shared->edge_or_node), i);
   }
   std::unordered_map<size_t, int> numbers;

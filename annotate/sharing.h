@@ -5,6 +5,7 @@
 // The outcome does not depend on the order in which specs refer to each other.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,7 +17,6 @@ namespace octet {
 struct EdgeOrNodeHash {
   size_t operator()(const EdgeOrNode& key) const;
 };
-std::string describe(const EdgeOrNode& key);  // "%x" or "%x -> %conv"
 
 // Every annotated edge and output in graph order: for each annotated node its input edges as the quantizer gave them, then its output.
 struct SharingGroups {
@@ -39,9 +39,12 @@ struct SharingGroups {
 };
 
 enum class ImplicitSharing { kOn, kOff };
+// The part of the program that an edge or value belongs to, 0: none. Nothing is shared implicitly between two parts.
+using PartOf = std::function<int(const EdgeOrNode&)>;
 
 // Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec names an edge or value that has no spec, when specs refer to each
 // other in a circle, and as check_spec does. All members of a group end at specs that agree in dtype, range and scheme.
-SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit = ImplicitSharing::kOn);
+SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit = ImplicitSharing::kOn,
+                                  const PartOf& part_of = {});
 
 }  // namespace octet

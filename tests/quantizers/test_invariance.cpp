@@ -95,7 +95,7 @@ std::string annotate(Graph& graph, Quantizer& quantizer, const Names& names = {}
   // Which edges and values share an observer, each group told by its least member.
   const SharingGroups groups = find_sharing_groups(graph, annotations);
   std::map<int, std::set<std::string>> members;
-  for (const SharingGroups::Member& member : groups.members) members[member.group].insert(describe(member.key));
+  for (const SharingGroups::Member& member : groups.members) members[member.group].insert(to_text(member.key));
   for (const auto& [group, keys] : members) {
     std::string line = "group:";
     for (const std::string& key : keys) line += fmt::format(" ({})", key);
