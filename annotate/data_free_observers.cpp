@@ -34,42 +34,6 @@ ObserverArgs args_of(const DerivedQuantizationSpec& spec) {
   return args;
 }
 
-std::vector<QParams> qparams_of(const std::vector<std::shared_ptr<Observer>>& observers) {
-  std::vector<QParams> result;
-  for (const std::shared_ptr<Observer>& observer : observers) result.push_back(observer->calculate_qparams());
-  return result;
-}
-
-// Applies `combine` element by element; a vector of one element serves all channels.
-std::vector<float> combine_scales(const std::vector<QParams>& qparams, float (*combine)(float, float)) {
-  size_t channels = 1;
-  for (const QParams& q : qparams) channels = std::max(channels, q.scale.size());
-  std::vector<float> result(channels);
-  for (size_t c = 0; c < channels; ++c) {
-    for (size_t i = 0; i < qparams.size(); ++i) {
-      const std::vector<float>& scale = qparams[i].scale;
-      if (scale.size() != 1 && scale.size() != channels)
-        throw Error("convert", "derived", fmt::format("scales of different lengths, got {} and {}", scale.size(), channels));
-      const float value = scale.size() == 1 ? scale[0] : scale[c];
-      result[c] = i == 0 ? value : combine(result[c], value);
-    }
-  }
-  return result;
-}
-
-DerivedQParams product_of_scales(const std::vector<std::shared_ptr<Observer>>& observers) {
-  DerivedQParams result{combine_scales(qparams_of(observers), [](float a, float b) { return a * b; }), {}};
-  result.zero_point.assign(result.scale.size(), 0);
-  return result;
-}
-
-DerivedQParams sum_of_scales(const std::vector<std::shared_ptr<Observer>>& observers) {
-  const std::vector<QParams> qparams = qparams_of(observers);
-  DerivedQParams result{combine_scales(qparams, [](float a, float b) { return a + b; }), qparams.front().zero_point};
-  if (result.zero_point.size() == 1) result.zero_point.resize(result.scale.size(), result.zero_point[0]);
-  return result;
-}
-
 }  // namespace
 
 PlaceholderObserver::PlaceholderObserver(ObserverArgs args) : Observer(args, placeholder_range(args)) {}
@@ -123,12 +87,6 @@ QParams DerivedObserver::calculate_qparams() const {
 
 bool DerivedObserver::has_data() const {
   return std::all_of(sources_.begin(), sources_.end(), [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
-}
-
-DeriveQParamsFn find_derive_fn(std::string_view name) {
-  if (name == "product_of_scales") return product_of_scales;
-  if (name == "sum_of_scales") return sum_of_scales;
-  return nullptr;
 }
 
 }  // namespace octet

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "lowering/custom_kernel.h"
 #include "lowering/importer.h"
 
 namespace octet {
@@ -31,6 +32,12 @@ const ImportRow* find_import_row(const std::string& op) {
     for (const ImportRow& row : rows)
       if (op == row.op) return &row;
   return nullptr;
+}
+
+// Not one of PyTorch's own ops.
+bool is_custom(const std::string& target) {
+  static const char* const kOwn[] = {"aten.", "prims.", "higher_order.", "_operator.", "quantized_decomposed.", "torchao.", "quantized."};
+  return std::none_of(std::begin(kOwn), std::end(kOwn), [&](const char* prefix) { return target.starts_with(prefix); });
 }
 
 // Results that may share memory with their first input.
@@ -117,22 +124,28 @@ int Importer::operand(const Node& node, std::string_view name) {
   return add_constant(fmt::format("{}_{}", node.name(), name), Tensor::from<float>(DType::kFloat32, {}, number));
 }
 
-ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs,
-                                std::map<std::string, Attribute> attributes) {
-  const int output = add_tensor(
-      {value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
-  tensors_[value] = output;
+ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& values, const std::string& kind, std::vector<int> inputs,
+                                 std::map<std::string, Attribute> attributes) {
   ProgramOp op;
   op.kind = kind;
   op.name = node.name();
   op.inputs = std::move(inputs);
-  op.outputs = {output};
+  for (Value* value : values) {
+    const DType dtype = value->meta ? value->meta->dtype : DType::kFloat32;
+    op.outputs.push_back(add_tensor({value->name(), dtype, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}}));
+    tensors_[value] = op.outputs.back();
+  }
   op.attributes = std::move(attributes);
   op.sources = {node.name()};
   const std::vector<ModuleFrame> frames = module_stack(node);
   if (!frames.empty()) op.module = frames.back().path;
   program_.ops.push_back(std::move(op));
   return program_.ops.back();
+}
+
+ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs,
+                                std::map<std::string, Attribute> attributes) {
+  return emit_values(node, {value}, kind, std::move(inputs), std::move(attributes));
 }
 
 ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes) {
@@ -204,7 +217,9 @@ void Importer::import_node(const Node& node) {
   const OpName name = split_target(node.target());
   const ImportRow* row = find_import_row(name.base);
   const size_t refused = refusals_.size();
-  if (row == nullptr) {
+  if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
+    import_custom(*this, node);
+  } else if (row == nullptr) {
     refuse(node, "");
   } else {
     if (name.is_in_place) check_in_place(node);
@@ -240,9 +255,11 @@ Program Importer::run() {
     std::vector<std::string> lines;
     for (const Refusal& refusal : refusals_)
       lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(), refusal.why.empty() ? "" : " " + refusal.why));
+    const bool has_custom = std::any_of(refusals_.begin(), refusals_.end(), [](const Refusal& refusal) { return is_custom(refusal.node->target()); });
     throw Error("lower", fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
-                fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before the export", lines.size(),
-                            lines.size() == 1 ? "" : "s", fmt::join(lines, ", ")));
+                fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before the export{}", lines.size(),
+                            lines.size() == 1 ? "" : "s", fmt::join(lines, ", "),
+                            has_custom ? ", or load a library that registers kernels for custom ops (--library)" : ""));
   }
   import_outputs();
   return std::move(program_);

@@ -32,6 +32,9 @@ class Importer {
   ProgramOp& emit(const Node& node, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes = {});
   ProgramOp& emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs,
                         std::map<std::string, Attribute> attributes = {});
+  // Appends an op with several outputs, the Values' metas give dtypes and shapes.
+  ProgramOp& emit_values(const Node& node, const std::vector<Value*>& values, const std::string& kind, std::vector<int> inputs,
+                         std::map<std::string, Attribute> attributes = {});
   // Appends an op with an output that has no Value of its own; returns that tensor.
   int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, std::vector<int64_t> shape, DType dtype,
                 std::map<std::string, Attribute> attributes = {});
@@ -72,6 +75,8 @@ std::span<const ImportRow> compute_import_rows();
 std::span<const ImportRow> pointwise_import_rows();
 std::span<const ImportRow> shape_import_rows();
 std::span<const ImportRow> quantization_import_rows();
+// An op of any name for which a kernel is registered (custom_kernel.h).
+void import_custom(Importer& importer, const Node& node);
 
 // Shape and dtype of a value; throws Error when it has none or a symbolic size.
 std::vector<int64_t> static_shape(const Value& value);

@@ -45,6 +45,7 @@ constexpr OpRow kRows[] = {
     {"where",                 IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"cast",                  IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"fake_quantize_dynamic", IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
+    {"custom",                IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 //   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim first], value (double)
 //   upsample            x; mode (nearest, bilinear), align_corners, scales [per spatial dimension: input step per output pixel]
 //   embedding           weight [V, D], indices
-//   cast                between real dtypes    copy  x
+//   cast                between real dtypes    copy  x    custom  tensors -> tensors; custom_op (its name) and the op's arguments: custom_kernel.h
 //   fake_quantize_dynamic  f32 -> f32: each block quantized to [quant_min, quant_max] and dequantized with scale and zero point of its own range
 //                       blocks [how many per dimension] (default: one block); eps: least scale; mapping:
 //                       asymmetric          [min(x, 0), max(x, 0)] onto the range

@@ -26,16 +26,15 @@ std::vector<std::string> split(const std::string& names) {
 
 std::unique_ptr<Quantizer> finish(QuantizerParts parts, const QuantizerOptions& options) {
   check_overrides(parts, options);
-  if (!options.config.empty()) apply_json_config(parts, options.config);
-  if (parts.size() == 1) return std::move(parts.front().quantizer);
-  std::vector<std::unique_ptr<Quantizer>> quantizers;
-  for (ConfigurableQuantizer& part : parts) quantizers.push_back(std::move(part.quantizer));
-  return std::make_unique<ComposableQuantizer>(std::move(quantizers));
+  if (!options.config.empty()) apply_json_config(parts, options.config, options);
+  return to_one(std::move(parts));
 }
 
 }  // namespace
 
 std::vector<std::string> quantizer_names() { return base_names(); }
+
+void register_quantizer(const std::string& name, QuantizerMaker maker) { register_base(name, std::move(maker)); }
 
 std::unique_ptr<Quantizer> make_quantizer(const std::string& names, const QuantizerOptions& options) {
   QuantizerParts parts;

@@ -1,6 +1,7 @@
 // Names -> quantizers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,8 +11,15 @@
 
 namespace octet {
 
-// The built-in names of this build: embedding, qnnpack, x86, xnnpack.
+// The built-in names of this build: embedding, qnnpack, x86, xnnpack; then those that were registered.
 std::vector<std::string> quantizer_names();
+
+// Never null. `options` is what the caller asks for beside the name; a quantizer that cannot do that throws Error.
+using QuantizerMaker = std::function<std::unique_ptr<Quantizer>(const QuantizerOptions& options)>;
+// Makes a quantizer of your own known by name: for --quantizer, and in JSON as a "base" and in "compose". The settings of JSON (op_type, module_name, ...)
+// work when it is a DeclaredQuantizer; any other is refused them. Throws Error("quantizer", ...) when the name is taken or cannot be one. Not while
+// other threads make quantizers.
+void register_quantizer(const std::string& name, QuantizerMaker maker);
 
 // A built-in name, the path of a JSON file (see json_quantizer.h), or several of them with commas between: "embedding,xnnpack" composes them in that
 // order. Throws Error("quantizer", ...) when one is neither, listing the names, for each fault in a file, for an option that no quantizer of the list

@@ -41,6 +41,7 @@ std::span<const KernelRow> elementwise_kernels();
 std::span<const KernelRow> pool_kernels();
 std::span<const KernelRow> norm_kernels();
 std::span<const KernelRow> shape_kernels();
+std::span<const KernelRow> custom_kernels();
 
 // The elements of a tensor as reals, row-major: a view when they are stored as T already, else a converted copy. Integers with qparams
 // give scale * (q - zero_point), others their value.

@@ -14,7 +14,7 @@ namespace {
 
 const reference::KernelRow* find_kernel(const std::string& kind) {
   for (const auto& rows : {reference::conv_kernels(), reference::matmul_kernels(), reference::elementwise_kernels(), reference::pool_kernels(),
-                           reference::norm_kernels(), reference::shape_kernels()})
+                           reference::norm_kernels(), reference::shape_kernels(), reference::custom_kernels()})
     for (const reference::KernelRow& row : rows)
       if (kind == row.kind) return &row;
   return nullptr;
@@ -43,7 +43,9 @@ class ReferenceSegment : public CompiledSegment {
     for (int index : segment_.ops) {
       const ProgramOp& op = program_.ops[static_cast<size_t>(index)];
       const Verdict verdict = check_op(program_, op);
-      if (!verdict) throw Error("session", op.name, fmt::format("cannot run on the reference backend: {}; lower the model again", verdict.reason()));
+      if (verdict) continue;
+      throw Error("session", op.name,
+                  fmt::format("cannot run on the reference backend: {}{}", verdict.reason(), op.kind == "custom" ? "" : "; lower the model again"));
     }
     plan_lifetimes();
   }
