@@ -31,7 +31,8 @@ class LayerWalk {
   // find_matrix_layers() on `observed`, in graph order, any subset. Wanted layers have their weights quantized by their observers until the walk
   // changes them. Throws Error(stage, ...) when there is no batch, when the program writes into its buffers, and as convert does when an observer saw
   // no data.
-  LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, const BatchSource& data, const std::string& stage, const WalkOptions& options = {});
+  LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, const BatchSource& data, const std::string& stage,
+            const WalkOptions& options = {});
   ~LayerWalk();
   LayerWalk(const LayerWalk&) = delete;
   LayerWalk& operator=(const LayerWalk&) = delete;

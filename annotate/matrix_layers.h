@@ -29,22 +29,23 @@ struct MatrixLayer {
   int64_t groups = 1;            // of convolutions
   Value* input = nullptr;        // as the op reads it: behind its observation point when it has one
   Value* float_input = nullptr;  // in front of that
-  Value* bias = nullptr;         // a parameter or buffer that this op alone uses (observation points skipped), or null: none, or it may not be changed
+  Value* bias = nullptr;         // [out], constant, in front of its observation points; null: the op has none
+  bool owns_bias = false;        // the bias is a parameter or buffer that this op alone uses: set_bias() may be called
 
   const std::string& name() const { return op->name(); }
 };
 
 // In graph order. Not among them, each with an entry in the report under `stage`: weights that are used elsewhere too (behind their point), weights
-// behind more than one point, and layers within bodies of control flow. Ops without an observed weight are not mentioned.
+// behind more than one point, biases that are no constant [out], and layers within bodies of control flow. Ops without an observed constant weight are
+// not mentioned.
 std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage, Report& report);
 
 // The weight as it stands now. A constant's own bytes: clone before writing.
 at::Tensor weight_of(const MatrixLayer& layer);
-// A new weight of the same shape and dtype, stored as a new constant in front of the point; what else reads the old one still does. The weight's
-// observer keeps its state.
+// A new weight of the same shape and dtype; what else reads the old one still does. The weight's observer keeps its state.
 void set_weight(MatrixLayer& layer, const at::Tensor& weight);
 
-// The bias, undefined when layer.bias is null; and a new one of the same shape and dtype.
+// The bias, undefined when there is none; and a new one of the same shape and dtype. REQUIRES: owns_bias.
 at::Tensor bias_of(const MatrixLayer& layer);
 void set_bias(MatrixLayer& layer, const at::Tensor& bias);
 

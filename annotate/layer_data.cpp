@@ -1,0 +1,152 @@
+#include "annotate/layer_data.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "annotate/convert.h"
+#include "annotate/stepwise_run.h"
+#include "annotate/weight_grid.h"
+#include "core/aten_bridge.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+using Batches = std::vector<std::vector<c10::IValue>>;
+
+// What the quantized program reads instead of a layer's weight and bias: plain constants, so that they can change without being quantized anew.
+struct Standins {
+  std::string op;      // name of the node
+  std::string weight;  // fqn
+  std::string bias;    // fqn, "" without a bias that may change
+};
+
+Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_bytes, const std::string& stage, bool& left_out) {
+  Batches batches;
+  size_t fitting = 1;
+  while (std::optional<std::vector<c10::IValue>> batch = data()) {
+    if (batches.size() == fitting && !batches.empty()) {
+      left_out = true;
+      break;
+    }
+    batches.push_back(std::move(*batch));
+    // Twice: the float and the quantized run hold about the same.
+    if (batches.size() == 1) fitting = std::max<size_t>(1, max_bytes / std::max<size_t>(1, 2 * peak_bytes(graph, batches.front())));
+  }
+  if (batches.empty()) throw Error(stage, "data", "no batches, got 0, want at least 1");
+  return batches;
+}
+
+Value* weight_operand(Graph& graph, const MatrixLayer& layer) { return graph.find_node(layer.weight_point->name())->output(); }
+
+// The program that convert would make, but for the weights and biases of the layers.
+Graph quantized_program(const ObservedGraph& observed, const std::vector<MatrixLayer>& layers, std::vector<Standins>& standins) {
+  std::unordered_map<const Value*, Value*> twins;
+  ObservedGraph copy{std::move(*clone(observed.graph, &twins)), observed.observers, {}};
+  for (const MatrixLayer& layer : layers) {
+    const Observer& observer = *observed.observers[static_cast<size_t>(layer.weight_group)];
+    at::Tensor weight = weight_of(layer);
+    if (has_weight_grid(observer, weight)) {
+      const WeightGrid grid = weight_grid(observer, weight, "%" + layer.weight->name());
+      weight = grid.values(grid.nearest(weight)).to(weight.scalar_type());
+    }
+    Standins names{.op = layer.name(), .weight = {}, .bias = {}};
+    Value* operand = weight_operand(copy.graph, layer);
+    Value* stored = copy.graph.add_constant(layer.name() + "_weight", from_aten(weight.contiguous()));
+    names.weight = copy.graph.find_input(stored)->fqn;
+    copy.graph.replace_uses(operand, stored);
+    copy.graph.erase(*operand->producer());
+    if (layer.owns_bias) {
+      Value* bias = copy.graph.add_constant(layer.name() + "_bias", from_aten(bias_of(layer).contiguous()));
+      names.bias = copy.graph.find_input(bias)->fqn;
+      Node* reader = twins.at(layer.bias)->users().front();
+      Value* read = reader->target() == kObserveTarget ? reader->output() : twins.at(layer.bias);
+      while (reader->target() == kObserveTarget) {
+        read = reader->output();
+        reader = read->users().front();
+      }
+      reader->replace_input(read, bias);
+    }
+    standins.push_back(std::move(names));
+  }
+  Report ignored;
+  return convert_pt2e(std::move(copy), {}, ignored);
+}
+
+const char* input_argument(const MatrixLayer& layer) {
+  for (const NamedArgument& argument : layer.op->arguments())
+    if (argument.value.value_or_null() == layer.input) return argument.name.c_str();
+  OCTET_ASSERT(false, layer.name() + " does not read its input");
+  return "";
+}
+
+}  // namespace
+
+struct LayerWalk::State {
+  State(ObservedGraph& observed, std::vector<MatrixLayer> given, Batches batches, std::vector<Standins> names, Graph program)
+      : layers(std::move(given)),
+        standins(std::move(names)),
+        reference(std::move(*clone(observed.graph)), batches),
+        quantized(std::move(program), std::move(batches)) {}
+
+  std::vector<MatrixLayer> layers;
+  std::vector<Standins> standins;
+  StepwiseRun reference;
+  StepwiseRun quantized;
+  std::vector<LayerSample> samples;
+  size_t batch_count = 0;
+  size_t next_layer = 0;
+  bool left_out = false;
+};
+
+LayerWalk::LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, const BatchSource& data, const std::string& stage,
+                     const WalkOptions& options) {
+  if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict)
+    throw Error(stage, observed.graph.source, verdict.reason() + ", want a program that does not; leave this pass out");
+  bool left_out = false;
+  Batches batches = read_batches(observed.graph, data, options.max_bytes, stage, left_out);
+  const size_t count = batches.size();
+  std::vector<Standins> standins;
+  Graph program = quantized_program(observed, layers, standins);
+  state_ = std::make_unique<State>(observed, std::move(layers), std::move(batches), std::move(standins), std::move(program));
+  state_->batch_count = count;
+  state_->left_out = left_out;
+}
+
+LayerWalk::~LayerWalk() = default;
+
+bool LayerWalk::next() {
+  State& state = *state_;
+  state.samples.clear();
+  if (state.next_layer == state.layers.size()) return false;
+  const MatrixLayer& layer = state.layers[state.next_layer];
+  const Node* reference_op = state.reference.graph().find_node(layer.name());
+  const Node* quantized_op = state.quantized.graph().find_node(layer.name());
+  OCTET_ASSERT(reference_op != nullptr && quantized_op != nullptr, layer.name() + " is in both programs");
+  state.reference.run_to(*reference_op, true);
+  state.quantized.run_to(*quantized_op, false);
+  const Value* input = quantized_op->find_input(input_argument(layer));
+  for (size_t i = 0; i < state.batch_count; ++i)
+    state.samples.push_back({state.quantized.value(i, *input).toTensor(), state.reference.value(i, *reference_op->output()).toTensor()});
+  ++state.next_layer;
+  return true;
+}
+
+size_t LayerWalk::index() const { return state_->next_layer - 1; }
+MatrixLayer& LayerWalk::layer() { return state_->layers.at(index()); }
+const std::vector<LayerSample>& LayerWalk::samples() const { return state_->samples; }
+size_t LayerWalk::batches() const { return state_->batch_count; }
+bool LayerWalk::left_data_out() const { return state_->left_out; }
+
+void LayerWalk::change_weight(const at::Tensor& weight) {
+  set_weight(layer(), weight);
+  state_->quantized.graph().constants.at(state_->standins.at(index()).weight).tensor = from_aten(weight.contiguous());
+}
+
+void LayerWalk::change_bias(const at::Tensor& bias) {
+  set_bias(layer(), bias);
+  state_->quantized.graph().constants.at(state_->standins.at(index()).bias).tensor = from_aten(bias.contiguous());
+}
+
+}  // namespace octet

@@ -1,0 +1,35 @@
+// What rounding must know about the data of a matrix layer, summed over all samples: second moments, which give the squared error of any weight
+// without running the layer again.
+//
+//   error(V) = sum over rows of |y - x V^T|^2 = <V H, V> - 2 <V, C> + e        x: quantized input, y: float output without bias
+#pragma once
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "annotate/layer_data.h"
+#include "annotate/matrix_layers.h"
+
+namespace octet {
+
+// All f64; G groups, R outputs and K columns a group, as to_matrices() has them.
+struct LayerStatistics {
+  at::Tensor hessian;      // H = sum x^T x [G, K, K]
+  at::Tensor cross;        // C = sum y^T x [G, R, K]
+  double energy = 0;       // e = sum |y|^2
+  at::Tensor input_mean;   // [G, K], over rows
+  at::Tensor output_mean;  // [G, R]
+  int64_t rows = 0;        // in each group
+
+  // <V H, V> - 2 <V, C> + e, not below 0. matrices: [G, R, K] f64.
+  double error(const at::Tensor& matrices) const;
+  // Of inputs and outputs with their means taken off: what is left when the bias is chosen best.
+  LayerStatistics centered() const;
+};
+
+// bias: what to take off the outputs, undefined for none. Throws Error(stage, "%op", ...) when the data holds NaN or infinities.
+LayerStatistics collect_statistics(const MatrixLayer& layer, const std::vector<LayerSample>& samples, const at::Tensor& bias,
+                                   const std::string& stage);
+
+}  // namespace octet

@@ -1,0 +1,265 @@
+#include "annotate/matrix_layers.h"
+
+#include <algorithm>
+#include <array>
+
+#include <ATen/ops/constant_pad_nd.h>
+#include <fmt/format.h>
+
+#include "annotate/bodies.h"
+#include "annotate/constant_part.h"
+#include "core/aten_bridge.h"
+#include "core/error.h"
+#include "core/interpreter.h"
+
+namespace octet {
+namespace {
+
+using Kind = MatrixLayer::Kind;
+
+// Where the operands of an op stand among its arguments.
+struct LayerRow {
+  const char* target;
+  Kind kind;
+  const char* input;
+  const char* weight;
+  const char* bias;  // null: the op has none
+};
+constexpr std::array<LayerRow, 9> kRows = {
+    {
+     {"aten.linear.default", Kind::kLinear, "input", "weight", "bias"},
+     {"aten.mm.default", Kind::kProduct, "self", "mat2", nullptr},
+     {"aten.addmm.default", Kind::kProduct, "mat1", "mat2", "self"},
+     {"aten.conv1d.default", Kind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv2d.default", Kind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv3d.default", Kind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv1d.padding", Kind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv2d.padding", Kind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv3d.padding", Kind::kConvolution, "input", "weight", "bias"},
+     }
+};
+
+const LayerRow* find_row(const Node& node) {
+  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const LayerRow& candidate) { return node.target() == candidate.target; });
+  return row == kRows.end() ? nullptr : &*row;
+}
+
+bool is_point(const Node* node) { return node != nullptr && node->target() == kObserveTarget; }
+
+Value* before_points(Value* value) {
+  while (is_point(value->producer())) value = value->producer()->find_input("input");
+  return value;
+}
+
+// addmm with factors is beta * bias + alpha * product.
+bool has_factors(const Node& node) { return node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1; }
+
+// Whether nothing but one op reads the constant, be it through observation points.
+bool has_one_reader(const Value* constant) {
+  for (;; constant = constant->users().front()->output()) {
+    if (!constant->has_one_user()) return false;
+    if (!is_point(constant->users().front())) return true;
+  }
+}
+
+// The tensor behind a value that depends on constants alone.
+at::Tensor constant_tensor(const Graph& graph, const Value* value) {
+  if (const Tensor* tensor = graph.find_constant(value)) return to_aten(*tensor);
+  const Graph part = extract_constant_part(graph, {value});
+  return Interpreter(part).run({}).at(0).toTensor();
+}
+
+// Whether a constant has one reader, and no other input of the graph stands for it.
+bool is_own_constant(const Graph& graph, const GraphInput& constant) {
+  const auto is_same = [&](const GraphInput& input) { return input.fqn == constant.fqn; };
+  return constant.value->has_one_user() && std::count_if(graph.inputs().begin(), graph.inputs().end(), is_same) == 1;
+}
+
+class Finder {
+ public:
+  Finder(const ObservedGraph& observed, const std::string& stage, Report& report)
+      : observed_(observed), constants_(find_constant_values(observed.graph)), stage_(stage), report_(report) {}
+
+  std::vector<MatrixLayer> run() {
+    for (Node* node : observed_.graph.nodes()) add(*node);
+    for (const Body& body : bodies_within(observed_.graph))
+      for (const Node* node : body.graph->nodes())
+        if (const LayerRow* row = find_row(*node); row != nullptr && is_observed(*node, *row))
+          report_.add({stage_, body.path + "." + node->name(), node->target(), "", "it is in a body of control flow; its weight stays as it is"});
+    return std::move(layers_);
+  }
+
+ private:
+  static bool is_observed(const Node& node, const LayerRow& row) {
+    const Value* weight = node.find_input(row.weight);
+    return weight != nullptr && is_point(weight->producer());
+  }
+
+  void refuse(const Node& node, const std::string& reason) {
+    const std::vector<ModuleFrame> modules = module_stack(node);
+    report_.add({stage_, node.name(), node.target(), modules.empty() ? "" : modules.back().path, reason});
+  }
+
+  void add(Node& node) {
+    const LayerRow* row = find_row(node);
+    if (row == nullptr || !is_observed(node, *row)) return;
+    MatrixLayer layer;
+    layer.kind = row->kind;
+    layer.op = &node;
+    layer.weight_point = node.find_input(row->weight)->producer();
+    layer.weight = layer.weight_point->find_input("input");
+    layer.weight_group = group_of(*layer.weight_point);
+    layer.output_axis = row->kind == Kind::kProduct ? 1 : 0;
+    layer.groups = row->kind == Kind::kConvolution ? node.int_or("groups", 1) : 1;
+    layer.input = node.find_input(row->input);
+    if (layer.input == nullptr || !constants_.contains(layer.weight)) return;
+    layer.float_input = before_points(layer.input);
+    if (is_point(layer.weight->producer())) return refuse(node, "its weight is observed more than once; it stays as it is");
+    if (!layer.weight_point->output()->has_one_user()) return refuse(node, "its weight is used by several ops; it stays as it is");
+    if (has_factors(node)) return refuse(node, "the op has factors alpha or beta; its weight stays as it is");
+    const int64_t channels = weight_of(layer).size(layer.output_axis);
+    if (!find_bias(layer, *row, channels)) return refuse(node, "its bias is no constant with one number a channel; its weight stays as it is");
+    layers_.push_back(layer);
+  }
+
+  // False when the op has a bias of another kind.
+  bool find_bias(MatrixLayer& layer, const LayerRow& row, int64_t channels) const {
+    const Argument* argument = row.bias == nullptr ? nullptr : layer.op->find_argument(row.bias);
+    if (argument == nullptr || argument->is_none()) return true;
+    Value* bias = argument->value_or_null();
+    if (bias == nullptr) return true;
+    bias = before_points(bias);
+    if (!constants_.contains(bias) || constant_tensor(observed_.graph, bias).sizes() != at::IntArrayRef{channels}) return false;
+    layer.bias = bias;
+    layer.owns_bias = observed_.graph.find_constant(bias) != nullptr && has_one_reader(bias);
+    return true;
+  }
+
+  const ObservedGraph& observed_;
+  const std::unordered_set<const Value*> constants_;
+  const std::string& stage_;
+  Report& report_;
+  std::vector<MatrixLayer> layers_;
+};
+
+// Spatial facts of a convolution; one entry for each spatial dimension.
+struct Window {
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> dilation;
+  std::vector<int64_t> pads;  // as constant_pad_nd wants them: before and after, last dimension first
+};
+
+std::vector<int64_t> spread(std::vector<int64_t> values, size_t count) {
+  if (values.size() == 1) values.resize(count, values.front());
+  return values;
+}
+
+Window window_of(const Node& op, const at::Tensor& weight) {
+  Window window;
+  window.kernel = weight.sizes().slice(2).vec();
+  const size_t rank = window.kernel.size();
+  window.stride = spread(op.ints_or("stride", {1}), rank);
+  window.dilation = spread(op.ints_or("dilation", {1}), rank);
+  const Argument* padding = op.find_argument("padding");
+  const std::string* word = padding == nullptr ? nullptr : padding->find<std::string>();
+  const std::vector<int64_t> numbers = word == nullptr ? spread(op.ints_or("padding", {0}), rank) : std::vector<int64_t>(rank, 0);
+  for (size_t d = rank; d-- > 0;) {
+    const int64_t total = word == nullptr ? 2 * numbers[d] : *word == "same" ? window.dilation[d] * (window.kernel[d] - 1) : 0;
+    window.pads.push_back(total / 2);
+    window.pads.push_back(total - total / 2);
+  }
+  return window;
+}
+
+// [images, channels, positions..., kernel...], a view of the padded input.
+at::Tensor unfold(const at::Tensor& padded, const Window& window) {
+  std::vector<int64_t> sizes = {padded.size(0), padded.size(1)};
+  std::vector<int64_t> strides = {padded.stride(0), padded.stride(1)};
+  const size_t rank = window.kernel.size();
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t dim = static_cast<int64_t>(d) + 2;
+    sizes.push_back((padded.size(dim) - window.dilation[d] * (window.kernel[d] - 1) - 1) / window.stride[d] + 1);
+    strides.push_back(padded.stride(dim) * window.stride[d]);
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    sizes.push_back(window.kernel[d]);
+    strides.push_back(padded.stride(static_cast<int64_t>(d) + 2) * window.dilation[d]);
+  }
+  return padded.as_strided(sizes, strides);
+}
+
+}  // namespace
+
+std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage, Report& report) {
+  return Finder(observed, stage, report).run();
+}
+
+at::Tensor weight_of(const MatrixLayer& layer) { return constant_tensor(layer.op->graph(), layer.weight); }
+
+void set_weight(MatrixLayer& layer, const at::Tensor& weight) {
+  Graph& graph = layer.op->graph();
+  const GraphInput* old = graph.find_input(layer.weight);
+  if (old != nullptr && is_own_constant(graph, *old)) {
+    graph.constants.at(old->fqn).tensor = from_aten(weight.contiguous());
+    return;
+  }
+  Value* stored = graph.add_constant(old == nullptr ? layer.op->name() + "_weight" : old->fqn, from_aten(weight.contiguous()));
+  layer.weight_point->replace_input(layer.weight, stored);
+  layer.weight = stored;
+}
+
+at::Tensor bias_of(const MatrixLayer& layer) { return layer.bias == nullptr ? at::Tensor() : constant_tensor(layer.op->graph(), layer.bias); }
+
+void set_bias(MatrixLayer& layer, const at::Tensor& bias) {
+  OCTET_ASSERT(layer.owns_bias, layer.name() + " has no bias of its own");
+  Graph& graph = layer.op->graph();
+  const GraphInput* old = graph.find_input(layer.bias);
+  if (is_own_constant(graph, *old)) {
+    graph.constants.at(old->fqn).tensor = from_aten(bias.contiguous());
+    return;
+  }
+  Value* stored = graph.add_constant(old->fqn, from_aten(bias.contiguous()));
+  layer.bias->users().front()->replace_input(layer.bias, stored);
+  layer.bias = stored;
+}
+
+at::Tensor to_matrices(const MatrixLayer& layer, const at::Tensor& weight) {
+  if (layer.kind == Kind::kProduct) return weight.t().unsqueeze(0);
+  const int64_t groups = layer.groups;
+  return weight.reshape({groups, weight.size(0) / groups, -1});
+}
+
+at::Tensor from_matrices(const MatrixLayer& layer, const at::Tensor& matrices) {
+  if (layer.kind == Kind::kProduct) return matrices.squeeze(0).t().contiguous();
+  return matrices.reshape(weight_of(layer).sizes());
+}
+
+at::Tensor input_rows(const MatrixLayer& layer, const at::Tensor& input) {
+  if (layer.kind != Kind::kConvolution) return input.reshape({1, -1, input.size(-1)});
+  const at::Tensor weight = weight_of(layer);
+  const Window window = window_of(*layer.op, weight);
+  const int64_t rank = static_cast<int64_t>(window.kernel.size());
+  const at::Tensor batched = input.dim() == rank + 1 ? input.unsqueeze(0) : input;
+  const at::Tensor unfolded = unfold(at::constant_pad_nd(batched, window.pads, 0), window);
+  std::vector<int64_t> sizes = {unfolded.size(0), layer.groups, unfolded.size(1) / layer.groups};
+  sizes.insert(sizes.end(), unfolded.sizes().begin() + 2, unfolded.sizes().end());
+  std::vector<int64_t> order = {1, 0};
+  for (int64_t d = 0; d < rank; ++d) order.push_back(3 + d);
+  order.push_back(2);
+  for (int64_t d = 0; d < rank; ++d) order.push_back(3 + rank + d);
+  return unfolded.reshape(sizes).permute(order).reshape({layer.groups, -1, weight[0].numel()});
+}
+
+at::Tensor output_rows(const MatrixLayer& layer, const at::Tensor& output) {
+  if (layer.kind != Kind::kConvolution) return output.reshape({1, -1, output.size(-1)});
+  const int64_t rank = weight_of(layer).dim() - 2;
+  const at::Tensor batched = output.dim() == rank + 1 ? output.unsqueeze(0) : output;
+  const int64_t channels = batched.size(1);
+  // [images, groups, out, positions] -> [groups, images, positions, out]
+  return batched.reshape({batched.size(0), layer.groups, channels / layer.groups, -1})
+      .permute({1, 0, 3, 2})
+      .reshape({layer.groups, -1, channels / layer.groups});
+}
+
+}  // namespace octet

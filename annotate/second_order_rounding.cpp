@@ -1,0 +1,125 @@
+#include "annotate/second_order_rounding.h"
+
+#include <algorithm>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/cholesky_inverse.h>
+#include <ATen/ops/cholesky_solve.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_cholesky_ex.h>
+#include <ATen/ops/matmul.h>
+#include <fmt/format.h>
+
+#include "annotate/rounding_kernels.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+constexpr const char* kStage = "second-order rounding";
+constexpr int kMaxTries = 12;
+
+// Lower Cholesky factor; the diagonal grows tenfold with each try that fails for lack of precision.
+at::Tensor factor_of(const at::Tensor& matrix) {
+  const double mean = matrix.diagonal().mean().item<double>();
+  at::Tensor sum = matrix;
+  double ridge = 1e-12 * mean;
+  for (int i = 0; i < kMaxTries; ++i, ridge *= 10) {
+    const auto [factor, info] = at::linalg_cholesky_ex(sum);
+    if (info.item<int64_t>() == 0) return factor;
+    sum = matrix.clone();
+    sum.diagonal().add_(ridge);
+  }
+  OCTET_ASSERT(false, "a damped Hessian has a Cholesky factor");
+  return {};
+}
+
+// One group: all tensors [R, K], the Hessian [K, K].
+class GroupRounder {
+ public:
+  GroupRounder(const RoundingProblem& problem, int64_t group, const SecondOrderOptions& options)
+      : problem_(problem), group_(group), options_(options), order_(at::argsort(problem.hessian[group].diagonal(), true, 0, true)) {}
+
+  at::Tensor run() {
+    hessian_ = problem_.hessian[group_].index_select(0, order_).index_select(1, order_).contiguous();
+    cross_ = pick(problem_.cross);
+    scale_ = pick(problem_.scale);
+    zero_point_ = pick(problem_.zero_point);
+    at::Tensor q = round_all();
+    improve(q);
+    at::Tensor near = pick(problem_.nearest);
+    improve(near);
+    q = at::where((error(near) < error(q)).unsqueeze(1), near, q);
+    return q.index_select(1, at::argsort(order_));
+  }
+
+ private:
+  at::Tensor pick(const at::Tensor& of_problem) const { return of_problem[group_].index_select(1, order_).contiguous(); }
+
+  GridRows grid() const {
+    return {scale_.data_ptr<double>(),
+            zero_point_.data_ptr<double>(),
+            static_cast<double>(problem_.quant_min),
+            static_cast<double>(problem_.quant_max),
+            scale_.size(0),
+            scale_.size(1)};
+  }
+
+  at::Tensor round_all() const {
+    const at::Tensor lower = factor_of(hessian_);
+    const at::Tensor upper = factor_of(at::cholesky_inverse(lower)).t().contiguous();
+    const at::Tensor target = at::cholesky_solve(cross_.t(), lower).t().contiguous();
+    at::Tensor q = at::empty(target.sizes(), target.options());
+    const int64_t columns = target.size(1);
+    for (int64_t begin = 0; begin < columns; begin += options_.block_columns) {
+      const int64_t end = std::min(begin + options_.block_columns, columns);
+      const at::Tensor residual = at::empty({target.size(0), end - begin}, target.options());
+      round_columns(grid(), upper.data_ptr<double>(), begin, end, target.data_ptr<double>(), q.data_ptr<double>(), residual.data_ptr<double>());
+      if (end < columns) target.slice(1, end).sub_(at::matmul(residual, upper.slice(0, begin, end).slice(1, end)));
+    }
+    return q;
+  }
+
+  at::Tensor values(const at::Tensor& q) const { return scale_ * (q - zero_point_); }
+  at::Tensor gradient(const at::Tensor& q) const { return at::matmul(values(q), hessian_) - cross_; }
+  at::Tensor error(const at::Tensor& q) const { return (values(q) * (gradient(q) - cross_)).sum(1); }  // of each row
+
+  void improve(at::Tensor& q) const {
+    if (options_.passes == 0) return;
+    at::Tensor slope = gradient(q).contiguous();
+    descend(grid(), hessian_.data_ptr<double>(), options_.passes, q.data_ptr<double>(), slope.data_ptr<double>());
+  }
+
+  const RoundingProblem& problem_;
+  int64_t group_;
+  const SecondOrderOptions& options_;
+  at::Tensor order_;  // columns by energy
+  at::Tensor hessian_;
+  at::Tensor cross_;
+  at::Tensor scale_;
+  at::Tensor zero_point_;
+};
+
+void check(const SecondOrderOptions& options) {
+  if (options.block_columns < 1) throw Error(kStage, "block_columns", fmt::format("got {}, want at least 1; 128 is usual", options.block_columns));
+  if (options.passes < 0) throw Error(kStage, "passes", fmt::format("got {}, want at least 0", options.passes));
+}
+
+}  // namespace
+
+RoundingMethod second_order_method(const SecondOrderOptions& options) {
+  check(options);
+  return [options](const RoundingProblem& problem) {
+    at::Tensor q = at::empty(problem.weight.sizes(), problem.weight.options());
+    for (int64_t group = 0; group < q.size(0); ++group) q[group].copy_(GroupRounder(problem, group, options).run());
+    return q;
+  };
+}
+
+std::vector<LayerRounding> round_second_order(ObservedGraph& observed, const BatchSource& data, Report& report, const RoundingOptions& options,
+                                              const SecondOrderOptions& method) {
+  return round_weights(observed, data, second_order_method(method), options, kStage, report);
+}
+
+}  // namespace octet

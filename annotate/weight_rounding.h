@@ -1,0 +1,55 @@
+// Rounding of weights by what it does to the layers' outputs on calibration data, instead of each weight to the nearest. Layer by layer, in graph
+// order; each sees the inputs that the rounded layers before it give, and is to give the output of the float program all the same.
+//
+// The scales stay those of the weights' observers. The weights become values that these scales can say, so that convert's own rounding leaves them as
+// they are. How a layer is rounded is a RoundingMethod: second_order_rounding.h, adaptive_rounding.h.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "annotate/layer_statistics.h"
+#include "annotate/weight_grid.h"
+
+namespace octet {
+
+// One layer. G groups, R outputs and K columns a group; all tensors f64 [G, R, K] but the Hessian.
+struct RoundingProblem {
+  at::Tensor weight;
+  at::Tensor scale;
+  at::Tensor zero_point;
+  int64_t quant_min = 0;
+  int64_t quant_max = 0;
+  // To be made small: <V H, V> - 2 <V, C>, V = scale * (q - zero_point). H is positive definite: damping holds V near the weight where the data says
+  // little.
+  at::Tensor hessian;  // H [G, K, K]
+  at::Tensor cross;    // C
+  at::Tensor nearest;  // q when each weight is rounded to the nearest
+};
+
+// The q of each weight, whole numbers in [quant_min, quant_max] as f64 [G, R, K].
+using RoundingMethod = std::function<at::Tensor(const RoundingProblem&)>;
+
+struct RoundingOptions {
+  double damping = 0.01;     // of the mean of the Hessian's diagonal, added to it; > 0
+  bool correct_bias = true;  // choose the bias anew too, where a layer has one of its own
+  size_t max_bytes = WalkOptions().max_bytes;
+  std::function<void(size_t done, size_t total, const std::string& layer)> progress;  // after each layer
+};
+
+struct LayerRounding {
+  std::string layer;
+  double before_db = 0;  // output's energy to squared error on the calibration data, with the nearest rounding
+  double after_db = 0;   // with the rounding chosen (and the bias)
+  bool is_better = false;
+};
+
+// Rounds the weights of all matrix layers that have a grid. REQUIRES: observed is calibrated. A layer keeps the nearest rounding where the method gave
+// nothing better on the calibration data. One entry in the report for each layer left out, under `stage`, and a note for each rounded one. When the
+// program cannot be run stepwise nothing changes, and a note says why. Throws Error(stage, ...) for bad options and data as LayerWalk and
+// collect_statistics do.
+std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSource& data, const RoundingMethod& method,
+                                         const RoundingOptions& options, const std::string& stage, Report& report);
+
+}  // namespace octet
