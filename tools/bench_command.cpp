@@ -11,6 +11,7 @@
 
 #include "core/tensor_file.h"
 #include "tools/command.h"
+#include "tools/library.h"
 #include "tools/runnable.h"
 
 namespace octet {
@@ -50,6 +51,7 @@ void add_bench_command(CLI::App& app) {
     std::string file, inputs;
     int threads = 1;
     bool json = false;
+    std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
@@ -57,7 +59,9 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; made up when absent (integers are 0)");
   command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON object");
+  add_library_option(*command, options->libraries);
   command->callback([options] {
+    load_libraries(options->libraries);
     const Clock::time_point start = Clock::now();
     const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
     const double load_ms = milliseconds_since(start);

@@ -8,18 +8,22 @@
 #include "core/pt2_writer.h"
 #include "core/verify.h"
 #include "tools/command.h"
+#include "tools/library.h"
 
 namespace octet {
 
 void add_fuse_command(CLI::App& app) {
   struct Options {
     std::string model, output;
+    std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("fuse", "Fold batch norms into the convolutions and linears before them");
   command->add_option("model", options->model, "The float .pt2")->required();
   command->add_option("--output", options->output, "The .pt2 to write")->required();
+  add_library_option(*command, options->libraries);
   command->callback([options] {
+    load_libraries(options->libraries);
     Graph graph = read_pt2(options->model);
     verify(graph);
     run_passes(graph,

@@ -9,6 +9,7 @@
 #include "lowering/artifact.h"
 #include "tools/command.h"
 #include "tools/inspect_graph.h"
+#include "tools/library.h"
 
 namespace octet {
 namespace {
@@ -72,12 +73,15 @@ void add_inspect_command(CLI::App& app) {
   struct Options {
     std::string file;
     bool json = false;
+    std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "Print the ops of a .pt2 (FX's tabular form) or of an .octet program");
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_flag("--json", options->json, "Print JSON");
+  add_library_option(*command, options->libraries);
   command->callback([options] {
+    load_libraries(options->libraries);
     if (has_suffix(options->file, ".octet")) {
       const Program program = load_program(options->file);
       fmt::print("{}", options->json ? program_json(program).dump(1) + "\n" : to_text(program));

@@ -10,6 +10,7 @@
 #include "lowering/artifact.h"
 #include "lowering/lower.h"
 #include "tools/command.h"
+#include "tools/library.h"
 
 namespace octet {
 
@@ -17,6 +18,7 @@ void add_lower_command(CLI::App& app) {
   struct Options {
     std::string model, backend, output, fallback = "reference";
     bool explain = false;
+    std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("lower", "Turn a quantized .pt2 into an .octet program for one backend");
@@ -29,7 +31,9 @@ void add_lower_command(CLI::App& app) {
       ->check(CLI::IsMember({"reference", "none"}))
       ->capture_default_str();
   command->add_flag("--explain", options->explain, "Print every op, where it runs, and why not on the backend");
+  add_library_option(*command, options->libraries);
   command->callback([options] {
+    load_libraries(options->libraries);
     Graph graph = read_pt2(options->model);
     verify(graph);
     const std::unique_ptr<BackendSupport> support = make_support(options->backend);

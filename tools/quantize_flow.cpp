@@ -11,13 +11,17 @@
 #include "core/verify.h"
 #include "quantizers/registry.h"
 #include "tools/command.h"
+#include "tools/library.h"
 
 namespace octet {
 
 void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
   command.add_option("model", flow.model, "The float .pt2 that torch.export.save wrote")->required();
-  command.add_option("--quantizer", flow.quantizer, fmt::format("{}, or a JSON file", fmt::join(quantizer_names(), ", ")))->required();
-  command.add_option("--config", flow.config, "A JSON file with global, op_type, module_type, module_name_regex, module_name, call_index settings on top");
+  command.add_option("--quantizer", flow.quantizer, fmt::format("{}, one of a --library, or a JSON file", fmt::join(quantizer_names(), ", ")))
+      ->required();
+  command.add_option("--config", flow.config,
+                     "A JSON file with global, op_type, module_type, module_name_regex, module_name, call_index settings on top");
+  add_library_option(command, flow.libraries);
   command
       .add_option("--mode", flow.mode,
                   "static; dynamic: activations get their scale at run time, one per row (with --compat torchao one per tensor); "
@@ -34,6 +38,7 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
 }
 
 ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
+  load_libraries(flow.libraries);
   Graph graph = read_pt2(flow.model);
   verify(graph);
   QuantizerOptions quantizer_options;

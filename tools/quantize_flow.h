@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "annotate/prepare.h"
 #include "core/report.h"
@@ -17,6 +18,7 @@ struct QuantizeFlow {
   std::string model;
   std::string quantizer;
   std::string config;
+  std::vector<std::string> libraries;
   std::string mode = "static";
   std::string fold_bn = "auto";
   std::string compat;
@@ -27,10 +29,10 @@ struct QuantizeFlow {
   bool is_compat() const { return compat == "torchao"; }
 };
 
-// --quantizer, --config, --mode, --per-tensor, --weight-bits, --group-size, --fold-bn, --compat and the model itself.
+// --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size, --fold-bn, --compat and the model itself.
 void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 
-// Reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
+// Loads the libraries, reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
 ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report);
 
 // Streams the batches of a DATA.pt through the observers, with a progress bar on a terminal.

@@ -3,6 +3,7 @@
 
 #include "core/tensor_file.h"
 #include "tools/command.h"
+#include "tools/library.h"
 #include "tools/runnable.h"
 
 namespace octet {
@@ -11,6 +12,7 @@ void add_run_command(CLI::App& app) {
   struct Options {
     std::string file, inputs, outputs;
     int threads = 1;
+    std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Run a .pt2 (interpreted op by op) or an .octet program once");
@@ -18,7 +20,9 @@ void add_run_command(CLI::App& app) {
   command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs")->required();
   command->add_option("--outputs", options->outputs, "Where the tuple of outputs goes")->required();
   command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  add_library_option(*command, options->libraries);
   command->callback([options] {
+    load_libraries(options->libraries);
     const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
     write_outputs(options->outputs, program->run(read_inputs(options->inputs)));
   });

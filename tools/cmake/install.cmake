@@ -1,6 +1,6 @@
 # cmake --install: the command, static libraries, headers, and a package that find_package(octet) finds.
 #   find_package(octet REQUIRED)
-#   target_link_libraries(my_quantizer PRIVATE octet::quantizers)      # or octet::runtime, which needs no LibTorch
+#   target_link_libraries(my_quantizer PRIVATE octet::quantizers)      # or octet::runtime, which needs no LibTorch; octet::extension for --library
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -12,7 +12,7 @@ if(OCTET_XNNPACK)
   list(APPEND OCTET_INSTALLED_TARGETS octet_xnnpack octet_xnnpack_library)
 endif()
 if(OCTET_TORCH)
-  list(APPEND OCTET_INSTALLED_TARGETS octet_torch octet_core octet_annotate octet_quantizers octet_lowering)
+  list(APPEND OCTET_INSTALLED_TARGETS octet_torch octet_core octet_annotate octet_quantizers octet_lowering octet_extension)
   install(TARGETS octet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 foreach(target ${OCTET_INSTALLED_TARGETS})
@@ -22,6 +22,7 @@ endforeach()
 install(TARGETS ${OCTET_INSTALLED_TARGETS} EXPORT octet-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT octet-targets NAMESPACE octet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
 install(DIRECTORY core annotate quantizers lowering backends DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet FILES_MATCHING PATTERN "*.h")
+install(FILES tools/extension.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet/tools)
 
 configure_package_config_file(tools/cmake/octet-config.cmake.in ${CMAKE_BINARY_DIR}/octet-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)

@@ -1,0 +1,124 @@
+// The tests that a backend's developer writes: annotations of a graph given as text, the observer's numbers, the op's kernel, and the whole way from a
+// float program to every backend of this Octet.
+#define CATCH_CONFIG_RUNNER
+#include <ATen/ATen.h>
+#include <catch2/catch.hpp>
+
+#include "acme_quantizer.h"
+#include "annotate/annotation_text.h"
+#include "annotate/calibrate.h"
+#include "annotate/convert.h"
+#include "annotate/observer.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/aten_bridge.h"
+#include "core/interpreter.h"
+#include "core/text.h"
+#include "lowering/lower.h"
+
+using namespace octet;
+
+namespace {
+
+const char* const kModel = R"(
+  graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3], %b = param "conv.bias": f32[4],
+        %v = param "head.weight": f32[5,64], %c = param "head.bias": f32[5]):
+    %conv: f32[1,4,8,8] = aten.conv2d.default(%x, %w, %b, [1, 1], [1, 1])
+    %relu: f32[1,4,8,8] = aten.relu.default(%conv)
+    %pool: f32[1,4,4,4] = aten.max_pool2d.default(%relu, [2, 2], [2, 2])
+    %swish: f32[1,4,4,4] = acme.swish.default(%pool, 1.5)
+    %flat: f32[1,64] = aten.flatten.using_ints(%swish, 1)
+    %head: f32[1,5] = aten.linear.default(%flat, %v, %c)
+    %prob: f32[1,5] = aten.sigmoid.default(%head)
+    return (%prob))";
+
+// The graph of the text with weights in [-1, 1].
+Graph model(const char* text) {
+  Graph graph = parse_graph(text);
+  at::manual_seed(0);
+  for (auto& [name, constant] : graph.constants) to_aten(constant.tensor).uniform_(-1, 1);
+  return graph;
+}
+
+std::vector<c10::IValue> random_input() { return {at::randn({1, 3, 8, 8})}; }
+
+// Float program in, q/dq program out.
+Graph quantized(Graph graph) {
+  Report report;
+  const std::unique_ptr<Quantizer> quantizer = acme::make_quantizer({});
+  ObservedGraph observed = prepare_pt2e(std::move(graph), *quantizer, report);
+  calibrate(observed, {random_input(), random_input(), random_input()});
+  return convert_pt2e(std::move(observed), {}, report);
+}
+
+at::Tensor interpreted(const Graph& graph, const std::vector<c10::IValue>& inputs) { return Interpreter(graph).run(inputs).at(0).toTensor(); }
+
+at::Tensor lowered(const Graph& graph, const std::string& backend, const std::vector<c10::IValue>& inputs) {
+  Report report;
+  Session session(lower(graph, *make_support(backend), {}, report));
+  return to_aten(session.run({from_aten(inputs.at(0).toTensor())}).at(0));
+}
+
+double greatest_difference(const at::Tensor& a, const at::Tensor& b) { return at::max(at::abs(a - b)).item<double>(); }
+
+}  // namespace
+
+TEST_CASE("each kind of spec stands where the NPU wants it") {
+  Graph graph = model(kModel);
+  Annotations annotations;
+  Report report;
+  acme::make_quantizer({})->annotate(graph, annotations, report);
+  CHECK(to_text(graph, annotations) == "");
+}
+
+TEST_CASE("an op that the NPU lacks stays float, and the report says so") {
+  Graph graph = model("graph(%x: f32[1,4]): %y: f32[1,4] = aten.softmax.int(%x, 1) return (%y)");
+  Annotations annotations;
+  Report report;
+  acme::make_quantizer({})->annotate(graph, annotations, report);
+  CHECK(annotations.size() == 0);
+  REQUIRE(report.entries().size() == 1);
+  CHECK(report.entries()[0].reason == "");
+}
+
+TEST_CASE("scales of activations are powers of two that cover the largest value") {
+  const QuantizationSpec spec = {.dtype = DType::kInt8,
+                                 .observer_or_fake_quant_ctr = {.name = "acme_power_of_two"},
+                                 .quant_min = -127,
+                                 .quant_max = 127,
+                                 .qscheme = QScheme::kPerTensorSymmetric};
+  const std::shared_ptr<Observer> observer = make_observer(observer_args(spec));
+  CHECK_FALSE(observer->has_data());
+  observer->observe(at::tensor({0.5f, -3.0f}));
+  observer->observe(at::tensor({1.0f}));
+  CHECK(observer->calculate_qparams().scale == std::vector<float>{1.0f / 32});  // 3 / 127 lies between 1/64 and 1/32
+  CHECK(observer->calculate_qparams().zero_point == std::vector<int64_t>{0});
+}
+
+TEST_CASE("biases have the step of the accumulator: scale(x) * scale(w)") {
+  const Graph graph = quantized(model(kModel));
+  const auto scale_of = [&](const char* name) { return to_aten(graph.constants.at(name).tensor); };
+  for (const auto& [name, constant] : graph.constants) UNSCOPED_INFO(name << " " << describe(constant.tensor));
+  CHECK(graph.constants.size() == 0);
+  CHECK(scale_of("_scale_0").numel() == 4);
+}
+
+TEST_CASE("the kernel computes what the op computes") {
+  const Graph graph = model("graph(%x: f32[1,3,8,8]): %y: f32[1,3,8,8] = acme.swish.default(%x, 0.7) return (%y)");
+  const std::vector<c10::IValue> inputs = random_input();
+  CHECK(greatest_difference(interpreted(graph, inputs), lowered(graph, "reference", inputs)) < 1e-6);
+}
+
+TEST_CASE("every backend stays within two steps of the interpreted program") {
+  const Graph graph = quantized(model(kModel));
+  for (const std::string& backend : backend_names()) {
+    INFO(backend);
+    const std::vector<c10::IValue> inputs = random_input();
+    CHECK(greatest_difference(interpreted(graph, inputs), lowered(graph, backend, inputs)) <= 2.001 / 256);
+  }
+}
+
+int main(int count, char** arguments) {
+  acme::register_all();
+  return Catch::Session().run(count, arguments);
+}
