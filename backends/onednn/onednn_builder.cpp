@@ -58,6 +58,8 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
       segment_(segment),
       purpose_(purpose),
       kept_(program.tensors.size()),
+      late_(program.tensors.size()),
+      dynamic_(program.tensors.size()),
       is_read_inside_(program.tensors.size()),
       is_read_channels_last_(program.tensors.size()),
       is_second_factor_(program.tensors.size()) {
@@ -118,9 +120,12 @@ std::vector<float> SegmentBuilder::real_values(int index) const {
 const Stored& SegmentBuilder::read(int index) {
   std::optional<Stored>& kept = kept_[static_cast<size_t>(index)];
   if (!kept && is_constant(index)) kept = load_constant(index);
+  if (!kept && late_[static_cast<size_t>(index)]) kept = late_[static_cast<size_t>(index)]();
   OCTET_ASSERT(kept.has_value(), fmt::format("{} is read before it is made", tensor(index).name));
   return *kept;
 }
+
+const DynamicRows* SegmentBuilder::find_dynamic(int index) const { return dynamic_[static_cast<size_t>(index)].get(); }
 
 Quantity SegmentBuilder::as_unsigned(Quantity quantity) {
   if (quantity.type == ElementType::s8) quantity = {ElementType::u8, quantity.scale, quantity.zero_point + 128};

@@ -38,6 +38,8 @@ struct Step {
   int64_t scratch_bytes = 0;
 };
 
+struct DynamicRows;  // onednn_rows.h
+
 class SegmentBuilder {
  public:
   // Proving stops at primitive descriptors: nothing is generated, packed or run.
@@ -52,6 +54,11 @@ class SegmentBuilder {
 
   // How the tensor is kept now.
   const Stored& read(int index);
+  // In place of define(), for a tensor that some ops read in another form: `make` gives the usual form when the first op asks for it.
+  void define_later(int index, std::function<Stored()> make) { late_[static_cast<size_t>(index)] = std::move(make); }
+  // The integers behind a float tensor that was quantized at run time; null when there are none.
+  const DynamicRows* find_dynamic(int index) const;
+  void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) { dynamic_[static_cast<size_t>(index)] = std::move(rows); }
   // The same reals in another order and quantity: itself, or through a reorder (made once).
   Stored convert(const Stored& from, const Quantity& quantity, const Dims& strides);
   // Of any order without gaps.
@@ -118,10 +125,12 @@ class SegmentBuilder {
   const Program& program_;
   const Segment& segment_;
   Purpose purpose_;
-  std::vector<std::optional<Stored>> kept_;  // per Program tensor
-  std::vector<char> is_read_inside_;         // per Program tensor
-  std::vector<char> is_read_channels_last_;  // per Program tensor
-  std::vector<char> is_second_factor_;       // per Program tensor: read only as the second input of matmul
+  std::vector<std::optional<Stored>> kept_;                  // per Program tensor
+  std::vector<std::function<Stored()>> late_;                // per Program tensor
+  std::vector<std::shared_ptr<const DynamicRows>> dynamic_;  // per Program tensor
+  std::vector<char> is_read_inside_;                         // per Program tensor
+  std::vector<char> is_read_channels_last_;                  // per Program tensor
+  std::vector<char> is_second_factor_;                       // per Program tensor: read only as the second input of matmul
   std::vector<Conversion> conversions_;
   std::vector<Buffer> buffers_;
   std::vector<Step> steps_;

@@ -25,6 +25,9 @@ void emit_conv(SegmentBuilder& builder, const ProgramOp& op);
 void emit_conv_transpose(SegmentBuilder& builder, const ProgramOp& op);
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op);
 void emit_matmul(SegmentBuilder& builder, const ProgramOp& op);
+void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op);
+// linear on integers, when the input was quantized at run time in here and the weight is stored as integers; false when it is not so.
+bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op);
 void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op);  // add, sub, mul
 void emit_clamp(SegmentBuilder& builder, const ProgramOp& op);
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op);

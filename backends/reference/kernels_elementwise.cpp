@@ -9,6 +9,7 @@
 #include "backends/reference/kernel.h"
 #include "core/error.h"
 #include "lowering/blocks.h"
+#include "lowering/dynamic_range.h"
 
 namespace octet::reference {
 namespace {
@@ -152,39 +153,10 @@ void cast(const KernelCall& call) {
   store<double>(call, {x.data(), x.size()});
 }
 
-struct DynamicMapping {
-  float quant_min;
-  float quant_max;
-  float eps;
-  float zero_point;  // of the symmetric ones
-  std::string name;
-};
-
-struct Step {
-  double scale;
-  double zero_point;
-};
-
-// Scale and zero point for the range [low, high], which holds 0, computed in float as torch's choose_qparams ops do.
-Step choose_step(const DynamicMapping& mapping, float low, float high) {
-  const float steps = mapping.quant_max - mapping.quant_min;
-  if (mapping.name == "symmetric") return {std::max(std::max(-low, high) / (steps / 2), mapping.eps), mapping.zero_point};
-  if (mapping.name == "symmetric_unclipped")
-    return {std::max(std::max(low / mapping.quant_min, high / mapping.quant_max), mapping.eps), mapping.zero_point};
-  const float scale = std::max((high - low) / steps, mapping.eps);
-  float zero = mapping.quant_min - std::nearbyint(low / scale);
-  if (mapping.name == "least_error") {
-    const float below = low / scale, above = high / scale;
-    zero = (below + mapping.quant_min) + (above + mapping.quant_max) > 0 ? mapping.quant_min - below : mapping.quant_max - above;
-    zero = std::nearbyint(std::min(std::max(zero, mapping.quant_min), mapping.quant_max));
-  }
-  return {scale, std::min(std::max(zero, mapping.quant_min), mapping.quant_max)};
-}
-
 // The zero point is added after rounding in float, or before in double, as torch's ops do.
-void fake_quantize(float* values, int64_t count, const Step& step, const DynamicMapping& mapping) {
+void fake_quantize(float* values, int64_t count, const DynamicStep& step, const DynamicMapping& mapping) {
   const float scale = static_cast<float>(step.scale), zero = static_cast<float>(step.zero_point);
-  if (mapping.name == "least_error") {
+  if (mapping.rounds_last()) {
     const double inverse = 1.0 / step.scale, low = static_cast<double>(mapping.quant_min), high = static_cast<double>(mapping.quant_max);
     for (int64_t i = 0; i < count; ++i) {
       const double q = std::min(std::max(std::nearbyint(static_cast<double>(values[i]) * inverse + step.zero_point), low), high);
@@ -199,9 +171,7 @@ void fake_quantize(float* values, int64_t count, const Step& step, const Dynamic
 
 // The range of each block, widened to hold 0, mapped onto [quant_min, quant_max].
 void fake_quantize_dynamic(const KernelCall& call) {
-  const DynamicMapping mapping = {static_cast<float>(call.op.integer("quant_min", -128)), static_cast<float>(call.op.integer("quant_max", 127)),
-                                  static_cast<float>(call.op.real("eps", 1.1920928955078125e-07)),
-                                  static_cast<float>(call.op.integer("zero_point", 0)), call.op.text("mapping", "asymmetric")};
+  const DynamicMapping mapping = dynamic_mapping(call.op);
   const std::vector<int64_t> blocks = call.op.integers("blocks", std::vector<int64_t>(call.input_shape(0).size(), 1));
   const Reals<float> x = floats(call, 0);
   std::vector<float> y(x.data(), x.data() + x.size());
@@ -215,7 +185,7 @@ void fake_quantize_dynamic(const KernelCall& call) {
       most = std::max(most, y[static_cast<size_t>(i)]);
     }
   });
-  std::vector<Step> steps;
+  std::vector<DynamicStep> steps;
   for (size_t block = 0; block < block_count; ++block) steps.push_back(choose_step(mapping, low[block], high[block]));
   for_each_block_run(call.input_shape(0), blocks, [&](int64_t first, int64_t count, int64_t block) {
     fake_quantize(y.data() + first, count, steps[static_cast<size_t>(block)], mapping);

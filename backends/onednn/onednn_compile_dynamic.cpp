@@ -1,0 +1,102 @@
+// Activations quantized at run time, per token or per tensor, and the linear ops that read them.
+//
+//   fake_quantize_dynamic -> linear(x, w, b)     one own loop (range, u8), a u8 x s8 product into s32, one own loop that makes it real
+//
+// Ops that cannot use the integers read floats, made from them when the first such op comes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/onednn_rows.h"
+
+namespace octet::onednn {
+namespace {
+
+// Weights as the integer product takes them.
+struct IntegerWeights {
+  Tensor values;             // int8 [out, in]
+  std::vector<float> scale;  // [out]
+};
+
+std::optional<IntegerWeights> find_integer_weights(const ProgramTensor& w) {
+  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined()) return std::nullopt;
+  const Tensor scale = w.stored->scale.contiguous();
+  if (scale.shape().size() != 2 || scale.shape()[1] != 1) return std::nullopt;  // groups within a row
+  if (w.stored->zero_point.defined()) {
+    const Tensor zero_point = w.stored->zero_point.contiguous();
+    for (int64_t i = 0; i < zero_point.numel(); ++i)
+      if (zero_point.data<float>()[i] != 0) return std::nullopt;
+  }
+  IntegerWeights weights{w.stored->values.contiguous(), {}};
+  const int64_t rows_per_scale = w.shape[0] / scale.shape()[0];
+  for (int64_t i = 0; i < w.shape[0]; ++i) weights.scale.push_back(scale.data<float>()[i / rows_per_scale]);
+  return weights;
+}
+
+// How many leading dimensions the blocks enumerate; the rest is one block each. Refuses what cuts a row or groups rows.
+size_t enumerated_dimensions(const Dims& shape, const Dims& blocks) {
+  size_t count = 0;
+  while (count < shape.size() && blocks[count] == shape[count]) ++count;
+  for (size_t d = count; d < shape.size(); ++d)
+    if (blocks[d] != 1) throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape)};
+  return count;
+}
+
+ColumnTerms column_terms(const SegmentBuilder& builder, const ProgramOp& op, const IntegerWeights& weights, int64_t n, int64_t k) {
+  ColumnTerms terms{std::vector<int32_t>(static_cast<size_t>(n), 0), weights.scale, std::vector<float>(static_cast<size_t>(n), 0.0f)};
+  if (op.inputs.size() > 2 && op.inputs[2] >= 0) terms.bias = builder.real_values(op.inputs[2]);
+  const int8_t* values = weights.values.data<int8_t>();
+  for (int64_t i = 0; i < n * k; ++i) terms.sums[static_cast<size_t>(i / k)] += values[i];
+  return terms;
+}
+
+}  // namespace
+
+void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
+  const DynamicMapping mapping = dynamic_mapping(op);
+  if (mapping.quant_max - mapping.quant_min > 255) throw Refusal{"the range has more than 256 steps"};
+  const Dims& shape = builder.tensor(op.inputs[0]).shape;
+  if (shape.empty()) throw Refusal{"the input is a scalar"};
+  const size_t enumerated = enumerated_dimensions(shape, op.integers("blocks", Dims(shape.size(), 1)));
+  const int64_t width = shape.back(), rows = product(shape) / width;
+  const int64_t blocks = product({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(enumerated)});
+  if (enumerated == shape.size() && width != 1) throw Refusal{"every element has a scale of its own"};
+  const Stored x = builder.to_real(op.inputs[0], row_major(shape));
+  const auto quantized = std::make_shared<const DynamicRows>(add_quantize_rows(builder, x.place, rows, width, rows / blocks, mapping));
+  builder.define_dynamic(op.outputs[0], quantized);
+  builder.define_later(op.outputs[0], [&builder, quantized, shape] {
+    const Stored y = builder.allocate(shape, {}, row_major(shape));
+    add_dequantize_rows(builder, *quantized, y.place);
+    return y;
+  });
+}
+
+bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
+  constexpr int64_t kMaxWidth = 65000;  // 255 * 128 * kMaxWidth fits 32 bits
+  const ProgramTensor& wt = builder.tensor(op.inputs[1]);
+  const ProgramTensor& yt = builder.tensor(op.outputs[0]);
+  const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
+  if (x == nullptr || yt.dtype != DType::kFloat32 || x->width > kMaxWidth) return false;
+  const std::optional<IntegerWeights> weights = find_integer_weights(wt);
+  if (!weights) return false;
+  const int64_t n = wt.shape[0], k = wt.shape[1], m = x->rows;
+  const dnnl::memory::desc source({m, k}, ElementType::u8, dnnl::memory::dims{k, 1});
+  const dnnl::memory::desc plain({k, n}, ElementType::s8, dnnl::memory::dims{1, k});
+  const dnnl::memory::desc any({k, n}, ElementType::s8, dnnl::memory::format_tag::any);
+  const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
+  const dnnl::memory::desc sums({m, n}, ElementType::s32, dnnl::memory::dims{n, 1});
+  const dnnl::matmul::primitive_desc desc(cpu_engine(), source, any, sums, new_attributes());
+  SegmentBuilder::refuse_reference_kernel("linear", desc.impl_info_str());
+  builder.add_primitive("linear", desc,
+                        {
+                            {DNNL_ARG_WEIGHTS,      desc.weights_desc(), builder.add_packed(plain, weights->values.raw(), desc.weights_desc())},
+                            {DNNL_ARG_SRC, source,                    x->values                                },
+                            {DNNL_ARG_DST,            sums,            y.place}
+  });
+  add_scale_rows(builder, *x, y.place, column_terms(builder, op, *weights, n, k), clamp_of(op));
+  builder.define(op.outputs[0], y);
+  return true;
+}
+
+}  // namespace octet::onednn

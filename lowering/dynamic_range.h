@@ -1,0 +1,48 @@
+// The arithmetic of fake_quantize_dynamic: from the range of a block to its scale and zero point, in float as torch's choose_qparams ops do it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "lowering/program.h"
+
+namespace octet {
+
+struct DynamicMapping {
+  float quant_min;
+  float quant_max;
+  float eps;                                                  // least scale
+  float zero_point;                                           // of the symmetric ones
+  std::string name;                                           // the attribute "mapping", see program.h
+  bool rounds_last() const { return name == "least_error"; }  // the zero point is added before rounding, in double
+};
+
+struct DynamicStep {
+  double scale;
+  double zero_point;  // an integer in [quant_min, quant_max]
+};
+
+inline DynamicMapping dynamic_mapping(const ProgramOp& op) {
+  return {static_cast<float>(op.integer("quant_min", -128)), static_cast<float>(op.integer("quant_max", 127)),
+          static_cast<float>(op.real("eps", 1.1920928955078125e-07)), static_cast<float>(op.integer("zero_point", 0)),
+          op.text("mapping", "asymmetric")};
+}
+
+// For the range [low, high], which holds 0.
+inline DynamicStep choose_step(const DynamicMapping& mapping, float low, float high) {
+  const float steps = mapping.quant_max - mapping.quant_min;
+  if (mapping.name == "symmetric") return {std::max(std::max(-low, high) / (steps / 2), mapping.eps), mapping.zero_point};
+  if (mapping.name == "symmetric_unclipped")
+    return {std::max(std::max(low / mapping.quant_min, high / mapping.quant_max), mapping.eps), mapping.zero_point};
+  const float scale = std::max((high - low) / steps, mapping.eps);
+  float zero = mapping.quant_min - std::nearbyint(low / scale);
+  if (mapping.name == "least_error") {
+    const float below = low / scale, above = high / scale;
+    zero = (below + mapping.quant_min) + (above + mapping.quant_max) > 0 ? mapping.quant_min - below : mapping.quant_max - above;
+    zero = std::nearbyint(std::min(std::max(zero, mapping.quant_min), mapping.quant_max));
+  }
+  return {scale, std::min(std::max(zero, mapping.quant_min), mapping.quant_max)};
+}
+
+}  // namespace octet
