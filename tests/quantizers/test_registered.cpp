@@ -43,7 +43,7 @@ void register_once() {
                                .qscheme = QScheme::kPerTensorAffine,
                                .ch_axis = {}};
     const DerivedFrom half = {{"x"}, derived_by("half_of_first", DType::kInt8, std::nullopt)};
-    return std::make_unique<DeclaredQuantizer>(DeclaredBackend{"halves", {{"linear", "linear(x, w, b?)", {{"x", act}, {"w", half}}, act}}},
+    return std::make_unique<DeclaredQuantizer>(DeclaredBackend{"halves", {{"linear", "linear(x, w, b?)", {{"x", act}, {"w", half}}, act}}, {}},
                                                options.compat());
   });
   register_quantizer("idle", [](const QuantizerOptions&) -> std::unique_ptr<Quantizer> { return std::make_unique<Idle>(); });
@@ -77,16 +77,12 @@ TEST_CASE("JSON takes a registered quantizer as a base and in compositions, with
 
 TEST_CASE("JSON takes a registered derive function", "[quantizers][registry][json]") {
   register_once();
-  const std::string text = R"({"name": "n", "specs": {"act": {"dtype": "int8", "observer": "min_max"},
+  const std::string text = R"json({"name": "n", "specs": {"act": {"dtype": "int8", "observer": "min_max"},
       "half": {"derived_from": ["x"], "derive": "DERIVE", "dtype": "int8", "qscheme": "per_tensor_symmetric"}},
-      "patterns": [{"name": "linear", "pattern": "linear(x, w)",
-                    "inputs" : {"x" : "act", "w" : "half"}, "output" : "act"
-}]
-})";
-  const auto with = [&](const std::string& name) {
-  return std::string(text).replace(text.find("DERIVE"), 6, name); };
-CHECK_THAT(annotated(*parse_quantizer(with("half_of_first"), "f.json")), Contains("derived (half_of_first) from %x -> %a"));
-CHECK_THROWS_WITH(parse_quantizer(with("third"), "f.json"), Contains("product_of_scales, sum_of_scales, half_of_first"));
+      "patterns": [{"name": "linear", "pattern": "linear(x, w)", "inputs": {"x": "act", "w": "half"}, "output": "act"}]})json";
+  const auto with = [&](const std::string& name) { return std::string(text).replace(text.find("DERIVE"), 6, name); };
+  CHECK_THAT(annotated(*parse_quantizer(with("half_of_first"), "f.json")), Contains("derived (half_of_first) from %x -> %a"));
+  CHECK_THROWS_WITH(parse_quantizer(with("third"), "f.json"), Contains("product_of_scales, sum_of_scales, half_of_first"));
 }
 
 TEST_CASE("a registered quantizer without rows refuses settings", "[quantizers][registry][json]") {

@@ -1,13 +1,14 @@
 // The custom op for LibTorch: what models call, what calibration runs and, on meta tensors, what torch.export asks for shapes.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/sigmoid.h>
 #include <torch/library.h>
 
 namespace {
 
 // x * sigmoid(beta * x)
-at::Tensor swish(const at::Tensor& x, double beta) { return x * at::sigmoid(x * beta); }
+at::Tensor swish(const at::Tensor& x, double beta) { return at::mul(x, at::sigmoid(at::mul(x, beta))); }
 at::Tensor swish_shape(const at::Tensor& x, double) { return at::empty_like(x); }
 
 }  // namespace
