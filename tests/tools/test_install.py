@@ -1,31 +1,196 @@
-"""cmake --install, and a project outside of the tree that finds the package, writes a quantizer and runs a program without LibTorch."""
+"""cmake --install, and the example of a backend outside of the tree: copied, built against the installed package, tested, and loaded by the command."""
+import json
 import os
+import shutil
 import subprocess
 import unittest
 
-from support import CommandTest
+import torch
+from torch import nn
+
+from support import CommandTest, last_scale, sqnr
 
 BUILD = os.environ["OCTET_BUILD"]
-OUTSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "outside")
+TOOLS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools")
+NAME = "my_npu"
+BACKENDS = ("onednn", "xnnpack", "reference")
+
+
+class Net(nn.Module):
+    """A small net whose ops the example's quantizer knows, its custom op twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.block = nn.Conv2d(16, 16, 3, padding=1)
+        self.head = nn.Linear(16 * 8 * 8, 10)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = x + torch.ops.my_npu.swish(self.block(x), 1.5)
+        x = torch.ops.my_npu.swish(nn.functional.max_pool2d(x, 2))
+        return torch.sigmoid(self.head(torch.flatten(x, 1)))
 
 
 class Install(CommandTest):
     def call(self, *arguments):
         result = subprocess.run(arguments, capture_output=True, text=True)
-        self.assertEqual(result.returncode, 0, result.stdout[-3000:] + result.stderr[-3000:])
+        self.assertEqual(result.returncode, 0, " ".join(arguments) + "\n" + result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 
-    def test_outside_project_builds_against_the_installed_package(self):
+    def built_project(self):
+        """Installs Octet, copies the example under another name and builds it. The command is the installed one from then on."""
         prefix = self.path("prefix")
         self.call("cmake", "--install", BUILD, "--prefix", prefix)
-        self.call("cmake", "-S", OUTSIDE, "-B", self.path("build"), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+        self.call(os.path.join(TOOLS, "new_backend"), NAME, self.path("project"))
+        self.call("cmake", "-S", self.path("project"), "-B", self.path("build"), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
         self.call("cmake", "--build", self.path("build"), "-j", "2")
-        self.assertEqual(self.call(self.path("build/quantizer")), "annotated 2\n")
-        self.quantized_model()
-        self.call(os.path.join(prefix, "bin", "octet"), "lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
-        self.assertEqual(self.call(self.path("build/runner"), self.path("m.octet")), "outputs 1\n")
-        libraries = self.call("ldd", self.path("build/runner"))
-        self.assertNotIn("libtorch", libraries)
+        self.command = os.path.join(prefix, "bin", "octet")
+        self.ops, self.library = self.path("build/libmy_npu_ops.so"), self.path("build/libmy_npu.so")
+
+    def octet(self, *arguments, code=0):
+        result = subprocess.run([self.command, *arguments], capture_output=True, text=True, timeout=900)
+        self.assertEqual(result.returncode, code, f"octet {' '.join(arguments)}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
+        return result.stdout, result.stderr
+
+    def exported_model(self):
+        torch.ops.load_library(self.ops)
+        torch.manual_seed(0)
+        net, x = Net().eval(), torch.randn(1, 3, 32, 32)
+        self.export(net, x)
+        self.save("calibration.pt", [(torch.randn(1, 3, 32, 32),) for _ in range(4)])
+        self.save("x.pt", (x,))
+        return net, x
+
+    def quantize(self, *options, quantizer=NAME, data="calibration.pt", library=None):
+        self.octet("quantize", self.path("model.pt2"), "--library", library or self.library, "--quantizer", quantizer, "--calibration", self.path(data),
+                   "--output", self.path("q.pt2"), *options)
+
+    def result(self, name):
+        self.octet("run", self.path(name), "--library", self.library, "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
+        return torch.load(self.path("y.pt"), weights_only=True)[0]
+
+    def write_json(self, name, value):
+        with open(self.path(name), "w") as file:
+            json.dump(value, file)
+        return self.path(name)
+
+    def test_a_backend_outside_of_the_tree(self):
+        self.built_project()
+        with self.subTest("its own tests pass"):
+            self.assertIn("All tests passed", self.call(self.path("build/test_my_npu")))
+        net, x = self.exported_model()
+        self.check_quantized(net, x)
+        self.check_backends()
+        self.check_runner()
+        self.check_json()
+        self.check_state()
+        self.check_other_quantizer(net, x)
+        self.check_messages()
+
+    def check_quantized(self, net, x):
+        self.quantize("--strict", "--dump-annotations", self.path("a.json"))
+        with torch.no_grad():
+            self.assertGreater(sqnr(net(x), self.result("q.pt2")), 20)
+        text = open(self.path("a.json")).read()
+        for part in ("my_npu_power_of_two", "per_channel_min_max", "my_npu_accumulator", '"fixed"', '"shared"'):
+            self.assertIn(part, text)
+        # PyTorch reads the program too, the custom ops whole in it.
+        import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
+        program = torch.export.load(self.path("q.pt2"))
+        self.assertEqual([node.target for node in program.graph.nodes].count(torch.ops.my_npu.swish.default), 2)
+        torch.testing.assert_close(program.module()(x), self.result("q.pt2"), rtol=0, atol=1e-6)
+
+    def check_backends(self):
+        expected = self.result("q.pt2")
+        step = last_scale(json.loads(self.octet("inspect", self.path("q.pt2"), "--json", "--library", self.library)[0])["nodes"])
+        for backend in BACKENDS:
+            with self.subTest(backend=backend):
+                self.octet("lower", self.path("q.pt2"), "--library", self.library, "--backend", backend, "--output", self.path(backend + ".octet"))
+                self.assertLessEqual((self.result(backend + ".octet") - expected).abs().max().item(), 2.001 * step)
+                ops = json.loads(self.octet("inspect", self.path(backend + ".octet"), "--json")[0])["ops"]
+                self.assertEqual({op["backend"] for op in ops if op["macs"] > 0}, {backend})
+                self.assertEqual([op["backend"] for op in ops if op["kind"] == "custom"], ["reference"] * 2)
+                bench = json.loads(self.octet("bench", self.path(backend + ".octet"), "--json", "--library", self.library)[0])
+                self.assertGreater(bench["runs"], 0)
+
+    def check_runner(self):
+        runner = self.path("build/run_my_npu")
+        self.assertEqual(self.call(runner, self.path("onednn.octet")), "f32[1, 10]\n")
+        self.assertNotIn("libtorch", self.call("ldd", runner))
+
+    def check_json(self):
+        with self.subTest("a base with settings"):
+            self.quantize(quantizer=self.write_json("base.json", {"base": NAME, "module_name": {"head": None}}))
+            self.assertGreater(json.loads(self.octet("inspect", self.path("q.pt2"), "--json")[0])["float_ops"], 0)
+        with self.subTest("a table that names observer, derive function and op"):
+            activation = {"dtype": "int8", "quant_min": -127, "quant_max": 127, "qscheme": "per_tensor_symmetric", "observer": "my_npu_power_of_two"}
+            weight = {"dtype": "int8", "quant_min": -127, "quant_max": 127, "qscheme": "per_channel_symmetric", "ch_axis": 0, "observer": "per_channel_min_max"}
+            bias = {"derived_from": ["x", "w"], "derive": "my_npu_accumulator", "dtype": "int32", "qscheme": "per_channel_symmetric", "ch_axis": 0}
+            table = {"name": "table", "specs": {"act": activation, "weight": weight, "bias": bias},
+                     "patterns": [{"name": "linear", "pattern": "linear(x, w, b)", "inputs": {"x": "act", "w": "weight", "b": "bias"}, "output": "act"},
+                                  {"name": "swish", "pattern": "my_npu.swish.default(x)", "inputs": {"x": "act"}, "output": "act"}]}
+            self.quantize("--dump-annotations", self.path("t.json"), quantizer=self.write_json("table.json", table))
+            text = open(self.path("t.json")).read()
+            self.assertIn("my_npu_accumulator", text)
+            self.assertIn("my_npu.swish.default", text)
+
+    def check_state(self):
+        with self.subTest("calibration in two parts"):
+            data = torch.load(self.path("calibration.pt"), weights_only=True)
+            model = [self.path("model.pt2"), "--library", self.library, "--quantizer", NAME]
+            for i, part in enumerate((data[:2], data[2:])):
+                self.octet("calibrate", *model, "--calibration", self.save(f"part{i}.pt", part), "--state", self.path(f"s{i}.json"))
+            self.octet("quantize", *model, "--state", f"{self.path('s0.json')},{self.path('s1.json')}", "--output", self.path("merged.pt2"))
+            self.quantize()
+            self.assertTrue(torch.equal(self.result("merged.pt2"), self.result("q.pt2")))
+
+    def check_other_quantizer(self, net, x):
+        with self.subTest("the library of ops alone, a quantizer of Octet, batch norms folded first"):
+            self.octet("fuse", self.path("model.pt2"), "--library", self.ops, "--output", self.path("fused.pt2"))
+            self.octet("quantize", self.path("fused.pt2"), "--library", self.ops, "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"),
+                       "--output", self.path("q.pt2"))
+            with torch.no_grad():
+                self.assertGreater(sqnr(net(x), self.result("q.pt2")), 20)
+
+    def check_messages(self):
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output",
+                          self.path("none.pt2"))
+        self.assertIn("my_npu.swish", line)
+        self.assertIn("--library", line)
+        line = self.fails("lower", self.path("q.pt2"), "--library", self.ops, "--backend", "onednn", "--output", self.path("none.octet"))
+        self.assertRegex(line, r"my_npu\.swish\.default\).*load a library that registers kernels for custom ops \(--library\)$")
+        line = self.fails("run", self.path("onednn.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("none.pt"))
+        self.assertRegex(line, r"the custom op my_npu\.swish\.default has no kernel in this process, .* \(--library\)$")
+        # The same ops again, from another file.
+        shutil.copy(self.ops, self.path("copy.so"))
+        line = self.fails("inspect", self.path("q.pt2"), "--library", self.ops, "--library", self.path("copy.so"))
+        self.assertIn("copy.so", line)
+
+
+class NewBackend(CommandTest):
+    """tools/new_backend itself."""
+
+    def new_backend(self, *arguments):
+        return subprocess.run([os.path.join(TOOLS, "new_backend"), *arguments], capture_output=True, text=True)
+
+    def test_names_and_folders_are_checked(self):
+        for name in ("", "MyNpu", "2nd", "a-b"):
+            result = self.new_backend(name, self.path("project"))
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f'new_backend: "{name}" is no name', result.stderr)
+        self.assertEqual(self.new_backend("my_npu").returncode, 2)
+        result = self.new_backend("my_npu", self.folder)
+        self.assertEqual((result.returncode, result.stderr), (1, f"new_backend: {self.folder} exists already; name a new folder\n"))
+
+    def test_every_name_is_replaced(self):
+        result = self.new_backend("my_npu", self.path("project"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        names = os.listdir(self.path("project"))
+        self.assertEqual(len(names), len(os.listdir(os.path.join(TOOLS, "example_backend"))))
+        self.assertIn("my_npu_quantizer.cpp", names)
+        for name in names:
+            self.assertNotIn("acme", (name + open(self.path("project/" + name)).read()).lower())
 
 
 if __name__ == "__main__":
