@@ -21,14 +21,14 @@ using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
-// Runs until both a second and 20 runs have passed, but no more than 10 s or 2000 runs.
-std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& inputs) {
+// Runs until both `seconds` and 20 runs have passed, but no more than ten times as long or 2000 runs.
+std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& inputs, double seconds) {
   constexpr int kWarmUps = 5, kLeastRuns = 20;
-  constexpr double kEnoughMs = 1000, kMostMs = 10000;
+  const double enough = 1e3 * seconds, most = 10 * enough;
   for (int i = 0; i < kWarmUps; ++i) program.run(inputs);
   std::vector<double> times;
   const Clock::time_point start = Clock::now();
-  for (double total = 0; times.size() < 2000 && total < kMostMs && (total < kEnoughMs || times.size() < kLeastRuns);
+  for (double total = 0; times.size() < 2000 && (times.empty() || total < most) && (total < enough || times.size() < kLeastRuns);
        total = milliseconds_since(start)) {
     const Clock::time_point before = Clock::now();
     program.run(inputs);
@@ -50,6 +50,7 @@ void add_bench_command(CLI::App& app) {
   struct Options {
     std::string file, inputs;
     int threads = 1;
+    double seconds = 1;
     bool json = false;
     std::vector<std::string> libraries;
   };
@@ -58,6 +59,7 @@ void add_bench_command(CLI::App& app) {
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; made up when absent (integers are 0)");
   command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_option("--seconds", options->seconds, "How long to measure")->check(CLI::Range(0.001, 3600.0))->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON object");
   add_library_option(*command, options->libraries);
   command->callback([options] {
@@ -66,7 +68,7 @@ void add_bench_command(CLI::App& app) {
     const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
-    const std::vector<double> times = measure(*program, inputs);
+    const std::vector<double> times = measure(*program, inputs, options->seconds);
     const double median = times[times.size() / 2];
     const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
     if (options->json) {

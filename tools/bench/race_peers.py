@@ -1,0 +1,265 @@
+"""What race.py knows of each peer: how its own quantizer makes an int8 program of a model, and how a program is loaded and run.
+
+    race_peers.py build PEER FOLDER             quantizes and converts; artifacts go to FOLDER/PEER/
+    race_peers.py work PEER VARIANT FOLDER N    a worker with N threads: prints READY {...}, then answers RUN COUNT, EVAL FILE and QUIT on stdin
+
+FOLDER is what tools/models/export.py writes: model.pt2, calibration.pt, held_back.pt.
+"""
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+HERE = os.path.dirname(os.path.abspath(__file__))
+OCTET = os.path.join(HERE, "..", "..", "build", "release", "bin", "octet")
+
+# peer: its variants, float first. int8dyn stands for transformers only.
+VARIANTS = {
+    "octet": ["float", "int8", "int8dyn"],
+    "openvino": ["float", "int8"],
+    "ort": ["float", "int8", "int8dyn"],
+    "inductor": ["float", "int8", "int8dyn"],
+    "executorch": ["float", "int8", "int8dyn"],
+    "eager": ["float"],
+}
+TRANSFORMERS = {"minilm", "vit_small"}
+
+
+def is_transformer(folder):
+    return os.path.basename(os.path.normpath(folder)) in TRANSFORMERS
+
+
+def load(folder, name):
+    import torch
+    return torch.load(os.path.join(folder, name))
+
+
+def float_module(folder):
+    import torch
+    return torch.export.load(os.path.join(folder, "model.pt2")).module(check_guards=False)
+
+
+# ---- build: FOLDER, and where this peer's artifacts go
+
+def pt2e(folder, quantizer):
+    """The peer's PT2E flow: prepare, calibrate, convert, export again."""
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    batches = load(folder, "calibration.pt")
+    with torch.no_grad():
+        module = prepare_pt2e(float_module(folder), quantizer)
+        for batch in batches:
+            module(*batch)
+        return torch.export.export(convert_pt2e(module), batches[0])
+
+
+def build_octet(folder, out):
+    def octet(*arguments):
+        subprocess.run([OCTET, *arguments], check=True, stdout=subprocess.DEVNULL)
+    model = os.path.join(folder, "model.pt2")
+    program = lambda variant: os.path.join(out, variant + ".pt2")
+    octet("quantize", model, "--quantizer", "x86", "--calibration", os.path.join(folder, "calibration.pt"), "--output", program("int8"))
+    octet("fuse", model, "--output", program("float"))
+    variants = ["float", "int8"]
+    if is_transformer(folder):
+        octet("quantize", model, "--quantizer", "x86", "--mode", "dynamic", "--output", program("int8dyn"))
+        variants.append("int8dyn")
+    for variant in variants:
+        octet("lower", program(variant), "--backend", "onednn", "--output", os.path.join(out, variant + ".octet"))
+
+
+def build_inductor(folder, out):
+    import torch
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+    for variant in ["int8", "int8dyn"][:2 if is_transformer(folder) else 1]:
+        config = x86.get_default_x86_inductor_quantization_config(is_dynamic=variant == "int8dyn")
+        torch.export.save(pt2e(folder, x86.X86InductorQuantizer().set_global(config)), os.path.join(out, variant + ".pt2"))
+
+
+def build_ort(folder, out):
+    import torch
+    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_dynamic, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+    batches = load(folder, "calibration.pt")
+    names = [f"in{k}" for k in range(len(batches[0]))]
+    path = lambda name: os.path.join(out, name + ".onnx")
+    torch.onnx.export(torch.export.load(os.path.join(folder, "model.pt2")), batches[0], path("float"), dynamo=True, external_data=False, optimize=True,
+                      input_names=names, output_names=["out"])
+    quant_pre_process(path("float"), path("prepared"), skip_symbolic_shape=True)
+
+    class Reader(CalibrationDataReader):
+        def __init__(self):
+            self.rest = iter(batches)
+
+        def get_next(self):
+            batch = next(self.rest, None)
+            return batch and {name: x.numpy() for name, x in zip(names, batch)}
+
+    quantize_static(path("prepared"), path("int8"), Reader(), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8,
+                    weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod.MinMax,
+                    op_types_to_quantize=["MatMul", "Gemm", "Conv"] if is_transformer(folder) else None)
+    if is_transformer(folder):
+        quantize_dynamic(path("prepared"), path("int8dyn"), per_channel=True, weight_type=QuantType.QInt8)
+
+
+def build_openvino(folder, out):
+    import nncf
+    import openvino
+    import torch
+    batches = [[x.numpy() for x in batch] for batch in load(folder, "calibration.pt")]
+    model = openvino.convert_model(torch.export.load(os.path.join(folder, "model.pt2")))
+    model.reshape({k: list(x.shape) for k, x in enumerate(batches[0])})
+    openvino.save_model(model, os.path.join(out, "float.xml"), compress_to_fp16=False)
+    quantized = nncf.quantize(openvino.Core().read_model(os.path.join(out, "float.xml")), nncf.Dataset(batches), subset_size=len(batches),
+                              model_type=nncf.ModelType.TRANSFORMER if is_transformer(folder) else None)
+    openvino.save_model(quantized, os.path.join(out, "int8.xml"), compress_to_fp16=False)
+
+
+def build_executorch(folder, out):
+    import torch
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+    from executorch.exir import to_edge_transform_and_lower
+
+    def write(program, variant):
+        lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+        with open(os.path.join(out, variant + ".pte"), "wb") as file:
+            file.write(lowered.buffer)
+    write(torch.export.load(os.path.join(folder, "model.pt2")), "float")
+    for variant in ["int8", "int8dyn"][:2 if is_transformer(folder) else 1]:
+        config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=variant == "int8dyn")
+        write(pt2e(folder, XNNPACKQuantizer().set_global(config)), variant)
+
+
+def build_eager(_folder, _out):
+    pass
+
+
+# ---- run: each gives (prepare, run, result): a tuple of tensors to the peer's form, one run, its output as a tensor
+
+def torch_runner(module, threads):
+    import torch
+    torch.set_num_threads(threads)
+    torch._C._set_grad_enabled(False)
+    first = lambda y: y[0] if isinstance(y, (tuple, list)) else y
+    return (lambda batch: batch), (lambda batch: module(*batch)), first
+
+
+def run_eager(_variant, folder, _out, threads):
+    return torch_runner(float_module(folder), threads)
+
+
+def run_inductor(variant, folder, out, threads):
+    import torch
+    import torch._inductor.config
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer  # noqa: F401  registers the rewrites
+    torch._inductor.config.freezing = True
+    module = float_module(folder) if variant == "float" else torch.export.load(os.path.join(out, variant + ".pt2")).module(check_guards=False)
+    return torch_runner(torch.compile(module), threads)
+
+
+def run_ort(variant, _folder, out, threads):
+    import onnxruntime
+    import torch
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(os.path.join(out, variant + ".onnx"), options, providers=["CPUExecutionProvider"])
+    names = [x.name for x in session.get_inputs()]
+    return (lambda batch: dict(zip(names, (x.numpy() for x in batch)))), (lambda feed: session.run(None, feed)), (lambda y: torch.from_numpy(y[0]))
+
+
+def run_openvino(variant, _folder, out, threads):
+    import openvino
+    import torch
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+    request = openvino.Core().compile_model(os.path.join(out, variant + ".xml"), "CPU", settings).create_infer_request()
+    return ((lambda batch: {k: x.numpy() for k, x in enumerate(batch)}), (lambda feed: request.infer(feed, share_inputs=True, share_outputs=True)),
+            (lambda y: torch.from_numpy(y[0].copy())))
+
+
+def run_executorch(variant, _folder, out, threads):
+    from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
+    from executorch.runtime import Runtime
+    _unsafe_reset_threadpool(threads)
+    program = Runtime.get().load_program(os.path.join(out, variant + ".pte"))
+    method = program.load_method("forward")
+    method.keep = program
+    return (lambda batch: list(batch)), method.execute, (lambda y: y[0].clone())
+
+
+class OctetWorker:
+    """Each burst is a run of `octet bench`, whose times leave out the process's start."""
+
+    def __init__(self, variant, folder, out, threads):
+        self.program, self.folder, self.threads = os.path.join(out, variant + ".octet"), folder, threads
+        self.inputs = os.path.join(folder, "inputs", "00.pt")
+
+    def bench(self, seconds):
+        command = [OCTET, "bench", self.program, "--inputs", self.inputs, "--threads", str(self.threads), "--seconds", str(seconds), "--json"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    def outputs(self, batches):
+        import torch
+        with tempfile.TemporaryDirectory() as scratch:
+            x, y = os.path.join(scratch, "x.pt"), os.path.join(scratch, "y.pt")
+            for batch in batches:
+                torch.save(batch, x)
+                subprocess.run([OCTET, "run", self.program, "--inputs", x, "--outputs", y], check=True)
+                yield torch.load(y, weights_only=True)[0]
+
+
+class PeerWorker:
+    """A peer within this process."""
+
+    def __init__(self, run, variant, folder, out, threads):
+        start = time.perf_counter()
+        self.prepare, self.run, self.result = run(variant, folder, out, threads)
+        batch = self.prepare(load(folder, os.path.join("inputs", "00.pt")))
+        self.run(batch)
+        self.batch, self.load_ms = batch, 1e3 * (time.perf_counter() - start)
+        for _ in range(4):
+            self.run(batch)
+
+    def bench(self, seconds):
+        times, end = [], time.perf_counter() + seconds
+        while len(times) < 3 or time.perf_counter() < end:
+            start = time.perf_counter()
+            self.run(self.batch)
+            times.append(1e3 * (time.perf_counter() - start))
+        times.sort()
+        return {"median_ms": times[len(times) // 2], "load_ms": self.load_ms, "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+    def outputs(self, batches):
+        for batch in batches:
+            yield self.result(self.run(self.prepare(batch)))
+
+
+def work(peer, variant, folder, threads):
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what the peers print goes to the log
+    import torch
+    out = os.path.join(folder, peer)
+    worker = OctetWorker(variant, folder, out, threads) if peer == "octet" else PeerWorker(globals()["run_" + peer], variant, folder, out, threads)
+    answers.write("READY\n")
+    for line in sys.stdin:
+        word, *rest = line.split()
+        if word == "QUIT":
+            break
+        if word == "BENCH":
+            answers.write(json.dumps(worker.bench(float(rest[0]))) + "\n")
+        elif word == "EVAL":
+            batches = load(folder, "held_back.pt")[:int(rest[1])]
+            torch.save([y.clone() for y in worker.outputs(batches)], rest[0])
+            answers.write("DONE\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "build":
+        os.makedirs(os.path.join(sys.argv[3], sys.argv[2]), exist_ok=True)
+        globals()["build_" + sys.argv[2]](sys.argv[3], os.path.join(sys.argv[3], sys.argv[2]))
+    else:
+        work(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
