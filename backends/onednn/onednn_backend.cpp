@@ -6,6 +6,7 @@
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_plan.h"
+#include "backends/onednn/onednn_threads.h"
 #include "core/error.h"
 
 namespace octet {
@@ -24,6 +25,7 @@ std::map<std::string, std::string> OneDnnBackend::versions() const { return oned
 std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program, const Segment& segment, int threads) const {
   const std::map<std::string, std::string> versions = onednn::library_versions();
   OCTET_ASSERT(threads >= 1 && !segment.ops.empty(), "an empty segment or no threads");
+  const onednn::ThreadCount count(threads);
   try {
     onednn::SegmentBuilder builder(program, segment, onednn::SegmentBuilder::Purpose::kRun);
     onednn::emit_segment(builder, program, segment);

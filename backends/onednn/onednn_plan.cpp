@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_threads.h"
 #include "core/error.h"
 #include "lowering/arena_plan.h"
 
@@ -24,24 +24,6 @@ std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
   std::memset(block, 0, static_cast<size_t>(round_up(bytes)));
   return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
 }
-
-// Sets OpenMP's thread count and puts the caller's back.
-class ThreadCount {
- public:
-  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
-    if (before_ != threads) omp_set_num_threads(threads);
-    changed_ = before_ != threads;
-  }
-  ~ThreadCount() {
-    if (changed_) omp_set_num_threads(before_);
-  }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-
- private:
-  int before_;
-  bool changed_ = false;
-};
 
 }  // namespace
 
