@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/reference/kernel.h"
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "core/error.h"
@@ -133,13 +134,11 @@ double element(const Tensor& tensor, int64_t i) {
     case DType::kFloat32:
       return tensor.data<float>()[i];
     case DType::kInt8:
-      return tensor.data<int8_t>()[i];
     case DType::kUInt8:
-      return tensor.data<uint8_t>()[i];
     case DType::kInt16:
-      return tensor.data<int16_t>()[i];
+    case DType::kUInt16:
     case DType::kInt32:
-      return tensor.data<int32_t>()[i];
+      return reference::integer_at(tensor, i);
     case DType::kInt64:
       return static_cast<double>(tensor.data<int64_t>()[i]);
     case DType::kBool:

@@ -10,6 +10,7 @@
 #include "backends/reference/reference_backend.h"
 #include "backends/runtime/session.h"
 #include "core/aten_bridge.h"
+#include "core/error.h"
 #include "core/interpreter.h"
 #include "core/text.h"
 #include "lowering/lower.h"
@@ -44,6 +45,20 @@ std::string ops_text(const Program& program) {
     text += line.substr(backend) + "\n";
   }
   return text;
+}
+
+std::string lowered(const Graph& graph) {
+  Report report;
+  return ops_text(lower(graph, ReferenceSupport(), {}, report));
+}
+
+std::string error_of(const Graph& graph) {
+  try {
+    lowered(graph);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 Difference compare_with_interpreter(const Graph& graph, bool fuse) {

@@ -9,12 +9,16 @@
 
 namespace octet {
 
-// parse_graph, then: int8 constants get random integers (of 4 bits when the name has "int4"), i64 and i32 zeros, float constants values in [-1, 1), except that names with "scale" get
-// values in [0.005, 0.02).
+// parse_graph, then: int8 constants get random integers (of 4 bits when the name has "int4"), i64 and i32 zeros, float constants values in [-1, 1),
+// except that names with "scale" get values in [0.005, 0.02).
 Graph make_graph(const std::string& text);
 
 // The ops of a program as to_text prints them, without inputs, scales and segments.
 std::string ops_text(const Program& program);
+
+// `graph` lowered for the reference backend: its ops_text; the message of the Error that says why not, "no error" without one.
+std::string lowered(const Graph& graph);
+std::string error_of(const Graph& graph);
 
 struct Difference {
   double greatest = 0;  // absolute

@@ -2,9 +2,6 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "backends/reference/reference_backend.h"
-#include "core/error.h"
-#include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 
 using namespace octet;
@@ -36,21 +33,6 @@ Graph tokens(const std::string& choose) {
   %q: i8[2,5,8] = quantized_decomposed.quantize_per_token.default(%x, %scale, %zero, -128, 127, i8)
   %dq: f32[2,5,8] = quantized_decomposed.dequantize_per_token.default(%q, %scale, %zero, -128, 127, i8, f32))",
                                    choose));
-}
-
-std::string error_of(const Graph& graph) {
-  Report report;
-  try {
-    lower(graph, ReferenceSupport(), {}, report);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-std::string lowered(const Graph& graph) {
-  Report report;
-  return ops_text(lower(graph, ReferenceSupport(), {}, report));
 }
 
 }  // namespace
