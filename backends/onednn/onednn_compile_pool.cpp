@@ -21,6 +21,16 @@ Stored with_three_axes(const Stored& stored) {
   return wide;
 }
 
+// The attributes of a pooling op, one number a spatial axis.
+struct PoolAttributes {
+  Dims kernel, stride, padding, dilation;
+  PoolAttributes(const ProgramOp& op, size_t axes)
+      : kernel(op.integers("kernel_size")),
+        stride(op.integers("stride", kernel)),
+        padding(op.integers("padding", Dims(axes, 0))),
+        dilation(op.integers("dilation", Dims(axes, 1))) {}
+};
+
 // Windows for the last `spatial.size()` axes; the leading ones are a single position.
 void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape, const std::vector<std::vector<Window>>& spatial, int64_t divisor) {
   const Stored x0 = builder.read(op.inputs[0]);
@@ -40,21 +50,17 @@ void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shap
 void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& in = builder.tensor(op.inputs[0]).shape;
   const Dims& out = builder.tensor(op.outputs[0]).shape;
-  const size_t axes = in.size() - 2;
-  const Dims kernel = op.integers("kernel_size");
-  const Dims stride = op.integers("stride", kernel);
-  const Dims begin = op.integers("padding", Dims(axes, 0));
-  Dims dilation = op.integers("dilation", Dims(axes, 1));
+  PoolAttributes pool(op, in.size() - 2);
   Dims end;
-  for (size_t i = 0; i < axes; ++i) {
-    end.push_back((out[i + 2] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1 - in[i + 2] - begin[i]);
-    dilation[i] -= 1;
+  for (size_t i = 0; i < pool.kernel.size(); ++i) {
+    end.push_back((out[i + 2] - 1) * pool.stride[i] + pool.dilation[i] * (pool.kernel[i] - 1) + 1 - in[i + 2] - pool.padding[i]);
+    pool.dilation[i] -= 1;  // oneDNN counts the elements left out
   }
   const Stored x0 = builder.read(op.inputs[0]);
   const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(in));
   const Stored y = builder.allocate(out, x.quantity, channels_last(out));
   const dnnl::pooling_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(), y.desc(),
-                                                   stride, kernel, dilation, begin, end, new_attributes());
+                                                   pool.stride, pool.kernel, pool.dilation, pool.padding, end, new_attributes());
   builder.add_primitive("max_pool", desc,
                         {
                             {DNNL_ARG_SRC, x.desc(), x.place},
@@ -66,16 +72,13 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& in = builder.tensor(op.inputs[0]).shape;
   const Dims& out = builder.tensor(op.outputs[0]).shape;
-  const size_t axes = in.size() - 2;
-  const Dims kernel = op.integers("kernel_size");
-  const Dims stride = op.integers("stride", kernel);
-  const Dims padding = op.integers("padding", Dims(axes, 0));
+  const PoolAttributes pool(op, in.size() - 2);
   const bool counts_padding = op.flag("count_include_pad", true);
-  std::vector<std::vector<Window>> windows(axes);
-  for (size_t i = 0; i < axes; ++i) {
+  std::vector<std::vector<Window>> windows(in.size() - 2);
+  for (size_t i = 0; i < windows.size(); ++i) {
     for (int64_t o = 0; o < out[i + 2]; ++o) {
-      const int64_t first = o * stride[i] - padding[i];
-      const int64_t last = std::min(first + kernel[i], in[i + 2] + padding[i]);
+      const int64_t first = o * pool.stride[i] - pool.padding[i];
+      const int64_t last = std::min(first + pool.kernel[i], in[i + 2] + pool.padding[i]);
       const int64_t begin = std::max<int64_t>(first, 0);
       const int64_t end = std::min(last, in[i + 2]);
       windows[i].push_back({begin, end, counts_padding ? last - first : end - begin});
