@@ -75,7 +75,8 @@ def plot(results, path):
         axis.set_xticks([x + 0.4 for x in range(len(models))], models)
         axis.set_ylabel("int8 latency, Octet = 1")
         axis.set_title(f"{count} thread{'s' if count > 1 else ''}, batch 1")
-        axis.legend()
+        if peers:
+            axis.legend()
     figure.tight_layout()
     figure.savefig(path)
 
