@@ -106,14 +106,14 @@ bool is_float_tensor(const Value* value) { return value->kind() == ValueKind::kT
 
 bool comes_from_dequantize(const Value* value) { return value->producer() != nullptr && is_any(*value->producer(), kDequantizeOps); }
 
+}  // namespace
+
 bool computes_on_floats(const Node& node) {
   if (!node.target().starts_with("aten.") || is_any(node, kMovingOps)) return false;
   const std::vector<Value*> inputs = node.inputs();
   const std::vector<Value*> outputs = node.outputs();
   return std::any_of(inputs.begin(), inputs.end(), is_float_tensor) && std::any_of(outputs.begin(), outputs.end(), is_float_tensor);
 }
-
-}  // namespace
 
 std::vector<const Node*> find_float_ops(const Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);

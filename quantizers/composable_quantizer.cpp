@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "quantizers/float_report.h"
 
 namespace octet {
 
@@ -47,18 +48,18 @@ bool is_same(const QuantizationAnnotation& a, const QuantizationAnnotation& b) {
   return std::equal(a.input_qspec_map.begin(), a.input_qspec_map.end(), b.input_qspec_map.begin(), b.input_qspec_map.end(), same_input);
 }
 
-// The reasons of several quantizers for one node.
+// The reasons of several quantizers for one node. What the mode of one leaves float says nothing beside what another could not quantize.
 class ReasonTable {
  public:
   void add(const std::string& quantizer, const ReportEntry& entry) {
     const auto [found, is_new] = index_.emplace(entry.node, entries_.size());
     const std::string reason = fmt::format("{}: {}", quantizer, entry.reason);
-    if (is_new) {
-      entries_.push_back(entry);
-      entries_.back().reason = reason;
-    } else {
-      entries_[found->second].reason += "; " + reason;
-    }
+    if (is_new) entries_.push_back({entry.stage, entry.node, entry.target, entry.module, {}});
+    ReportEntry& known = entries_[found->second];
+    if (known.stage != entry.stage && entry.stage == kModeStage) return;
+    if (known.stage != entry.stage) known.reason.clear();
+    known.stage = entry.stage;
+    known.reason += (known.reason.empty() ? "" : "; ") + reason;
   }
   const std::vector<ReportEntry>& entries() const { return entries_; }
 

@@ -10,6 +10,10 @@
 
 namespace octet {
 
+// The stage of entries about ops that a configuration never promised to quantize: it is dynamic or of weights alone, and they have no weights.
+inline constexpr const char* kModeStage = "mode";
+inline constexpr const char* kWeightsAlone = "its configuration quantizes weights alone, and it has none";
+
 struct FloatReportArgs {
   std::string quantizer;  // its name
   const ConfigTable& configs;
@@ -17,9 +21,10 @@ struct FloatReportArgs {
   const RuleState& state;    // what the rules refused
   std::span<const std::string> compute_ops;
   std::span<const std::string> sharing_ops;
+  bool has_modes = false;  // its configurations may be dynamic or of weights alone
 };
 
-// Adds one entry of stage "annotate" per compute op without annotation, and a note per config row that applies to no node.
+// Adds one entry of stage "annotate" (or kModeStage) per compute op without annotation, and a note per config row that applies to no node.
 void report_float_nodes(const Graph& graph, const Annotations& annotations, const FloatReportArgs& args, Report& report);
 
 }  // namespace octet

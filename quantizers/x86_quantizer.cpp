@@ -28,7 +28,6 @@ Activations activations_of(const QuantizationConfig& config) {
 }
 
 constexpr const char* kLinearOnly = "its configuration is dynamic or of float16 weights, which takes linear ops only";
-constexpr const char* kWeightsOnly = "its configuration quantizes weights alone, and it has none";
 constexpr const char* kOptIn = "it is quantized only where its op type or module is named";
 
 const ConfigTable::Config* find_row(const ConfigTable::Rows& rows, const std::string& key) {
@@ -123,7 +122,7 @@ void X86InductorQuantizer::annotate(Graph& graph, Annotations& annotations, Repo
     annotate_compat(graph, annotations, state, report);
   else
     annotate_own(graph, annotations, state);
-  report_float_nodes(graph, annotations, {name_, configs_, {}, state, compute_ops(), {}}, report);
+  report_float_nodes(graph, annotations, {name_, configs_, {}, state, compute_ops(), {}, true}, report);
   for (const std::string& note : notes_) report.note(note);
 }
 
@@ -141,7 +140,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations, 
     // An op that its own settings leave float is not fused; the shorter rule takes the rest.
     if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return configs_.find(*node).config; })) return {};
     const Activations kind = activations_of(*choice.config);
-    if (!wants(kind)) return {nullptr, wants != is_static ? "" : kind == Activations::kWeightOnly ? kWeightsOnly : kLinearOnly};
+    if (!wants(kind)) return {nullptr, wants != is_static ? "" : kind == Activations::kWeightOnly ? kWeightsAlone : kLinearOnly};
     if (is_opt_in(rule) && (choice.config == global || kind == Activations::kFloat)) return {nullptr, kOptIn};
     return {fitter.fit(*choice.config, match), {}};
   };

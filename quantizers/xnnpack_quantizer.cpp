@@ -30,7 +30,6 @@ ConfigKind kind_of(const QuantizationConfig& config) {
 
 // Why a rule of static activations leaves the op to other tables, in case none of them takes it.
 constexpr const char* kDynamicOnly = "its configuration is dynamic, which takes linear and convolution only";
-constexpr const char* kWeightOnly = "its configuration quantizes weights alone, and it has none";
 
 }  // namespace
 
@@ -110,7 +109,7 @@ void XNNPACKQuantizer::annotate(Graph& graph, Annotations& annotations, Report& 
   else
     annotate_own(graph, annotations, state);
   const std::span<const std::string> sharing = compat ? xnnpack_sharing_ops_compat() : xnnpack_sharing_ops();
-  report_float_nodes(graph, annotations, {name_, configs_, filter_, state, compute_ops(), sharing}, report);
+  report_float_nodes(graph, annotations, {name_, configs_, filter_, state, compute_ops(), sharing, true}, report);
 }
 
 void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const {
@@ -124,7 +123,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, Rule
     if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return allows(*node); })) return {nullptr, {}};
     const ConfigKind kind = kind_of(*choice.config);
     if (kind == table) return {fitter.fit(*choice.config, match), {}};
-    return {nullptr, table != ConfigKind::kStatic ? "" : kind == ConfigKind::kDynamic ? kDynamicOnly : kWeightOnly};
+    return {nullptr, table != ConfigKind::kStatic ? "" : kind == ConfigKind::kDynamic ? kDynamicOnly : kWeightsAlone};
   };
   const auto run = [&](std::span<const AnnotationRule> rules, ConfigKind table) {
     annotate_by_rules(

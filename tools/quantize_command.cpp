@@ -13,7 +13,9 @@
 #include "annotate/quantized_io.h"
 #include "core/error.h"
 #include "core/pt2_writer.h"
+#include "quantizers/float_report.h"
 #include "tools/command.h"
+#include "tools/effort_options.h"
 #include "tools/quantize_flow.h"
 #include "tools/quantize_report.h"
 #include "tools/report_html.h"
@@ -23,6 +25,7 @@ namespace {
 
 struct QuantizeOptions {
   QuantizeFlow flow;
+  EffortOptions effort;
   std::string output, calibration, state, report, dump_annotations;
   bool strict = false;
   bool reference = false;
@@ -47,12 +50,22 @@ void check_outputs(const QuantizeOptions& options) {
 }
 
 // The first few refusals and a count; --report has them all.
+// Ops that were to be quantized and are not: all but those that the mode leaves float.
+std::vector<ReportEntry> find_refusals(const Report& report) {
+  std::vector<ReportEntry> refusals;
+  for (const ReportEntry& entry : report.entries())
+    if (entry.stage != kModeStage) refusals.push_back(entry);
+  return refusals;
+}
+
 void log_refusals(const Report& report) {
   constexpr size_t kShown = 5;
-  const std::vector<ReportEntry>& entries = report.entries();
-  for (size_t i = 0; i < entries.size() && i < kShown; ++i)
-    log_line(fmt::format("float: {} ({}): {}", entries[i].node, entries[i].target, entries[i].reason));
-  if (entries.size() > kShown) log_line(fmt::format("float: and {} more; --report FILE.json has them all", entries.size() - kShown));
+  const std::vector<ReportEntry> refusals = find_refusals(report);
+  for (size_t i = 0; i < refusals.size() && i < kShown; ++i)
+    log_line(fmt::format("float: {} ({}): {}", refusals[i].node, refusals[i].target, refusals[i].reason));
+  if (refusals.size() > kShown) log_line(fmt::format("float: and {} more; --report FILE.json has them all", refusals.size() - kShown));
+  const size_t by_mode = report.entries().size() - refusals.size();
+  if (by_mode > 0) log_line(fmt::format("float: {} ops without weights, which the mode leaves float", by_mode));
   for (const std::string& note : report.notes()) log_line("note: " + note);
 }
 
@@ -67,7 +80,9 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
 }
 
 void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, Report& report) {
-  if (!options.calibration.empty()) {
+  if (options.effort.is_asked_for()) {
+    calibrate_with_effort(observed, options.calibration, options.effort, report);
+  } else if (!options.calibration.empty()) {
     calibrate_from_file(observed, options.calibration);
   } else if (!options.state.empty()) {
     const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
@@ -95,7 +110,17 @@ QuantizedIo quantize_border(Graph& graph, const QuantizeOptions& options, Report
   return io;
 }
 
+void check_strict(const Report& report) {
+  const std::vector<ReportEntry> refusals = find_refusals(report);
+  if (refusals.empty()) return;
+  const ReportEntry& first = refusals.front();
+  throw Error(
+      "quantize", first.node,
+      fmt::format("({}) stayed float: {}; and {} more, want every compute op quantized (--strict)", first.target, first.reason, refusals.size() - 1));
+}
+
 void quantize(const QuantizeOptions& options) {
+  check_effort_options(options.effort, !options.calibration.empty(), options.flow.is_compat());
   check_outputs(options);
   Report report;
   ObservedGraph observed = prepare_model(options.flow, report);
@@ -110,12 +135,7 @@ void quantize(const QuantizeOptions& options) {
   QuantizedIo io;
   if (options.has_quantized_io()) io = quantize_border(converted, options, report);
   if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options));
-  if (options.strict && !report.entries().empty()) {
-    const ReportEntry& first = report.entries().front();
-    throw Error("quantize", first.node,
-                fmt::format("({}) stayed float: {}; and {} more, want every compute op quantized (--strict)", first.target, first.reason,
-                            report.entries().size() - 1));
-  }
+  if (options.strict) check_strict(report);
   write_pt2(converted, options.output);
   log_refusals(report);
   if (options.has_quantized_io()) fmt::print("{}", to_json_text(io));
@@ -131,6 +151,7 @@ void add_quantize_command(CLI::App& app) {
   CLI::Option* calibration = command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples");
   command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
       ->excludes(calibration);
+  add_effort_options(*command, options->effort);
   command->add_option("--report", options->report, "Write what was quantized how, what stayed float and why: F.json, or F.html for people")
       ->check([](const std::string& path) {
         return has_suffix(path, ".json") || has_suffix(path, ".html") ? std::string() : "want a name that ends in .json or .html";
@@ -139,7 +160,7 @@ void add_quantize_command(CLI::App& app) {
       ->add_option("--dump-annotations", options->dump_annotations,
                    "Write the specs of each edge and output, the sharing groups and their scales, as JSON")
       ->check([](const std::string& path) { return has_suffix(path, ".json") ? std::string() : "want a name that ends in .json"; });
-  command->add_flag("--strict", options->strict, "Fail when a compute op stays float");
+  command->add_flag("--strict", options->strict, "Fail when a compute op stays float; with --mode dynamic or weight-only, one with weights");
   CLI::Option* reference = command->add_flag("--reference", options->reference,
                                              "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");
   command

@@ -37,6 +37,17 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
   command.add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")->check(CLI::IsMember({"torchao"}));
 }
 
+namespace {
+
+// Why the first op that stayed float did so.
+std::string first_reason(const Report& report) {
+  if (report.entries().empty()) return {};
+  const ReportEntry& entry = report.entries().front();
+  return fmt::format(" (%{}, {}: {})", entry.node, entry.target, entry.reason);
+}
+
+}  // namespace
+
 ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   load_libraries(flow.libraries);
   Graph graph = read_pt2(flow.model);
@@ -56,8 +67,8 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   ObservedGraph observed = prepare_pt2e(std::move(graph), *quantizer, report, options);
   if (observation_points(observed.graph).empty())
     throw Error("quantize", flow.model,
-                fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops; choose another one or change its settings", flow.quantizer,
-                            observed.graph.node_count()));
+                fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose another one or change its settings", flow.quantizer,
+                            observed.graph.node_count(), first_reason(report)));
   return observed;
 }
 
