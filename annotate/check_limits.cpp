@@ -1,6 +1,8 @@
 #include "annotate/check_limits.h"
 
+#include <algorithm>
 #include <functional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -24,6 +26,36 @@ void visit_limits(const Graph& graph, const Annotations& annotations, const Limi
   }
 }
 
+// The spec of an annotated edge or output; null when there is none.
+const SpecVariant* find_spec(const Annotations& annotations, const EdgeOrNode& key) {
+  const Edge* edge = std::get_if<Edge>(&key);
+  const Node* node = edge != nullptr ? edge->user : std::get<Value*>(key)->producer();
+  const QuantizationAnnotation* annotation = node == nullptr ? nullptr : annotations.find(node);
+  if (annotation == nullptr) return nullptr;
+  if (edge != nullptr) return annotation->find_input(edge->value);
+  return annotation->output_qspec && node->output_or_null() == std::get<Value*>(key) ? &*annotation->output_qspec : nullptr;
+}
+
+// Follows a shared spec to its end. Throws when there is none, or the way leads back to where it began.
+void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecVariant& spec, const std::string& place) {
+  std::string way = to_text(start);
+  std::vector<EdgeOrNode> seen = {start};
+  for (const SpecVariant* at = &spec; const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(at);) {
+    const EdgeOrNode& next = shared->edge_or_node;
+    if (next == start)
+      throw Error("quantizer", place,
+                  fmt::format("{} shares its own observer, by way of {}; give one of them a spec of its own", to_text(start), way));
+    if (std::find(seen.begin(), seen.end(), next) != seen.end()) return;  // a circle that others stand in
+    at = find_spec(annotations, next);
+    if (at == nullptr)
+      throw Error(
+          "quantizer", place,
+          fmt::format("{} shares the observer of {}, which has no spec; give that one a spec, or this one a spec of its own", way, to_text(next)));
+    seen.push_back(next);
+    way += " as " + to_text(next);
+  }
+}
+
 // The observer of the point that an annotated edge reads through, or that reads the value; null when there is none.
 const Observer* find_observer(const ObservedGraph& observed, const EdgeOrNode& key) {
   const auto observer_of = [&](const Node& point) { return observed.observers.at(static_cast<size_t>(group_of(point))).get(); };
@@ -44,6 +76,18 @@ const Observer* find_observer(const ObservedGraph& observed, const EdgeOrNode& k
 bool has_scales(const Observer& observer) { return observer.has_data() && !observer.args().is_dynamic && is_integer(observer.args().dtype); }
 
 }  // namespace
+
+void check_shared_specs(const Graph& graph, const Annotations& annotations,
+                        const std::function<std::string(const QuantizationAnnotation&)>& place_of) {
+  for (Node* node : graph.nodes()) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation == nullptr) continue;
+    const std::string place = place_of(*annotation);
+    if (place.empty()) continue;
+    for (const auto& [value, spec] : annotation->input_qspec_map) follow(annotations, Edge{value, node}, spec, place);
+    if (annotation->output_qspec && node->output_or_null() != nullptr) follow(annotations, node->output(), *annotation->output_qspec, place);
+  }
+}
 
 void check_spec_limits(const Graph& graph, const Annotations& annotations) {
   std::optional<SharingGroups> groups;

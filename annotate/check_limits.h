@@ -1,12 +1,20 @@
-// Whether annotated tensors keep within what their backend asks of dtype, range, scale and zero point (quant_limits.h).
+// What can be said against annotations before anything is observed, and against scales once they are known.
 #pragma once
+
+#include <functional>
+#include <string>
 
 #include "annotate/annotation.h"
 #include "annotate/prepare.h"
 
 namespace octet {
 
-// As far as specs say, shared ones followed to their end. For Quantizer::validate. Throws Error("quantizer", the limits' place, "%x -> %relu: quant_max
+// Shared specs must end at a tensor with a spec of its own. `place_of` says where an annotation comes from, for messages; "": not asked about. Throws
+// Error("quantizer", that place, "%b -> %add shares the observer of %a -> %add, which has no spec; ...").
+void check_shared_specs(const Graph& graph, const Annotations& annotations,
+                        const std::function<std::string(const QuantizationAnnotation&)>& place_of);
+
+// Whether tensors keep within the limits of their annotations (quant_limits.h). As far as specs say, shared ones followed to their end. For Quantizer::validate. Throws Error("quantizer", the limits' place, "%x -> %relu: quant_max
 // is 255, want at most 127 (quant_max_upper_bound); ..."), and as find_sharing_groups.
 void check_spec_limits(const Graph& graph, const Annotations& annotations);
 

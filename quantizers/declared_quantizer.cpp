@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/check_limits.h"
 #include "quantizers/config_check.h"
 #include "quantizers/float_report.h"
 #include "quantizers/xnnpack_checks.h"
@@ -80,7 +81,24 @@ void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report&
     return {choice.config, {}};
   };
   annotate_by_rules(graph, backend_.rules, choose, annotations, state);
-  report_float_nodes(graph, annotations, {backend_.name, filters_, {}, state, compute_ops(), {}}, report);
+  const auto shares = [&](const Node& node) { return shares_scale(node) && filters_.find(node).config; };
+  propagate_sharing(graph, backend_.sharing_ops, shares, annotations);
+  report_float_nodes(graph, annotations, {backend_.name, filters_, {}, state, compute_ops(), backend_.sharing_ops}, report);
+}
+
+void DeclaredQuantizer::validate(const Graph& graph, const Annotations& annotations) {
+  check_shared_specs(graph, annotations, [&](const QuantizationAnnotation& annotation) { return place_of(annotation.rule); });
+  check_spec_limits(graph, annotations);
+}
+
+// A composition puts the quantizer's name before the row's.
+std::string DeclaredQuantizer::place_of(const std::string& rule) const {
+  for (size_t i = 0; i < backend_.rules.size(); ++i) {
+    const std::string& name = backend_.rules[i].name;
+    if (rule == name || rule == fmt::format("{}: {}", backend_.name, name))
+      return i < backend_.places.size() ? backend_.places[i] : fmt::format("{}: row {}", backend_.name, name);
+  }
+  return {};
 }
 
 }  // namespace octet

@@ -13,7 +13,9 @@ namespace octet {
 
 struct DeclaredBackend {
   std::string name;
-  std::vector<AnnotationRule> rules;  // cells name no role: a declared backend has no configurations
+  std::vector<AnnotationRule> rules;     // cells name no role: a declared backend has no configurations
+  std::vector<std::string> sharing_ops;  // as for Node::is: share the observer of their first input when that is quantized
+  std::vector<std::string> places = {};  // by rule, where it was said: "npu.json: /patterns/0"; may be shorter
 };
 
 // Annotates what the rows list, the first row that matches. Rows of set_...: a config leaves the nodes to the table, nullopt leaves them float; until one
@@ -30,13 +32,20 @@ class DeclaredQuantizer : public Quantizer {
   // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
   DeclaredQuantizer& set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config);
   DeclaredQuantizer& set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config);
+  // What the setters have filled in; for where each row was said.
+  ConfigTable& rows() { return filters_; }
 
   std::string name() const override { return backend_.name; }
   void check_model(const Graph& model) const override;
   // Throws Error("annotate", row, ...) when a row names a slot that its pattern lacks.
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
+  // Throws Error("quantizer", the row's place, ...) when a shared spec of a row leads to a tensor without spec or in a circle, and when specs break the
+  // constraints of a row (check_limits.h).
+  void validate(const Graph& graph, const Annotations& annotations) override;
 
  private:
+  std::string place_of(const std::string& rule) const;  // "" when no row of this backend has the name
+
   DeclaredBackend backend_;
   Compat compat_;
   ConfigTable filters_;

@@ -24,6 +24,8 @@ class EmbeddingQuantizer : public Quantizer {
   // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
   EmbeddingQuantizer& set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config);
   EmbeddingQuantizer& set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config);
+  // What the setters have filled in; for where each row was said.
+  ConfigTable& rows() { return configs_; }
 
   std::string name() const override { return name_; }
   void check_model(const Graph& model) const override;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,15 +11,18 @@
 #include "core/error.h"
 #include "core/op_schema.h"
 #include "core/overloads.h"
+#include "quantizers/json_constraints.h"
 #include "quantizers/json_specs.h"
+#include "quantizers/xnnpack_checks.h"
 
 namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 5> kRowKeys = {"name", "pattern", "inputs", "output", "allow_implicit_sharing"};
+constexpr std::array<const char*, 9> kRowKeys = {"name",        "pattern", "inputs", "output", "allow_implicit_sharing",
+                                                 "constraints", "owned",   "marked", "owner"};
 constexpr size_t kMaxPattern = 1000;  // characters
-constexpr std::array<const char*, 1> kLaterKeys = {"constraints"};
+const std::vector<std::string> kOwners = {"first", "first_quantized"};
 
 using Cells = std::vector<std::pair<std::string, SlotSpec>>;
 
@@ -40,13 +44,17 @@ Sources sources_of(const SlotSpec& cell) {
   return same->half == SameAs::Half::kEdge ? Sources{{same->slot}, {}} : Sources{{}, {same->slot}};
 }
 
-// An op in the namespace aten that the dispatcher does not know: most often a misspelling. Custom ops may come later, with their library. Empty: none.
+// An op in the namespace aten that the dispatcher does not know: most often a misspelling. Custom ops may come later, with their library.
+bool is_unknown(const std::string& op) {
+  if (!op.starts_with("aten.")) return false;
+  const bool has_overload = std::count(op.begin(), op.end(), '.') == 2;
+  return has_overload ? find_op_schema(op) == nullptr : overloads_of(op).empty();
+}
+
+// Empty: none.
 std::string find_unknown_op(const PatternTerm& term) {
-  for (const std::string& op : term.ops) {
-    if (!op.starts_with("aten.")) continue;
-    const bool has_overload = std::count(op.begin(), op.end(), '.') == 2;
-    if (has_overload ? find_op_schema(op) == nullptr : overloads_of(op).empty()) return op;
-  }
+  for (const std::string& op : term.ops)
+    if (is_unknown(op)) return op;
   for (const PatternTerm& parameter : term.parameters)
     if (const std::string op = find_unknown_op(parameter); !op.empty()) return op;
   return {};
@@ -57,7 +65,7 @@ class RowReader {
   RowReader(const Place& row, const SpecTable& specs) : row_(row), specs_(specs) {}
 
   AnnotationRule read() {
-    check_keys(row_, kRowKeys, kLaterKeys);
+    check_keys(row_, kRowKeys);
     if (!row_.has("pattern")) row_.refuse("has no \"pattern\", want e.g. \"relu(linear(x, w, b?))\"");
     rule_.pattern = string_at(row_.at("pattern"));
     if (rule_.pattern.size() > kMaxPattern)
@@ -72,6 +80,10 @@ class RowReader {
     rule_.name = row_.has("name") ? string_at(row_.at("name")) : rule_.pattern;
     if (row_.has("allow_implicit_sharing")) rule_.allow_implicit_sharing = bool_at(row_.at("allow_implicit_sharing"));
     read_cells();
+    read_slots("owned", rule_.owned);
+    read_slots("marked", rule_.marked);
+    read_owner();
+    if (row_.has("constraints")) rule_.constraints = constraints_at(row_.at("constraints"), pattern_, rule_);
     if (rule_.inputs.empty() && std::holds_alternative<LeaveFloat>(rule_.output)) row_.refuse("quantizes nothing, want \"inputs\" or \"output\"");
     return std::move(rule_);
   }
@@ -91,6 +103,7 @@ class RowReader {
     const Place output = row_.at("output");
     rule_.output = cell_at(output, specs_);
     if (std::holds_alternative<AllSame>(rule_.output)) output.want("a spec of one tensor; all_same is for list slots");
+    if (std::holds_alternative<LikeProducer>(rule_.output)) output.want("a spec of one tensor; like_producer is for inputs");
     check_sources(output, rule_.output);
   }
 
@@ -101,6 +114,41 @@ class RowReader {
     if (std::find(sources.edges.begin(), sources.edges.end(), slot) != sources.edges.end())
       place.refuse(fmt::format("takes its scale from itself, want another slot than \"{}\"", slot));
     check_sources(place, cell);
+    if (const std::string circle = find_circle({slot}); !circle.empty())
+      place.refuse(fmt::format("takes its scale from itself by way of {}; give one of them a spec of its own", circle));
+  }
+
+  // "a -> b -> a" when following the sources of a way's last slot leads back to its first one; else empty.
+  std::string find_circle(std::vector<std::string> way) const {
+    const auto cell = std::find_if(rule_.inputs.begin(), rule_.inputs.end(), [&](const auto& input) { return input.first == way.back(); });
+    if (cell == rule_.inputs.end()) return {};
+    for (const std::string& source : sources_of(cell->second).edges) {
+      if (source == way.front()) return fmt::format("{} -> {}", fmt::join(way, " -> "), source);
+      if (std::find(way.begin(), way.end(), source) != way.end()) continue;
+      way.push_back(source);
+      if (const std::string circle = find_circle(way); !circle.empty()) return circle;
+      way.pop_back();
+    }
+    return {};
+  }
+
+  void read_slots(const char* key, std::vector<std::string>& slots) const {
+    if (!row_.has(key)) return;
+    const Place list = row_.at(key);
+    if (!list.value.is_array() || list.value.empty()) list.want("a list of slots, e.g. [\"w\", \"b\"]");
+    for (size_t i = 0; i < list.value.size(); ++i) {
+      slots.push_back(string_at(list.at(i)));
+      require_slot(list.at(i), slots.back());
+    }
+  }
+
+  void read_owner() {
+    if (!row_.has("owner")) return;
+    const Place place = row_.at("owner");
+    const bool has_list =
+        std::any_of(rule_.inputs.begin(), rule_.inputs.end(), [](const auto& cell) { return std::holds_alternative<AllSame>(cell.second); });
+    if (word_at(place, kOwners) == kOwners.back()) rule_.choose_owner = first_quantized_input;
+    if (!has_list) place.refuse("says which value of an all_same slot has the observer, and the row has no all_same; leave it out");
   }
 
   void check_sources(const Place& place, const SlotSpec& cell) const {
@@ -125,6 +173,18 @@ class RowReader {
   Pattern pattern_;
 };
 
+// "max_pool2d" is "aten.max_pool2d".
+std::vector<std::string> sharing_ops_at(const Place& place) {
+  if (!place.value.is_array()) place.want("a list of ops, e.g. [\"max_pool2d\", \"aten.view.default\"]");
+  std::vector<std::string> ops;
+  for (size_t i = 0; i < place.value.size(); ++i) {
+    const std::string name = string_at(place.at(i));
+    ops.push_back(name.find('.') == std::string::npos ? "aten." + name : name);
+    if (is_unknown(ops.back())) place.at(i).refuse(fmt::format("{} is no op of ATen; write your own ops as my_ns.my_op.default", ops.back()));
+  }
+  return ops;
+}
+
 }  // namespace
 
 DeclaredBackend declared_backend_at(const Place& root) {
@@ -133,10 +193,17 @@ DeclaredBackend declared_backend_at(const Place& root) {
   const SpecTable specs = root.has("specs") ? specs_at(root.at("specs")) : SpecTable();
   const Place patterns = root.at("patterns");
   if (!patterns.value.is_array() || patterns.value.empty()) patterns.want("a list of rows");
+  std::map<std::string, size_t> names;
   for (size_t i = 0; i < patterns.value.size(); ++i) {
     const Place row = patterns.at(i);
     backend.rules.push_back(RowReader(row, specs).read());
+    backend.places.push_back(row.text());
+    if (!row.has("name")) continue;
+    const auto [same, is_new] = names.emplace(backend.rules.back().name, i);
+    if (!is_new)
+      row.at("name").refuse(fmt::format("got \"{}\", which row {} is called already; give each row a name of its own", same->first, same->second));
   }
+  if (root.has("sharing_ops")) backend.sharing_ops = sharing_ops_at(root.at("sharing_ops"));
   return backend;
 }
 

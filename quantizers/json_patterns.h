@@ -2,9 +2,11 @@
 //
 //   {"name": "toy_npu", "specs": {"act": {...}, "weight": {...}},
 //    "patterns": [{"name": "conv_relu", "pattern": "relu(conv2d(x, w, b?))", "inputs": {"x": "act", "w": "weight"}, "output": "act",
-//                  "allow_implicit_sharing": true}]}
+//                  "allow_implicit_sharing": true, "constraints": {"x": {"max_rank": 4}}, "owned": ["w"], "marked": ["b"]}],
+//    "sharing_ops": ["max_pool2d", "aten.view.default"]}
 //
-// The notation of patterns is that of core/pattern.h, the cells are those of json_specs.h. Rows count in order: the first that matches an op takes it.
+// The notation of patterns is that of core/pattern.h, the cells are those of json_specs.h, constraints those of json_constraints.h; "owned", "marked" and
+// "owner" ("first", "first_quantized") are members of AnnotationRule. sharing_ops take the scale of what they read. Rows count in order: the first that matches an op takes it.
 #pragma once
 
 #include "quantizers/declared_quantizer.h"
@@ -12,7 +14,7 @@
 
 namespace octet {
 
-// "name" (default "declared"), "specs" and "patterns" of the object; other keys are not looked at. Throws Error("quantizer",
+// "name" (default "declared"), "specs", "patterns" and "sharing_ops" of the object; other keys are not looked at. Throws Error("quantizer",
 // "file.json: /patterns/0/inputs/x", ...) for each fault.
 DeclaredBackend declared_backend_at(const Place& root);
 

@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kShownLength = 60;  // of a wrong value in a message
 constexpr int64_t kMaxAxis = 63;
-constexpr int kMaxDepth = 64;  // of nested values
+constexpr int kMaxDepth = 64;                       // of nested values
+constexpr std::string_view kSchemaKey = "$schema";  // of editors, at the top of a file
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' '; }
 
@@ -58,7 +59,8 @@ class DuplicateKeys {
 Place Place::at(const std::string& key) const { return {value.at(key), file, path + "/" + escaped(key)}; }
 Place Place::at(size_t index) const { return {value.at(index), file, fmt::format("{}/{}", path, index)}; }
 
-void Place::refuse(const std::string& message) const { throw Error("quantizer", fmt::format("{}: {}", file, path.empty() ? "/" : path), message); }
+std::string Place::text() const { return fmt::format("{}: {}", file, path.empty() ? "/" : path); }
+void Place::refuse(const std::string& message) const { throw Error("quantizer", text(), message); }
 void Place::want(const std::string& wanted) const { refuse(fmt::format("got {}, want {}", shown(value), wanted)); }
 
 Json load_json(const std::filesystem::path& path) {
@@ -87,6 +89,10 @@ void check_keys(const Place& place, std::span<const char* const> allowed, std::s
     const auto same = [&](const char* known) { return name == known; };
     if (std::any_of(allowed.begin(), allowed.end(), same)) continue;
     const Place child = place.at(name);
+    if (name == kSchemaKey && place.path.empty()) {
+      string_at(child);
+      continue;
+    }
     if (std::any_of(later.begin(), later.end(), same))
       child.refuse(fmt::format("\"{}\" is not in this build, want one of {}", name, fmt::join(allowed, ", ")));
     child.refuse(fmt::format("unknown key, want one of {}", fmt::join(allowed, ", ")));

@@ -22,6 +22,7 @@ struct Place {
   bool has(const char* key) const { return value.contains(key); }
   Place at(const std::string& key) const;
   Place at(size_t index) const;
+  std::string text() const;  // "file.json: /path"
   // Both throw Error("quantizer", "file.json: /path", ...); want() says "got VALUE, want ...".
   [[noreturn]] void refuse(const std::string& message) const;
   [[noreturn]] void want(const std::string& wanted) const;

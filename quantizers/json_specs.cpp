@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/derive_functions.h"
 #include "annotate/observer.h"
 #include "core/error.h"
 #include "quantizers/json_affine.h"
@@ -23,7 +24,6 @@ constexpr std::array<const char*, 2> kHalves = {"edge", "node"};
 constexpr std::array<const char*, 6> kObserverKeys = {"name", "eps", "bins", "averaging_constant", "reduce_range", "percentile"};
 const std::vector<std::string> kIntegers = {"int8", "uint8", "int16", "uint16", "int32"};
 const std::vector<std::string> kDTypes = {"int8", "uint8", "int16", "uint16", "int32", "float16", "float8_e4m3fn", "float8_e5m2"};
-const std::vector<std::string> kDeriveNames = {"product_of_scales", "sum_of_scales"};
 const std::vector<std::string> kQSchemes = {"per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric",
                                             "per_channel_affine_float_qparams"};
 constexpr std::string_view kAffinePrefix = "affine_";
@@ -88,8 +88,8 @@ DerivedFrom derived_at(const Place& place) {
   const Place sources = place.at("derived_from");
   if (!sources.value.is_array() || sources.value.empty()) sources.want("a list of slots, e.g. [\"x\", \"w\"]");
   for (size_t i = 0; i < sources.value.size(); ++i) derived.slots.push_back(string_at(sources.at(i)));
-  if (!place.has("derive")) place.refuse(fmt::format("has no \"derive\", want one of {}", fmt::join(kDeriveNames, ", ")));
-  derived.spec.derive_name = word_at(place.at("derive"), kDeriveNames);
+  if (!place.has("derive")) place.refuse(fmt::format("has no \"derive\", want one of {}", fmt::join(derive_fn_names(), ", ")));
+  derived.spec.derive_name = word_at(place.at("derive"), derive_fn_names());
   derived.spec.derive_qparams_fn = find_derive_fn(derived.spec.derive_name);
   DerivedQuantizationSpec complete = derived.spec;
   complete.derived_from.emplace_back();
@@ -111,17 +111,20 @@ SameAs same_at(const Place& place) {
   return {string_at(target.at(is_edge ? "edge" : "node")), is_edge ? SameAs::Half::kEdge : SameAs::Half::kValue};
 }
 
-AllSame all_same_at(const Place& place, const SpecTable& table) {
-  constexpr std::array<const char*, 1> kKeys = {"all_same"};
-  check_keys(place, kKeys);
-  const Place inner = place.at("all_same");
+// The spec with an observer that stands under the only key of the object.
+QuantizationSpec inner_spec_at(const Place& place, const char* key, const SpecTable& table) {
+  const std::array<const char*, 1> keys = {key};
+  check_keys(place, keys);
+  const Place inner = place.at(key);
   const SlotSpec cell = cell_at(inner, table);
   const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell);
   if (!spec) inner.want("a spec with an observer");
-  return {Role::kInput, *spec};
+  return *spec;
 }
 
 }  // namespace
+
+DType quantized_dtype_at(const Place& place) { return find_dtype(word_at(place, kDTypes)).value(); }
 
 ObserverChoice observer_at(const Place& place) {
   ObserverChoice choice;
@@ -173,7 +176,8 @@ SlotSpec cell_at(const Place& place, const SpecTable& table) {
   }
   if (!place.value.is_object()) place.want("the name of a spec, a spec, or null to leave it float");
   if (place.has("same_as")) return same_at(place);
-  if (place.has("all_same")) return all_same_at(place, table);
+  if (place.has("all_same")) return AllSame{Role::kInput, inner_spec_at(place, "all_same", table)};
+  if (place.has("like_producer")) return LikeProducer{Role::kInput, inner_spec_at(place, "like_producer", table)};
   if (place.has("fixed")) return fixed_at(place);
   if (place.has("derived_from")) return derived_at(place);
   return spec_at(place);

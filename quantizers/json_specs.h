@@ -8,6 +8,7 @@
 //   {"derived_from": ["x", "w"], "derive": "product_of_scales", "dtype": "int32", "qscheme": "per_channel_symmetric", "ch_axis": 0}
 //   {"same_as": {"edge": "x"}} or {"same_as": {"node": "x"}}
 //   {"all_same": a spec with an observer, by name or in place}
+//   {"like_producer": likewise}, of inputs: the observer of the value's producer when an earlier row gave that an output spec, else this spec
 //   null: float; "act": what the file's "specs" say under this name
 #pragma once
 
@@ -23,6 +24,9 @@ using SpecTable = std::map<std::string, SlotSpec>;
 
 // The file's "specs". Throws Error("quantizer", "file.json: /specs/act/...", ...) for each fault, also of a spec that no row uses.
 SpecTable specs_at(const Place& place);
+
+// A dtype that specs can have.
+DType quantized_dtype_at(const Place& place);
 
 // The name of an observer, or an object of its name and arguments. Throws likewise.
 ObserverChoice observer_at(const Place& place);

@@ -28,7 +28,7 @@ void set_row(ConfigTable::Rows& rows, const char* kind, const std::string& key, 
 
 ConfigTable::Choice choose(const char* kind, const std::string& key, const ConfigTable::Config& config) {
   if (config) return {&*config, {}};
-  return {nullptr, fmt::format("excluded by {} \"{}\"", kind, key)};
+  return {nullptr, "excluded by " + describe_row(kind, key)};
 }
 
 }  // namespace
@@ -76,14 +76,25 @@ bool is_call(const Node& node, const CallIndex& call) {
 
 std::string describe(const CallIndex& call) { return fmt::format("call_index {} of {} in module \"{}\"", call.index, call.op, call.module); }
 
+std::string describe_row(const char* kind, const std::string& key) { return fmt::format("{} \"{}\"", kind, key); }
+
 void refuse_in_compat(Compat compat, const std::string& kind) {
   if (compat == Compat::kTorchao) throw Error("quantizer", kind, "torchao's quantizers have no such setting; leave out --compat torchao");
 }
 
 void ConfigTable::set_global(Config config) { global_ = std::move(config); }
-void ConfigTable::set_module_name(const std::string& name, Config config) { set_row(module_names_, "module_name", name, std::move(config)); }
-void ConfigTable::set_module_type(const std::string& type, Config config) { set_row(module_types_, "module_type", type, std::move(config)); }
-void ConfigTable::set_operator_type(const std::string& op, Config config) { set_row(operator_types_, "op_type", op, std::move(config)); }
+void ConfigTable::set_module_name(const std::string& name, Config config) {
+  set_row(module_names_, "module_name", name, std::move(config));
+  places_[describe_row("module_name", name)] = place_;
+}
+void ConfigTable::set_module_type(const std::string& type, Config config) {
+  set_row(module_types_, "module_type", type, std::move(config));
+  places_[describe_row("module_type", type)] = place_;
+}
+void ConfigTable::set_operator_type(const std::string& op, Config config) {
+  set_row(operator_types_, "op_type", op, std::move(config));
+  places_[describe_row("op_type", op)] = place_;
+}
 
 void ConfigTable::set_module_name_regex(const std::string& regex, Config config) {
   if (regex.empty()) throw Error("quantizer", "module_name_regex", "the expression is empty, want e.g. \"layers\\..*\"");
@@ -93,6 +104,7 @@ void ConfigTable::set_module_name_regex(const std::string& regex, Config config)
     found->config = std::move(config);
   else
     module_regexes_.push_back({std::make_shared<ModuleRegex>(regex), std::move(config)});
+  places_[describe_row("module_name_regex", regex)] = place_;
 }
 
 void ConfigTable::set_call_index(const CallIndex& call, Config config) {
@@ -103,6 +115,12 @@ void ConfigTable::set_call_index(const CallIndex& call, Config config) {
     found->config = std::move(config);
   else
     calls_.push_back({call, std::move(config)});
+  places_[describe(call)] = place_;
+}
+
+std::string ConfigTable::place_of(const std::string& row) const {
+  const std::map<std::string, std::string>::const_iterator found = places_.find(row);
+  return found == places_.end() ? std::string() : found->second;
 }
 
 const ConfigTable::Config* ConfigTable::find_module_regex(const std::string& regex) const {
@@ -157,13 +175,12 @@ std::vector<std::string> ConfigTable::unused_rows(const Graph& graph) const {
   std::vector<std::string> unused;
   const auto collect = [&](const char* kind, const Rows& rows, bool (*applies)(const Node&, const std::string&)) {
     for (const auto& [key, config] : rows)
-      if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return applies(*node, key); }))
-        unused.push_back(fmt::format("{} \"{}\"", kind, key));
+      if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return applies(*node, key); })) unused.push_back(describe_row(kind, key));
   };
   collect("module_name", module_names_, is_in_module);
   for (const RegexRow& row : module_regexes_)
     if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return is_in_module_like(*node, *row.regex); }))
-      unused.push_back(fmt::format("module_name_regex \"{}\"", row.regex->text()));
+      unused.push_back(describe_row("module_name_regex", row.regex->text()));
   collect("module_type", module_types_, is_in_module_type);
   collect("op_type", operator_types_, is_op_type);
   for (const CallRow& row : calls_)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,8 +40,9 @@ struct CallIndex {
   bool operator==(const CallIndex&) const = default;
 };
 bool is_call(const Node& node, const CallIndex& call);
-// "call_index 1 of aten.linear.default in module "block""
+// "call_index 1 of aten.linear.default in module "block""; and "module_name "blok"".
 std::string describe(const CallIndex& call);
+std::string describe_row(const char* kind, const std::string& key);
 
 // Throws Error for a kind of row that torchao's quantizers lack ("call_index").
 void refuse_in_compat(Compat compat, const std::string& kind);
@@ -68,6 +70,8 @@ class ConfigTable {
   void set_call_index(const CallIndex& call, Config config);
   void set_module_type(const std::string& type, Config config);
   void set_operator_type(const std::string& op, Config config);
+  // Where the rows that are set from now on were said, for messages: "q.json: /module_name/blok"; "": in code.
+  void set_place(std::string place) { place_ = std::move(place); }
 
   const std::optional<Config>& global() const { return global_; }  // the outer optional: whether it was set
   const Rows& module_names() const { return module_names_; }       // in the order in which they were set
@@ -78,6 +82,8 @@ class ConfigTable {
   const Config* find_module_regex(const std::string& regex) const;  // null when there is no such row
   const Config* find_call_index(const CallIndex& call) const;
   std::vector<const Config*> all() const;  // of every row, and the global one
+  // Of a row, given as "module_name \"blok\"" or describe(call); "" when it was said in code.
+  std::string place_of(const std::string& row) const;
 
   // What applies to the node: the config, or none and why. The strongest wins: the call, then the longest module name, then the innermost module that
   // a regex matches (several that match it: the one set first), then the innermost module type, then the op type, then the global config.
@@ -97,6 +103,8 @@ class ConfigTable {
   Rows operator_types_;
   std::vector<RegexRow> module_regexes_;
   std::vector<CallRow> calls_;
+  std::string place_;                          // of what is set next
+  std::map<std::string, std::string> places_;  // by row
 };
 
 }  // namespace octet

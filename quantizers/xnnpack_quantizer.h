@@ -28,6 +28,8 @@ class XNNPACKQuantizer : public Quantizer {
   XNNPACKQuantizer& set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config);
   // Only nodes for which it returns true are quantized.
   XNNPACKQuantizer& set_filter_function(NodeFilter filter);
+  // What the setters have filled in; for where each row was said.
+  ConfigTable& rows() { return configs_; }
 
   std::string name() const override { return name_; }
   void check_model(const Graph& model) const override;
