@@ -129,23 +129,26 @@ void check_rows(const ConfigTable& table, const std::string& quantizer, const Gr
                         !table.module_regexes().empty() || !table.calls().empty();
   if (!has_rows) return;
   const ModelNames names(model);
-  const auto refuse = [&](const std::string& message) { throw Error("quantizer", quantizer, message); };
+  const auto refuse = [&](const std::string& row, const std::string& message) {
+    const std::string place = table.place_of(row);
+    throw Error("quantizer", place.empty() ? quantizer : place, fmt::format("{}{}", row, message));
+  };
   for (const auto& [name, config] : table.module_names())
     if (!names.modules().contains(name))
-      refuse(fmt::format("module_name \"{}\" is no module of the model, {}", name, closest(name, names.modules(), "modules")));
+      refuse(describe_row("module_name", name), fmt::format(" is no module of the model, {}", closest(name, names.modules(), "modules")));
   for (const ConfigTable::RegexRow& row : table.module_regexes()) {
     const std::string& text = row.regex->text();
     if (std::none_of(names.modules().begin(), names.modules().end(), [&](const std::string& path) { return row.regex->matches(path); }))
-      refuse(fmt::format("module_name_regex \"{}\" matches the whole path of no module of the model, {}", text,
-                         closest(text, names.modules(), "modules")));
+      refuse(describe_row("module_name_regex", text),
+             fmt::format(" matches the whole path of no module of the model, {}", closest(text, names.modules(), "modules")));
   }
   for (const auto& [type, config] : table.module_types())
     if (!names.has_module_type(type))
-      refuse(fmt::format("module_type \"{}\" is no type of a module of the model, {}", type, closest(type, names.types(), "types")));
+      refuse(describe_row("module_type", type), fmt::format(" is no type of a module of the model, {}", closest(type, names.types(), "types")));
   for (const auto& [op, config] : table.operator_types())
-    if (!names.has_op(op) && !is_known_op(op)) refuse(fmt::format("op_type \"{}\" is no op, {}", op, closest(op, names.ops(), "ops")));
+    if (!names.has_op(op) && !is_known_op(op)) refuse(describe_row("op_type", op), fmt::format(" is no op, {}", closest(op, names.ops(), "ops")));
   for (const ConfigTable::CallRow& row : table.calls())
-    if (const std::string reason = objection(names, row.call); !reason.empty()) refuse(fmt::format("{}: {}", describe(row.call), reason));
+    if (const std::string reason = objection(names, row.call); !reason.empty()) refuse(describe(row.call), ": " + reason);
 }
 
 }  // namespace octet
