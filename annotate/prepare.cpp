@@ -11,6 +11,7 @@
 #include "annotate/annotation_text.h"
 #include "annotate/bodies.h"
 #include "annotate/memory.h"
+#include "annotate/opaque_prepare.h"
 #include "core/error.h"
 #include "core/op_schema.h"
 #include "core/passes/fold_conv_bn.h"
@@ -195,20 +196,42 @@ void annotate_graph(Graph& graph, Quantizer& quantizer, Annotations& annotations
   quantizer.validate(graph, annotations);
 }
 
-// Lets the quantizer change the observers. Afterwards a group is what has one observer, numbered in the order of the members.
-void ask_for_observers(Quantizer& quantizer, const Graph& graph, SharingGroups& groups, std::vector<std::shared_ptr<Observer>>& observers) {
-  ObserverMap map;
-  for (const SharingGroups::Member& member : groups.members) map.emplace_back(member.key, observers.at(static_cast<size_t>(member.group)));
+// What each member of the groups has for an observer.
+using WantedObservers = std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash>;
+
+// Lets one quantizer change the observers of its part; returns whether it did.
+bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map, WantedObservers& wanted) {
   const ObserverMap before = map;
   quantizer.prepare_obs_or_fq_callback(graph, map);
-  if (map == before) return;
-  std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash> wanted;
+  if (map == before) return false;
+  std::unordered_set<EdgeOrNode, EdgeOrNodeHash> own;
+  for (const auto& [key, observer] : before) {
+    own.insert(key);
+    wanted[key] = nullptr;
+  }
   for (const auto& [key, observer] : map) {
-    if (groups.find(key) == nullptr)
+    if (!own.contains(key))
       throw Error("prepare", to_text(key),
                   fmt::format("quantizer \"{}\" set an observer where no spec stands; annotate that edge or value", quantizer.name()));
     wanted[key] = observer;
   }
+  return true;
+}
+
+// Lets the quantizers change the observers. Afterwards a group is what has one observer, numbered in the order of the members.
+void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, SharingGroups& groups,
+                       std::vector<std::shared_ptr<Observer>>& observers) {
+  std::map<int, ObserverMap> maps = {
+      {0, {}}
+  };
+  WantedObservers wanted;
+  for (const SharingGroups::Member& member : groups.members) {
+    wanted[member.key] = observers.at(static_cast<size_t>(member.group));
+    maps[quantizers.part_of(member.key)].emplace_back(member.key, wanted[member.key]);
+  }
+  bool is_changed = false;
+  for (auto& [part, map] : maps) is_changed |= ask_for_observers(quantizers.quantizer_of(part), graph, std::move(map), wanted);
+  if (!is_changed) return;
   observers.clear();
   std::unordered_map<const Observer*, int> numbers;
   for (SharingGroups::Member& member : groups.members) {
@@ -221,21 +244,24 @@ void ask_for_observers(Quantizer& quantizer, const Graph& graph, SharingGroups& 
   }
 }
 
-void observe_graph(Graph& graph, ObservedGraph& observed, Quantizer* quantizer, Report& report, const PrepareOptions& options) {
-  SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing);
+void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* quantizers, Report& report, const PrepareOptions& options) {
+  PartOf part_of;
+  if (quantizers != nullptr && quantizers->has_quantized_parts()) part_of = [&](const EdgeOrNode& key) { return quantizers->part_of(key); };
+  SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing, part_of);
   std::vector<std::shared_ptr<Observer>> observers = GroupObservers(groups).make_all();
-  if (quantizer != nullptr) ask_for_observers(*quantizer, graph, groups, observers);
+  if (quantizers != nullptr) ask_for_observers(*quantizers, graph, groups, observers);
   Inserter inserter(graph, observed.annotations, groups, observed.observers.size(), report);
   if (!options.compat_torchao) inserter.watch_writes();
   inserter.run();
   observed.observers.insert(observed.observers.end(), observers.begin(), observers.end());
 }
 
-ObservedGraph insert_all(Graph graph, Annotations annotations, Quantizer* quantizer, Report& report, const PrepareOptions& options) {
+ObservedGraph insert_all(Graph graph, Annotations annotations, OpaquePrepare* quantizers, Report& report, const PrepareOptions& options) {
   ObservedGraph observed{std::move(graph), {}, std::move(annotations)};
-  observe_graph(observed.graph, observed, quantizer, report, options);
+  observe_graph(observed.graph, observed, quantizers, report, options);
   for (const Body& body : bodies_within(observed.graph, body_choice(options)))
-    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, quantizer, own, options); });
+    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, quantizers, own, options); });
+  if (quantizers != nullptr) observed.islands = quantizers->take_islands();
   return observed;
 }
 
@@ -252,13 +278,17 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
     for (const Body& body : bodies_within(graph)) inherit_module(body);
   }
   quantizer.check_model(graph);
+  OpaquePrepare quantizers(quantizer, [&](Graph& part, Quantizer& asked, Annotations& own_annotations, Report& own) {
+    annotate_graph(part, asked, own_annotations, own, options);
+  });
+  quantizers.check(graph, report);
   Annotations annotations;
-  annotate_graph(graph, quantizer, annotations, report, options);
+  quantizers.annotate(graph, annotations, report);
   for (const Body& body : bodies_within(graph, body_choice(options)))
-    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { annotate_graph(*body.graph, quantizer, annotations, own, options); });
+    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { quantizers.annotate_body(body, annotations, own); });
   report_float_bodies(graph, body_choice(options), report);
   verify(graph);
-  return insert_all(std::move(graph), std::move(annotations), &quantizer, report, options);
+  return insert_all(std::move(graph), std::move(annotations), &quantizers, report, options);
 }
 
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {

@@ -7,6 +7,7 @@
 
 #include "annotate/annotation.h"
 #include "annotate/observer.h"
+#include "annotate/opaque.h"
 #include "annotate/quantizer.h"
 #include "annotate/sharing.h"
 #include "core/graph.h"
@@ -23,6 +24,7 @@ struct ObservedGraph {
   Graph graph;
   std::vector<std::shared_ptr<Observer>> observers;  // by group; a group without observation point keeps its observer
   Annotations annotations;
+  std::vector<Island> islands = {};  // the opaque parts, of the program and of its bodies
 };
 
 struct PrepareOptions {
@@ -34,7 +36,8 @@ struct PrepareOptions {
 
 // Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups, asks the quantizer about their observers
 // (prepare_obs_or_fq_callback) and inserts the observation points; the same in
-// each body of control flow that is quantized (annotate/bodies.h). Without compat_torchao constants move into the bodies, until convert.
+// each body of control flow that is quantized (annotate/bodies.h). Works around the quantizer's opaque parts (opaque.h). Without compat_torchao constants
+// move into the bodies, until convert.
 // Annotated edges of tensors that are not floating point are reported and left alone. Throws Error("prepare", ...) as check_spec,
 // find_sharing_groups and make_observer do.
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options = {});

@@ -12,6 +12,8 @@
 
 namespace octet {
 
+struct OpaquePart;  // opaque.h
+
 // Every annotated edge and value of one graph with its observer, in the order of SharingGroups::members. The same object at several places: they share it.
 using ObserverMap = std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>;
 
@@ -21,6 +23,8 @@ class Quantizer {
   virtual std::string name() const = 0;
   // Throws Error when the settings do not go with the program (a module that it lacks). Asked once, before anything is rewritten; `model` holds its bodies.
   virtual void check_model(const Graph& /*model*/) const {}
+  // Parts of the program that this quantizer keeps out of; null: none. prepare_pt2e hides them from it and sees to them itself.
+  virtual const std::vector<OpaquePart>* opaque_parts() const { return nullptr; }
   // Rewrites that make annotation possible (scalars to tensors, ...). Runs after batch norms were folded.
   virtual void transform_for_annotation(Graph&) {}
   // Fills `annotations`. Each compute node that it declines goes to the report with a reason.

@@ -86,14 +86,16 @@ void read_calls(const Place& modules, const Set& set) {
   }
 }
 
-// What a setter says against a row, with the place in the file.
-template <typename Set>
-void set_at(const Place& row, const Set& set) {
+// Sets one row of a quantizer, which remembers its place in the file; what the setter says against it comes with that place.
+template <typename Kind, typename Set>
+void set_at(const Place& row, Kind& target, const Set& set) {
+  target.rows().set_place(row.text());
   try {
     set();
   } catch (const Error& error) {
     row.refuse(without_stage(error));
   }
+  target.rows().set_place({});
 }
 
 template <typename Kind>
@@ -109,13 +111,13 @@ ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setter
       for (const auto& [key, value] : rows.value.items()) {
         const Place row = rows.at(key);
         const Config config = read(row, options);
-        set_at(row, [&, set = set, &key = key] { (target->*set)(key, config); });
+        set_at(row, *target, [&, set = set, &key = key] { (target->*set)(key, config); });
       }
     }
     if (!root.has("call_index")) return;
     read_calls(root.at("call_index"), [&](const Place& row, const CallIndex& call) {
       const Config config = read(row, options);
-      set_at(row, [&] { (target->*setters.call)(call, config); });
+      set_at(row, *target, [&] { (target->*setters.call)(call, config); });
     });
   };
   return {std::move(quantizer), set_rows, std::move(overrides)};
@@ -156,6 +158,38 @@ constexpr std::array<Base, 4> kBases = {
      {"xnnpack", make_xnnpack, default_symmetric_config, set_global<XNNPACKQuantizer>}}
 };
 
+struct RegisteredBase {
+  std::string name;
+  std::function<std::unique_ptr<Quantizer>(const QuantizerOptions&)> make;
+};
+
+std::vector<RegisteredBase>& registered_bases() {
+  static std::vector<RegisteredBase> all;
+  return all;
+}
+
+const RegisteredBase* find_registered(const std::string& name) {
+  for (const RegisteredBase& base : registered_bases())
+    if (base.name == name) return &base;
+  return nullptr;
+}
+
+// The settings that a quantizer without rows cannot take.
+void refuse_settings(const std::string& name, const Place& root) {
+  for (const char* key : {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"})
+    if (root.has(key)) root.at(key).refuse(fmt::format("the quantizer {} takes no settings; leave them out, or make it a DeclaredQuantizer", name));
+}
+
+ConfigurableQuantizer make_registered(const RegisteredBase& base, const QuantizerOptions& options) {
+  std::unique_ptr<Quantizer> quantizer = base.make(options);
+  if (!quantizer) throw Error("quantizer", fmt::format("\"{}\"", base.name), "its maker gave no quantizer; return one or throw an Error");
+  if (DeclaredQuantizer* declared = dynamic_cast<DeclaredQuantizer*>(quantizer.get())) {
+    quantizer.release();
+    return configurable(std::unique_ptr<DeclaredQuantizer>(declared), kDeclaredSetters, declared_config_at, options, {});
+  }
+  return {std::move(quantizer), [name = base.name](const Place& root) { refuse_settings(name, root); }, {}};
+}
+
 const Base& base_of(const std::string& name) {
   const auto found = std::find_if(kBases.begin(), kBases.end(), [&](const Base& base) { return name == base.name; });
   OCTET_ASSERT(found != kBases.end(), name);
@@ -180,14 +214,31 @@ constexpr std::array<Override, 5> kOverrides = {
 std::vector<std::string> base_names() {
   std::vector<std::string> names;
   for (const Base& base : kBases) names.emplace_back(base.name);
+  for (const RegisteredBase& base : registered_bases()) names.push_back(base.name);
   return names;
 }
 
+void register_base(const std::string& name, std::function<std::unique_ptr<Quantizer>(const QuantizerOptions&)> maker) {
+  const std::string subject = fmt::format("\"{}\"", name);
+  if (name.empty() || name.find_first_of(",/ \n") != std::string::npos || name.ends_with(".json"))
+    throw Error("quantizer", subject, "cannot be the name of a quantizer, want one without comma, slash and space that does not end in .json");
+  if (!maker) throw Error("quantizer", subject, "got no function that makes it; register one");
+  const std::vector<std::string> names = base_names();
+  if (std::find(names.begin(), names.end(), name) != names.end()) throw Error("quantizer", subject, "the name is taken; choose another one");
+  registered_bases().push_back({name, std::move(maker)});
+}
+
 ConfigurableQuantizer make_base(const std::string& base, const std::string& name, const QuantizerOptions& options) {
+  if (const RegisteredBase* registered = find_registered(base)) {
+    if (name != base)
+      throw Error("quantizer", fmt::format("\"{}\"", name), fmt::format("the quantizer {} names itself; leave the \"name\" out", base));
+    return make_registered(*registered, options);
+  }
   return base_of(base).make(name, options);
 }
 
 ConfigurableQuantizer make_built_in(const std::string& base, const QuantizerOptions& options) {
+  if (const RegisteredBase* registered = find_registered(base)) return make_registered(*registered, options);
   ConfigurableQuantizer result = make_base(base, base, options);
   base_of(base).set_global(*result.quantizer, base_of(base).default_config(options));
   return result;

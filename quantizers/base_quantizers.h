@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annotate/opaque.h"
 #include "annotate/quantizer.h"
 #include "quantizers/declared_quantizer.h"
 #include "quantizers/json_place.h"
@@ -20,11 +21,14 @@ struct ConfigurableQuantizer {
   // Error("quantizer", "file.json: /module_name/head/...", ...) for each fault.
   std::function<void(const Place& root)> set_rows;
   std::vector<std::string> overrides;  // the members of QuantizerOptions that it heeds
+  std::vector<OpaquePart> opaque = {};  // what it and those that it is composed with are to keep out of
 };
 using QuantizerParts = std::vector<ConfigurableQuantizer>;
 
-// In alphabetical order.
+// The built-in ones in alphabetical order, then those that were registered.
 std::vector<std::string> base_names();
+// See register_quantizer in registry.h.
+void register_base(const std::string& name, std::function<std::unique_ptr<Quantizer>(const QuantizerOptions&)> maker);
 // Nothing configured. `base` is one of base_names(); `name` is what the quantizer calls itself.
 ConfigurableQuantizer make_base(const std::string& base, const std::string& name, const QuantizerOptions& options);
 // As the bare name says: everything is quantized.

@@ -73,6 +73,8 @@ class ReasonTable {
 ComposableQuantizer::ComposableQuantizer(std::vector<std::unique_ptr<Quantizer>> quantizers) : quantizers_(std::move(quantizers)) {
   OCTET_ASSERT(!quantizers_.empty(), "a composition of no quantizers");
   OCTET_ASSERT(std::none_of(quantizers_.begin(), quantizers_.end(), [](const auto& quantizer) { return quantizer == nullptr; }), "null quantizer");
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_)
+    if (const std::vector<OpaquePart>* parts = quantizer->opaque_parts()) opaque_.insert(opaque_.end(), parts->begin(), parts->end());
 }
 
 std::string ComposableQuantizer::name() const {

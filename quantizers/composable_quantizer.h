@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "annotate/opaque.h"
 #include "annotate/quantizer.h"
 
 namespace octet {
@@ -19,6 +20,8 @@ class ComposableQuantizer : public Quantizer {
   // The names in order: "embedding,xnnpack".
   std::string name() const override;
   void check_model(const Graph& model) const override;
+  // Those of all quantizers: what one keeps out of, all do.
+  const std::vector<OpaquePart>* opaque_parts() const override { return opaque_.empty() ? nullptr : &opaque_; }
   void transform_for_annotation(Graph& graph) override;
   // An op that no quantizer takes gets one entry in the report with the reasons of all. Throws Error("quantizer", "%node", ...) with the names of both
   // quantizers when one changes or removes the specs of another.
@@ -28,6 +31,7 @@ class ComposableQuantizer : public Quantizer {
 
  private:
   std::vector<std::unique_ptr<Quantizer>> quantizers_;
+  std::vector<OpaquePart> opaque_;
 };
 
 }  // namespace octet

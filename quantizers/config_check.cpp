@@ -151,4 +151,19 @@ void check_rows(const ConfigTable& table, const std::string& quantizer, const Gr
     if (const std::string reason = objection(names, row.call); !reason.empty()) refuse(describe(row.call), ": " + reason);
 }
 
+void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model) {
+  const ModelNames names(model);
+  for (const OpaquePart& part : parts) {
+    const std::string subject = part.place.empty() ? "opaque part" : part.place;
+    if (!part.module.empty() && !names.modules().contains(part.module))
+      throw Error("quantizer", subject,
+                  fmt::format("module \"{}\" is no module of the model, {}", part.module, closest(part.module, names.modules(), "modules")));
+    std::vector<std::string> ops = part.ops;
+    if (!part.op.empty()) ops.push_back(part.op);
+    for (const std::string& op : ops)
+      if (!names.has_op(op) && !is_known_op(op))
+        throw Error("quantizer", subject, fmt::format("op \"{}\" is neither in the model nor known, {}", op, closest(op, names.ops(), "ops")));
+  }
+}
+
 }  // namespace octet

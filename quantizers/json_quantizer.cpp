@@ -9,19 +9,23 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "quantizers/composable_quantizer.h"
+#include "quantizers/json_opaque.h"
 #include "quantizers/json_patterns.h"
+#include "quantizers/opaque_quantizer.h"
 
 namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 8> kBaseKeys = {"base",        "name",      "global", "op_type", "module_type", "module_name_regex",
-                                                  "module_name", "call_index"};
-constexpr std::array<const char*, 9> kDeclaredKeys = {"name",        "specs",     "patterns", "global", "op_type", "module_type", "module_name_regex",
-                                                      "module_name", "call_index"};
-constexpr std::array<const char*, 7> kComposeKeys = {"compose", "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"};
-constexpr std::array<const char*, 6> kConfigKeys = {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"};
-constexpr std::array<const char*, 4> kLaterKeys = {"quantizers", "opaque", "module_name_object_type_order", "observers"};
+constexpr std::array<const char*, 9> kBaseKeys = {"base",        "name",       "global", "op_type", "module_type", "module_name_regex",
+                                                  "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 11> kDeclaredKeys = {
+    "name", "specs", "patterns", "sharing_ops", "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 8> kComposeKeys = {"compose",           "global",      "op_type",    "module_type",
+                                                     "module_name_regex", "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 7> kConfigKeys = {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 3> kLaterKeys = {"quantizers", "module_name_object_type_order", "observers"};
 constexpr int kMaxFiles = 8;  // that name each other in "compose"
 
 bool is_json_path(const std::string& text) { return text.ends_with(".json") || text.find('/') != std::string::npos; }
@@ -48,7 +52,14 @@ class QuantizerReader {
     if (root.has("compose")) return composed(root);
     QuantizerParts parts;
     parts.push_back(root.has("patterns") ? declared(root) : based(root));
+    add_opaque(root, parts);
     return parts;
+  }
+
+  void add_opaque(const Place& root, QuantizerParts& parts) {
+    std::vector<OpaquePart> opaque = opaque_at(root, [&](const Place& place) { return std::shared_ptr<Quantizer>(to_one(element(place))); });
+    std::vector<OpaquePart>& known = parts.front().opaque;
+    known.insert(known.end(), std::make_move_iterator(opaque.begin()), std::make_move_iterator(opaque.end()));
   }
 
  private:
@@ -81,6 +92,7 @@ class QuantizerReader {
       parts.insert(parts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     }
     for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
+    add_opaque(root, parts);
     return parts;
   }
 
@@ -118,11 +130,28 @@ QuantizerParts parse_quantizers(const std::string& json, const std::string& file
   return QuantizerReader(options).read({parsed, file, ""});
 }
 
-void apply_json_config(const QuantizerParts& parts, const std::filesystem::path& path) {
+void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path, const QuantizerOptions& options) {
   const Json json = load_json(path);
   const Place root{json, path.string(), ""};
   check_keys(root, kConfigKeys, kLaterKeys);
   for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
+  QuantizerReader(options).add_opaque(root, parts);
+}
+
+std::unique_ptr<Quantizer> to_one(QuantizerParts parts) {
+  OCTET_ASSERT(!parts.empty(), "no quantizer");
+  std::vector<OpaquePart> opaque;
+  for (ConfigurableQuantizer& part : parts)
+    opaque.insert(opaque.end(), std::make_move_iterator(part.opaque.begin()), std::make_move_iterator(part.opaque.end()));
+  std::unique_ptr<Quantizer> result = std::move(parts.front().quantizer);
+  if (parts.size() > 1) {
+    std::vector<std::unique_ptr<Quantizer>> quantizers = {};
+    quantizers.push_back(std::move(result));
+    for (size_t i = 1; i < parts.size(); ++i) quantizers.push_back(std::move(parts[i].quantizer));
+    result = std::make_unique<ComposableQuantizer>(std::move(quantizers));
+  }
+  if (!opaque.empty()) result = std::make_unique<OpaqueQuantizer>(std::move(result), std::move(opaque));
+  return result;
 }
 
 }  // namespace octet

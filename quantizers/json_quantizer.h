@@ -25,7 +25,10 @@ namespace octet {
 QuantizerParts read_quantizers(const std::string& name_or_path, const QuantizerOptions& options);
 QuantizerParts parse_quantizers(const std::string& json, const std::string& file, const QuantizerOptions& options);
 
-// Sets the rows of a file without "base" on all parts.
-void apply_json_config(const QuantizerParts& parts, const std::filesystem::path& path);
+// Sets the rows of a file without "base" on all parts and adds its opaque parts.
+void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path, const QuantizerOptions& options);
+
+// Composes the parts and keeps them out of what is opaque. At least one.
+std::unique_ptr<Quantizer> to_one(QuantizerParts parts);
 
 }  // namespace octet

@@ -1,0 +1,164 @@
+// Finds the nodes and the border of opaque parts.
+#include "annotate/opaque.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kSelfPrefix = "L['self'].";
+
+// The key of the frame of the module in the node's nn_module_stack ("key,path,type;..."): calls of one module have different keys. "" when the node is
+// not in it.
+std::string key_of_call(const Node& node, const std::string& module) {
+  const std::vector<ModuleFrame> frames = module_stack(node);
+  const auto is_it = [&](const ModuleFrame& frame) {
+    return frame.path == module || (frame.path.starts_with(kSelfPrefix) && frame.path.substr(kSelfPrefix.size()) == module);
+  };
+  const auto found = std::find_if(frames.begin(), frames.end(), is_it);
+  if (found == frames.end()) return {};
+  const std::string& stack = node.metadata.at("nn_module_stack");
+  const size_t at = stack.find("," + found->path + ",");
+  const size_t begin = at == 0 ? 0 : stack.rfind(';', at - 1);
+  return stack.substr(begin == std::string::npos ? 0 : begin + 1, at) + "#";
+}
+
+bool is_op(const Node& node, const std::string& op) { return node.is(op) || (op.find('.') == std::string::npos && node.is("aten." + op)); }
+
+bool covers(const OpaquePart& part, const Node& node) {
+  if (!part.module.empty()) return !key_of_call(node, part.module).empty();
+  if (!part.op.empty()) return is_op(node, part.op);
+  return std::any_of(part.ops.begin(), part.ops.end(), [&](const std::string& op) { return is_op(node, op); });
+}
+
+using Nodes = std::vector<Node*>;
+
+// The nodes of one part, those of each call together.
+std::vector<Nodes> split_by_call(const Nodes& nodes, const std::string& module) {
+  std::vector<Nodes> result;
+  std::unordered_map<std::string, size_t> index;
+  for (Node* node : nodes) {
+    const auto [place, is_new] = index.try_emplace(key_of_call(*node, module), result.size());
+    if (is_new) result.emplace_back();
+    result[place->second].push_back(node);
+  }
+  return result;
+}
+
+// Those that read each other together.
+std::vector<Nodes> split_by_connection(const Nodes& nodes) {
+  std::vector<Nodes> groups;
+  std::unordered_map<const Node*, size_t> group_of;
+  for (Node* node : nodes) {  // in graph order, so that producers come first
+    const size_t own = groups.size();
+    groups.push_back({node});
+    group_of[node] = own;
+    for (const Value* input : node->inputs()) {
+      const auto producer = group_of.find(input->producer());
+      if (input->producer() == nullptr || producer == group_of.end() || producer->second == group_of[node]) continue;
+      const size_t from = std::max(producer->second, group_of[node]);
+      const size_t to = std::min(producer->second, group_of[node]);
+      for (const Node* moved : groups[from]) group_of[moved] = to;
+      groups[to].insert(groups[to].end(), groups[from].begin(), groups[from].end());
+      groups[from].clear();
+    }
+  }
+  std::erase_if(groups, [](const Nodes& group) { return group.empty(); });
+  for (Nodes& group : groups) std::sort(group.begin(), group.end(), [](const Node* a, const Node* b) { return a->graph().is_before(*a, *b); });
+  return groups;
+}
+
+std::vector<Nodes> split(const Nodes& nodes, const OpaquePart& part) {
+  if (!part.module.empty()) return split_by_call(nodes, part.module);
+  if (!part.ops.empty()) return split_by_connection(nodes);
+  std::vector<Nodes> result;
+  for (Node* node : nodes) result.push_back({node});
+  return result;
+}
+
+bool is_stored(const Graph& graph, const Value* value) {
+  const GraphInput* input = value->producer() == nullptr ? graph.find_input(value) : nullptr;
+  return input != nullptr && input->kind != InputKind::kUserInput && input->kind != InputKind::kConstant;
+}
+
+void find_border(const Graph& graph, Island& island) {
+  island.inputs.clear();
+  island.outputs.clear();
+  const std::unordered_set<const Node*> inside(island.nodes.begin(), island.nodes.end());
+  std::unordered_set<const Value*> seen;
+  for (const Node* node : island.nodes) {
+    for (Value* input : node->inputs())
+      if (input->kind() == ValueKind::kTensor && !inside.contains(input->producer()) && !is_stored(graph, input) && seen.insert(input).second)
+        island.inputs.push_back(input);
+    for (Value* output : node->outputs()) {
+      const auto is_outside = [&](const Node* user) { return !inside.contains(user); };
+      const bool is_read = output->is_output() || std::any_of(output->users().begin(), output->users().end(), is_outside);
+      if (output->kind() == ValueKind::kTensor && is_read) island.outputs.push_back(output);
+    }
+  }
+}
+
+}  // namespace
+
+std::string name_of(const OpaquePart& part) {
+  if (!part.module.empty()) return fmt::format("module \"{}\"", part.module);
+  if (!part.op.empty()) return "op " + part.op;
+  return fmt::format("ops {}", fmt::join(part.ops, ", "));
+}
+
+void check_opaque_part(const OpaquePart& part) {
+  const int set = (part.module.empty() ? 0 : 1) + (part.op.empty() ? 0 : 1) + (part.ops.empty() ? 0 : 1);
+  if (set != 1)
+    throw Error("quantizer", "opaque part",
+                fmt::format("names {}, want exactly one of module, op and ops", set == 0 ? "nothing" : "several kinds of ops"));
+  if (part.is_recorded && part.quantizer)
+    throw Error("quantizer", name_of(part), "is recorded and has a quantizer, whose observers would see no data; leave out one of them");
+  if (part.is_recorded && part.float_to_observed)
+    throw Error("quantizer", name_of(part), "is recorded and has a hook float_to_observed, whose nodes would not run; leave out one of them");
+  for (const auto& [index, spec] : part.quantized_inputs)
+    if (std::holds_alternative<SameAsInput>(spec) && std::get<SameAsInput>(spec).index >= index)
+      throw Error("quantizer", name_of(part),
+                  fmt::format("input {} is to be like input {}, want an earlier one", index, std::get<SameAsInput>(spec).index));
+}
+
+std::vector<Island> find_islands(const Graph& graph, std::span<const OpaquePart> parts) {
+  std::vector<Nodes> covered(parts.size());
+  for (Node* node : graph.nodes())
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (covers(parts[i], *node)) {
+        covered[i].push_back(node);
+        break;
+      }
+  std::vector<Island> islands;
+  for (size_t i = 0; i < parts.size(); ++i)
+    for (Nodes& nodes : split(covered[i], parts[i])) {
+      Island island;
+      island.name = name_of(parts[i]);
+      island.part = i;
+      island.nodes = std::move(nodes);
+      island.is_recorded = parts[i].is_recorded;
+      island.has_quantizer = parts[i].quantizer != nullptr;
+      island.observed_to_quantized = parts[i].observed_to_quantized;
+      find_border(graph, island);
+      islands.push_back(std::move(island));
+    }
+  return islands;
+}
+
+void refresh_island(const Graph& graph, const std::vector<Node*>& outside, Island& island) {
+  const std::unordered_set<const Node*> others(outside.begin(), outside.end());
+  island.nodes.clear();
+  for (Node* node : graph.nodes())
+    if (!others.contains(node)) island.nodes.push_back(node);
+  find_border(graph, island);
+}
+
+}  // namespace octet

@@ -1,0 +1,246 @@
+// Hides, claims, lets work, and puts together.
+#include "annotate/opaque_prepare.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "annotate/coverage.h"
+#include "annotate/opaque_border.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kHidden = "octet.opaque.";
+
+std::string rule_of(const Island& island) { return fmt::format("opaque part {}", island.name); }
+
+// While it lives these nodes go by names that no pass and no pattern knows; dead ones are kept, as nothing is known about their effects.
+class HiddenNodes {
+ public:
+  HiddenNodes(Graph& graph, const std::vector<Node*>& nodes) : graph_(graph) {
+    for (Node* node : nodes) node->set_target(std::string(kHidden) + node->target());
+  }
+  ~HiddenNodes() {
+    for (Node* node : graph_.nodes())
+      if (node->target().starts_with(kHidden)) node->set_target(node->target().substr(kHidden.size()));
+  }
+  HiddenNodes(const HiddenNodes&) = delete;
+  HiddenNodes& operator=(const HiddenNodes&) = delete;
+
+ private:
+  Graph& graph_;
+};
+
+// Annotations that keep a quantizer away from nodes, and the proof that it did keep away.
+class Claims {
+ public:
+  void add(Annotations& annotations, Node* node, const std::string& rule) {
+    annotations[node].rule = rule;
+    claimed_.push_back({node, node->name()});
+  }
+
+  void check(const Graph& graph, const Annotations& annotations, const std::string& quantizer) const {
+    for (const auto& [node, name] : claimed_) {
+      if (graph.find_node(name) != node) refuse(name, quantizer, "has removed");
+      const QuantizationAnnotation* now = annotations.find(node);
+      if (now == nullptr || !now->annotated || now->input_qspec_map.size() != inputs_.at(node) ||
+          now->output_qspec.has_value() != outputs_.contains(node))
+        refuse(name, quantizer, "has annotated");
+    }
+  }
+
+  // Remembers what stands there, border specs included.
+  void seal(const Annotations& annotations) {
+    for (const auto& [node, name] : claimed_) {
+      const QuantizationAnnotation& annotation = *annotations.find(node);
+      inputs_[node] = annotation.input_qspec_map.size();
+      if (annotation.output_qspec) outputs_.insert(node);
+    }
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& node, const std::string& quantizer, const char* deed) {
+    throw Error("quantizer", "%" + node,
+                fmt::format("quantizer \"{}\" {} an op that an opaque part hides from it; annotate ops that are not claimed only", quantizer, deed));
+  }
+
+  struct Claimed {
+    const Node* node;
+    std::string name;
+  };
+  std::vector<Claimed> claimed_;
+  std::unordered_map<const Node*, size_t> inputs_;
+  std::unordered_set<const Node*> outputs_;
+};
+
+std::vector<Node*> nodes_outside(const Graph& graph, const Island& island) {
+  const std::unordered_set<const Node*> inside(island.nodes.begin(), island.nodes.end());
+  std::vector<Node*> outside = graph.nodes();
+  std::erase_if(outside, [&](const Node* node) { return inside.contains(node); });
+  return outside;
+}
+
+std::string innermost_path(const Node& node) {
+  const std::vector<ModuleFrame> frames = module_stack(node);
+  return frames.empty() ? std::string() : frames.back().path;
+}
+
+void report_float(const std::vector<Node*>& nodes, const std::string& name, bool is_named, const Annotations& annotations, Report& report) {
+  for (const Node* node : nodes) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation != nullptr && !annotation->input_qspec_map.empty()) continue;
+    if (is_named || computes_on_floats(*node))
+      report.add({"annotate", node->name(), node->target(), innermost_path(*node), fmt::format("in the opaque part {}", name)});
+  }
+}
+
+// "opaque part module "head": 3 ops; input 0 %x; output 0 %y"
+std::string note_on(const Island& island, size_t count) {
+  std::string text = fmt::format("{}: {} op{}", rule_of(island), island.nodes.size(), island.nodes.size() == 1 ? "" : "s");
+  for (size_t i = 0; i < island.inputs.size(); ++i) text += fmt::format("; input {} %{}", i, island.inputs[i]->name());
+  for (size_t i = 0; i < island.outputs.size(); ++i) text += fmt::format("; output {} %{}", i, island.outputs[i]->name());
+  if (count > 1) text += fmt::format("; and {} more such place{}", count - 1, count == 2 ? "" : "s");
+  return text;
+}
+
+void note_islands(const std::vector<Island>& islands, Report& report) {
+  for (size_t i = 0; i < islands.size();) {
+    size_t end = i;
+    while (end < islands.size() && islands[end].part == islands[i].part) ++end;
+    report.note(note_on(islands[i], end - i));
+    i = end;
+  }
+}
+
+}  // namespace
+
+OpaquePrepare::OpaquePrepare(Quantizer& quantizer, Work work) : quantizer_(quantizer), parts_(quantizer.opaque_parts()), work_(std::move(work)) {}
+
+void OpaquePrepare::check(const Graph& program, Report& report) const {
+  if (parts_ == nullptr) return;
+  std::vector<const Graph*> graphs = {&program};
+  for (const Body& body : bodies_within(program)) graphs.push_back(body.graph);
+  for (const OpaquePart& part : *parts_) {
+    check_opaque_part(part);
+    const bool is_absent = std::all_of(graphs.begin(), graphs.end(), [&](const Graph* graph) { return find_islands(*graph, {&part, 1}).empty(); });
+    if (is_absent && !part.module.empty())
+      throw Error("quantizer", name_of(part), "covers no op of the program; correct the opaque part's name or leave it out");
+    if (is_absent) report.note(fmt::format("opaque part {} covers no op", name_of(part)));
+    if (part.quantizer) part.quantizer->check_model(program);
+  }
+}
+
+const Island* OpaquePrepare::find_island(const Node* node) const {
+  const auto found = island_of_node_.find(node);
+  return found == island_of_node_.end() ? nullptr : &islands_[found->second];
+}
+
+std::vector<Island> OpaquePrepare::find_and_swap(Graph& graph) const {
+  std::vector<Island> islands = find_islands(graph, *parts_);
+  for (Island& island : islands) {
+    const OpaquePart& part = (*parts_)[island.part];
+    if (!part.float_to_observed) continue;
+    const std::vector<Node*> outside = nodes_outside(graph, island);
+    part.float_to_observed(graph, island);
+    refresh_island(graph, outside, island);
+  }
+  std::erase_if(islands, [](const Island& island) { return island.nodes.empty(); });
+  return islands;
+}
+
+void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& islands, Annotations& annotations, Report& report) {
+  std::vector<Node*> inside;
+  Claims claims;
+  for (const Island& island : islands) {
+    inside.insert(inside.end(), island.nodes.begin(), island.nodes.end());
+    for (Node* node : island.nodes) claims.add(annotations, node, rule_of(island));
+    place_border_specs(border_specs((*parts_)[island.part], island), annotations);
+  }
+  claims.seal(annotations);
+  const HiddenNodes hidden(graph, inside);
+  work_(graph, quantizer_, annotations, report);
+  claims.check(graph, annotations, quantizer_.name());
+}
+
+void OpaquePrepare::annotate_inside(Graph& graph, Island& island, Annotations& annotations, Report& report) {
+  const OpaquePart& part = (*parts_)[island.part];
+  const std::vector<Node*> outside = nodes_outside(graph, island);
+  for (const Node* node : island.nodes) annotations.erase(node);
+  Annotations own;
+  Claims claims;
+  for (Node* node : outside) claims.add(own, node, "outside of " + rule_of(island));
+  claims.seal(own);
+  {
+    Report own_report;
+    const HiddenNodes hidden(graph, outside);
+    work_(graph, *part.quantizer, own, own_report);
+    for (const ReportEntry& entry : own_report.entries()) report.add(entry);
+    for (const std::string& note : own_report.notes()) report.note(fmt::format("{}: {}", rule_of(island), note));
+  }
+  claims.check(graph, own, part.quantizer->name());
+  refresh_island(graph, outside, island);
+  for (const Node* node : island.nodes) {
+    const QuantizationAnnotation* annotation = own.find(node);
+    if (annotation == nullptr) continue;
+    annotations[node] = *annotation;
+    annotations[node].rule = fmt::format("{}: {}", part.quantizer->name(), annotation->rule);
+  }
+  place_border_specs(border_specs(part, island), annotations);
+}
+
+void OpaquePrepare::keep(std::vector<Island> islands) {
+  for (Island& island : islands) {
+    if (island.nodes.empty()) continue;
+    for (const Node* node : island.nodes) island_of_node_[node] = islands_.size();
+    for (const auto& [key, spec] : border_specs((*parts_)[island.part], island)) border_[key] = true;
+    if (island.has_quantizer)
+      for (const Node* node : island.nodes) part_of_node_[node] = static_cast<int>(islands_.size()) + 1;
+    islands_.push_back(std::move(island));
+  }
+}
+
+void OpaquePrepare::annotate(Graph& graph, Annotations& annotations, Report& report) {
+  if (parts_ == nullptr) return work_(graph, quantizer_, annotations, report);
+  std::vector<Island> islands = find_and_swap(graph);
+  annotate_outside(graph, islands, annotations, report);
+  for (Island& island : islands) {
+    const OpaquePart& part = (*parts_)[island.part];
+    if (part.quantizer)
+      annotate_inside(graph, island, annotations, report);
+    else
+      report_float(island.nodes, island.name, part.module.empty(), annotations, report);
+  }
+  note_islands(islands, report);
+  keep(std::move(islands));
+}
+
+void OpaquePrepare::annotate_body(const Body& body, Annotations& annotations, Report& report) {
+  const auto outer = owner_of_body_.find(&body.call->graph());
+  const Island* island = outer != owner_of_body_.end() ? &islands_[outer->second.island] : find_island(body.call);
+  if (island == nullptr) return annotate(*body.graph, annotations, report);
+  Quantizer* own = (*parts_)[island->part].quantizer.get();
+  owner_of_body_[body.graph] = {static_cast<size_t>(island - islands_.data()), own};
+  if (own != nullptr) return work_(*body.graph, *own, annotations, report);
+  report_float(body.graph->nodes(), island->name, false, annotations, report);
+}
+
+int OpaquePrepare::part_of(const EdgeOrNode& key) const {
+  const Edge* edge = std::get_if<Edge>(&key);
+  const Node* node = edge != nullptr ? edge->user : std::get<Value*>(key)->producer();
+  if (node == nullptr || border_.contains(key)) return 0;
+  const auto found = part_of_node_.find(node);
+  if (found != part_of_node_.end()) return found->second;
+  const auto body = owner_of_body_.find(&node->graph());
+  return body == owner_of_body_.end() ? 0 : static_cast<int>(body->second.island) + 1;
+}
+
+Quantizer& OpaquePrepare::quantizer_of(int part) const {
+  if (part == 0) return quantizer_;
+  return *(*parts_)[islands_.at(static_cast<size_t>(part - 1)).part].quantizer;
+}
+
+}  // namespace octet

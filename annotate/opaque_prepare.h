@@ -1,0 +1,63 @@
+// How prepare works around opaque parts: hidden from the quantizer, then seen to one by one.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "annotate/annotation.h"
+#include "annotate/bodies.h"
+#include "annotate/opaque.h"
+#include "annotate/quantizer.h"
+#include "annotate/sharing.h"
+#include "core/report.h"
+
+namespace octet {
+
+class OpaquePrepare {
+ public:
+  // Folds, transforms, annotates and validates a graph as the quantizer wants it.
+  using Work = std::function<void(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report)>;
+
+  // Around the parts of `quantizer`, which may have none. All must outlive this.
+  OpaquePrepare(Quantizer& quantizer, Work work);
+
+  // Throws Error when a part contradicts itself or its module is not in the program, and as the check_model of the parts' quantizers does. A file about
+  // a backend serves many programs, so an op may be absent; a note says so.
+  void check(const Graph& program, Report& report) const;
+
+  // The work on the program itself; then on a body of control flow. Parts are hidden: their ops are named "octet.opaque.aten.relu.default" and claimed.
+  // Then parts with a quantizer of their own get the same, all else being hidden. Throws Error("quantizer", ...) when a quantizer touches what is
+  // hidden from it, and for border specs that do not fit.
+  void annotate(Graph& graph, Annotations& annotations, Report& report);
+  void annotate_body(const Body& body, Annotations& annotations, Report& report);
+
+  // The number of the island whose quantizer has the say about an edge or value; 0: the outer quantizer, which has it at the borders too.
+  int part_of(const EdgeOrNode& key) const;
+  bool has_quantized_parts() const { return !part_of_node_.empty(); }
+  Quantizer& quantizer_of(int part) const;
+
+  std::vector<Island> take_islands() { return std::move(islands_); }
+
+ private:
+  struct Owner {
+    size_t island = 0;
+    Quantizer* quantizer = nullptr;  // null: float
+  };
+  std::vector<Island> find_and_swap(Graph& graph) const;
+  void annotate_outside(Graph& graph, const std::vector<Island>& islands, Annotations& annotations, Report& report);
+  void annotate_inside(Graph& graph, Island& island, Annotations& annotations, Report& report);
+  void keep(std::vector<Island> islands);
+  const Island* find_island(const Node* node) const;
+
+  Quantizer& quantizer_;
+  const std::vector<OpaquePart>* parts_;
+  Work work_;
+  std::vector<Island> islands_;
+  std::unordered_map<const Node*, size_t> island_of_node_;
+  std::unordered_map<const Node*, int> part_of_node_;  // of islands with a quantizer
+  std::unordered_map<EdgeOrNode, bool, EdgeOrNodeHash> border_;
+  std::unordered_map<const Graph*, Owner> owner_of_body_;  // bodies of calls that are in an island
+};
+
+}  // namespace octet
