@@ -28,6 +28,8 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op);
 void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op);
 // linear on integers, when the input was quantized at run time in here and the weight is stored as integers; false when it is not so.
 bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op);
+// linear on few rows of floats with weights stored as integers; false when it is not so.
+bool emit_weight_only_linear(SegmentBuilder& builder, const ProgramOp& op);
 void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op);  // add, sub, mul
 void emit_clamp(SegmentBuilder& builder, const ProgramOp& op);
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op);
