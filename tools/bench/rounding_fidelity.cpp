@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "annotate/adaptive_rounding.h"
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
 #include "annotate/second_order_rounding.h"
@@ -68,7 +69,12 @@ std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data, con
   if (name == "second-order")
     return round_second_order(observed, batches_of(data), report, options,
                               {.passes = static_cast<int>(option(given, "passes", SecondOrderOptions().passes))});
-  return {};
+  if (name != "adaptive") return {};
+  AdaptiveOptions adaptive;
+  adaptive.iterations = static_cast<int>(option(given, "iterations", adaptive.iterations));
+  adaptive.learning_rate = option(given, "rate", adaptive.learning_rate);
+  adaptive.regularization = option(given, "penalty", adaptive.regularization);
+  return round_adaptive(observed, batches_of(data), report, options, adaptive);
 }
 
 double sqnr(const at::Tensor& want, const at::Tensor& got) {

@@ -1,0 +1,34 @@
+// Small observed graphs and correlated data for tests of passes over layers.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/ivalue.h>
+
+#include "annotate/calibrate.h"
+#include "annotate/prepare.h"
+
+namespace octet::test {
+
+using Batches = std::vector<std::vector<c10::IValue>>;
+
+QuantizationSpec int8_activation();                                   // per tensor, affine, min-max
+QuantizationSpec channel_weight(int64_t quant_max, int ch_axis = 0);  // int8 per channel in -quant_max .. quant_max
+QuantizationSpec group_weight(int64_t group_size);                    // int4 per group of the last dimension
+
+// Constants become seeded normal numbers; `act` goes to the input and `weight` to the weight of each linear, mm, addmm and convolution.
+ObservedGraph observe_layers(const std::string& text, const std::optional<QuantizationSpec>& act, const QuantizationSpec& weight);
+
+// `count` batches for the graph's inputs: normal numbers mixed so that the features (of `dim`) follow a few factors, plus some noise; mean 0.5.
+Batches correlated_batches(const Graph& graph, int64_t dim, size_t count, uint64_t seed = 11);
+BatchSource source_of(const Batches& batches);
+
+// Mean squared difference of the first output of two graphs over batches.
+double output_error(const Graph& want, const Graph& got, const Batches& batches);
+// The float program: without observation points.
+Graph without_points(const ObservedGraph& observed);
+
+}  // namespace octet::test
