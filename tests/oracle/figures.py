@@ -50,10 +50,11 @@ def figures(module, inputs, want, path):
     want, got = want.double()[finite], got.double()[finite]
     noise = (want - got).square().sum().item()
     torch.export.save(torch.export.export(module, inputs), path)
-    quantizers = [node for node in module.graph.nodes if ".quantize" in str(node.target)]
+    nodes = [node for graph in module.modules() if isinstance(graph, torch.fx.GraphModule) for node in graph.graph.nodes]
+    quantizers = [node for node in nodes if ".quantize" in str(node.target)]
     return {"q": len(quantizers), "scales": len({str(node.args[1:3]) for node in quantizers}),
-            "dynamic": sum("choose_qparams" in str(node.target) for node in module.graph.nodes),
-            "weights": sum(has_integer_weight(node) for node in module.graph.nodes),
+            "dynamic": sum("choose_qparams" in str(node.target) for node in nodes),
+            "weights": sum(has_integer_weight(node) for node in nodes),
             "dB": math.inf if noise == 0 else round(10 * math.log10(want.square().sum().item() / noise), 1) if math.isfinite(noise) else math.nan,
             "kB": round(path.stat().st_size / 1000)}
 
@@ -202,6 +203,25 @@ row("float16 table", lambda: nn.Embedding(512, 64).half(), [IDX(500, 4, 6)], EMB
 row("embeddings of an earlier quantizer", lambda: Fn(lambda s, i: s.l(s.e(i)), e=nn.Embedding(32, 8), l=Linear(8, 4)), [IDX(30, 4, 6)],
     {"type": "composable", "quantizers": [EMBEDDING, {"type": "embedding"}, XNNPACK]},
     {"compose": [{"base": "embedding", "global": {}}, {"base": "embedding", "global": {}}, {"base": "xnnpack", "global": CFG}]})
+
+# Control flow
+row("cond", lambda: Fn(lambda s, x: torch.cond(x.sum() > 0, lambda x: F.relu(s.a(x)), lambda x: F.relu(s.b(x)), (x,)), a=Linear(64, 64), b=Linear(64, 64)),
+    [R(4, 64)])
+
+
+class Scan(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = Linear(64, 64)
+
+    def forward(self, xs):
+        from torch._higher_order_ops.scan import scan
+        step = lambda h, x: (lambda y: (y, y.clone()))(F.relu(self.cell(x + h)))
+        return scan(step, torch.zeros(2, 64), xs)[1]
+
+
+row("scan", Scan, [R(5, 2, 64)])
+row("scan, weights per tensor", Scan, [R(5, 2, 64)], {"type": "xnnpack", "global": {}})
 
 # X86
 row("x86: GELU behind a convolution, then pooling", lambda: Seq(Conv2d(3, 8, 3), nn.GELU(), nn.MaxPool2d(2), Conv2d(8, 8, 1)), [R(1, 3, 10, 10)], X86)
