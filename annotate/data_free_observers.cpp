@@ -85,6 +85,16 @@ QParams DerivedObserver::calculate_qparams() const {
   return result;
 }
 
+bool DerivedObserver::replace_source(const std::shared_ptr<Observer>& before, const std::shared_ptr<Observer>& now) {
+  bool is_source = false;
+  for (std::shared_ptr<Observer>& source : sources_) {
+    if (source != before) continue;
+    source = now;
+    is_source = true;
+  }
+  return is_source;
+}
+
 bool DerivedObserver::has_data() const {
   return std::all_of(sources_.begin(), sources_.end(), [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
 }

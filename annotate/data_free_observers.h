@@ -52,6 +52,8 @@ class DerivedObserver : public Observer {
   bool keeps_state() const override { return false; }
   void merge(const Observer&) override {}
   const std::vector<std::shared_ptr<Observer>>& sources() const { return sources_; }
+  // Another observer takes the place of a source: the qparams follow it. False when `before` is none of the sources.
+  bool replace_source(const std::shared_ptr<Observer>& before, const std::shared_ptr<Observer>& now);
 
  private:
   DeriveQParamsFn derive_;

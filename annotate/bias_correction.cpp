@@ -1,0 +1,84 @@
+#include "annotate/bias_correction.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/matmul.h>
+#include <fmt/format.h>
+
+#include "annotate/stepwise_run.h"
+#include "annotate/weight_grid.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+at::Tensor rounded_weight(const ObservedGraph& observed, const MatrixLayer& layer) {
+  const Observer& observer = *observed.observers[static_cast<size_t>(layer.weight_group)];
+  const at::Tensor weight = weight_of(layer);
+  if (!has_weight_grid(observer, weight)) return weight;
+  const WeightGrid grid = weight_grid(observer, weight, "%" + layer.weight->name());
+  return grid.values(grid.nearest(weight));
+}
+
+// Means over all rows of all samples, f64: of the input [groups, columns], and of the float output [groups, out / groups].
+struct Means {
+  at::Tensor input;
+  at::Tensor output;
+};
+
+Means means_of(const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
+  Means sums;
+  int64_t rows = 0;
+  for (const LayerSample& sample : samples) {
+    const at::Tensor input = input_rows(layer, sample.quantized_input);
+    const at::Tensor output = output_rows(layer, sample.float_output);
+    rows += input.size(1);
+    const at::Tensor input_sum = input.sum(1, /*keepdim=*/false, at::kDouble);
+    const at::Tensor output_sum = output.sum(1, /*keepdim=*/false, at::kDouble);
+    sums.input = sums.input.defined() ? sums.input + input_sum : input_sum;
+    sums.output = sums.output.defined() ? sums.output + output_sum : output_sum;
+  }
+  const auto count = static_cast<double>(rows);
+  return {sums.input / count, sums.output / count};
+}
+
+at::Tensor corrected_bias(const ObservedGraph& observed, const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
+  const at::Tensor matrices = to_matrices(layer, rounded_weight(observed, layer)).to(at::kDouble);  // [groups, out / groups, columns]
+  const Means means = means_of(layer, samples);
+  const at::Tensor bias = (means.output - at::matmul(matrices, means.input.unsqueeze(2)).squeeze(2)).reshape({-1});
+  if (!at::isfinite(bias).all().item<bool>())
+    throw Error("bias correction", "%" + layer.name(),
+                "got NaN or infinities for the calibration data, want numbers; clean the data or check the model");
+  const at::Tensor old = bias_of(layer);
+  return bias.reshape(old.sizes()).to(old.scalar_type());
+}
+
+}  // namespace
+
+int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& report, const BiasOptions& options) {
+  constexpr const char* kStage = "bias correction";
+  if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict) {
+    report.note(fmt::format("{}: left out: {}", kStage, verdict.reason()));
+    return 0;
+  }
+  std::vector<MatrixLayer> layers = find_matrix_layers(observed, kStage, report);
+  std::erase_if(layers, [](const MatrixLayer& layer) { return !layer.owns_bias; });
+  if (layers.empty()) return 0;
+  const size_t total = layers.size();
+  int changed = 0;
+  LayerWalk walk(observed, std::move(layers), data, kStage, {.max_bytes = options.max_bytes});
+  while (walk.next()) {
+    const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples());
+    if (!at::equal(bias, bias_of(walk.layer()))) {
+      walk.change_bias(bias);
+      ++changed;
+    }
+    if (options.progress) options.progress(walk.index() + 1, total, walk.layer().name());
+  }
+  report.note(
+      fmt::format("{}: {} of {} biases changed{}", kStage, changed, total, walk.left_data_out() ? "; memory did not do for all batches" : ""));
+  return changed;
+}
+
+}  // namespace octet

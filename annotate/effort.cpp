@@ -1,0 +1,142 @@
+#include "annotate/effort.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "annotate/bias_correction.h"
+#include "annotate/equalize.h"
+#include "annotate/second_order_rounding.h"
+#include "annotate/smooth.h"
+#include "annotate/tune_ranges.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+struct PassName {
+  AccuracyPass pass;
+  std::string_view name;
+};
+constexpr std::array<PassName, 5> kPasses = {
+    {{AccuracyPass::kEqualize, "equalize"},
+     {AccuracyPass::kSmooth, "smooth"},
+     {AccuracyPass::kRanges, "ranges"},
+     {AccuracyPass::kRound, "round"},
+     {AccuracyPass::kCorrectBias, "correct-bias"}}
+};
+
+class EffortRun {
+ public:
+  EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report, const EffortProgress& progress)
+      : observed_(observed), open_(open), batches_(batches), report_(report), progress_(progress) {}
+
+  void calibrate_now() {
+    timed("calibrate", [&] { calibrate(observed_, open_(), [&](size_t done) { advance("calibrate", done, batches_); }); });
+  }
+
+  void run(AccuracyPass pass) {
+    timed(name_of(pass), [&] { run_untimed(pass); });
+  }
+
+  std::vector<EffortStage> take_stages() { return std::move(stages_); }
+
+ private:
+  void run_untimed(AccuracyPass pass) {
+    const std::string_view stage = name_of(pass);
+    const auto batch_done = [this, stage](size_t done) { advance(stage, done, batches_); };
+    const auto part_done = [this, stage](size_t done, size_t total) { advance(stage, done, total); };
+    const auto layer_done = [this, stage](size_t done, size_t total, const std::string&) { advance(stage, done, total); };
+    switch (pass) {
+      case AccuracyPass::kEqualize:
+        report_.note(fmt::format("equalize: {} changes", equalize_layers(observed_.graph)));
+        return;
+      case AccuracyPass::kSmooth: {
+        SmoothOptions options;
+        options.progress = batch_done;
+        smooth_activations(observed_, open_(), report_, options);
+        return;
+      }
+      case AccuracyPass::kRanges: {
+        RangeOptions options;
+        options.progress = part_done;
+        tune_ranges(observed_, open_(), report_, options);
+        return;
+      }
+      case AccuracyPass::kRound: {
+        RoundingOptions options;
+        options.progress = layer_done;
+        round_second_order(observed_, open_(), report_, options);
+        return;
+      }
+      case AccuracyPass::kCorrectBias: {
+        BiasOptions options;
+        options.progress = layer_done;
+        correct_biases(observed_, open_(), report_, options);
+        return;
+      }
+    }
+  }
+
+  void timed(std::string_view stage, const std::function<void()>& work) {
+    advance(stage, 0, 0);
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    stages_.push_back({std::string(stage), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
+  }
+
+  void advance(std::string_view stage, size_t done, size_t total) const {
+    if (progress_) progress_(stage, done, total);
+  }
+
+  ObservedGraph& observed_;
+  const DataOpener& open_;
+  size_t batches_;
+  Report& report_;
+  const EffortProgress& progress_;
+  std::vector<EffortStage> stages_;
+};
+
+}  // namespace
+
+std::string_view name_of(AccuracyPass pass) {
+  return std::find_if(kPasses.begin(), kPasses.end(), [&](const PassName& row) { return row.pass == pass; })->name;
+}
+
+std::vector<std::string> accuracy_pass_names() {
+  std::vector<std::string> names;
+  for (const PassName& row : kPasses) names.emplace_back(row.name);
+  return names;
+}
+
+std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names, const std::string& subject) {
+  std::vector<AccuracyPass> passes;
+  for (const std::string& name : names) {
+    const auto row = std::find_if(kPasses.begin(), kPasses.end(), [&](const PassName& known) { return known.name == name; });
+    if (row == kPasses.end())
+      throw Error("quantize", subject, fmt::format("no such pass, got \"{}\", want some of {}", name, fmt::join(accuracy_pass_names(), ", ")));
+    if (std::find(passes.begin(), passes.end(), row->pass) != passes.end())
+      throw Error("quantize", subject, fmt::format("a pass runs once, got \"{}\" twice; leave one out", name));
+    passes.push_back(row->pass);
+  }
+  return passes;
+}
+
+std::vector<AccuracyPass> high_effort_passes() { return {AccuracyPass::kSmooth, AccuracyPass::kRanges, AccuracyPass::kRound}; }
+
+std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
+                                               const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress) {
+  std::vector<AccuracyPass> ordered = passes;
+  std::sort(ordered.begin(), ordered.end());
+  EffortRun run(observed, open, batches, report, progress);
+  const auto behind = std::find_if(ordered.begin(), ordered.end(), [](AccuracyPass pass) { return pass >= AccuracyPass::kRanges; });
+  for (auto pass = ordered.begin(); pass != behind; ++pass) run.run(*pass);
+  run.calibrate_now();
+  for (auto pass = behind; pass != ordered.end(); ++pass) run.run(*pass);
+  return run.take_stages();
+}
+
+}  // namespace octet

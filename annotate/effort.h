@@ -1,0 +1,47 @@
+// The passes that spend calibration time on accuracy, their order, and which of them `--effort high` is. None changes which ops are int8.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotate/calibrate.h"
+#include "annotate/prepare.h"
+#include "core/report.h"
+
+namespace octet {
+
+// In the order in which they run; calibration stands between kSmooth and kRanges.
+enum class AccuracyPass {
+  kEqualize,     // equalize.h
+  kSmooth,       // smooth.h
+  kRanges,       // tune_ranges.h
+  kRound,        // second_order_rounding.h
+  kCorrectBias,  // bias_correction.h
+};
+std::string_view name_of(AccuracyPass pass);  // "equalize", "smooth", "ranges", "round", "correct-bias"
+std::vector<std::string> accuracy_pass_names();
+// Throws Error("quantize", subject, ...) for unknown names and for names that stand twice; naming the known ones.
+std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names, const std::string& subject);
+
+// What `--effort high` runs: ACCURACY.md says what each adds.
+std::vector<AccuracyPass> high_effort_passes();
+
+// Opens the calibration data at its first batch: each pass reads it anew, batch by batch.
+using DataOpener = std::function<BatchSource()>;
+// stage: "calibrate" or the name of a pass; done of total batches, ranges or layers (total 0: not known beforehand).
+using EffortProgress = std::function<void(std::string_view stage, size_t done, size_t total)>;
+
+struct EffortStage {
+  std::string name;
+  double seconds = 0;
+};
+
+// Calibrates, with the passes before and behind. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
+// and calibrate() throw. Returns the stages that ran with their time.
+std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
+                                               const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {});
+
+}  // namespace octet

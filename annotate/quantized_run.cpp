@@ -1,0 +1,64 @@
+#include "annotate/quantized_run.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/fake_quantize_per_tensor_affine.h>
+
+#include "annotate/constant_part.h"
+#include "annotate/weight_grid.h"
+
+namespace octet {
+namespace {
+
+bool has_one_static_scale(const Observer& observer) {
+  const ObserverArgs& args = observer.args();
+  return !args.is_dynamic && is_integer(args.dtype) && size_of(args.dtype) <= 4 && !is_per_channel(args.qscheme) && !args.choice.affine;
+}
+
+}  // namespace
+
+QuantizedRun::QuantizedRun(const ObservedGraph& observed)
+    : observed_(observed),
+      constants_(find_constant_values(observed.graph)),
+      interpreter_(observed.graph, {.after_node = {},
+                                    .handlers = {{std::string(kObserveTarget), [this](const Node& point, const std::vector<c10::IValue>& arguments) {
+                                                    return std::vector<c10::IValue>{round(point, arguments.at(0).toTensor())};
+                                                  }}}}) {}
+
+at::Tensor QuantizedRun::round(const Node& point, const at::Tensor& x) {
+  if (constants_.contains(point.output())) return round_constant(point, x);
+  const int group = group_of(point);
+  const Observer& observer = *observed_.observers[static_cast<size_t>(group)];
+  if (!has_one_static_scale(observer) || !observer.has_data()) return x;
+  auto known = rounding_.find(group);
+  if (known == rounding_.end()) {
+    const QParams qparams = observer.calculate_qparams();
+    known = rounding_.emplace(group, Rounding{qparams.scale.front(), qparams.zero_point.front()}).first;
+  }
+  return at::fake_quantize_per_tensor_affine(x, known->second.scale, known->second.zero_point, observer.quant_min(), observer.quant_max());
+}
+
+at::Tensor QuantizedRun::round_constant(const Node& point, const at::Tensor& x) {
+  const auto known = rounded_constants_.find(&point);
+  if (known != rounded_constants_.end()) return known->second;
+  const Observer& observer = *observed_.observers[static_cast<size_t>(group_of(point))];
+  at::Tensor rounded = x;
+  if (observer.has_data() && has_weight_grid(observer, x)) {
+    const WeightGrid grid = weight_grid(observer, x, "%" + observed_value(point)->name());
+    rounded = grid.values(grid.nearest(x)).to(x.scalar_type());
+  }
+  return rounded_constants_.emplace(&point, rounded).first->second;
+}
+
+double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual) {
+  double error = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].isTensor() || !expected[i].toTensor().is_floating_point()) continue;
+    const at::Tensor want = expected[i].toTensor().to(at::kDouble);
+    const double energy = want.square().sum().item<double>();
+    const double squared = (actual.at(i).toTensor().to(at::kDouble) - want).square().sum().item<double>();
+    error += energy > 0 ? squared / energy : squared;
+  }
+  return error;
+}
+
+}  // namespace octet

@@ -1,0 +1,243 @@
+// Channel statistics of one float pass, then a choice for each set of channels by the noise that rounding is expected to make.
+#include "annotate/smooth.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <unordered_map>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+
+#include "annotate/float_run.h"
+#include "core/error.h"
+#include "core/interpreter.h"
+
+namespace octet {
+namespace {
+
+constexpr double kActivationSteps = 255.0;
+constexpr double kWeightSteps = 127.0;
+constexpr double kAtLimit = 0.999;  // of a clamp: values from here on may have been cut
+
+// Per channel, over all data: double [channels].
+struct ChannelStatistics {
+  at::Tensor min, max, mean_square;
+  double batches = 0;
+
+  at::Tensor magnitude() const { return at::maximum(max.abs(), min.abs()); }
+};
+
+// x as [channels, the rest].
+at::Tensor by_channel(const at::Tensor& x, const ChannelDims& dims) {
+  std::vector<int64_t> order = dims;
+  for (int64_t dim = 0; dim < x.dim(); ++dim)
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
+  const at::Tensor moved = x.permute(order);
+  int64_t channels = 1;
+  for (size_t i = 0; i < dims.size(); ++i) channels *= moved.size(static_cast<int64_t>(i));
+  return moved.reshape({channels, -1}).to(at::kFloat);
+}
+
+using StatisticsMap = std::unordered_map<const Value*, ChannelStatistics>;
+
+void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
+  const at::Tensor min = rows.amin(1).to(at::kDouble);
+  const at::Tensor max = rows.amax(1).to(at::kDouble);
+  const at::Tensor mean_square = rows.square().mean(1).to(at::kDouble);
+  known.min = known.batches == 0 ? min : at::minimum(known.min, min);
+  known.max = known.batches == 0 ? max : at::maximum(known.max, max);
+  known.mean_square = known.batches == 0 ? mean_square : known.mean_square + (mean_square - known.mean_square) / (known.batches + 1);
+  known.batches += 1;
+}
+
+StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces, const BatchSource& data,
+                      const ProgressCallback& progress) {
+  std::unordered_map<const Value*, const ChannelDims*> wanted;
+  for (const ChannelSpace& space : spaces) {
+    for (const ScaledOp& taker : space.takers) wanted[taker.input] = &space.dims_of(taker.input);
+    for (const ChannelClamp& clamp : space.clamps) wanted[clamp.input] = &space.dims_of(clamp.input);
+  }
+  StatisticsMap statistics;
+  const NodeHook hook = [&](const Node& node, const std::vector<c10::IValue>& results) {
+    const std::vector<Value*> outputs = node.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (const auto entry = wanted.find(outputs[i]); entry != wanted.end())
+        add_batch(statistics[outputs[i]], by_channel(results.at(i).toTensor(), *entry->second));
+  };
+  Interpreter interpreter = float_interpreter(observed.graph, hook);
+  size_t batches = 0;
+  while (const std::optional<std::vector<c10::IValue>> batch = data()) {
+    interpreter.run(*batch);
+    if (progress) progress(++batches);
+  }
+  for (const auto& [value, known] : statistics)
+    if (!at::isfinite(known.mean_square).all().item<bool>())
+      throw Error("smooth", "%" + value->name(), "got NaN or infinities for the calibration data, want numbers; clean the data or check the model");
+  if (statistics.empty()) throw Error("smooth", "data", "no batches, got 0, want at least 1");
+  return statistics;
+}
+
+const Observer* find_observer(const ObservedGraph& observed, const Value* operand) {
+  const Node* point = operand == nullptr ? nullptr : operand->producer();
+  if (point == nullptr || point->target() != kObserveTarget) return nullptr;
+  return observed.observers[static_cast<size_t>(group_of(*point))].get();
+}
+
+bool has_scale_per_channel(const Observer* observer) { return observer == nullptr || is_per_channel(observer->args().qscheme); }
+
+// How each taker turns rounding into error.
+struct TakerNoise {
+  bool is_input_quantized = false;
+  bool is_weight_quantized = false;
+  bool is_weight_per_channel = false;
+  at::Tensor energy;     // of the weight by input channel [channels]
+  at::Tensor magnitude;  // of the weight [groups, out / groups, in / groups]
+  double kernel = 1;
+  const ChannelStatistics* input = nullptr;
+
+  double expect(const at::Tensor& factors) const {
+    double noise = 0;
+    if (is_input_quantized) {
+      const double range = (input->max / factors).max().clamp_min(0).item<double>() - (input->min / factors).min().clamp_max(0).item<double>();
+      const double step = range / kActivationSteps;
+      noise += step * step / 12 * (energy * factors.square()).sum().item<double>();
+    }
+    if (!is_weight_quantized) return noise;
+    at::Tensor reach = (magnitude * factors.reshape({magnitude.size(0), 1, magnitude.size(2)})).amax(2);  // [groups, out / groups]
+    if (!is_weight_per_channel) reach = reach.max().expand_as(reach);
+    const at::Tensor step = reach / kWeightSteps;
+    const at::Tensor input_energy = (input->mean_square / factors.square()).reshape({magnitude.size(0), -1}).sum(1, /*keepdim=*/true);
+    return noise + (step.square() / 12 * input_energy).sum().item<double>() * kernel;
+  }
+};
+
+class SpaceChoice {
+ public:
+  SpaceChoice(const ObservedGraph& observed, const ChannelSpace& space, const StatisticsMap& statistics, const SmoothOptions& options)
+      : space_(space), statistics_(statistics), options_(options) {
+    for (const ScaledOp& taker : space.takers) add_taker(observed, taker);
+  }
+
+  // Nothing when no strength gains enough. `chosen`: what it is.
+  std::optional<at::Tensor> choose(SmoothedSpace& chosen) const {
+    const double before = expect(at::ones_like(activation_));
+    if (!(before > 0)) return std::nullopt;
+    std::optional<at::Tensor> best;
+    double least = before * std::pow(10.0, -options_.least_gain_db / 10);
+    for (const double strength : options_.strengths) {
+      const at::Tensor factors = factors_of(strength);
+      const double noise = expect(factors);
+      if (!(noise < least)) continue;
+      least = noise;
+      best = factors;
+      chosen.strength = strength;
+    }
+    chosen.maker = space_.makers.front().op->name();
+    chosen.channels = space_.channels;
+    chosen.gain_db = 10 * std::log10(before / least);
+    return best;
+  }
+
+ private:
+  void add_taker(const ObservedGraph& observed, const ScaledOp& taker) {
+    const at::Tensor weight = taker_weight(observed.graph, taker);
+    TakerNoise noise;
+    noise.is_input_quantized = find_observer(observed, taker.input) != nullptr;
+    const Observer* weight_observer = find_observer(observed, weight_operand(taker));
+    noise.is_weight_quantized = weight_observer != nullptr;
+    noise.is_weight_per_channel = has_scale_per_channel(weight_observer);
+    noise.energy = weight.square().sum({1, 3}).reshape({-1});
+    noise.magnitude = weight.abs().amax(3);
+    noise.kernel = static_cast<double>(weight.size(3));
+    noise.input = &statistics_.at(taker.input);
+    const at::Tensor magnitude = noise.magnitude.amax(1).reshape({-1});
+    weight_ = weight_.defined() ? at::maximum(weight_, magnitude) : magnitude;
+    const at::Tensor reach = noise.input->magnitude();
+    activation_ = activation_.defined() ? at::maximum(activation_, reach) : reach;
+    takers_.push_back(std::move(noise));
+  }
+
+  double expect(const at::Tensor& factors) const {
+    double noise = 0;
+    for (const TakerNoise& taker : takers_) noise += taker.expect(factors);
+    return noise;
+  }
+
+  at::Tensor factors_of(double strength) const {
+    const at::Tensor is_used = (activation_ > 0).logical_and(weight_ > 0);
+    const at::Tensor raw = activation_.clamp_min(1e-30).pow(strength) / weight_.clamp_min(1e-30).pow(1 - strength);
+    at::Tensor factors = at::where(is_used, raw, at::ones_like(raw));
+    if (!is_used.any().item<bool>()) return at::ones_like(raw);
+    // Centred, so that the activation as a whole stays where it is.
+    const double middle = raw.masked_select(is_used).log().mean().item<double>();
+    factors = at::where(is_used, raw / std::exp(middle), at::ones_like(raw));
+    if (space_.clamps.empty()) return round_to_powers_of_two(factors);
+    return keep_below_clamps(factors);
+  }
+
+  // Nothing shrinks, so that no value that was cut off passes; nothing grows beyond limit / headroom; what reaches the limit stays.
+  at::Tensor keep_below_clamps(const at::Tensor& wanted) const {
+    at::Tensor least = at::zeros_like(wanted);
+    at::Tensor is_cut = at::zeros_like(wanted).to(at::kBool);
+    for (const ChannelClamp& clamp : space_.clamps) {
+      const at::Tensor& reach = statistics_.at(clamp.input).max;
+      least = at::maximum(least, reach.clamp_min(0) * (options_.headroom / clamp.limit));
+      is_cut = is_cut.logical_or(reach >= kAtLimit * clamp.limit);
+    }
+    // Relative to the largest factor that a channel at the limit wants; without such channels, to the largest of all.
+    const at::Tensor reference = is_cut.any().item<bool>() ? wanted.masked_select(is_cut).max() : wanted.max();
+    const at::Tensor factors = at::maximum((wanted / reference).clamp_max(1.0), least).clamp_min(1.0 / 64);
+    const at::Tensor powers = factors.log2().ceil().exp2().clamp_max(1.0);
+    return at::where(is_cut.logical_or(least >= 1.0), at::ones_like(powers), powers);
+  }
+
+  const ChannelSpace& space_;
+  const StatisticsMap& statistics_;
+  const SmoothOptions& options_;
+  std::vector<TakerNoise> takers_;
+  at::Tensor weight_;      // largest magnitude by channel
+  at::Tensor activation_;  // likewise
+};
+
+void check(const SmoothOptions& options) {
+  for (const double strength : options.strengths)
+    if (!(strength >= 0 && strength <= 1))
+      throw Error("smooth", "strengths", fmt::format("a migration strength lies within 0 .. 1, got {}", strength));
+  if (options.strengths.empty()) throw Error("smooth", "strengths", "none, got 0, want at least 1");
+  if (!(options.least_gain_db >= 0)) throw Error("smooth", "least_gain_db", fmt::format("got {}, want 0 or more", options.least_gain_db));
+  if (!(options.headroom >= 1)) throw Error("smooth", "headroom", fmt::format("got {}, want 1 or more", options.headroom));
+}
+
+}  // namespace
+
+std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data, Report& report, const SmoothOptions& options) {
+  check(options);
+  std::vector<ChannelSpace> spaces = find_channel_spaces(observed.graph, options.clamps);
+  std::erase_if(spaces, [&](const ChannelSpace& space) {
+    return std::any_of(space.makers.begin(), space.makers.end(),
+                       [&](const ScaledOp& maker) { return !has_scale_per_channel(find_observer(observed, weight_operand(maker))); });
+  });
+  std::vector<SmoothedSpace> smoothed;
+  if (!spaces.empty()) {
+    const StatisticsMap statistics = collect(observed, spaces, data, options.progress);
+    // Chosen for all before any is scaled: an op may take one set and make another, which the statistics do not follow.
+    std::vector<std::optional<at::Tensor>> factors;
+    std::vector<SmoothedSpace> chosen(spaces.size());
+    for (size_t i = 0; i < spaces.size(); ++i) factors.push_back(SpaceChoice(observed, spaces[i], statistics, options).choose(chosen[i]));
+    for (size_t i = 0; i < spaces.size(); ++i) {
+      if (!factors[i]) continue;
+      scale_channels(observed.graph, spaces[i], *factors[i]);
+      smoothed.push_back(chosen[i]);
+    }
+  }
+  report.note(fmt::format("smooth: {} of {} sets of channels scaled", smoothed.size(), spaces.size()));
+  return smoothed;
+}
+
+}  // namespace octet

@@ -1,0 +1,43 @@
+// Moves the difficulty of quantizing from activations to weights (SmoothQuant, Xiao et al. 2022): channels of an activation that share one scale are
+// brought closer to each other by a factor each, which the ops in front divide by and the ops behind multiply by.
+//
+//   factor[channel] = max|activation|^strength / max|weight|^(1 - strength)
+//
+// For each set of channels (annotate/channel_space.h) the strength is the one with the least expected error of the ops behind, from the rounding of both, or
+// none. Factors are powers of two, so the float program gives the same bits, but for clamps: see SmoothOptions::clamps.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "annotate/calibrate.h"
+#include "annotate/channel_space.h"
+#include "annotate/prepare.h"
+#include "core/report.h"
+
+namespace octet {
+
+struct SmoothOptions {
+  std::vector<double> strengths = {0.25, 0.5, 0.75, 1.0};  // in [0, 1]
+  double least_gain_db = 0.2;                              // of expected error, else the set is left as it is; >= 0
+  // kAllow: channels that stay clear of a clamp (relu6) over all data are spread towards it, up to limit / headroom. What exceeds that on other data is
+  // cut off, as quantized ranges cut it off. Channels that reach the clamp keep their factor of 1.
+  ClampChoice clamps = ClampChoice::kAllow;
+  double headroom = 1.5;  // >= 1
+  ProgressCallback progress;
+};
+
+struct SmoothedSpace {
+  std::string maker;  // the first one's name
+  int64_t channels = 0;
+  double strength = 0;
+  double gain_db = 0;  // expected
+};
+
+// REQUIRES: observed is prepared and not calibrated. Reads the data once, batch by batch. Sets whose makers have weights with one scale for all channels are
+// left alone (equalize_layers is for these), as are bodies of control flow. One note in the report. Throws Error("smooth", ...) for bad options, without
+// data, and for NaN in the data.
+std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data, Report& report, const SmoothOptions& options = {});
+
+}  // namespace octet

@@ -1,0 +1,166 @@
+#include "annotate/tune_ranges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "annotate/constant_part.h"
+#include "annotate/data_free_observers.h"
+#include "annotate/float_run.h"
+#include "annotate/quantized_run.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+constexpr double kLeastGain = 1e-3;  // of the error: less is taken for chance
+
+struct Sample {
+  std::vector<c10::IValue> batch;
+  std::vector<c10::IValue> outputs;  // of the float program
+};
+
+struct Bounds {
+  double min = 0;
+  double max = 0;
+};
+
+double to_db(double error) { return error > 0 ? -10 * std::log10(error) : std::numeric_limits<double>::infinity(); }
+
+// Per tensor, static, and with a range of its own that min_max can hold.
+bool is_tunable(const Observer& observer) {
+  const ObserverArgs& args = observer.args();
+  if (args.is_dynamic || is_per_channel(args.qscheme) || args.choice.affine || !observer.keeps_state() || !observer.has_data()) return false;
+  if (args.choice.name.find("fake_quant") != std::string::npos || !is_integer(args.dtype)) return false;
+  return observer.state().min.size() == 1 && observer.state().max.size() == 1;
+}
+
+class RangeSearch {
+ public:
+  RangeSearch(ObservedGraph& observed, std::vector<Sample> samples, const RangeOptions& options)
+      : observed_(observed), samples_(std::move(samples)), options_(options), run_(observed) {}
+
+  RangeTuning tune() {
+    RangeTuning result;
+    least_ = error(std::numeric_limits<double>::infinity());
+    result.before_db = mean_db();
+    const std::vector<int> groups = groups_to_tune();
+    for (size_t i = 0; i < groups.size(); ++i) {
+      result.changed += tune_group(groups[i]) ? 1 : 0;
+      if (options_.progress) options_.progress(i + 1, groups.size());
+    }
+    result.ranges = groups.size();
+    result.after_db = mean_db();
+    return result;
+  }
+
+ private:
+  double mean_db() const { return to_db(least_ / static_cast<double>(samples_.size())); }
+
+  // Of activations, in the order in which the program comes to them.
+  std::vector<int> groups_to_tune() const {
+    const std::unordered_set<const Value*> constants = find_constant_values(observed_.graph);
+    std::vector<int> groups;
+    for (const Node* node : observed_.graph.nodes()) {
+      if (node->target() != kObserveTarget || constants.contains(node->output())) continue;
+      const int group = group_of(*node);
+      if (is_tunable(observer(group)) && std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+    }
+    return groups;
+  }
+
+  const Observer& observer(int group) const { return *observed_.observers[static_cast<size_t>(group)]; }
+
+  // Gives up when it is above `limit`.
+  double error(double limit) {
+    double sum = 0;
+    for (const Sample& sample : samples_) {
+      sum += relative_error(sample.outputs, run_.run(sample.batch));
+      if (!(sum <= limit)) return std::numeric_limits<double>::infinity();
+    }
+    return sum;
+  }
+
+  std::vector<Bounds> candidates(const Observer& observer) const {
+    const QParams now = observer.calculate_qparams();
+    const ObserverState seen = observer.state();
+    const double scale = now.scale.front();
+    const auto zero = static_cast<double>(now.zero_point.front());
+    const Bounds whole{std::min(0.0, static_cast<double>(seen.min.front())), std::max(0.0, static_cast<double>(seen.max.front()))};
+    const Bounds base{(static_cast<double>(observer.quant_min()) - zero) * scale, (static_cast<double>(observer.quant_max()) - zero) * scale};
+    std::vector<Bounds> result = {whole};
+    for (const double factor : options_.factors) {
+      const Bounds scaled{std::max(whole.min, base.min * factor), std::min(whole.max, base.max * factor)};
+      if (scaled.min < scaled.max) result.push_back(scaled);
+    }
+    return result;
+  }
+
+  bool tune_group(int group) {
+    const std::shared_ptr<Observer> before = observed_.observers[static_cast<size_t>(group)];
+    std::shared_ptr<Observer> best = before;
+    for (const Bounds& bounds : candidates(*before)) {
+      put(group, with_range(*before, bounds));
+      const double now = error(least_ * (1 - kLeastGain));
+      if (!std::isfinite(now)) continue;
+      least_ = now;
+      best = observed_.observers[static_cast<size_t>(group)];
+    }
+    put(group, best);
+    return best != before;
+  }
+
+  static std::shared_ptr<Observer> with_range(const Observer& observer, const Bounds& bounds) {
+    ObserverArgs args = observer.args();
+    args.choice.name = "min_max";
+    std::shared_ptr<Observer> result = make_observer(args);
+    result->set_state({.min = {static_cast<float>(bounds.min)}, .max = {static_cast<float>(bounds.max)}});
+    return result;
+  }
+
+  void put(int group, const std::shared_ptr<Observer>& observer) {
+    std::shared_ptr<Observer>& place = observed_.observers[static_cast<size_t>(group)];
+    if (place == observer) return;
+    for (size_t other = 0; other < observed_.observers.size(); ++other)
+      if (auto* derived = dynamic_cast<DerivedObserver*>(observed_.observers[other].get());
+          derived != nullptr && derived->replace_source(place, observer))
+        run_.refresh(static_cast<int>(other));
+    place = observer;
+    run_.refresh(group);
+  }
+
+  ObservedGraph& observed_;
+  std::vector<Sample> samples_;
+  const RangeOptions& options_;
+  QuantizedRun run_;
+  double least_ = 0;  // the error with the ranges as they are
+};
+
+std::vector<Sample> read_samples(const ObservedGraph& observed, const BatchSource& data, size_t most) {
+  std::vector<Sample> samples;
+  Interpreter interpreter = float_interpreter(observed.graph);
+  while (samples.size() < most) {
+    std::optional<std::vector<c10::IValue>> batch = data();
+    if (!batch) break;
+    std::vector<c10::IValue> outputs = interpreter.run(*batch);
+    samples.push_back({std::move(*batch), std::move(outputs)});
+  }
+  if (samples.empty()) throw Error("ranges", "data", "no batches, got 0, want at least 1");
+  return samples;
+}
+
+}  // namespace
+
+RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report& report, const RangeOptions& options) {
+  if (options.batches == 0) throw Error("ranges", "batches", "got 0, want at least 1");
+  for (const double factor : options.factors)
+    if (!(factor > 0) || !std::isfinite(factor)) throw Error("ranges", "factors", fmt::format("got {}, want numbers above 0", factor));
+  const RangeTuning result = RangeSearch(observed, read_samples(observed, data, options.batches), options).tune();
+  report.note(fmt::format("ranges: {} of {} changed, {:.2f} -> {:.2f} dB on the calibration data", result.changed, result.ranges, result.before_db,
+                          result.after_db));
+  return result;
+}
+
+}  // namespace octet

@@ -1,0 +1,34 @@
+// Chooses the ranges of activations by what they do to the outputs of the whole program. A tensor's own least error is not that of the result: one range
+// that cuts off values may cost nothing, another one everything.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "annotate/calibrate.h"
+#include "annotate/prepare.h"
+#include "core/report.h"
+
+namespace octet {
+
+struct RangeOptions {
+  size_t batches = 8;                                       // of the data that are tried with: that many inputs and outputs are held; >= 1
+  std::vector<double> factors = {1.15, 0.9, 0.8, 0.65};     // of the range so far, tried beside the range of all values seen; > 0
+  std::function<void(size_t done, size_t total)> progress;  // after each range
+};
+
+struct RangeTuning {
+  size_t ranges = 0;     // that were tried
+  size_t changed = 0;    // of them
+  double before_db = 0;  // outputs' energy to squared error on the data tried with, all weights rounded to the nearest
+  double after_db = 0;
+};
+
+// One range after the other, in graph order: the factor that gives the least squared error of the float outputs, relative to their energy, replaces the
+// observer by min_max with that range. Ranges of static integer specs with one scale are tried; fixed and derived ones follow their sources.
+// REQUIRES: observed is calibrated. Deterministic. One note in the report. Throws Error("ranges", ...) for bad options and without data.
+RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report& report, const RangeOptions& options = {});
+
+}  // namespace octet
