@@ -12,6 +12,7 @@
 
 #include "annotate/bodies.h"
 #include "annotate/constant_part.h"
+#include "annotate/recorded_parts.h"
 #include "core/error.h"
 #include "core/interpreter.h"
 
@@ -38,8 +39,13 @@ class Calibration {
  public:
   explicit Calibration(ObservedGraph& observed) : observed_(observed) { choose_once(); }
 
-  void run(const BatchSource& next_batch, const ProgressCallback& progress) {
-    Interpreter interpreter(observed_.graph, {.after_node = {}, .handlers = {{std::string(kObserveTarget), handler()}}});
+  void run(const BatchSource& next_batch, const CalibrateOptions& options) {
+    std::map<std::string, Handler> handlers = options.handlers;
+    handlers[std::string(kObserveTarget)] = handler();
+    std::vector<std::string> known;
+    for (const auto& [target, handler] : handlers) known.push_back(target);
+    check_ops_can_run(observed_.graph, known);
+    Interpreter interpreter(observed_.graph, {.after_node = {}, .handlers = std::move(handlers)});
     while (std::optional<std::vector<c10::IValue>> batch = next_batch()) {
       check_batch(*batch);
       try {
@@ -50,7 +56,7 @@ class Calibration {
       }
       batch.reset();
       ++batches_;
-      if (progress) progress(batches_);
+      if (options.progress) options.progress(batches_);
     }
   }
 
@@ -120,11 +126,54 @@ class Calibration {
 
 }  // namespace
 
-size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress) {
+namespace {
+
+size_t calibrate_whole(ObservedGraph& observed, const BatchSource& next_batch, const CalibrateOptions& options) {
   Calibration calibration(observed);
-  calibration.run(next_batch, progress);
+  calibration.run(next_batch, options);
   if (calibration.batches() == 0) throw Error("calibrate", "data", "no batches, got 0, want at least 1");
   return calibration.batches();
+}
+
+// "%gate, %nms": what is to be recorded.
+std::string names_of(const std::vector<const Value*>& values) {
+  std::string names;
+  for (const Value* value : values) names += (names.empty() ? "%" : ", %") + value->name();
+  return names;
+}
+
+// The batches with the recorded tensors behind them.
+BatchSource join(const BatchSource& batches, const BatchSource& recorded, const std::vector<const Value*>& values) {
+  size_t count = 0;
+  return [=]() mutable -> std::optional<std::vector<c10::IValue>> {
+    std::optional<std::vector<c10::IValue>> batch = batches();
+    if (!batch) return batch;
+    const std::optional<std::vector<c10::IValue>> more = recorded();
+    if (!more || more->size() != values.size())
+      throw Error("calibrate", fmt::format("batch {}", count),
+                  fmt::format("{} recorded tensors, want {}: {}", more ? fmt::format("got {}", more->size()) : "there are no", values.size(),
+                              names_of(values)));
+    batch->insert(batch->end(), more->begin(), more->end());
+    ++count;
+    return batch;
+  };
+}
+
+}  // namespace
+
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const CalibrateOptions& options) {
+  const std::vector<const Value*> values = recorded_values(observed);
+  if (values.empty() && options.recorded)
+    throw Error("calibrate", "recorded", "got recorded tensors, and no opaque part is recorded; set \"recorded\": true on the part");
+  if (values.empty()) return calibrate_whole(observed, next_batch, options);
+  if (!options.recorded)
+    throw Error("calibrate", names_of(values), "is recorded and does not run in calibration, got no recorded tensors; give them (--recorded R.pt)");
+  ObservedGraph cut = cut_recorded_parts(observed);
+  return calibrate_whole(cut, join(next_batch, options.recorded, values), options);
+}
+
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress) {
+  return calibrate(observed, next_batch, CalibrateOptions{.progress = progress});
 }
 
 size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IValue>>& batches) {

@@ -3,12 +3,15 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/ivalue.h>
 
 #include "annotate/prepare.h"
+#include "core/interpreter.h"
 
 namespace octet {
 
@@ -16,10 +19,18 @@ namespace octet {
 using BatchSource = std::function<std::optional<std::vector<c10::IValue>>()>;
 using ProgressCallback = std::function<void(size_t batches_done)>;
 
+struct CalibrateOptions {
+  ProgressCallback progress = {};
+  std::map<std::string, Handler> handlers = {};  // how to run ops that LibTorch does not know, by target
+  BatchSource recorded = {};                     // the tensors that recorded_values (recorded_parts.h) names, batch for batch
+};
+
 // Every batch is run and dropped again before the next is asked for. Constants are observed once where the result is the same. Returns the
 // number of batches. Throws Error("calibrate", ...) when there is no batch, when a batch has NaN or infinities or the wrong number of
-// inputs, and when an observed value is NaN; the message names the batch (from 0) and the input or node.
+// inputs, and when an observed value is NaN; the message names the batch (from 0) and the input or node. Throws Error too for an op without kernel, and
+// when recorded tensors are missing or nothing asks for them.
 size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress = {});
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const CalibrateOptions& options);
 size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IValue>>& batches);
 
 // Observes what depends on constants alone, for programs that need no data (dynamic and weight-only quantization).

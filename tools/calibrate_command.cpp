@@ -20,7 +20,7 @@ void add_calibrate_command(CLI::App& app) {
   command->callback([options] {
     Report report;
     ObservedGraph observed = prepare_model(options->flow, report);
-    calibrate_from_file(observed, options->calibration);
+    calibrate_from_file(observed, options->calibration, options->flow.recorded);
     save_observer_state(observed, options->state);
   });
 }

@@ -80,10 +80,12 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
 }
 
 void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, Report& report) {
+  if (!options.flow.recorded.empty() && (options.calibration.empty() || options.effort.is_asked_for()))
+    throw Error("quantize", "--recorded", "goes with --calibration and the default effort alone; leave out the other options");
   if (options.effort.is_asked_for()) {
     calibrate_with_effort(observed, options.calibration, options.effort, report);
   } else if (!options.calibration.empty()) {
-    calibrate_from_file(observed, options.calibration);
+    calibrate_from_file(observed, options.calibration, options.flow.recorded);
   } else if (!options.state.empty()) {
     const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
     for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit)) report.note(note);

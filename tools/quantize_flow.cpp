@@ -34,6 +34,8 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
   command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
+  command.add_option("--recorded", flow.recorded,
+                     "What recorded opaque parts gave in PyTorch: torch.save of a list of tuples of tensors, one for each batch of --calibration");
   command.add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")->check(CLI::IsMember({"torchao"}));
 }
 
@@ -72,11 +74,18 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   return observed;
 }
 
-void calibrate_from_file(ObservedGraph& observed, const std::string& data) {
+void calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded) {
   BatchReader reader(data);
+  std::optional<BatchReader> recorded_reader;
+  if (!recorded.empty()) recorded_reader.emplace(recorded);
+  if (recorded_reader && recorded_reader->size() != reader.size())
+    throw Error("calibrate", recorded, fmt::format("got {} batches, want {} as in {}", recorded_reader->size(), reader.size(), data));
   Progress progress("calibrate", reader.size());
+  CalibrateOptions options;
+  options.progress = [&](size_t done) { progress.advance(done); };
+  if (recorded_reader) options.recorded = [&] { return std::optional(recorded_reader->next()); };
   calibrate(
-      observed, [&]() { return reader.done() ? std::nullopt : std::optional(reader.next()); }, [&](size_t done) { progress.advance(done); });
+      observed, [&]() { return reader.done() ? std::nullopt : std::optional(reader.next()); }, options);
 }
 
 }  // namespace octet

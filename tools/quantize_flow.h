@@ -22,6 +22,7 @@ struct QuantizeFlow {
   std::string mode = "static";
   std::string fold_bn = "auto";
   std::string compat;
+  std::string recorded;
   bool per_tensor = false;
   std::optional<int64_t> weight_bits;
   std::optional<int64_t> group_size;
@@ -35,7 +36,8 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 // Loads the libraries, reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
 ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report);
 
-// Streams the batches of a DATA.pt through the observers, with a progress bar on a terminal.
-void calibrate_from_file(ObservedGraph& observed, const std::string& data);
+// Streams the batches of a DATA.pt through the observers, with a progress bar on a terminal. `recorded`: the file with the tensors that stand for recorded
+// opaque parts, or "". Throws Error too when the files have different numbers of batches.
+void calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded);
 
 }  // namespace octet
