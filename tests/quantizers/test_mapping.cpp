@@ -161,26 +161,36 @@ TEST_CASE("x86: a regex or a call that mixes dynamic and static is skipped, and 
 }
 
 TEST_CASE("a row that the model has no place for is an error that names what is there", "[quantizers][mapping]") {
-  const std::string start = "quantizer: xnnpack: ";
+  const std::string start = "quantizer: f.json: /";
   CHECK(message_of(on_xnnpack(R"("module_name": {"blok": null})")) ==
-        start + "module_name \"blok\" is no module of the model, the closest: block, block.lin, head");
+        start + "module_name/blok: module_name \"blok\" is no module of the model, the closest: block, block.lin, head");
   CHECK(message_of(on_xnnpack(R"("module_name_regex": {"lin.*": null})")) ==
-        start + "module_name_regex \"lin.*\" matches the whole path of no module of the model, the closest: block, head, block.lin");
+        start +
+            "module_name_regex/lin.*: module_name_regex \"lin.*\" matches the whole path of no module of the model, the closest: block, head, "
+            "block.lin");
   CHECK(message_of(on_xnnpack(R"("module_type": {"torch.nn.Conv2d": null})")) ==
-        start + "module_type \"torch.nn.Conv2d\" is no type of a module of the model, the closest: torch.nn.modules.linear.Linear, my.Block, Net");
+        start +
+            "module_type/torch.nn.Conv2d: module_type \"torch.nn.Conv2d\" is no type of a module of the model, the closest: "
+            "torch.nn.modules.linear.Linear, my.Block, Net");
   CHECK(message_of(on_xnnpack(R"("op_type": {"aten.linaer": null})")) ==
-        start + "op_type \"aten.linaer\" is no op, the closest: aten.linear.default");
+        start + "op_type/aten.linaer: op_type \"aten.linaer\" is no op, the closest: aten.linear.default");
   CHECK(message_of(on_xnnpack(R"("call_index": {"block.ln": {"linear": {"0": null}}})")) ==
-        start + "call_index 0 of linear in module \"block.ln\": \"block.ln\" is no module of the model, the closest: block.lin, block, head");
+        start +
+            "call_index/block.ln/linear/0: call_index 0 of linear in module \"block.ln\": \"block.ln\" is no module of the model, the closest: "
+            "block.lin, block, head");
   CHECK(message_of(on_xnnpack(R"("call_index": {"block.lin": {"aten.mul": {"0": null}}})")) ==
         start +
-            "call_index 0 of aten.mul in module \"block.lin\": the module itself (without modules within) has no such op, the closest: "
+            "call_index/block.lin/aten.mul/0: call_index 0 of aten.mul in module \"block.lin\": the module itself (without modules within) has no "
+            "such op, the closest: "
             "aten.linear.default");
   CHECK(message_of(on_xnnpack(R"("call_index": {"block.lin": {"linear": {"2": null}}})")) ==
-        start + "call_index 2 of linear in module \"block.lin\": the op stands there 2 times, want an index of 0 .. 1");
+        start +
+            "call_index/block.lin/linear/2: call_index 2 of linear in module \"block.lin\": the op stands there 2 times, want an index of 0 .. 1");
   CHECK(message_of(on_xnnpack(R"("module_name": {"head": null})"), {}, {}) ==
-        start + "module_name \"head\" is no module of the model, which names no modules");
+        start + "module_name/head: module_name \"head\" is no module of the model, which names no modules");
   CHECK(message_of(on_xnnpack(R"("module_name": {"head": null}, "call_index": {"block.lin": {"linear": {"1": null}}})")) == "no error");
+  CHECK(message_of(R"({"compose": ["xnnpack"], "module_name": {"blok": null}})").starts_with("quantizer: f.json: /module_name/blok: "));
+  CHECK(message_of(R"({"compose": [{"base": "x86", "module_name": {"blok": {}}}]})").starts_with("quantizer: f.json: /compose/0/module_name/blok: "));
 }
 
 TEST_CASE("an op that the model lacks is no error, a file about a backend serves many models", "[quantizers][mapping]") {

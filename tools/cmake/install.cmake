@@ -21,6 +21,7 @@ foreach(target ${OCTET_INSTALLED_TARGETS})
 endforeach()
 install(TARGETS ${OCTET_INSTALLED_TARGETS} EXPORT octet-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT octet-targets NAMESPACE octet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
+install(FILES quantizers/quantizer.schema.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet)
 install(DIRECTORY core annotate quantizers lowering backends DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet FILES_MATCHING PATTERN "*.h")
 install(FILES tools/extension.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet/tools)
 
