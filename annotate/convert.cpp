@@ -225,8 +225,11 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
   if (options.fold_quantize_into_mutable_buffers && !options.fold_quantize)
     throw Error("convert", "options", "fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
   if (!options.compat_torchao) leave_unseen_bodies_float(observed, report);
-  for (Island& island : observed.islands)
-    if (island.observed_to_quantized) island.observed_to_quantized(observed, island);
+  for (Island& island : observed.islands) {
+    if (!island.observed_to_quantized) continue;
+    for (const Node* node : island.nodes) observed.annotations.erase(node);  // the hook may put another node in its place
+    island.observed_to_quantized(observed, island);
+  }
   check_scale_limits(observed);
   for (const Body& body : bodies_within(observed.graph))
     report_on_body(body, report, [&](Report& own) { convert_graph(observed, *body.graph, options, own); });

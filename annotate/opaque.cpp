@@ -89,23 +89,6 @@ bool is_stored(const Graph& graph, const Value* value) {
   return input != nullptr && input->kind != InputKind::kUserInput && input->kind != InputKind::kConstant;
 }
 
-void find_border(const Graph& graph, Island& island) {
-  island.inputs.clear();
-  island.outputs.clear();
-  const std::unordered_set<const Node*> inside(island.nodes.begin(), island.nodes.end());
-  std::unordered_set<const Value*> seen;
-  for (const Node* node : island.nodes) {
-    for (Value* input : node->inputs())
-      if (input->kind() == ValueKind::kTensor && !inside.contains(input->producer()) && !is_stored(graph, input) && seen.insert(input).second)
-        island.inputs.push_back(input);
-    for (Value* output : node->outputs()) {
-      const auto is_outside = [&](const Node* user) { return !inside.contains(user); };
-      const bool is_read = output->is_output() || std::any_of(output->users().begin(), output->users().end(), is_outside);
-      if (output->kind() == ValueKind::kTensor && is_read) island.outputs.push_back(output);
-    }
-  }
-}
-
 }  // namespace
 
 std::string name_of(const OpaquePart& part) {
@@ -129,6 +112,23 @@ void check_opaque_part(const OpaquePart& part) {
                   fmt::format("input {} is to be like input {}, want an earlier one", index, std::get<SameAsInput>(spec).index));
 }
 
+void refresh_border(const Graph& graph, Island& island) {
+  island.inputs.clear();
+  island.outputs.clear();
+  const std::unordered_set<const Node*> inside(island.nodes.begin(), island.nodes.end());
+  std::unordered_set<const Value*> seen;
+  for (const Node* node : island.nodes) {
+    for (Value* input : node->inputs())
+      if (input->kind() == ValueKind::kTensor && !inside.contains(input->producer()) && !is_stored(graph, input) && seen.insert(input).second)
+        island.inputs.push_back(input);
+    for (Value* output : node->outputs()) {
+      const auto is_outside = [&](const Node* user) { return !inside.contains(user); };
+      const bool is_read = output->is_output() || std::any_of(output->users().begin(), output->users().end(), is_outside);
+      if (output->kind() == ValueKind::kTensor && is_read) island.outputs.push_back(output);
+    }
+  }
+}
+
 std::vector<Island> find_islands(const Graph& graph, std::span<const OpaquePart> parts) {
   std::vector<Nodes> covered(parts.size());
   for (Node* node : graph.nodes())
@@ -147,7 +147,7 @@ std::vector<Island> find_islands(const Graph& graph, std::span<const OpaquePart>
       island.is_recorded = parts[i].is_recorded;
       island.has_quantizer = parts[i].quantizer != nullptr;
       island.observed_to_quantized = parts[i].observed_to_quantized;
-      find_border(graph, island);
+      refresh_border(graph, island);
       islands.push_back(std::move(island));
     }
   return islands;
@@ -158,7 +158,7 @@ void refresh_island(const Graph& graph, const std::vector<Node*>& outside, Islan
   island.nodes.clear();
   for (Node* node : graph.nodes())
     if (!others.contains(node)) island.nodes.push_back(node);
-  find_border(graph, island);
+  refresh_border(graph, island);
 }
 
 }  // namespace octet

@@ -74,7 +74,9 @@ void check_opaque_part(const OpaquePart& part);
 // The islands of one graph, by part and then in graph order. A node belongs to the first part that covers it. Does not look into bodies of control flow.
 std::vector<Island> find_islands(const Graph& graph, std::span<const OpaquePart> parts);
 
-// Finds inputs and outputs anew after the nodes have changed: those of the graph that are not among `outside`.
+// Finds inputs and outputs anew after the graph has changed around the nodes.
+void refresh_border(const Graph& graph, Island& island);
+// Finds the nodes too: those of the graph that are not among `outside`.
 void refresh_island(const Graph& graph, const std::vector<Node*>& outside, Island& island);
 
 }  // namespace octet

@@ -18,11 +18,24 @@ constexpr std::string_view kHidden = "octet.opaque.";
 
 std::string rule_of(const Island& island) { return fmt::format("opaque part {}", island.name); }
 
+[[noreturn]] void refuse_deed(const std::string& node, const std::string& quantizer, const char* deed) {
+  throw Error("quantizer", "%" + node,
+              fmt::format("quantizer \"{}\" {} an op that an opaque part hides from it; keep to the ops that are not claimed", quantizer, deed));
+}
+
 // While it lives these nodes go by names that no pass and no pattern knows; dead ones are kept, as nothing is known about their effects.
 class HiddenNodes {
  public:
   HiddenNodes(Graph& graph, const std::vector<Node*>& nodes) : graph_(graph) {
-    for (Node* node : nodes) node->set_target(std::string(kHidden) + node->target());
+    for (Node* node : nodes) {
+      node->set_target(std::string(kHidden) + node->target());
+      names_.emplace_back(node, node->name());
+    }
+  }
+  // Throws Error when one of them is gone.
+  void check_presence(const std::string& quantizer) const {
+    for (const auto& [node, name] : names_)
+      if (graph_.find_node(name) != node) refuse_deed(name, quantizer, "has removed");
   }
   ~HiddenNodes() {
     for (Node* node : graph_.nodes())
@@ -33,6 +46,7 @@ class HiddenNodes {
 
  private:
   Graph& graph_;
+  std::vector<std::pair<const Node*, std::string>> names_;
 };
 
 // Annotations that keep a quantizer away from nodes, and the proof that it did keep away.
@@ -40,22 +54,21 @@ class Claims {
  public:
   void add(Annotations& annotations, Node* node, const std::string& rule) {
     annotations[node].rule = rule;
-    claimed_.push_back({node, node->name()});
+    claimed_.push_back(node);
   }
 
-  void check(const Graph& graph, const Annotations& annotations, const std::string& quantizer) const {
-    for (const auto& [node, name] : claimed_) {
-      if (graph.find_node(name) != node) refuse(name, quantizer, "has removed");
+  void check(const Annotations& annotations, const std::string& quantizer) const {
+    for (const Node* node : claimed_) {
       const QuantizationAnnotation* now = annotations.find(node);
       if (now == nullptr || !now->annotated || now->input_qspec_map.size() != inputs_.at(node) ||
           now->output_qspec.has_value() != outputs_.contains(node))
-        refuse(name, quantizer, "has annotated");
+        refuse_deed(node->name(), quantizer, "has annotated");
     }
   }
 
   // Remembers what stands there, border specs included.
   void seal(const Annotations& annotations) {
-    for (const auto& [node, name] : claimed_) {
+    for (const Node* node : claimed_) {
       const QuantizationAnnotation& annotation = *annotations.find(node);
       inputs_[node] = annotation.input_qspec_map.size();
       if (annotation.output_qspec) outputs_.insert(node);
@@ -63,16 +76,7 @@ class Claims {
   }
 
  private:
-  [[noreturn]] static void refuse(const std::string& node, const std::string& quantizer, const char* deed) {
-    throw Error("quantizer", "%" + node,
-                fmt::format("quantizer \"{}\" {} an op that an opaque part hides from it; annotate ops that are not claimed only", quantizer, deed));
-  }
-
-  struct Claimed {
-    const Node* node;
-    std::string name;
-  };
-  std::vector<Claimed> claimed_;
+  std::vector<const Node*> claimed_;
   std::unordered_map<const Node*, size_t> inputs_;
   std::unordered_set<const Node*> outputs_;
 };
@@ -152,6 +156,28 @@ std::vector<Island> OpaquePrepare::find_and_swap(Graph& graph) const {
   return islands;
 }
 
+// All of the program is in shape before anything is annotated: who folds a batch norm replaces the values at the border.
+void OpaquePrepare::transform(Graph& graph, std::vector<Island>& islands) const {
+  std::vector<Node*> inside;
+  for (const Island& island : islands) inside.insert(inside.end(), island.nodes.begin(), island.nodes.end());
+  {
+    const HiddenNodes hidden(graph, inside);
+    work_.transform(graph, quantizer_);
+    hidden.check_presence(quantizer_.name());
+  }
+  for (Island& island : islands) {
+    Quantizer* own = (*parts_)[island.part].quantizer.get();
+    if (own == nullptr) continue;
+    const std::vector<Node*> outside = nodes_outside(graph, island);
+    const HiddenNodes hidden(graph, outside);
+    work_.transform(graph, *own);
+    hidden.check_presence(own->name());
+    refresh_island(graph, outside, island);
+  }
+  std::erase_if(islands, [](const Island& island) { return island.nodes.empty(); });
+  for (Island& island : islands) refresh_border(graph, island);
+}
+
 void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& islands, Annotations& annotations, Report& report) {
   std::vector<Node*> inside;
   Claims claims;
@@ -162,14 +188,13 @@ void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& is
   }
   claims.seal(annotations);
   const HiddenNodes hidden(graph, inside);
-  work_(graph, quantizer_, annotations, report);
-  claims.check(graph, annotations, quantizer_.name());
+  work_.annotate(graph, quantizer_, annotations, report);
+  claims.check(annotations, quantizer_.name());
 }
 
-void OpaquePrepare::annotate_inside(Graph& graph, Island& island, Annotations& annotations, Report& report) {
+void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotations& annotations, Report& report) {
   const OpaquePart& part = (*parts_)[island.part];
   const std::vector<Node*> outside = nodes_outside(graph, island);
-  for (const Node* node : island.nodes) annotations.erase(node);
   Annotations own;
   Claims claims;
   for (Node* node : outside) claims.add(own, node, "outside of " + rule_of(island));
@@ -177,13 +202,13 @@ void OpaquePrepare::annotate_inside(Graph& graph, Island& island, Annotations& a
   {
     Report own_report;
     const HiddenNodes hidden(graph, outside);
-    work_(graph, *part.quantizer, own, own_report);
+    work_.annotate(graph, *part.quantizer, own, own_report);
     for (const ReportEntry& entry : own_report.entries()) report.add(entry);
     for (const std::string& note : own_report.notes()) report.note(fmt::format("{}: {}", rule_of(island), note));
   }
-  claims.check(graph, own, part.quantizer->name());
-  refresh_island(graph, outside, island);
+  claims.check(own, part.quantizer->name());
   for (const Node* node : island.nodes) {
+    annotations.erase(node);
     const QuantizationAnnotation* annotation = own.find(node);
     if (annotation == nullptr) continue;
     annotations[node] = *annotation;
@@ -194,7 +219,6 @@ void OpaquePrepare::annotate_inside(Graph& graph, Island& island, Annotations& a
 
 void OpaquePrepare::keep(std::vector<Island> islands) {
   for (Island& island : islands) {
-    if (island.nodes.empty()) continue;
     for (const Node* node : island.nodes) island_of_node_[node] = islands_.size();
     for (const auto& [key, spec] : border_specs((*parts_)[island.part], island)) border_[key] = true;
     if (island.has_quantizer)
@@ -206,8 +230,9 @@ void OpaquePrepare::keep(std::vector<Island> islands) {
 void OpaquePrepare::annotate(Graph& graph, Annotations& annotations, Report& report) {
   if (parts_ == nullptr) return work_(graph, quantizer_, annotations, report);
   std::vector<Island> islands = find_and_swap(graph);
+  transform(graph, islands);
   annotate_outside(graph, islands, annotations, report);
-  for (Island& island : islands) {
+  for (const Island& island : islands) {
     const OpaquePart& part = (*parts_)[island.part];
     if (part.quantizer)
       annotate_inside(graph, island, annotations, report);

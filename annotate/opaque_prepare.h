@@ -16,8 +16,14 @@ namespace octet {
 
 class OpaquePrepare {
  public:
-  // Folds, transforms, annotates and validates a graph as the quantizer wants it.
-  using Work = std::function<void(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report)>;
+  struct Work {
+    std::function<void(Graph& graph, Quantizer& quantizer)> transform;                                           // folds batch norms and transforms
+    std::function<void(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report)> annotate;  // annotates and validates
+    void operator()(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report) const {
+      transform(graph, quantizer);
+      annotate(graph, quantizer, annotations, report);
+    }
+  };
 
   // Around the parts of `quantizer`, which may have none. All must outlive this.
   OpaquePrepare(Quantizer& quantizer, Work work);
@@ -45,8 +51,9 @@ class OpaquePrepare {
     Quantizer* quantizer = nullptr;  // null: float
   };
   std::vector<Island> find_and_swap(Graph& graph) const;
+  void transform(Graph& graph, std::vector<Island>& islands) const;
   void annotate_outside(Graph& graph, const std::vector<Island>& islands, Annotations& annotations, Report& report);
-  void annotate_inside(Graph& graph, Island& island, Annotations& annotations, Report& report);
+  void annotate_inside(Graph& graph, const Island& island, Annotations& annotations, Report& report);
   void keep(std::vector<Island> islands);
   const Island* find_island(const Node* node) const;
 

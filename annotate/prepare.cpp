@@ -189,13 +189,6 @@ class Inserter {
 
 BodyChoice body_choice(const PrepareOptions& options) { return options.compat_torchao ? BodyChoice::kTorchao : BodyChoice::kOwn; }
 
-void annotate_graph(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report, const PrepareOptions& options) {
-  if (options.fold_bn == PrepareOptions::FoldBn::kAuto) fold_conv_bn(graph, {.check_users = !options.compat_torchao});
-  quantizer.transform_for_annotation(graph);
-  quantizer.annotate(graph, annotations, report);
-  quantizer.validate(graph, annotations);
-}
-
 // What each member of the groups has for an observer.
 using WantedObservers = std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash>;
 
@@ -278,9 +271,15 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
     for (const Body& body : bodies_within(graph)) inherit_module(body);
   }
   quantizer.check_model(graph);
-  OpaquePrepare quantizers(quantizer, [&](Graph& part, Quantizer& asked, Annotations& own_annotations, Report& own) {
-    annotate_graph(part, asked, own_annotations, own, options);
-  });
+  const auto transform = [&](Graph& part, Quantizer& asked) {
+    if (options.fold_bn == PrepareOptions::FoldBn::kAuto) fold_conv_bn(part, {.check_users = !options.compat_torchao});
+    asked.transform_for_annotation(part);
+  };
+  const auto annotate = [](Graph& part, Quantizer& asked, Annotations& own_annotations, Report& own) {
+    asked.annotate(part, own_annotations, own);
+    asked.validate(part, own_annotations);
+  };
+  OpaquePrepare quantizers(quantizer, {transform, annotate});
   quantizers.check(graph, report);
   Annotations annotations;
   quantizers.annotate(graph, annotations, report);

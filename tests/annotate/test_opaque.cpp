@@ -229,7 +229,23 @@ TEST_CASE("a quantizer that annotates what is hidden from it is named", "[annota
   Greedy quantizer({gate_part()});
   Report report;
   CHECK(message_of([&] { prepare_pt2e(parse_graph(kGated), quantizer, report); }) ==
-        "quantizer: %g: quantizer \"greedy\" has annotated an op that an opaque part hides from it; annotate ops that are not claimed only");
+        "quantizer: %g: quantizer \"greedy\" has annotated an op that an opaque part hides from it; keep to the ops that are not claimed");
+}
+
+TEST_CASE("a batch norm folded at the border of a part moves the border", "[annotate][opaque]") {
+  Graph graph = parse_graph(R"(
+graph(%w = param "c.weight": f32[2,3,3,3], %m = buffer "n.mean": f32[2], %v = buffer "n.var": f32[2], %x: f32[1,3,8,8]):
+  %c: f32[1,2,6,6] = aten.conv2d.default(%x, %w)
+  %n: f32[1,2,6,6] = aten.batch_norm.default(%c, None, None, %m, %v, False, 0.1, 1e-05, True)
+  %g: f32[1,2,6,6] = octet_test.gate.default(%n)
+  return (%g))");
+  OpaquePart part = gate_part();
+  part.quantized_inputs[0] = FixedQParamsQuantizationSpec{};
+  PartialQuantizer quantizer({part});
+  Report report;
+  const ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
+  CHECK(test::targets(observed.graph) == "conv2d.default observe.default gate.default");
+  CHECK(observed.islands.front().inputs == std::vector<Value*>{observed.graph.find_value("c")});
 }
 
 TEST_CASE("an opaque module that the program lacks is an error without the command too", "[annotate][opaque]") {
