@@ -5,10 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
@@ -21,6 +24,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/mse_kernels.h"
 #include "core/aten_bridge.h"
 #include "core/error.h"
 
@@ -30,6 +34,8 @@ namespace {
 using c10::Scalar;
 
 constexpr std::array<DType, 6> kDTypes = {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kFloat8E4M3FN, DType::kFloat8E5M2};
+
+constexpr int kSearchedOctaves = 2;  // how far a block's range may be clipped
 
 constexpr const char* kNoData = "the observer saw no data, got 0 samples, want at least 1; calibrate before converting";
 
@@ -93,7 +99,10 @@ AffineObserver::AffineObserver(ObserverArgs args, Kind kind) : Observer(args, af
   if (!args_.choice.affine) refuse("the spec has no affine options; give a granularity and a mapping type");
   if (!is_integer(args_.dtype) && options().mapping_type != MappingType::kSymmetric)
     refuse(fmt::format("{} takes symmetric scales only, got {}; choose SYMMETRIC", name_of(args_.dtype), name_of(options().mapping_type)));
-  if (args_.is_dynamic && (kind == Kind::kMinMax || (kind == Kind::kMovingAverage && args_.choice.averaging_constant != 1)))
+  if (kind == Kind::kMse && (!is_integer(args_.dtype) || options().mapping_type == MappingType::kAsymmetric))
+    refuse(fmt::format("this observer searches symmetric scales of integers, got {} and {}; use affine_min_max", name_of(options().mapping_type),
+                       name_of(args_.dtype)));
+  if (args_.is_dynamic && (kind == Kind::kMinMax || kind == Kind::kMse || (kind == Kind::kMovingAverage && args_.choice.averaging_constant != 1)))
     refuse("this observer cannot serve dynamic quantization; use affine_placeholder");
   if (!args_.is_dynamic && kind == Kind::kPlaceholder) refuse("a placeholder has no scale of its own; set is_dynamic, or use affine_min_max");
 }
@@ -106,10 +115,7 @@ void AffineObserver::observe(const at::Tensor& x) {
   if (kind_ == Kind::kPlaceholder || x.numel() == 0) return;
   const BlockReduction blocks = block_reduction(block_size(x.sizes()), x.sizes());
   const at::Tensor view = x.detach().reshape(blocks.shape);
-  const at::Tensor low = blocks.dims.empty() ? view.clone() : at::amin(view, blocks.dims);
-  const at::Tensor high = blocks.dims.empty() ? view.clone() : at::amax(view, blocks.dims);
-  check_finite(low);
-  check_finite(high);
+  const auto [low, high] = ranges_of(view, blocks.dims);
   if (min_.defined() && min_.numel() != low.numel())
     throw Error("calibrate", "",
                 fmt::format("the number of blocks with a scale changed, got {}, want {}; static scales {} want tensors of one shape", low.numel(),
@@ -117,6 +123,9 @@ void AffineObserver::observe(const at::Tensor& x) {
   if (!min_.defined()) {
     min_ = first_min_ = low;
     max_ = first_max_ = high;
+  } else if (kind_ == Kind::kMse) {
+    if (!at::equal(min_.reshape_as(low), low) || !at::equal(max_.reshape_as(high), high))
+      throw Error("calibrate", "", fmt::format("{} looks at one constant tensor, got a second one; use affine_min_max", args_.choice.name));
   } else if (kind_ == Kind::kMinMax) {
     min_ = at::minimum(min_.reshape_as(low), low);
     max_ = at::maximum(max_.reshape_as(high), high);
@@ -127,6 +136,51 @@ void AffineObserver::observe(const at::Tensor& x) {
   }
   ++batches_;
   observed_shape_ = x.sizes().vec();
+}
+
+std::pair<at::Tensor, at::Tensor> AffineObserver::ranges_of(const at::Tensor& view, const std::vector<int64_t>& dims) const {
+  const at::Tensor low = dims.empty() ? view.clone() : at::amin(view, dims);
+  const at::Tensor high = dims.empty() ? view.clone() : at::amax(view, dims);
+  check_finite(low);
+  check_finite(high);
+  if (kind_ != Kind::kMse || dims.empty()) return {low, high};
+  return search_ranges(view, dims);
+}
+
+std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(const at::Tensor& view, const std::vector<int64_t>& dims) const {
+  std::vector<int64_t> order;  // the blocks' dimensions, then those within a block
+  for (int64_t dim = 0; dim < view.dim(); ++dim)
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
+  const size_t outer = order.size();
+  order.insert(order.end(), dims.begin(), dims.end());
+  const at::Tensor rows = view.to(at::kFloat).permute(order).contiguous();
+  const std::vector<int64_t> shape(rows.sizes().begin(), rows.sizes().begin() + static_cast<std::ptrdiff_t>(outer));
+  at::Tensor low = at::empty(shape, at::kFloat);
+  at::Tensor high = at::empty(shape, at::kFloat);
+  const size_t length = static_cast<size_t>(rows.numel() / low.numel());
+  const double quant_min = static_cast<double>(quant_min_);
+  const double quant_max = static_cast<double>(quant_max_);
+  const double eps = args_.choice.eps.value_or(eps_of(view.scalar_type()));
+  const bool is_middle = options().mapping_type == MappingType::kSymmetric;
+  const double zero_point = static_cast<double>((quant_max_ + quant_min_ + 1) / 2);
+  const auto lattice_of = [=](const ValueRange& range) {
+    const double down = -static_cast<double>(range.min);
+    const double up = static_cast<double>(range.max);
+    const double scale = is_middle ? std::max(down, up) * 2 / (quant_max - quant_min) : std::max(down / -quant_min, up / quant_max);
+    return Lattice{std::max(scale, eps), quant_min - zero_point, quant_max - zero_point};
+  };
+  at::parallel_for(0, low.numel(), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const std::span<const float> values(rows.const_data_ptr<float>() + static_cast<size_t>(block) * length, length);
+      const auto [least, most] = std::minmax_element(values.begin(), values.end());
+      const ValueRange range =
+          least_error_range({*least, *most}, {.is_symmetric = true, .octaves = kSearchedOctaves},
+                            [&](const ValueRange& tried, double limit) { return squared_error(values, lattice_of(tried), limit); });
+      low.data_ptr<float>()[block] = range.min;
+      high.data_ptr<float>()[block] = range.max;
+    }
+  });
+  return {low.to(view.scalar_type()), high.to(view.scalar_type())};
 }
 
 std::pair<at::Tensor, at::Tensor> AffineObserver::qparams_of(const at::Tensor& min, const at::Tensor& max) const {
@@ -169,7 +223,7 @@ ObserverState AffineObserver::state() const {
   ObserverState result;
   result.min = to_vector(min_);
   result.max = to_vector(max_);
-  if (kind_ == Kind::kMinMax) return result;
+  if (kind_ != Kind::kMovingAverage) return result;
   result.batches = batches_;
   result.first_min = to_vector(first_min_);
   result.first_max = to_vector(first_max_);
@@ -207,7 +261,10 @@ void AffineObserver::merge(const Observer& other) {
     throw Error("state", args_.choice.name, fmt::format("the numbers of blocks differ, got {}, want {}", affine->min_.numel(), min_.numel()));
   const at::Tensor low = affine->min_.reshape_as(min_);
   const at::Tensor high = affine->max_.reshape_as(max_);
-  if (kind_ == Kind::kMinMax) {
+  if (kind_ == Kind::kMse && (!at::equal(min_, low) || !at::equal(max_, high)))
+    throw Error("state", fmt::format("observer \"{}\"", args_.choice.name),
+                "the two saw different tensors, want the same weights; calibrate the same model");
+  if (kind_ != Kind::kMovingAverage) {
     min_ = at::minimum(min_, low);
     max_ = at::maximum(max_, high);
   } else {

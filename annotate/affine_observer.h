@@ -12,12 +12,13 @@ namespace octet {
 
 class AffineObserver : public Observer {
  public:
-  enum class Kind { kMinMax, kMovingAverage, kPlaceholder };  // min(old, new); old + constant * (new - old); looks at no data
+  // min(old, new); old + constant * (new - old); the range of least squared error, of one constant tensor; looks at no data
+  enum class Kind { kMinMax, kMovingAverage, kMse, kPlaceholder };
 
-  // Throws Error("prepare", ...) without ObserverChoice::affine, for dtypes that the affine ops lack, and when the kind cannot serve
-  // args.is_dynamic.
+  // Throws Error("prepare", ...) without ObserverChoice::affine, for dtypes that the affine ops lack, when the kind cannot serve
+  // args.is_dynamic, and kMse for asymmetric mappings and dtypes that are not integers.
   AffineObserver(ObserverArgs args, Kind kind);
-  // Throws Error("calibrate", ...) when the number of blocks differs from the one before.
+  // Throws Error("calibrate", ...) when the number of blocks differs from the one before; kMse when the tensor does.
   void observe(const at::Tensor& x) override;
   // One scale and zero point for each block, in row-major order; block_size of the tensor observed last, empty when the state was loaded.
   QParams calculate_qparams() const override;
@@ -26,7 +27,7 @@ class AffineObserver : public Observer {
   bool has_data() const override { return kind_ == Kind::kPlaceholder || min_.defined(); }
   ObserverState state() const override;
   void set_state(const ObserverState& state) override;
-  // Min-max: exactly. Moving averages: as if the other's batches had come next, but for roundings.
+  // Min-max: exactly. Moving averages: as if the other's batches had come next, but for roundings. kMse: both must have chosen the same ranges.
   void merge(const Observer& other) override;
 
   const AffineOptions& options() const { return *args_.choice.affine; }
@@ -39,6 +40,9 @@ class AffineObserver : public Observer {
   const std::optional<std::vector<int64_t>>& observed_shape() const { return observed_shape_; }
 
  private:
+  // Minimum and maximum of each block of `view` over `dims`; kMse: what is left of them.
+  std::pair<at::Tensor, at::Tensor> ranges_of(const at::Tensor& view, const std::vector<int64_t>& dims) const;
+  std::pair<at::Tensor, at::Tensor> search_ranges(const at::Tensor& view, const std::vector<int64_t>& dims) const;
   std::pair<at::Tensor, at::Tensor> qparams_of(const at::Tensor& min, const at::Tensor& max) const;
 
   Kind kind_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <span>
 
 namespace octet {
@@ -13,8 +14,9 @@ struct Lattice {
   double high;   // >= 0
 };
 
-// The sum of squared errors of these values. Their quotient by the scale must be below 2^51 wherever it lies within the lattice.
-double squared_error(std::span<const float> values, const Lattice& lattice);
+// The sum of squared errors of these values. Their quotient by the scale must be below 2^51 wherever it lies within the lattice. Above `limit`, which
+// ends the search early, the result is only known to be above it.
+double squared_error(std::span<const float> values, const Lattice& lattice, double limit = std::numeric_limits<double>::infinity());
 // Likewise of a histogram: bin i holds counts[i] values spread evenly from min + i * width to min + (i + 1) * width. Exact under that assumption,
 // however the bins lie to the lattice. width > 0.
 double squared_error(std::span<const float> counts, double min, double width, const Lattice& lattice);
@@ -23,8 +25,8 @@ struct ValueRange {
   float min;
   float max;
 };
-// The error when a range is quantized.
-using RangeError = std::function<double(const ValueRange&)>;
+// The error when a range is quantized; any number above `limit` stands for one above it.
+using RangeError = std::function<double(const ValueRange& range, double limit)>;
 struct RangeSearch {
   bool is_symmetric = false;  // one magnitude for both ends
   int octaves = 4;            // how often the range may be halved

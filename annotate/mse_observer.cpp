@@ -1,13 +1,14 @@
 #include "annotate/mse_observer.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace octet {
 namespace {
 
 constexpr int kHistogramOctaves = 11;  // down to one of 2048 bins
-constexpr int kWeightOctaves = 4;      // weights have no far outliers; each octave costs eight passes over them
+constexpr int kWeightOctaves = 4;      // weights have no far outliers; a range clipped too much is left after few values
 
 // A histogram whose outermost bins hold no more than their neighbours: what they hold beyond is taken for values at the very ends, where clamps
 // leave them.
@@ -40,7 +41,7 @@ HistogramObserver::Range MseObserver::choose_range() const {
   const QParamsTarget wanted = target();
   const EndsApart parts(counts());
   const float ends[2] = {min(), max()};
-  const RangeError error = [&](const ValueRange& range) {
+  const RangeError error = [&](const ValueRange& range, double) {
     const Lattice lattice = lattice_of(range, wanted, args_.choice.name);
     return squared_error(parts.counts, min(), width, lattice) + parts.at_min * squared_error({&ends[0], 1}, lattice) +
            parts.at_max * squared_error({&ends[1], 1}, lattice);
@@ -48,14 +49,16 @@ HistogramObserver::Range MseObserver::choose_range() const {
   const ValueRange found = least_error_range({min(), max()}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kHistogramOctaves}, error);
   const Range peer = search_range();
   const ValueRange other{peer.min, peer.max};
-  return error(other) < error(found) ? peer : Range{found.min, found.max};
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  return error(other, kAny) < error(found, kAny) ? peer : Range{found.min, found.max};
 }
 
 ValueRange PerChannelMseObserver::choose_range(std::span<float> values) const {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const QParamsTarget wanted = target();
-  return least_error_range({*low, *high}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kWeightOctaves},
-                           [&](const ValueRange& range) { return squared_error(values, lattice_of(range, wanted, args_.choice.name)); });
+  return least_error_range(
+      {*low, *high}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kWeightOctaves},
+      [&](const ValueRange& range, double limit) { return squared_error(values, lattice_of(range, wanted, args_.choice.name), limit); });
 }
 
 }  // namespace octet

@@ -60,6 +60,7 @@ const std::vector<ObserverKind> kBuiltIn = {
     {"fused_moving_avg_obs_fake_quantize", ObserverScope::kEither,  make_fused_fake_quantize, true},
     {"affine_min_max",                     ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMinMax>},
     {"affine_moving_average_min_max",      ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMovingAverage>},
+    {"affine_mse",                         ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMse>},
     {"affine_placeholder",                 ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kPlaceholder>},
 };
 // clang-format on

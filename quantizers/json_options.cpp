@@ -13,39 +13,35 @@ namespace octet {
 
 namespace {
 
-template <typename Options>
-struct BoolOption {
+// A key and the member that it sets.
+template <typename Options, typename Kind>
+struct Option {
   const char* key;
-  bool Options::*member;
+  Kind Options::*member;
 };
-struct IntOption {
-  const char* key;
-  int64_t SymmetricOptions::*member;
+constexpr std::array<Option<OwnOptions, bool>, 3> kOwnBools = {
+    {{"is_weight_only", &OwnOptions::is_weight_only},
+     {"is_per_token", &OwnOptions::is_per_token},
+     {"search_weight_ranges", &OwnOptions::search_weight_ranges}}
 };
-constexpr std::array<BoolOption<SymmetricOptions>, 4> kSymmetricBools = {
-    {{"is_per_channel", &SymmetricOptions::is_per_channel},
-     {"is_dynamic", &SymmetricOptions::is_dynamic},
-     {"is_weight_only", &SymmetricOptions::is_weight_only},
-     {"is_per_token", &SymmetricOptions::is_per_token}}
+constexpr std::array<Option<SymmetricOptions, bool>, 2> kSymmetricBools = {
+    {{"is_per_channel", &SymmetricOptions::is_per_channel}, {"is_dynamic", &SymmetricOptions::is_dynamic}}
 };
-constexpr std::array<IntOption, 5> kSymmetricInts = {
+constexpr std::array<Option<SymmetricOptions, int64_t>, 4> kSymmetricInts = {
     {{"act_qmin", &SymmetricOptions::act_qmin},
      {"act_qmax", &SymmetricOptions::act_qmax},
      {"weight_qmin", &SymmetricOptions::weight_qmin},
-     {"weight_qmax", &SymmetricOptions::weight_qmax},
-     {"weight_bits", &SymmetricOptions::weight_bits}}
+     {"weight_qmax", &SymmetricOptions::weight_qmax}}
 };
-constexpr std::array<const char*, 13> kSymmetricKeys = {"is_per_channel", "is_dynamic",   "is_qat",         "act_qmin",       "act_qmax",
-                                                        "weight_qmin",    "weight_qmax",  "weight_bits",    "is_weight_only", "is_per_token",
-                                                        "group_size",     "act_observer", "weight_observer"};
-constexpr std::array<BoolOption<X86InductorOptions>, 4> kX86Bools = {
-    {{"is_dynamic", &X86InductorOptions::is_dynamic},
-     {"reduce_range", &X86InductorOptions::reduce_range},
-     {"is_weight_only", &X86InductorOptions::is_weight_only},
-     {"is_per_token", &X86InductorOptions::is_per_token}}
+constexpr std::array<Option<X86InductorOptions, bool>, 2> kX86Bools = {
+    {{"is_dynamic", &X86InductorOptions::is_dynamic}, {"reduce_range", &X86InductorOptions::reduce_range}}
 };
-constexpr std::array<const char*, 10> kX86Keys = {"is_dynamic",   "is_qat",      "reduce_range", "preset",       "is_weight_only",
-                                                  "is_per_token", "weight_bits", "group_size",   "act_observer", "weight_observer"};
+constexpr std::array<const char*, 14> kSymmetricKeys = {"is_per_channel",       "is_dynamic",  "is_qat",       "act_qmin",       "act_qmax",
+                                                        "weight_qmin",          "weight_qmax", "weight_bits",  "is_weight_only", "is_per_token",
+                                                        "search_weight_ranges", "group_size",  "act_observer", "weight_observer"};
+constexpr std::array<const char*, 11> kX86Keys = {"is_dynamic",     "is_qat",       "reduce_range",         "preset",
+                                                  "is_weight_only", "is_per_token", "search_weight_ranges", "weight_bits",
+                                                  "group_size",     "act_observer", "weight_observer"};
 constexpr std::array<const char*, 1> kEmbeddingKeys = {"weight_bits"};
 const std::array<std::string, 1> kPresets = {"linear_dynamic_fp16"};
 
@@ -61,41 +57,44 @@ void refuse_training(const Place& place) {
     place.at("is_qat").refuse("got true, want false; training with fake quantization is not in this build");
 }
 
-template <typename Options>
-void read_observers(const Place& place, Options& options) {
+template <typename Options, size_t kCount>
+void read_bools(const Place& place, const std::array<Option<Options, bool>, kCount>& table, Options& options) {
+  for (const Option<Options, bool>& option : table)
+    if (place.has(option.key)) options.*option.member = bool_at(place.at(option.key));
+}
+
+void read_own(const Place& place, OwnOptions& options) {
+  read_bools(place, kOwnBools, options);
+  if (place.has("weight_bits")) options.weight_bits = int_at(place.at("weight_bits"));
+  if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
   if (place.has("act_observer")) options.act_observer = observer_at(place.at("act_observer"));
   if (place.has("weight_observer")) options.weight_observer = observer_at(place.at("weight_observer"));
 }
 
-SymmetricOptions default_symmetric_options(const QuantizerOptions& overrides) {
-  SymmetricOptions options;
-  options.is_per_token = !overrides.compat_torchao;
+// What serves accuracy is on unless the peer's choices are asked for.
+template <typename Options>
+Options default_options(const QuantizerOptions& overrides) {
+  Options options;
+  options.own.is_per_token = !overrides.compat_torchao;
+  options.own.search_weight_ranges = !overrides.compat_torchao;
   return options;
+}
+
+template <typename Options>
+void override_options(Options& options, const QuantizerOptions& overrides) {
+  options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
+  options.own.is_weight_only = overrides.is_weight_only.value_or(options.own.is_weight_only);
+  options.own.weight_bits = overrides.weight_bits.value_or(options.own.weight_bits);
+  if (overrides.group_size) options.own.group_size = overrides.group_size;
 }
 
 void override_symmetric(SymmetricOptions& options, const QuantizerOptions& overrides) {
   options.is_per_channel = overrides.is_per_channel.value_or(options.is_per_channel);
-  options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
-  options.is_weight_only = overrides.is_weight_only.value_or(options.is_weight_only);
-  options.weight_bits = overrides.weight_bits.value_or(options.weight_bits);
-  if (overrides.group_size) options.group_size = overrides.group_size;
-}
-
-X86InductorOptions default_x86_options(const QuantizerOptions& overrides) {
-  X86InductorOptions options;
-  options.is_per_token = !overrides.compat_torchao;
-  return options;
-}
-
-void override_x86(X86InductorOptions& options, const QuantizerOptions& overrides) {
-  options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
-  options.is_weight_only = overrides.is_weight_only.value_or(options.is_weight_only);
-  options.weight_bits = overrides.weight_bits.value_or(options.weight_bits);
-  if (overrides.group_size) options.group_size = overrides.group_size;
+  override_options(options, overrides);
 }
 
 QuantizationConfig x86_config(const X86InductorOptions& options, const QuantizerOptions& overrides) {
-  if (options.is_weight_only && overrides.compat_torchao)
+  if (options.own.is_weight_only && overrides.compat_torchao)
     throw Error("quantizer", "is_weight_only", "torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao");
   return get_default_x86_inductor_quantization_config(options);
 }
@@ -104,13 +103,11 @@ QuantizationConfig x86_config(const X86InductorOptions& options, const Quantizer
 
 std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const QuantizerOptions& overrides) {
   if (!is_object_or_null(place, kSymmetricKeys)) return std::nullopt;
-  SymmetricOptions options = default_symmetric_options(overrides);
-  for (const BoolOption<SymmetricOptions>& option : kSymmetricBools)
-    if (place.has(option.key)) options.*option.member = bool_at(place.at(option.key));
-  for (const IntOption& option : kSymmetricInts)
+  SymmetricOptions options = default_options<SymmetricOptions>(overrides);
+  read_bools(place, kSymmetricBools, options);
+  for (const Option<SymmetricOptions, int64_t>& option : kSymmetricInts)
     if (place.has(option.key)) options.*option.member = int_at(place.at(option.key));
-  if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
-  read_observers(place, options);
+  read_own(place, options.own);
   refuse_training(place);
   override_symmetric(options, overrides);
   try {
@@ -127,14 +124,11 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place, const Quanti
     if (place.value.size() > 1) place.refuse("a preset takes no further options");
     return get_x86_inductor_linear_dynamic_fp16_config();
   }
-  X86InductorOptions options = default_x86_options(overrides);
-  for (const BoolOption<X86InductorOptions>& option : kX86Bools)
-    if (place.has(option.key)) options.*option.member = bool_at(place.at(option.key));
-  if (place.has("weight_bits")) options.weight_bits = int_at(place.at("weight_bits"));
-  if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
-  read_observers(place, options);
+  X86InductorOptions options = default_options<X86InductorOptions>(overrides);
+  read_bools(place, kX86Bools, options);
+  read_own(place, options.own);
   refuse_training(place);
-  override_x86(options, overrides);
+  override_options(options, overrides);
   try {
     return x86_config(options, overrides);
   } catch (const Error& error) {
@@ -159,15 +153,15 @@ std::optional<QuantizationConfig> declared_config_at(const Place& place, const Q
 }
 
 QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides) {
-  SymmetricOptions options = default_symmetric_options(overrides);
+  SymmetricOptions options = default_options<SymmetricOptions>(overrides);
   options.is_per_channel = true;
   override_symmetric(options, overrides);
   return get_symmetric_quantization_config(options);
 }
 
 QuantizationConfig default_x86_config(const QuantizerOptions& overrides) {
-  X86InductorOptions options = default_x86_options(overrides);
-  override_x86(options, overrides);
+  X86InductorOptions options = default_options<X86InductorOptions>(overrides);
+  override_options(options, overrides);
   return x86_config(options, overrides);
 }
 

@@ -13,7 +13,7 @@ namespace octet {
 // "got \"x\", want an int") for a fault. What `overrides` sets wins.
 using ConfigReader = std::optional<QuantizationConfig> (*)(const Place& place, const QuantizerOptions& overrides);
 
-// The members of SymmetricOptions. is_per_token is true by default unless the peer's choices are asked for.
+// The members of SymmetricOptions. is_per_token and search_weight_ranges are true by default unless the peer's choices are asked for.
 std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const QuantizerOptions& overrides);
 // The members of X86InductorOptions, or {"preset": "linear_dynamic_fp16"}.
 std::optional<QuantizationConfig> x86_config_at(const Place& place, const QuantizerOptions& overrides);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "quantizers/own_options.h"
 #include "quantizers/xnnpack_checks.h"
 
 namespace octet {
@@ -85,7 +86,7 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
   spec.quant_max = options.bits == 4 ? kMax4Bits : kMax8Bits;
   spec.observer_or_fake_quant_ctr.eps = kFloatEps;
   if (group > 0) {
-    spec.observer_or_fake_quant_ctr.name = "affine_min_max";
+    spec.observer_or_fake_quant_ctr.name = options.search_weight_ranges ? "affine_mse" : "affine_min_max";
     // 0.3 dB more of MiniLM's weights than SYMMETRIC, whose scale is a compromise between both ends; zero points stay 0 for the kernels' sake.
     spec.observer_or_fake_quant_ctr.affine = AffineOptions{
         .granularity = {.kind = Granularity::Kind::kPerGroup, .group_size = group, .block_size = {}},
@@ -95,7 +96,7 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
     };
     return spec;
   }
-  spec.observer_or_fake_quant_ctr.name = options.is_per_channel ? "per_channel_min_max" : "min_max";
+  spec.observer_or_fake_quant_ctr.name = weight_observer_name(options.search_weight_ranges, options.is_per_channel);
   spec.qscheme = options.is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
   spec.ch_axis = 0;
   return spec;

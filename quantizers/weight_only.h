@@ -16,9 +16,10 @@ struct WeightOptions {
   int64_t bits = 8;                   // 8, or 4: stored as int8 in -8 .. 7
   bool is_per_channel = true;         // one scale per output channel; groups go further
   std::optional<int64_t> group_size;  // input channels that share a scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  bool search_weight_ranges = false;  // the range of least squared error instead of minimum to maximum
 };
 
-// Symmetric, zero point 0. Groups: affine_min_max per group; else per_channel_min_max or min_max.
+// Symmetric, zero point 0. Groups: affine_min_max or affine_mse per group; else as weight_observer_name() says.
 // Throws Error("quantizer", option, ...) for other numbers of bits, for group sizes below 2 but 0, for groups of per-tensor weights, and for 4 bits
 // with one scale per tensor.
 QuantizationSpec weight_spec(const WeightOptions& options);

@@ -1,30 +1,21 @@
 // The configurations of int8 on x86 servers: uint8 activations per tensor, int8 weights per output channel with zero point 0.
 #pragma once
 
-#include <optional>
-
-#include "annotate/annotation.h"
+#include "quantizers/own_options.h"
 
 namespace octet {
 
-// Arguments and defaults as in torchao's get_default_x86_inductor_quantization_config; below the line, what it lacks.
+// Arguments and defaults as in torchao's get_default_x86_inductor_quantization_config, and what it lacks.
 struct X86InductorOptions {
   bool is_qat = false;        // training: moving averages, to be put inside of fake quantizers
   bool is_dynamic = false;    // activations get their scale at run time
   bool reduce_range = false;  // activations in 0 .. 127, for CPUs without VNNI, whose 16-bit sums of u8 x s8 products overflow
-  // ----
-  bool is_weight_only = false;                       // activations stay float; linear, convolution and embedding
-  bool is_per_token = false;                         // dynamic activations of linear get one scale per row
-  int64_t weight_bits = 8;                           // 8, or 4: stored as int8 in -8 .. 7
-  std::optional<int64_t> group_size = std::nullopt;  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
-  std::optional<ObserverChoice> act_observer = std::nullopt;     // instead of histogram; not with dynamic or float activations
-  std::optional<ObserverChoice> weight_observer = std::nullopt;  // instead of min-max; not with groups
+  OwnOptions own = {};
   bool operator==(const X86InductorOptions&) const = default;
 };
 
 // Activations: uint8 affine, histogram observer (placeholder when dynamic). Weights: int8 symmetric min-max, channel axis 0. Bias float. eps 2^-12.
-// Weights alone, groups and scales per token: see weight_only.h. Throws Error("quantizer", option, ...) for options that contradict each
-// other, and as choose_observer does.
+// Weights alone, groups and scales per token: see weight_only.h. Throws Error("quantizer", option, ...) as own_config does.
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options = {});
 
 // Of linear ops alone: weights are stored as float16 and computed with as float32; activations stay float.

@@ -127,6 +127,23 @@ TEST_CASE("per_channel_mse: each channel's error is the least of a finer grid, w
   }
 }
 
+TEST_CASE("a search that leaves hopeless ranges early finds what one without limit finds", "[annotate][observer]") {
+  const at::Tensor x = with_outliers(-2, 4);
+  const std::span<const float> values(x.const_data_ptr<float>(), static_cast<size_t>(x.numel()));
+  const Lattice fine{4.0 / 127, -127, 127};
+  const double whole = squared_error(values, fine);
+  CHECK(squared_error(values, fine, whole) == whole);
+  CHECK(squared_error(values, fine, whole / 2) > whole / 2);
+  CHECK(squared_error(values, fine, whole / 2) < whole);
+  const auto range_with = [&](bool is_limited) {
+    return least_error_range({-2, 4}, {.is_symmetric = true, .octaves = 4}, [&](const ValueRange& range, double limit) {
+      const Lattice lattice{std::max(-range.min, range.max) / 127.0, -127, 127};
+      return is_limited ? squared_error(values, lattice, limit) : squared_error(values, lattice);
+    });
+  };
+  CHECK(range_with(true).max == range_with(false).max);
+}
+
 TEST_CASE("mse: the error of a histogram is that of its values when they fill the bins evenly", "[annotate][observer]") {
   std::vector<float> counts(64);
   std::vector<float> values;

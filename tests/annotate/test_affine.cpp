@@ -165,6 +165,48 @@ TEST_CASE("an affine observer keeps a range for each block", "[annotate][affine]
   CHECK(qparams.block_size == std::vector<int64_t>{1, 2});
 }
 
+TEST_CASE("affine_mse: a group's error is the least of a finer grid, within 2 percent, and at most that of its whole range", "[annotate][affine]") {
+  for (const MappingType mapping : {MappingType::kSymmetric, MappingType::kSymmetricNoClippingErr}) {
+    QuantizationSpec spec = affine_spec("affine_mse", per_group(64), mapping);
+    spec.quant_min = -8;
+    spec.quant_max = 7;
+    const at::Tensor x = at::randn({4, 128}).mul_(0.05);
+    const auto scales_of = [&](const char* name) {
+      spec.observer_or_fake_quant_ctr.name = name;
+      const std::shared_ptr<Observer> observer = observer_of(spec);
+      observer->observe(x);
+      return observer->calculate_qparams().scale;
+    };
+    const auto error_of = [&](int64_t group, double scale) {
+      const at::Tensor row = x.reshape({8, 64}).select(0, group);
+      return (row - (row / scale).round().clamp(-8, 7) * scale).pow(2).sum().item<double>();
+    };
+    const std::vector<float> searched = scales_of("affine_mse");
+    const std::vector<float> whole = scales_of("affine_min_max");
+    REQUIRE(searched.size() == 8);
+    for (int64_t group = 0; group < 8; ++group) {
+      const double error = error_of(group, searched[static_cast<size_t>(group)]);
+      CHECK(error <= error_of(group, whole[static_cast<size_t>(group)]) * (1 + 1e-5));
+      for (int step = 0; step <= 500; ++step) CHECK(error <= 1.02 * error_of(group, whole[static_cast<size_t>(group)] * (1 - 0.001 * step)));
+    }
+  }
+}
+
+TEST_CASE("affine_mse takes one constant tensor, symmetric and of integers", "[annotate][affine][error]") {
+  const QuantizationSpec spec = affine_spec("affine_mse", per_group(2));
+  const std::shared_ptr<Observer> observer = observer_of(spec);
+  observer->observe(at::full({2, 4}, 1.0F));
+  observer->observe(at::full({2, 4}, 1.0F));
+  CHECK_THROWS_WITH(observer->observe(at::full({2, 4}, 2.0F)),
+                    "calibrate: affine_mse looks at one constant tensor, got a second one; use affine_min_max");
+  const std::shared_ptr<Observer> other = observer_of(spec);
+  other->observe(at::full({2, 4}, 2.0F));
+  CHECK_THROWS_WITH(observer->merge(*other),
+                    "state: observer \"affine_mse\": the two saw different tensors, want the same weights; calibrate the same model");
+  CHECK_THROWS_WITH(observer_of(affine_spec("affine_mse", per_group(2), MappingType::kAsymmetric)),
+                    "prepare: affine_mse: this observer searches symmetric scales of integers, got ASYMMETRIC and int8; use affine_min_max");
+}
+
 TEST_CASE("an affine observer refuses another number of blocks", "[annotate][affine][error]") {
   const std::shared_ptr<Observer> observer = observer_of(affine_spec("affine_min_max", per_token()));
   observer->observe(at::full({2, 4}, 1.0));

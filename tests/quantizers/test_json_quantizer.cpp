@@ -56,7 +56,7 @@ TEST_CASE("the built-in names quantize per channel", "[quantizers][registry]") {
   for (const char* name : {"xnnpack", "qnnpack"}) {
     const std::unique_ptr<Quantizer> quantizer = make_quantizer(name);
     CHECK(quantizer->name() == name);
-    CHECK_THAT(annotate(*quantizer, kLinear), Contains("per_channel_symmetric axis 0 per_channel_min_max"));
+    CHECK_THAT(annotate(*quantizer, kLinear), Contains("per_channel_symmetric axis 0 per_channel_mse"));
   }
 }
 
@@ -95,9 +95,43 @@ TEST_CASE("options choose observers, by name or with arguments, for all or for w
       annotated(R"({"base": "x86", "global": {"is_weight_only": true, "weight_bits": 4, "group_size": 0, "weight_observer": "per_channel_mse"}})"),
       Contains("%w: int8 -8..7 per_channel_symmetric axis 0 per_channel_mse"));
   const ObserverChoice choice{.name = "percentile", .eps = {}, .affine = {}, .percentile = 99.9};
-  const QuantizationConfig config = get_symmetric_quantization_config({.group_size = {}, .act_observer = choice, .weight_observer = {}});
+  const QuantizationConfig config = get_symmetric_quantization_config({.own = {.act_observer = choice}});
   CHECK(config.input_activation->observer_or_fake_quant_ctr.percentile == 99.9);
   CHECK(config.input_activation->observer_or_fake_quant_ctr.eps == kBackendEps);
+}
+
+TEST_CASE("ranges of weights are searched in own mode, and from end to end where that is chosen and in compat", "[quantizers][json]") {
+  const auto weight = [](const std::string& global, bool compat) {
+    QuantizerOptions options;
+    options.compat_torchao = compat;
+    const JsonFile file(global);
+    const std::string text = annotate(*make_quantizer(file.path(), options), kLinear);
+    const size_t begin = text.find("%w: ") + 4;
+    return text.substr(begin, text.find_first_of(",\n", begin) - begin);
+  };
+  struct Row {
+    const char* global;
+    const char* own;
+    const char* compat;
+  };
+  const Row rows[] = {
+      {R"({"base": "xnnpack", "global": {"is_per_channel": true}})", "int8 -127..127 per_channel_symmetric axis 0 per_channel_mse",
+       "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "xnnpack", "global": {}})", "int8 -127..127 per_tensor_symmetric mse", "int8 -127..127 per_tensor_symmetric min_max"},
+      {R"({"base": "x86", "global": {}})", "int8 -128..127 per_channel_symmetric axis 0 per_channel_mse",
+       "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "x86", "global": {"search_weight_ranges": false}})", "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max",
+       "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "x86", "global": {"weight_observer": "per_channel_min_max"}})", "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max",
+       "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "xnnpack", "global": {"is_dynamic": true, "weight_bits": 4, "group_size": 2}})",
+       "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 2 affine_mse", "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 2 affine_min_max"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.global);
+    CHECK(weight(row.global, false) == row.own);
+    CHECK(weight(row.global, true) == row.compat);
+  }
 }
 
 TEST_CASE("observers that do not fit are refused with the option's place", "[quantizers][json]") {
@@ -220,7 +254,7 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
   CHECK_THAT(message_of(R"({"compose": [{"base": "xnnpack", "global": 1}]})"),
              Contains(": /compose/0/global: got 1, want an object of options, or null"));
   CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "globl": {}})"), Contains(": /globl: unknown key, want one of compose, global, op_type"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "opaque": {}})"), Contains(": /opaque: \"opaque\" is not in this build"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "observers": {}})"), Contains(": /observers: \"observers\" is not in this build"));
   CHECK_THAT(message_of(R"({"base": "x86", "global": {"act_qmin": 0}})"), Contains(": /global/act_qmin: unknown key, want one of is_dynamic"));
   CHECK_THAT(message_of(R"({"base": "x86", "global": {"preset": "fp8"}})"),
              Contains(": /global/preset: got \"fp8\", want one of linear_dynamic_fp16"));

@@ -178,9 +178,9 @@ TEST_CASE("a recurrent layer with quantized input and weights and a hidden state
 TEST_CASE("weights of recurrent layers may be 4 bits wide in groups that divide their rows", "[quantizers][recurrent]") {
   SymmetricOptions options;
   options.is_per_channel = true;
-  options.is_weight_only = true;
-  options.weight_bits = 4;
-  options.group_size = 2;
+  options.own.is_weight_only = true;
+  options.own.weight_bits = 4;
+  options.own.group_size = 2;
   XNNPACKQuantizer quantizer;
   quantizer.set_global(get_symmetric_quantization_config(options));
   CHECK(reason_for(annotate_text(kGru, quantizer).report, "gru") == "weight %wi has rows of 3, want a multiple of the group size 2");

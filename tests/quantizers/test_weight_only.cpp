@@ -37,9 +37,10 @@ std::string option_error(const SymmetricOptions& options) {
   return {};
 }
 
-const SymmetricOptions kWeights8 = {.is_per_channel = true, .is_weight_only = true, .group_size = std::nullopt};
-const SymmetricOptions kWeights4 = {.is_weight_only = true, .weight_bits = 4, .group_size = std::nullopt};
-const SymmetricOptions kTokens4 = {.is_dynamic = true, .is_per_token = true, .weight_bits = 4, .group_size = std::nullopt};
+const SymmetricOptions kWeights8 = {.is_per_channel = true, .own = {.is_weight_only = true}};
+const SymmetricOptions kWeights4 = {.own = {.is_weight_only = true, .weight_bits = 4}};
+const SymmetricOptions kTokens4 = {.is_dynamic = true, .own = {.is_per_token = true, .weight_bits = 4}};
+const SymmetricOptions kTokens8 = {.is_per_channel = true, .is_dynamic = true, .own = {.is_per_token = true}};
 const std::string kGroup32 = "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 32 affine_min_max";
 const std::string kToken = "int8 -128..127 dynamic ASYMMETRIC per_token affine_placeholder";
 
@@ -96,13 +97,13 @@ TEST_CASE("columns that the group size does not divide stay float, with the reas
 TEST_CASE("weight-only int4 without groups has one scale per channel", "[quantizers][weight_only]") {
   SymmetricOptions options = kWeights4;
   options.is_per_channel = true;
-  options.group_size = 0;
+  options.own.group_size = 0;
   CHECK(annotate_with(options, kLinear).text == "%l [weight_only_linear]: %w: int8 -8..7 per_channel_symmetric axis 0 per_channel_min_max\n");
 }
 
 TEST_CASE("rows that the group size does not divide stay float, with the reason", "[quantizers][weight_only]") {
   SymmetricOptions options = kWeights4;
-  options.group_size = 48;
+  options.own.group_size = 48;
   const Annotated result = annotate_with(options, kLinear);
   CHECK(result.text.empty());
   CHECK(reason_for(result.report, "l") == "group size 48 does not divide the rows of %w, which have 64 elements");
@@ -113,6 +114,35 @@ TEST_CASE("ops without weights stay float in a weight-only configuration, with t
     %s: f32[2,4] = aten.add.Tensor(%x, %y)
     return (%s))");
   CHECK(reason_for(result.report, "s") == "its configuration quantizes weights alone, and it has none");
+}
+
+// "node: stage, reason", a line each.
+std::string entries_text(const Report& report) {
+  std::string text;
+  for (const ReportEntry& entry : report.entries()) text += entry.node + ": " + entry.stage + ", " + entry.reason + "\n";
+  return text;
+}
+
+TEST_CASE("what a mode leaves float by itself is told from what it should have taken", "[quantizers][weight_only]") {
+  const std::string graph = R"(graph(%x: f32[2,48], %w = param "w": f32[4,48]):
+    %h: f32[2,48] = aten.hardtanh.default(%x)
+    %c: f32[2,48] = aten.cos.default(%h)
+    %l: f32[2,4] = aten.linear.default(%c, %w)
+    %t: f32[4,2] = aten.t.default(%l)
+    %m: f32[2,2] = aten.matmul.default(%l, %t)
+    return (%m))";
+  SymmetricOptions options = kWeights8;
+  options.own.group_size = 32;
+  const std::string alone = "its configuration quantizes weights alone, and it has none";
+  CHECK(entries_text(annotate_with(options, graph).report) ==
+        "h: mode, " + alone + "\nc: mode, " + alone +
+            "\nl: annotate, group size 32 does not divide the rows of %w, which have 48 elements\n"
+            "m: mode, " +
+            alone + "\n");
+  const std::string dynamic = "mode, its configuration is dynamic or of float16 weights, which is for ops with weights, and it has none\n";
+  CHECK(entries_text(annotate_with(kTokens8, graph).report) == "h: " + dynamic + "c: " + dynamic + "m: " + dynamic);
+  CHECK(entries_text(annotate_x86({.is_dynamic = true}, graph).report) ==
+        "h: " + dynamic + "c: " + dynamic + "m: mode, it is quantized only where its op type or module is named\n");
 }
 
 TEST_CASE("weights that are not float32 or computed stay float, with the reason", "[quantizers][weight_only]") {
@@ -131,26 +161,26 @@ TEST_CASE("dynamic 8-bit activations per token with 4-bit weights per group", "[
 }
 
 TEST_CASE("a dynamic convolution has one scale per image", "[quantizers][dynamic]") {
-  const SymmetricOptions options = {.is_per_channel = true, .is_dynamic = true, .is_per_token = true, .group_size = std::nullopt};
+  const SymmetricOptions options = {.is_per_channel = true, .is_dynamic = true, .own = {.is_per_token = true}};
   CHECK(annotate_with(options, kConv).text == "%c [conv]: %x: int8 -128..127 dynamic ASYMMETRIC per_axis 0 affine_placeholder, %w: WEIGHT\n");
 }
 
 TEST_CASE("the X86 quantizer has weight-only and per-token configurations too", "[quantizers][weight_only][x86]") {
-  CHECK(annotate_x86({.is_weight_only = true, .group_size = std::nullopt}, kLinear).text == "%l [weight_only_linear]: %w: WEIGHT\n");
-  CHECK(annotate_x86({.is_weight_only = true, .weight_bits = 4, .group_size = std::nullopt}, kEmbedding).text ==
+  CHECK(annotate_x86({.own = {.is_weight_only = true}}, kLinear).text == "%l [weight_only_linear]: %w: WEIGHT\n");
+  CHECK(annotate_x86({.own = {.is_weight_only = true, .weight_bits = 4}}, kEmbedding).text ==
         "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
-  CHECK(annotate_x86({.is_dynamic = true, .is_per_token = true, .group_size = std::nullopt}, kLinear)
+  CHECK(annotate_x86({.is_dynamic = true, .own = {.is_per_token = true}}, kLinear)
             .text.find("%x: uint8 0..255 dynamic ASYMMETRIC per_token affine_placeholder") != std::string::npos);
 }
 
 TEST_CASE("options of weights that contradict each other are errors", "[quantizers][weight_only][error]") {
-  CHECK(option_error({.weight_bits = 3, .group_size = std::nullopt}) == "quantizer: weight_bits: got 3, want 8 or 4");
-  CHECK(option_error({.is_weight_only = true, .group_size = -2}) == "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
-  CHECK(option_error({.is_weight_only = true, .weight_bits = 4, .group_size = 0}) ==
+  CHECK(option_error({.own = {.weight_bits = 3}}) == "quantizer: weight_bits: got 3, want 8 or 4");
+  CHECK(option_error({.own = {.is_weight_only = true, .group_size = -2}}) == "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
+  CHECK(option_error({.own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}}) ==
         "quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel");
-  CHECK(option_error({.is_dynamic = true, .is_weight_only = true, .group_size = std::nullopt}) ==
+  CHECK(option_error({.is_dynamic = true, .own = {.is_weight_only = true}}) ==
         "quantizer: is_weight_only: got true beside is_dynamic, want one of them; weight-only leaves activations float");
-  CHECK(option_error({.weight_qmin = -100, .is_weight_only = true, .weight_bits = 4, .group_size = std::nullopt}) ==
+  CHECK(option_error({.weight_qmin = -100, .own = {.is_weight_only = true, .weight_bits = 4}}) ==
         "quantizer: weight_qmin .. weight_qmax: 4-bit weights lie within -8 .. 7, got -100 .. 127");
 }
 

@@ -46,7 +46,7 @@ class State(CommandTest):
     def test_states_that_do_not_fit_are_refused(self):
         small = self.calibrate("small.json", torch.load(self.path("calibration.pt")), *self.without_project())
         for state, message in [
-            (small, f"state: {small}: the state lacks %p_project_weight, which the per_channel_min_max observer of [p_project_weight] needs; "
+            (small, f"state: {small}: the state lacks %p_project_weight, which the per_channel_mse observer of [p_project_weight] needs; "
                     "calibrate with the same model and quantizer"),
             (self.path("config.json"), f"state: {self.path('config.json')}: no state of observers: [json.exception.out_of_range.403] key 'format' not found"),
             (self.path("all.json") + "," + self.path("none.json"), f"state: {self.path('none.json')}: cannot be read; check the path"),

@@ -11,7 +11,7 @@ import time
 import torch
 
 BACKENDS = ["onednn", "xnnpack"]
-OCTET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "release", "bin", "octet")
+OCTET = os.environ.get("OCTET", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "release", "bin", "octet"))
 
 
 def sqnr(reference, result):

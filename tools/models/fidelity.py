@@ -1,61 +1,149 @@
 #!/usr/bin/env python3
 """How close quantized programs stay to float on data that calibration did not see.
 
-    fidelity.py DIR [PROGRAM ...] [--peer]
+    fidelity.py DIR PROGRAM ...               these programs (.pt2 or .octet)
+    fidelity.py DIR ... [--rows TEXT,...]     a table of what each option adds, in Markdown, beside the peers
 
-DIR is what export.py wrote. Each PROGRAM (.pt2 or .octet) runs through `octet run`; --peer adds torchao's PT2E flow with ExecuTorch's
-XNNPACKQuantizer on the same model and calibration data. Prints the median SQNR and the share of equal top-1 labels.
+Each DIR is what export.py wrote. Figures are medians over its held-back inputs: the signal to noise ratio of the outputs against the float ones (of
+sentences: of the embeddings, pooled over the words that are there and normalized) and, of photographs, how many have the float label. A .pt2 runs
+in PyTorch, an .octet through `octet run`. Results are kept in DIR/fidelity.json; --redo measures again what --rows names (parts of titles).
 """
 import argparse
-import glob
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fidelity_rows  # noqa: E402
 from demo_table import OCTET, sqnr  # noqa: E402
 
 
-def octet_outputs(program, folder):
-    with tempfile.TemporaryDirectory() as scratch:
-        path = os.path.join(scratch, "y.pt")
-        for inputs in sorted(glob.glob(os.path.join(folder, "inputs", "*.pt"))):
-            subprocess.run([OCTET, "run", program, "--inputs", inputs, "--outputs", path], check=True)
-            yield torch.load(path, weights_only=True)[0]
+def load(folder, name):
+    return torch.load(os.path.join(folder, name))
 
 
-def peer_outputs(folder):
-    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-    module = torch.export.load(os.path.join(folder, "model.pt2")).module(check_guards=False)
-    prepared = prepare_pt2e(module, XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True)))
+def pooled(states, mask):
+    """The sentence's embedding, as sentence-transformers makes it."""
+    weights = mask.double().unsqueeze(-1)
+    mean = (states.double() * weights).sum(1) / weights.sum(1)
+    return mean / mean.norm(dim=-1, keepdim=True)
+
+
+def first(outputs):
+    return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+
+
+def program_outputs(path, folder):
+    """The first output for each held-back input."""
+    batches = load(folder, "held_back.pt")
+    if path.endswith(".octet"):
+        with tempfile.TemporaryDirectory() as scratch:
+            for k in range(len(batches)):
+                result = os.path.join(scratch, "y.pt")
+                subprocess.run([OCTET, "run", path, "--inputs", os.path.join(folder, "inputs", f"{k:02d}.pt"), "--outputs", result], check=True)
+                yield torch.load(result, weights_only=True)[0]
+        return
+    module = torch.export.load(path).module(check_guards=False)
     with torch.no_grad():
-        for batch in torch.load(os.path.join(folder, "calibration.pt")):
-            prepared(*batch)
-        converted = convert_pt2e(prepared)
-        for batch in torch.load(os.path.join(folder, "held_back.pt")):
-            yield converted(*batch)
+        for batch in batches:
+            yield first(module(*batch))
+
+
+def figures(path, folder):
+    floats, batches = load(folder, "float.pt"), load(folder, "held_back.pt")
+    results = list(program_outputs(path, folder))
+    if len(batches[0]) == 2:  # sentences: token ids and mask
+        floats, results = ([pooled(y, batch[1]) for y, batch in zip(ys, batches)] for ys in (floats, results))
+    row = {"sqnr": statistics.median(sqnr(a, b) for a, b in zip(floats, results)), "count": len(floats)}
+    if len(batches[0]) == 1:
+        row["top1"] = sum(a.argmax().item() == b.argmax().item() for a, b in zip(floats, results))
+    return row
+
+
+def quantized_ops(path):
+    return json.loads(subprocess.run([OCTET, "inspect", path, "--json"], check=True, capture_output=True, text=True).stdout)["quantized_ops"]
+
+
+def measure(row, folder):
+    """Quantizes the model as the row says and gives its figures; None where the row does not apply."""
+    if row.is_for_sentences and len(load(folder, "held_back.pt")[0]) == 1:
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "q.pt2")
+        start = time.perf_counter()
+        row.quantize(OCTET, folder, path)
+        seconds = time.perf_counter() - start
+        return {**figures(path, folder), "ops": quantized_ops(path), "seconds": round(seconds, 1)}
+
+
+def measured(folder, rows, wanted, redo):
+    """{title: figures}, of this run and of former ones."""
+    path = os.path.join(folder, "fidelity.json")
+    results = json.load(open(path)) if os.path.exists(path) else {}
+    for row in rows:
+        is_wanted = row.quantize is not None and any(text in row.title for text in wanted)
+        if not is_wanted or (row.title in results and not redo):
+            continue
+        try:
+            results[row.title] = measure(row, folder)
+        except subprocess.CalledProcessError as error:
+            results[row.title] = {"error": (error.stderr or "").strip().splitlines()[-1:]}
+        print(f"{os.path.basename(os.path.normpath(folder))}: {row.title}: {results[row.title]}", file=sys.stderr)
+        json.dump(results, open(path, "w"), indent=1)
+    return results
+
+
+def cell(result):
+    if result is None:
+        return ""
+    if "error" in result:
+        return "fails"
+    return f"{result['sqnr']:.2f}" + (f", {result['top1']}" if "top1" in result else "")
+
+
+def print_table(folders, rows, results):
+    names = [os.path.basename(os.path.normpath(folder)) for folder in folders]
+    print("| SQNR in dB, equal labels | " + " | ".join(names) + " |")
+    print("|---|" + "---|" * len(names))
+    for row in rows:
+        cells = [cell(fidelity_rows.CITED.get((row.title, name)) or results[name].get(row.title)) for name in names]
+        if any(cells):
+            print(f"| {row.title} | " + " | ".join(cells) + " |")
+    print()
+    for name in names:
+        for family in fidelity_rows.FAMILIES:
+            counts = {row.title: results[name][row.title]["ops"] for row in rows
+                      if row.family == family and "ops" in (results[name].get(row.title) or {})}
+            if len(set(counts.values())) == 1:
+                print(f"{name}, {family}: {next(iter(counts.values()))} int8 ops in all {len(counts)} rows")
+            elif counts:
+                print(f"{name}, {family}: int8 ops differ: {counts}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder")
-    parser.add_argument("programs", nargs="*")
-    parser.add_argument("--peer", action="store_true")
+    parser.add_argument("paths", nargs="+", help="folders, or one folder and programs")
+    parser.add_argument("--rows", default="", help="only rows with one of these in their titles")
+    parser.add_argument("--redo", action="store_true")
     options = parser.parse_args()
-    floats = torch.load(os.path.join(options.folder, "float.pt"))
-    rows = [(program, octet_outputs(program, options.folder)) for program in options.programs]
-    if options.peer:
-        rows.append(("torchao + XNNPACKQuantizer", peer_outputs(options.folder)))
-    for name, outputs in rows:
-        results = list(outputs)
-        agreement = sum(a.argmax().item() == b.argmax().item() for a, b in zip(floats, results))
-        ratio = statistics.median(sqnr(a, b) for a, b in zip(floats, results))
-        print(f"{name:40s} SQNR {ratio:6.2f} dB   top-1 {agreement}/{len(floats)} = {agreement / len(floats):.3f}")
+    torch.set_num_threads(1)
+    fidelity_rows.register_ops()
+    programs = [path for path in options.paths if not os.path.isdir(path)]
+    if programs:
+        for path in programs:
+            row = figures(path, options.paths[0])
+            labels = f"   top-1 {row['top1']}/{row['count']} = {row['top1'] / row['count']:.3f}" if "top1" in row else ""
+            print(f"{path:40s} SQNR {row['sqnr']:6.2f} dB{labels}")
+        return
+    rows = fidelity_rows.all_rows(OCTET)
+    results = {os.path.basename(os.path.normpath(folder)): measured(folder, rows, options.rows.split(","), options.redo) for folder in options.paths}
+    print_table(options.paths, rows, results)
 
 
 if __name__ == "__main__":

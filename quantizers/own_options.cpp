@@ -1,0 +1,34 @@
+// What both kinds of configurations do with the options they share.
+#include "quantizers/own_options.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "quantizers/observer_option.h"
+
+namespace octet {
+
+std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel) {
+  if (search_weight_ranges) return is_per_channel ? "per_channel_mse" : "mse";
+  return is_per_channel ? "per_channel_min_max" : "min_max";
+}
+
+QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight, QuantizationSpec activation, bool outputs) {
+  if (options.is_weight_only && activation.is_dynamic)
+    throw Error("quantizer", "is_weight_only", "got true beside is_dynamic, want one of them; weight-only leaves activations float");
+  if (options.is_weight_only && options.act_observer)
+    throw Error("quantizer", "act_observer",
+                fmt::format("got {} beside is_weight_only, want one of them; activations stay float", options.act_observer->name));
+  QuantizationConfig config;
+  if (options.weight_observer) choose_observer(weight, *options.weight_observer, "weight_observer");
+  config.weight = std::move(weight);
+  if (options.is_weight_only) return config;
+  if (options.act_observer) choose_observer(activation, *options.act_observer, "act_observer");
+  config.input_activation = std::move(activation);
+  if (outputs) config.output_activation = config.input_activation;
+  return config;
+}
+
+}  // namespace octet

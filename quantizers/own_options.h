@@ -1,0 +1,30 @@
+// What the configurations of every int8 backend take beyond the peer's arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "annotate/annotation.h"
+
+namespace octet {
+
+struct OwnOptions {
+  bool is_weight_only = false;                       // activations stay float; linear, convolution and embedding
+  bool is_per_token = false;                         // dynamic activations of linear get one scale per row (of convolutions: per image)
+  bool search_weight_ranges = false;                 // weights from the range of least squared error instead of minimum to maximum; not in training
+  int64_t weight_bits = 8;                           // 8, or 4: stored as int8 in -8 .. 7
+  std::optional<int64_t> group_size = std::nullopt;  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  std::optional<ObserverChoice> act_observer = std::nullopt;     // instead of histogram; not with dynamic or float activations
+  std::optional<ObserverChoice> weight_observer = std::nullopt;  // instead of those of the ranges; not with groups
+  bool operator==(const OwnOptions&) const = default;
+};
+
+// The observer of weights without groups: of least squared error, or min-max.
+std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel);
+
+// The configuration of these specs: the chosen observers in place, activations left out with weights alone, `outputs` whether outputs are observed as
+// inputs are. Throws Error("quantizer", option, ...) for is_weight_only beside `activation` being dynamic or act_observer, and as choose_observer does.
+QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight, QuantizationSpec activation, bool outputs);
+
+}  // namespace octet
