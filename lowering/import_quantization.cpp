@@ -22,8 +22,8 @@ std::vector<double> numbers(Importer& importer, const Node& node, const char* na
   return constant_values(importer.tensor(index).data);
 }
 
-// Scale and zero point as the call gives them. fail()s on values that are not usable.
-TensorQParams qparams_of(Importer& importer, const Node& node) {
+// Scale and zero point as the call gives them, of integers of `dtype`. fail()s on values that are not usable.
+TensorQParams qparams_of(Importer& importer, const Node& node, DType dtype) {
   TensorQParams qparams;
   if (node.find_argument("scales") != nullptr) {
     const std::vector<double> scales = numbers(importer, node, "scales");
@@ -52,6 +52,10 @@ TensorQParams qparams_of(Importer& importer, const Node& node) {
   }
   for (float scale : qparams.scale)
     if (!(scale > 0) || std::isinf(scale)) importer.fail(node, fmt::format("has scale {}, want a positive number", scale));
+  const IntegerRange range = integer_range(dtype);
+  for (int32_t zero : qparams.zero_point)
+    if (zero < range.min || zero > range.max)
+      importer.fail(node, fmt::format("has zero point {}, want one of {} .. {}, the values of {}", zero, range.min, range.max, name_of(dtype)));
   return qparams;
 }
 
@@ -156,7 +160,7 @@ void import_quantize(Importer& importer, const Node& node) {
   const DType dtype = value->meta->dtype;
   if (!is_supported(dtype)) return importer.refuse(node, fmt::format("to {}", name_of(dtype)));
   if (is_in_blocks(node)) return import_block_quantize(importer, node, dtype);
-  emit_quantize(importer, node, qparams_of(importer, node), dtype);
+  emit_quantize(importer, node, qparams_of(importer, node, dtype), dtype);
 }
 
 // The integer tensor with these parameters: itself when it has them or has none yet, a second view of a constant otherwise.
@@ -213,7 +217,7 @@ void import_dequantize(Importer& importer, const Node& node) {
     return become_constant(importer, node,
                            {values.data, block_numbers(importer, node, "scales", blocks), block_numbers(importer, node, "zero_points", blocks)});
   }
-  importer.emit(node, "dequantize", {with_qparams(importer, node, x, qparams_of(importer, node))});
+  importer.emit(node, "dequantize", {with_qparams(importer, node, x, qparams_of(importer, node, values.dtype))});
 }
 
 // Rows have scales that their choose_qparams computed, or none that a Program could hold.

@@ -196,6 +196,18 @@ TEST_CASE("what cannot be lowered is named", "[lowering][error]") {
              Contains("writes into %x, an input of the program"));
 }
 
+TEST_CASE("scales and zero points that no kernel can use are named", "[lowering][error]") {
+  const auto message = [](const std::string& scale, const std::string& zero_point) {
+    const std::string arguments = scale + ", " + zero_point + ", -128, 127, i8";
+    return error_of(make_graph("graph(%x: f32[2,3]):\n  %q: i8[2,3] = quantized_decomposed.quantize_per_tensor.default(%x, " + arguments +
+                               ")\n  %y: f32[2,3] = quantized_decomposed.dequantize_per_tensor.default(%q, " + arguments + ")\n  return (%y)"));
+  };
+  const std::string at = "lower: q (quantized_decomposed.quantize_per_tensor.default): ";
+  CHECK(message("0.1", "127") == "no error");
+  CHECK(message("0.1", "300") == at + "has zero point 300, want one of -128 .. 127, the values of int8");
+  CHECK(message("0.0", "0") == at + "has scale 0, want a positive number");
+}
+
 namespace {
 
 // Takes every op but the one kind.
