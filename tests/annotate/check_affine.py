@@ -1,8 +1,8 @@
 """Affine quantization and rare dtypes against the real torchao: check_affine.py TOOL WORK.
 
 TOOL: octet_convert_rules. WORK: where to write. Makes small models and rules, lets torchao and Octet convert them with the same calibration data,
-and compares the graphs (ops, arguments, stored tensors) and the outputs, in PyTorch and in Octet's interpreter. Prints one line per difference and exits
-with 1 when there is any.
+and compares the graphs (ops, arguments, stored tensors) and the outputs, in PyTorch and in Octet's interpreter. Prints one line per difference and
+exits with 1 when there is any.
 """
 import json
 import operator

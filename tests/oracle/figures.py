@@ -1,9 +1,9 @@
-"""The figures of the tables of differences in quantizers/README.md: figures.py OCTET WORK [WORDS].
+"""The figures of the tables of differences in quantizers/README.md and annotate/README.md: figures.py OCTET WORK [WORDS].
 
-Each row below is a small model under one configuration, which the real peer and Octet (without --compat torchao) quantize with the same data. Prints, for
-the rows whose name begins with WORDS, what either gives: activations quantized (quantize ops), different scales among these, scales computed at run time,
-convolutions and linear ops with integer weights, SQNR to the float model on data that calibration did not see (dB), size of the program (kB); or what is
-raised; and what Octet's report lists as float.
+Each row below is a small model under one configuration, which the real peer and Octet (without --compat torchao) quantize with the same data. Prints,
+for the rows whose name begins with WORDS, what either gives: activations quantized (quantize ops), different scales among these, scales computed at run
+time, ops with integer weights, SQNR to the float model on data that calibration did not see (dB), size of the program (kB); or what is raised; and what
+Octet's report lists as float.
 """
 import collections
 import json
@@ -205,8 +205,8 @@ row("embeddings of an earlier quantizer", lambda: Fn(lambda s, i: s.l(s.e(i)), e
     {"compose": [{"base": "embedding", "global": {}}, {"base": "embedding", "global": {}}, {"base": "xnnpack", "global": CFG}]})
 
 # Control flow
-row("cond", lambda: Fn(lambda s, x: torch.cond(x.sum() > 0, lambda x: F.relu(s.a(x)), lambda x: F.relu(s.b(x)), (x,)), a=Linear(64, 64), b=Linear(64, 64)),
-    [R(4, 64)])
+row("cond", lambda: Fn(lambda s, x: torch.cond(x.sum() > 0, lambda x: F.relu(s.a(x)), lambda x: F.relu(s.b(x)), (x,)), a=Linear(64, 64),
+                        b=Linear(64, 64)), [R(4, 64)])
 
 
 class Scan(nn.Module):

@@ -292,6 +292,26 @@ class Command(CommandTest):
         self.assertIn("stayed float", line)
         self.assertFalse(os.path.exists(self.path("q.pt2")))
 
+    def test_strict_asks_of_a_mode_no_more_than_it_promises(self):
+        net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Hardtanh(), torch.nn.Linear(64, 48)).eval()
+        self.export(net, torch.randn(5, 64))
+        for quantizer in ("xnnpack", "x86"):
+            for mode in ("dynamic", "weight-only"):
+                command = ["quantize", self.path("model.pt2"), "--quantizer", quantizer, "--mode", mode, "--output", self.path("q.pt2"), "--strict"]
+                with self.subTest(quantizer=quantizer, mode=mode):
+                    _, log = self.octet(*command, "--report", self.path("r.json"))
+                    self.assertIn("float: 1 ops without weights, which the mode leaves float", log)
+                    with open(self.path("r.json")) as file:
+                        self.assertEqual([(op["target"], op["stage"]) for op in json.load(file)["float_ops"]], [("aten.hardtanh.default", "mode")])
+                    line = self.fails(*command, "--weight-bits", "4", "--group-size", "48")
+                    self.assertIn("group size 48 does not divide the rows of", line)
+
+    def test_a_reason_is_given_when_nothing_is_quantized(self):
+        self.export(torch.nn.Linear(8, 8).double(), torch.randn(2, 8).double())
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("q.pt2"))
+        self.assertIn('quantizer "xnnpack" finds nothing to quantize in 1 ops (%linear, aten.linear.default: ', line)
+        self.assertIn("float64", line)
+
     def test_dynamic_and_weight_only_modes_need_no_data(self):
         net = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 64)).eval()
         x = torch.randn(5, 64)
