@@ -14,7 +14,7 @@ namespace octet {
 
 struct BiasOptions {
   size_t max_bytes = WalkOptions().max_bytes;
-  std::function<void(size_t done, size_t total, const std::string& layer)> progress;
+  std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };
 
 // Layer after layer in graph order: each sees the inputs that the corrected ones before it give. Layers without a bias of their own stay as they are, as

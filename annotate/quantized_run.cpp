@@ -14,18 +14,37 @@ bool has_one_static_scale(const Observer& observer) {
   return !args.is_dynamic && is_integer(args.dtype) && size_of(args.dtype) <= 4 && !is_per_channel(args.qscheme) && !args.choice.affine;
 }
 
+std::unordered_set<int> find_constant_groups(const Graph& graph) {
+  const std::unordered_set<const Value*> constants = find_constant_values(graph);
+  std::unordered_set<int> groups;
+  std::unordered_set<int> others;
+  for (const Node* point : observation_points(graph)) (constants.contains(point->output()) ? groups : others).insert(group_of(*point));
+  for (const int group : others) groups.erase(group);
+  return groups;
+}
+
 }  // namespace
 
-QuantizedRun::QuantizedRun(const ObservedGraph& observed)
+QuantizedRun::QuantizedRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches)
     : observed_(observed),
-      constants_(find_constant_values(observed.graph)),
-      interpreter_(observed.graph, {.after_node = {},
-                                    .handlers = {{std::string(kObserveTarget), [this](const Node& point, const std::vector<c10::IValue>& arguments) {
-                                                    return std::vector<c10::IValue>{round(point, arguments.at(0).toTensor())};
-                                                  }}}}) {}
+      constant_groups_(find_constant_groups(observed.graph)),
+      run_(std::move(*clone(observed.graph)), std::move(batches),
+           {
+               {std::string(kObserveTarget), [this](const Node& point, const std::vector<c10::IValue>& arguments) {
+                  return std::vector<c10::IValue>{round(point, arguments.at(0).toTensor())};
+                }}
+}) {}
+
+void QuantizedRun::settle_before(int group) {
+  for (const Node* node : run_.graph().nodes()) {
+    if (node->target() != kObserveTarget || group_of(*node) != group) continue;
+    run_.run_to(*node, false);
+    return;
+  }
+}
 
 at::Tensor QuantizedRun::round(const Node& point, const at::Tensor& x) {
-  if (constants_.contains(point.output())) return round_constant(point, x);
+  if (constant_groups_.contains(group_of(point))) return round_constant(point, x);
   const int group = group_of(point);
   const Observer& observer = *observed_.observers[static_cast<size_t>(group)];
   if (!has_one_static_scale(observer) || !observer.has_data()) return x;
@@ -38,7 +57,7 @@ at::Tensor QuantizedRun::round(const Node& point, const at::Tensor& x) {
 }
 
 at::Tensor QuantizedRun::round_constant(const Node& point, const at::Tensor& x) {
-  const auto known = rounded_constants_.find(&point);
+  const auto known = rounded_constants_.find(point.name());
   if (known != rounded_constants_.end()) return known->second;
   const Observer& observer = *observed_.observers[static_cast<size_t>(group_of(point))];
   at::Tensor rounded = x;
@@ -46,7 +65,7 @@ at::Tensor QuantizedRun::round_constant(const Node& point, const at::Tensor& x) 
     const WeightGrid grid = weight_grid(observer, x, "%" + observed_value(point)->name());
     rounded = grid.values(grid.nearest(x)).to(x.scalar_type());
   }
-  return rounded_constants_.emplace(&point, rounded).first->second;
+  return rounded_constants_.emplace(point.name(), rounded).first->second;
 }
 
 double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual) {

@@ -1,6 +1,7 @@
 // An observed graph run with the rounding that convert would put where its observation points are, for searches that change scales between runs.
 #pragma once
 
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -8,20 +9,23 @@
 #include <ATen/core/Tensor.h>
 
 #include "annotate/prepare.h"
-#include "core/interpreter.h"
+#include "annotate/stepwise_run.h"
 
 namespace octet {
 
 class QuantizedRun {
  public:
-  // REQUIRES: observed is calibrated; it must outlive this and keep its nodes and constants. Points whose spec is not a static integer one with one scale
-  // a tensor or channel hand on what they get.
-  explicit QuantizedRun(const ObservedGraph& observed);
+  // REQUIRES: can_run_stepwise(observed.graph); observed is calibrated, outlives this and keeps its nodes and constants. Points whose spec is not a static
+  // integer one with one scale a tensor or channel hand on what they get, as do weights in bodies of control flow.
+  QuantizedRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches);
   QuantizedRun(const QuantizedRun&) = delete;
   QuantizedRun& operator=(const QuantizedRun&) = delete;
 
-  std::vector<c10::IValue> run(const std::vector<c10::IValue>& batch) { return interpreter_.run(batch); }
-  // The group's scale and zero point are asked for anew before the next run.
+  size_t batches() const { return run_.batches(); }
+  std::vector<c10::IValue> run(size_t batch) { return run_.run_rest(batch); }
+  // What stands in front of the group's first point runs now, and no more: observers there must not change any more.
+  void settle_before(int group);
+  // The group's scale and zero point are asked for anew.
   void refresh(int group) { rounding_.erase(group); }
 
  private:
@@ -33,10 +37,10 @@ class QuantizedRun {
   at::Tensor round_constant(const Node& point, const at::Tensor& x);
 
   const ObservedGraph& observed_;
-  std::unordered_set<const Value*> constants_;
-  std::unordered_map<const Node*, at::Tensor> rounded_constants_;
+  std::unordered_set<int> constant_groups_;                        // all of whose points observe constants
+  std::unordered_map<std::string, at::Tensor> rounded_constants_;  // by point
   std::unordered_map<int, Rounding> rounding_;
-  Interpreter interpreter_;
+  StepwiseRun run_;
 };
 
 // Squared error of float outputs relative to their energy, summed over the outputs: 0 when equal.

@@ -25,7 +25,7 @@ struct SmoothOptions {
   // cut off, as quantized ranges cut it off. Channels that reach the clamp keep their factor of 1.
   ClampChoice clamps = ClampChoice::kAllow;
   double headroom = 1.5;  // >= 1
-  ProgressCallback progress;
+  ProgressCallback progress = {};
 };
 
 struct SmoothedSpace {

@@ -70,32 +70,37 @@ struct StepwiseRun::Segment {
   std::vector<const Value*> given;
 };
 
-StepwiseRun::StepwiseRun(Graph graph, std::vector<std::vector<IValue>> batches)
-    : graph_(std::move(graph)), batches_(std::move(batches)), nodes_(graph_.nodes()), alive_(batches_.size()) {
+StepwiseRun::StepwiseRun(Graph graph, std::vector<std::vector<IValue>> batches, std::map<std::string, Handler> handlers)
+    : graph_(std::move(graph)), batches_(std::move(batches)), handlers_(std::move(handlers)), nodes_(graph_.nodes()), alive_(batches_.size()) {
+  handlers_.merge(pass_through());
   for (size_t i = 0; i < nodes_.size(); ++i) position_[nodes_[i]] = i;
 }
+
+StepwiseRun::~StepwiseRun() = default;
 
 bool StepwiseRun::is_needed(const Value& value, size_t from) const {
   return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) { return position_.at(user) >= from; });
 }
 
-StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end) const {
+StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end, Outputs outputs) const {
   Segment segment;
   std::unordered_map<const Value*, Value*> twins;
   segment.graph = clone(graph_, &twins);
   Graph& part = *segment.graph;
-  for (size_t i = 0; i < part.outputs().size(); ++i) part.set_output(i, None{});
+  if (outputs == Outputs::kDrop)
+    for (size_t i = 0; i < part.outputs().size(); ++i) part.set_output(i, None{});
   const auto is_in_segment = [&](const Node* user) { return position_.at(user) >= begin && position_.at(user) < end; };
   for (size_t i = 0; i < begin; ++i)
     for (const Value* value : nodes_[i]->outputs()) {
-      if (std::none_of(value->users().begin(), value->users().end(), is_in_segment)) continue;
+      const bool is_read = std::any_of(value->users().begin(), value->users().end(), is_in_segment);
+      if (!is_read && (outputs == Outputs::kDrop || !value->is_output())) continue;
       Value* input = part.add_input(part.fresh_name(value->name()), value->kind(), value->meta);
       part.replace_uses(twins.at(value), input);
       segment.taken.push_back(value);
     }
   for (size_t i = begin; i < end; ++i)
     for (const Value* value : nodes_[i]->outputs())
-      if (i + 1 == end || is_needed(*value, end)) segment.given.push_back(value);
+      if (outputs == Outputs::kDrop && (i + 1 == end || is_needed(*value, end) || value->is_output())) segment.given.push_back(value);
   for (const Value* value : segment.given) part.add_output({.value = twins.at(value), .target = {}});
   const std::vector<Node*> copies = part.nodes();
   for (size_t i = copies.size(); i-- > 0;)
@@ -103,17 +108,26 @@ StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end) const {
   return segment;
 }
 
+Values StepwiseRun::run(const Segment& segment, size_t batch) const {
+  Values inputs = batches_[batch];
+  for (const Value* value : segment.taken) inputs.push_back(alive_[batch].at(value));
+  return Interpreter(*segment.graph, {.after_node = {}, .handlers = handlers_, .check_inputs = false}).run(inputs);
+}
+
+Values StepwiseRun::run_rest(size_t batch) {
+  if (rest_ == nullptr) rest_ = std::make_unique<Segment>(cut(done_, nodes_.size(), Outputs::kKeep));
+  return run(*rest_, batch);
+}
+
 void StepwiseRun::run_to(const Node& stop, bool inclusive) {
   const size_t end = position_.at(&stop) + (inclusive ? 1 : 0);
   if (end <= done_) return;
-  const Segment segment = cut(done_, end);
+  rest_.reset();
+  const Segment segment = cut(done_, end, Outputs::kDrop);
   for (size_t batch = 0; batch < batches_.size(); ++batch) {
     std::unordered_map<const Value*, IValue>& alive = alive_[batch];
-    Values inputs = batches_[batch];
-    for (const Value* value : segment.taken) inputs.push_back(alive.at(value));
-    Interpreter interpreter(*segment.graph, {.after_node = {}, .handlers = pass_through(), .check_inputs = false});
-    const Values results = interpreter.run(inputs);
-    std::erase_if(alive, [&](const auto& entry) { return !is_needed(*entry.first, end); });
+    const Values results = run(segment, batch);
+    std::erase_if(alive, [&](const auto& entry) { return !is_needed(*entry.first, end) && !entry.first->is_output(); });
     for (size_t i = 0; i < segment.given.size(); ++i) alive[segment.given[i]] = results.at(results.size() - segment.given.size() + i);
   }
   done_ = end;

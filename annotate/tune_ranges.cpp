@@ -17,9 +17,9 @@ namespace {
 
 constexpr double kLeastGain = 1e-3;  // of the error: less is taken for chance
 
-struct Sample {
-  std::vector<c10::IValue> batch;
-  std::vector<c10::IValue> outputs;  // of the float program
+struct Samples {
+  std::vector<std::vector<c10::IValue>> batches;
+  std::vector<std::vector<c10::IValue>> outputs;  // of the float program
 };
 
 struct Bounds {
@@ -39,8 +39,8 @@ bool is_tunable(const Observer& observer) {
 
 class RangeSearch {
  public:
-  RangeSearch(ObservedGraph& observed, std::vector<Sample> samples, const RangeOptions& options)
-      : observed_(observed), samples_(std::move(samples)), options_(options), run_(observed) {}
+  RangeSearch(ObservedGraph& observed, Samples samples, const RangeOptions& options)
+      : observed_(observed), expected_(std::move(samples.outputs)), options_(options), run_(observed, std::move(samples.batches)) {}
 
   RangeTuning tune() {
     RangeTuning result;
@@ -48,6 +48,7 @@ class RangeSearch {
     result.before_db = mean_db();
     const std::vector<int> groups = groups_to_tune();
     for (size_t i = 0; i < groups.size(); ++i) {
+      run_.settle_before(groups[i]);
       result.changed += tune_group(groups[i]) ? 1 : 0;
       if (options_.progress) options_.progress(i + 1, groups.size());
     }
@@ -57,7 +58,7 @@ class RangeSearch {
   }
 
  private:
-  double mean_db() const { return to_db(least_ / static_cast<double>(samples_.size())); }
+  double mean_db() const { return to_db(least_ / static_cast<double>(expected_.size())); }
 
   // Of activations, in the order in which the program comes to them.
   std::vector<int> groups_to_tune() const {
@@ -76,8 +77,8 @@ class RangeSearch {
   // Gives up when it is above `limit`.
   double error(double limit) {
     double sum = 0;
-    for (const Sample& sample : samples_) {
-      sum += relative_error(sample.outputs, run_.run(sample.batch));
+    for (size_t batch = 0; batch < expected_.size(); ++batch) {
+      sum += relative_error(expected_[batch], run_.run(batch));
       if (!(sum <= limit)) return std::numeric_limits<double>::infinity();
     }
     return sum;
@@ -132,22 +133,22 @@ class RangeSearch {
   }
 
   ObservedGraph& observed_;
-  std::vector<Sample> samples_;
+  std::vector<std::vector<c10::IValue>> expected_;
   const RangeOptions& options_;
   QuantizedRun run_;
   double least_ = 0;  // the error with the ranges as they are
 };
 
-std::vector<Sample> read_samples(const ObservedGraph& observed, const BatchSource& data, size_t most) {
-  std::vector<Sample> samples;
+Samples read_samples(const ObservedGraph& observed, const BatchSource& data, size_t most) {
+  Samples samples;
   Interpreter interpreter = float_interpreter(observed.graph);
-  while (samples.size() < most) {
+  while (samples.batches.size() < most) {
     std::optional<std::vector<c10::IValue>> batch = data();
     if (!batch) break;
-    std::vector<c10::IValue> outputs = interpreter.run(*batch);
-    samples.push_back({std::move(*batch), std::move(outputs)});
+    samples.outputs.push_back(interpreter.run(*batch));
+    samples.batches.push_back(std::move(*batch));
   }
-  if (samples.empty()) throw Error("ranges", "data", "no batches, got 0, want at least 1");
+  if (samples.batches.empty()) throw Error("ranges", "data", "no batches, got 0, want at least 1");
   return samples;
 }
 
@@ -157,6 +158,10 @@ RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report
   if (options.batches == 0) throw Error("ranges", "batches", "got 0, want at least 1");
   for (const double factor : options.factors)
     if (!(factor > 0) || !std::isfinite(factor)) throw Error("ranges", "factors", fmt::format("got {}, want numbers above 0", factor));
+  if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict) {
+    report.note("ranges: left out: " + verdict.reason());
+    return {};
+  }
   const RangeTuning result = RangeSearch(observed, read_samples(observed, data, options.batches), options).tune();
   report.note(fmt::format("ranges: {} of {} changed, {:.2f} -> {:.2f} dB on the calibration data", result.changed, result.ranges, result.before_db,
                           result.after_db));

@@ -14,9 +14,9 @@
 namespace octet {
 
 struct RangeOptions {
-  size_t batches = 8;                                       // of the data that are tried with: that many inputs and outputs are held; >= 1
+  size_t batches = 8;  // of the data that are tried with: that many inputs, outputs and values between are held; >= 1
   std::vector<double> factors = {1.15, 0.9, 0.8, 0.65};     // of the range so far, tried beside the range of all values seen; > 0
-  std::function<void(size_t done, size_t total)> progress;  // after each range
+  std::function<void(size_t done, size_t total)> progress = {};  // after each range
 };
 
 struct RangeTuning {
@@ -28,7 +28,7 @@ struct RangeTuning {
 
 // One range after the other, in graph order: the factor that gives the least squared error of the float outputs, relative to their energy, replaces the
 // observer by min_max with that range. Ranges of static integer specs with one scale are tried; fixed and derived ones follow their sources.
-// REQUIRES: observed is calibrated. Deterministic. One note in the report. Throws Error("ranges", ...) for bad options and without data.
+// REQUIRES: observed is calibrated. Deterministic. One note in the report. A program that writes into its buffers stays as it is. Throws Error("ranges", ...) for bad options and without data.
 RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report& report, const RangeOptions& options = {});
 
 }  // namespace octet
