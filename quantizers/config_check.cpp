@@ -63,6 +63,8 @@ class ModelNames {
   }
 
   const std::set<std::string>& modules() const { return modules_; }
+  // Modules and what stands around them without being called, such as lists of modules.
+  const std::set<std::string>& paths() const { return paths_; }
   const std::set<std::string>& types() const { return types_; }
   const std::set<std::string>& ops() const { return ops_; }
   const std::vector<const Graph*>& graphs() const { return graphs_; }
@@ -85,12 +87,17 @@ class ModelNames {
       ops_.insert(node->target());
       for (const ModuleFrame& frame : module_stack(*node)) {
         types_.insert(frame.type);
-        if (!frame.path.empty()) modules_.insert(module_path(frame));
+        const std::string path = module_path(frame);
+        if (path.empty()) continue;
+        modules_.insert(path);
+        for (size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1)) paths_.insert(path.substr(0, end));
+        paths_.insert(path);
       }
     }
   }
 
   std::set<std::string> modules_;
+  std::set<std::string> paths_;
   std::set<std::string> types_;
   std::set<std::string> ops_;
   std::vector<const Graph*> graphs_;
@@ -134,8 +141,8 @@ void check_rows(const ConfigTable& table, const std::string& quantizer, const Gr
     throw Error("quantizer", place.empty() ? quantizer : place, fmt::format("{}{}", row, message));
   };
   for (const auto& [name, config] : table.module_names())
-    if (!names.modules().contains(name))
-      refuse(describe_row("module_name", name), fmt::format(" is no module of the model, {}", closest(name, names.modules(), "modules")));
+    if (!names.paths().contains(name))
+      refuse(describe_row("module_name", name), fmt::format(" is no module of the model, {}", closest(name, names.paths(), "modules")));
   for (const ConfigTable::RegexRow& row : table.module_regexes()) {
     const std::string& text = row.regex->text();
     if (std::none_of(names.modules().begin(), names.modules().end(), [&](const std::string& path) { return row.regex->matches(path); }))

@@ -143,6 +143,21 @@ std::vector<const ConfigTable::Config*> ConfigTable::all() const {
   return result;
 }
 
+namespace {
+
+// "layers" covers the module "layers.0" too: it may be a list, which is no module that is called.
+bool covers(const std::string& name, const std::string& path) { return path == name || path.starts_with(name + "."); }
+
+// The row of the longest name that covers the path; null when none does.
+const std::pair<std::string, ConfigTable::Config>* find_covering(const ConfigTable::Rows& rows, const std::string& path) {
+  const std::pair<std::string, ConfigTable::Config>* found = nullptr;
+  for (const std::pair<std::string, ConfigTable::Config>& row : rows)
+    if (covers(row.first, path) && (found == nullptr || row.first.size() > found->first.size())) found = &row;
+  return found;
+}
+
+}  // namespace
+
 ConfigTable::Choice ConfigTable::find(const Node& node) const {
   for (const CallRow& row : calls_)
     if (is_call(node, row.call)) return row.config ? Choice{&*row.config, {}} : Choice{nullptr, "excluded by " + describe(row.call)};
@@ -150,8 +165,8 @@ ConfigTable::Choice ConfigTable::find(const Node& node) const {
     std::vector<ModuleFrame> frames = module_stack(node);
     std::reverse(frames.begin(), frames.end());
     for (const ModuleFrame& frame : frames)
-      for (const auto& [name, config] : module_names_)
-        if (module_path(frame) == name) return choose("module_name", name, config);
+      if (const std::pair<std::string, Config>* row = find_covering(module_names_, module_path(frame)))
+        return choose("module_name", row->first, row->second);
     for (const ModuleFrame& frame : frames)
       for (const RegexRow& row : module_regexes_)
         if (row.regex->matches(module_path(frame))) return choose("module_name_regex", row.regex->text(), row.config);
@@ -177,7 +192,10 @@ std::vector<std::string> ConfigTable::unused_rows(const Graph& graph) const {
     for (const auto& [key, config] : rows)
       if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return applies(*node, key); })) unused.push_back(describe_row(kind, key));
   };
-  collect("module_name", module_names_, is_in_module);
+  collect("module_name", module_names_, [](const Node& node, const std::string& name) {
+    const std::vector<ModuleFrame> frames = module_stack(node);
+    return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) { return covers(name, module_path(frame)); });
+  });
   for (const RegexRow& row : module_regexes_)
     if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return is_in_module_like(*node, *row.regex); }))
       unused.push_back(describe_row("module_name_regex", row.regex->text()));

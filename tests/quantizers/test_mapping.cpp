@@ -95,6 +95,26 @@ TEST_CASE("the empty module name of a call is the model itself", "[quantizers][m
   CHECK(names_of(annotate_text(kNet, *quantizer).text) == "a b d");
 }
 
+TEST_CASE("a module name may be that of a list of modules, which is never called", "[quantizers][mapping]") {
+  const std::string layer = ",torch.nn.modules.linear.Linear";
+  const test::ModuleStacks stacks = {
+      {"a", "0,,Net;1,layers.0" + layer                            },
+      {"b", "0,,Net;1,layers.1" + layer                            },
+      {"c", "0,,Net;1,layers.1,my.Block;2,layers.1.parts.0" + layer},
+      {"d", "0,,Net;1,layers_end" + layer                          }
+  };
+  const auto annotated = [&](const std::string& rows) {
+    const std::unique_ptr<Quantizer> quantizer = parse_quantizer(R"({"base": "xnnpack", )" + rows + "}", "f.json");
+    return names_of(annotate_text(kNet, *quantizer, stacks).text);
+  };
+  CHECK(annotated(R"("module_name": {"layers": {}})") == "a b c");
+  CHECK(annotated(R"("global": {}, "module_name": {"layers": null})") == "d");
+  CHECK(annotated(R"("module_name": {"layers": {}, "layers.1": null})") == "a");
+  CHECK(annotated(R"("module_name": {"layers.1.parts": null, "layers.1": {}})") == "b");
+  CHECK(message_of(R"({"base": "xnnpack", "module_name": {"layer": {}}})", {}, stacks) ==
+        "quantizer: f.json: /module_name/layer: module_name \"layer\" is no module of the model, the closest: layers, layers.0, layers.1");
+}
+
 TEST_CASE("each kind of row wins over the weaker ones", "[quantizers][mapping]") {
   const std::vector<std::string> rows = {
       R"("op_type": {"linear": VALUE})",
