@@ -1,6 +1,8 @@
 // The tests that a backend's developer writes: annotations of a graph given as text, the observer's numbers, the op's kernel, and the whole way from a
 // float program to every backend of this Octet.
 #define CATCH_CONFIG_RUNNER
+#include <cmath>
+
 #include <ATen/ATen.h>
 #include <catch2/catch.hpp>
 
@@ -68,7 +70,15 @@ TEST_CASE("each kind of spec stands where the NPU wants it") {
   Annotations annotations;
   Report report;
   acme::make_quantizer({})->annotate(graph, annotations, report);
-  CHECK(to_text(graph, annotations) == "");
+  const std::string act = "int8 -127..127 per_tensor_symmetric acme_power_of_two";
+  const std::string weight = "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max";
+  CHECK(to_text(graph, annotations) ==
+        "%conv [conv_relu]: %x: " + act + ", %w: " + weight + ", %b: derived (acme_accumulator) from %x -> %conv, %w -> %conv\n" +
+        "%relu [conv_relu]: => " + act + "\n" +
+        "%pool [max_pool]: %relu: " + act + " => same as %relu -> %pool\n" +
+        "%swish [swish]: %pool: " + act + " => " + act + "\n" +
+        "%head [linear]: %flat: " + act + ", %v: " + weight + ", %c: derived (acme_accumulator) from %flat -> %head, %v -> %head => " + act + "\n" +
+        "%prob [sigmoid]: %head: " + act + " => fixed 0.00390625, -128 int8\n");
 }
 
 TEST_CASE("an op that the NPU lacks stays float, and the report says so") {
@@ -78,7 +88,7 @@ TEST_CASE("an op that the NPU lacks stays float, and the report says so") {
   acme::make_quantizer({})->annotate(graph, annotations, report);
   CHECK(annotations.size() == 0);
   REQUIRE(report.entries().size() == 1);
-  CHECK(report.entries()[0].reason == "");
+  CHECK(report.entries()[0].reason == "no rule of acme matches aten.softmax.int");
 }
 
 TEST_CASE("scales of activations are powers of two that cover the largest value") {
@@ -97,10 +107,11 @@ TEST_CASE("scales of activations are powers of two that cover the largest value"
 
 TEST_CASE("biases have the step of the accumulator: scale(x) * scale(w)") {
   const Graph graph = quantized(model(kModel));
-  const auto scale_of = [&](const char* name) { return to_aten(graph.constants.at(name).tensor); };
-  for (const auto& [name, constant] : graph.constants) UNSCOPED_INFO(name << " " << describe(constant.tensor));
-  CHECK(graph.constants.size() == 0);
-  CHECK(scale_of("_scale_0").numel() == 4);
+  const auto scale = [&](const char* name) { return to_aten(graph.constants.at(name).tensor); };
+  const at::Tensor activation = at::div(scale("_scale_1"), scale("_scale_0"));  // of the convolution: bias by weights
+  CHECK(activation.numel() == 4);
+  CHECK(at::equal(activation, at::full({4}, activation[0].item<float>())));
+  CHECK(std::exp2(std::round(std::log2(activation[0].item<float>()))) == activation[0].item<float>());
 }
 
 TEST_CASE("the kernel computes what the op computes") {
