@@ -75,10 +75,14 @@ def register_ops():
 
 
 OPENVINO, ORT, ORT_DYNAMIC = "OpenVINO 2026.4, NNCF 3.4", "ONNX Runtime 1.31, uint8 x int8", "ONNX Runtime 1.31, dynamic"
+EXECUTORCH, EXECUTORCH_DYNAMIC = "ExecuTorch 1.5.1 on its own runtime", "ExecuTorch 1.5.1 on its own runtime, dynamic"  # one scale per token there
 # With the same model, calibration and evaluation data as export.py --held-back 96 gives.
 CITED = {
     (OPENVINO, "efficientnet_lite0_plain"): {"sqnr": 10.55, "top1": 73},
     (ORT, "efficientnet_lite0_plain"): {"sqnr": 18.12, "top1": 76},
+    (EXECUTORCH, "efficientnet_lite0_plain"): {"sqnr": 6.53, "top1": 57},
+    (EXECUTORCH, "minilm"): {"sqnr": 5.98},
+    (EXECUTORCH_DYNAMIC, "minilm"): {"sqnr": 26.93},
     (OPENVINO, "minilm"): {"sqnr": 19.87},
     (ORT, "minilm"): {"sqnr": 9.49},
     (ORT_DYNAMIC, "minilm"): {"sqnr": 18.84},
@@ -103,7 +107,7 @@ def all_rows(octet):
     """In the table's order. --effort high where this build has it."""
     has_effort = "--effort" in subprocess.run([octet, "quantize", "--help"], capture_output=True, text=True).stdout
     rows = static_rows("xnnpack", has_effort) + [PeerRow("ExecuTorch's XNNPACKQuantizer", xnnpack_peer)]
-    rows += static_rows("x86", has_effort) + [PeerRow("torchao's X86InductorQuantizer", x86_peer), CitedRow(OPENVINO), CitedRow(ORT)]
+    rows += static_rows("x86", has_effort) + [PeerRow("torchao's X86InductorQuantizer", x86_peer), CitedRow(OPENVINO), CitedRow(ORT), CitedRow(EXECUTORCH)]
     sentences = {"is_for_sentences": True}
     for quantizer, title, peer in (("xnnpack", "ExecuTorch's XNNPACKQuantizer", xnnpack_peer), ("x86", "torchao's X86InductorQuantizer", x86_peer)):
         rows += [
@@ -115,6 +119,7 @@ def all_rows(octet):
     four = ["--weight-bits", "4"]
     return rows + [
         CitedRow(ORT_DYNAMIC),
+        CitedRow(EXECUTORCH_DYNAMIC),
         OctetRow("`xnnpack --mode weight-only`", "xnnpack", mode="weight-only"),
         OctetRow("`xnnpack --mode weight-only`, weights min-max", "xnnpack", settings=MIN_MAX, mode="weight-only"),
         OctetRow("`xnnpack --mode weight-only --weight-bits 4`", "xnnpack", four, mode="weight-only"),
