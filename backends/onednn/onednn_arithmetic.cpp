@@ -75,17 +75,22 @@ dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmeti
   attributes.set_scales_mask(DNNL_ARG_WEIGHTS, mask);
   const Stored scale = builder.add_floats(plan.scale);
   arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, scale.desc(), scale.place});
-  if (!fold_zero_point && plan.x.zero_point != 0) {
-    attributes.set_zero_points_mask(DNNL_ARG_SRC, 0);
-    const Stored zero_point = builder.add_integers({plan.x.zero_point});
-    arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, zero_point.desc(), zero_point.place});
-  }
-  if (plan.y.zero_point != 0) {
-    attributes.set_zero_points_mask(DNNL_ARG_DST, 0);
-    const Stored zero_point = builder.add_integers({plan.y.zero_point});
-    arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, zero_point.desc(), zero_point.place});
-  }
+  if (!fold_zero_point) add_zero_point(builder, DNNL_ARG_SRC, plan.x.zero_point, attributes, arguments);
+  add_zero_point(builder, DNNL_ARG_DST, plan.y.zero_point, attributes, arguments);
   return attributes;
+}
+
+void add_zero_point(SegmentBuilder& builder, int argument, int zero_point, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
+  if (zero_point == 0) return;
+  attributes.set_zero_points_mask(argument, 0);
+  const Stored value = builder.add_integers({zero_point});
+  arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | argument, value.desc(), value.place});
+}
+
+void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
+  attributes.set_scales_mask(argument, 0);
+  const Stored value = builder.add_floats({scale});
+  arguments.push_back({DNNL_ARG_ATTR_SCALES | argument, value.desc(), value.place});
 }
 
 Clamp clamp_of(const ProgramOp& op) { return {op.find_real("post_min"), op.find_real("post_max")}; }

@@ -62,7 +62,8 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
       dynamic_(program.tensors.size()),
       is_read_inside_(program.tensors.size()),
       is_read_channels_last_(program.tensors.size()),
-      is_second_factor_(program.tensors.size()) {
+      is_second_factor_(program.tensors.size()),
+      only_reader_(program.tensors.size()) {
   for (int op_index : segment.ops) {
     const ProgramOp& op = program.ops[static_cast<size_t>(op_index)];
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -70,11 +71,13 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
       const size_t input = static_cast<size_t>(op.inputs[i]);
       const bool is_second_factor = op.kind == "matmul" && i == 1;
       is_second_factor_[input] = is_second_factor && (!is_read_inside_[input] || is_second_factor_[input]);
+      only_reader_[input] = is_read_inside_[input] ? nullptr : &op;
       is_read_inside_[input] = true;
       if (i == 0 && std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) != std::end(kChannelsLastOps))
         is_read_channels_last_[input] = true;
     }
   }
+  for (int index : segment.outputs) only_reader_[static_cast<size_t>(index)] = nullptr;
   for (size_t i = 0; i < segment.inputs.size(); ++i)
     kept_[static_cast<size_t>(segment.inputs[i])] = load_external(segment.inputs[i], static_cast<int>(i));
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,13 @@ class SegmentBuilder {
   const Stored& read(int index);
   // In place of define(), for a tensor that some ops read in another form: `make` gives the usual form when the first op asks for it.
   void define_later(int index, std::function<Stored()> make) { late_[static_cast<size_t>(index)] = std::move(make); }
+  // As it is kept now, null when it is not made yet.
+  const Stored* find_kept(int index) const { return kept_[static_cast<size_t>(index)] ? &*kept_[static_cast<size_t>(index)] : nullptr; }
+  // The only op in here that reads the tensor; null when there are others, or when the tensor leaves the segment.
+  const ProgramOp* find_only_reader(int index) const { return only_reader_[static_cast<size_t>(index)]; }
+  // The op's work is part of an earlier one; nothing is to be emitted for it.
+  void absorb(const ProgramOp& op) { absorbed_.insert(&op); }
+  bool is_absorbed(const ProgramOp& op) const { return absorbed_.contains(&op); }
   // The integers behind a float tensor that was quantized at run time; null when there are none.
   const DynamicRows* find_dynamic(int index) const;
   void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) { dynamic_[static_cast<size_t>(index)] = std::move(rows); }
@@ -131,6 +139,8 @@ class SegmentBuilder {
   std::vector<char> is_read_inside_;                         // per Program tensor
   std::vector<char> is_read_channels_last_;                  // per Program tensor
   std::vector<char> is_second_factor_;                       // per Program tensor: read only as the second input of matmul
+  std::vector<const ProgramOp*> only_reader_;                // per Program tensor
+  std::set<const ProgramOp*> absorbed_;
   std::vector<Conversion> conversions_;
   std::vector<Buffer> buffers_;
   std::vector<Step> steps_;

@@ -1,8 +1,10 @@
 // linear (constant weights, packed ahead) and matmul (two activations).
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
+#include "backends/onednn/onednn_followers.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "core/error.h"
@@ -13,19 +15,6 @@ namespace {
 int64_t linear_channel(int64_t index, const Dims& shape, int64_t) { return index / shape[1]; }
 
 Stored with_shape(const Stored& dense, const Dims& shape) { return {dense.place, dense.quantity, shape, row_major(shape)}; }
-
-void add_zero_point(SegmentBuilder& builder, int argument, int zero_point, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
-  if (zero_point == 0) return;
-  attributes.set_zero_points_mask(argument, 0);
-  const Stored value = builder.add_integers({zero_point});
-  arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | argument, value.desc(), value.place});
-}
-
-void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
-  attributes.set_scales_mask(argument, 0);
-  const Stored value = builder.add_floats({scale});
-  arguments.push_back({DNNL_ARG_ATTR_SCALES | argument, value.desc(), value.place});
-}
 
 // The second factor as s8: its kernels take nothing else.
 Quantity as_signed(Quantity quantity) {
@@ -54,6 +43,26 @@ Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const Quantity
   return builder.convert(stored, quantity, row_major(stored.shape));
 }
 
+// A product with its scales, zero points and post-ops; the arguments of those.
+struct Product {
+  dnnl::matmul::primitive_desc desc;
+  std::vector<Argument> arguments;
+  Quantity written;
+};
+
+// plan(followers) for as many of the followers as there is a fast kernel for, and how many those are. Throws what plan throws without any.
+template <typename Plan>
+std::pair<Product, size_t> plan_with_most_followers(const std::vector<Follower>& followers, const Plan& plan) {
+  for (size_t count = followers.size(); count > 0; --count) {
+    try {
+      return {plan(std::span<const Follower>(followers.data(), count)), count};
+    } catch (const dnnl::error&) {
+    } catch (const Refusal&) {
+    }
+  }
+  return {plan(std::span<const Follower>()), 0};
+}
+
 }  // namespace
 
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
@@ -66,32 +75,62 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t m = xt.numel() / k;
   const Arithmetic plan = plan_arithmetic(builder, op, n, true, linear_channel);
   const Stored x = with_shape(builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape)), {m, k});
-  const Stored y = builder.allocate({m, n}, plan.y, {n, 1});
   const dnnl::memory::desc w({k, n}, plan.is_integer ? ElementType::s8 : ElementType::f32, dnnl::memory::dims{1, k});
   const dnnl::memory::desc w_any({k, n}, w.get_data_type(), dnnl::memory::format_tag::any);
-  std::vector<Argument> arguments;
-  const dnnl::primitive_attr attributes = integer_attributes(builder, plan, plan.scale.size() > 1 ? 2 : 0, true, clamp_of(op), arguments);
-  dnnl::memory::desc bias;
-  if (!plan.bias.empty()) {
-    const Stored values = builder.add_floats(plan.bias);
-    bias = dnnl::memory::desc({1, n}, ElementType::f32, dnnl::memory::dims{n, 1});
-    arguments.push_back({DNNL_ARG_BIAS, bias, values.place});
-  }
-  const dnnl::matmul::primitive_desc desc(cpu_engine(), x.desc(), w_any, bias, y.desc(), attributes);
+  const dnnl::memory::desc bias = plan.bias.empty() ? dnnl::memory::desc() : dnnl::memory::desc({1, n}, ElementType::f32, dnnl::memory::dims{n, 1});
+  const auto plan_product = [&](std::span<const Follower> followers) {
+    Product product;
+    dnnl::primitive_attr attributes = integer_attributes(builder, plan, plan.scale.size() > 1 ? 2 : 0, true, clamp_of(op), product.arguments);
+    product.written = append_followers(builder, followers, {m, n}, attributes, product.arguments);
+    if (followers.empty()) product.written = plan.y;
+    const dnnl::memory::desc y({m, n}, product.written.type, dnnl::memory::dims{n, 1});
+    product.desc = dnnl::matmul::primitive_desc(cpu_engine(), x.desc(), w_any, bias, y, attributes);
+    SegmentBuilder::refuse_reference_kernel("linear", product.desc.impl_info_str());
+    return product;
+  };
+  const std::vector<Follower> followers = find_followers(builder, op);
+  auto [product, count] = plan_with_most_followers(followers, plan_product);
+  const int output = absorb_followers(builder, op, {followers.data(), count});
+  const Stored y = builder.allocate(yt.shape, product.written, row_major(yt.shape));
+  if (!plan.bias.empty()) product.arguments.push_back({DNNL_ARG_BIAS, bias, builder.add_floats(plan.bias).place});
   const Tensor data = wt.data.contiguous();
   const void* source = plan.is_integer ? static_cast<const void*>(data.raw()) : plan.real_weights.data();
-  arguments.push_back({DNNL_ARG_WEIGHTS, desc.weights_desc(), builder.add_packed(w, source, desc.weights_desc())});
-  arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
-  arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
-  SegmentBuilder::refuse_reference_kernel("linear", desc.impl_info_str());
-  builder.add_primitive("linear", desc, std::move(arguments));
-  const Stored result = with_shape(y, yt.shape);
-  if (plan.is_integer) {
-    builder.define(op.outputs[0], result);
+  product.arguments.push_back({DNNL_ARG_WEIGHTS, product.desc.weights_desc(), builder.add_packed(w, source, product.desc.weights_desc())});
+  product.arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
+  product.arguments.push_back({DNNL_ARG_DST, product.desc.dst_desc(), y.place});
+  builder.add_primitive("linear", product.desc, std::move(product.arguments));
+  if (plan.is_integer || count > 0) {
+    builder.define(output, y);
   } else {
-    define_real(builder, op.outputs[0], result);
+    define_real(builder, output, y);
   }
 }
+
+namespace {
+
+// The factor as it lies in memory, when oneDNN can be asked to read it so: rows or columns without gaps, nothing repeated.
+bool has_matrix_strides(const Stored& stored, const Quantity& quantity) {
+  const size_t rank = stored.shape.size();
+  bool repeats = false;
+  for (size_t d = 0; d < rank; ++d) repeats = repeats || (stored.strides[d] == 0 && stored.shape[d] != 1);
+  return stored.quantity == quantity && !repeats && (stored.strides[rank - 1] == 1 || stored.strides[rank - 2] == 1);
+}
+
+// plan(a, b) of the factors as they lie in memory where oneDNN has a fast kernel for that, else of row-major copies.
+template <typename Plan>
+auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const Quantity& qa, const Stored& b, const Quantity& qb, const Plan& plan) {
+  if (has_matrix_strides(a, qa) && has_matrix_strides(b, qb)) {
+    try {
+      auto planned = plan(a, b);
+      if (std::string_view(planned.first.desc.impl_info_str()).starts_with("brg")) return planned;
+    } catch (const dnnl::error&) {
+    } catch (const Refusal&) {
+    }
+  }
+  return plan(as_matrices(builder, a, qa), as_matrices(builder, b, qb));
+}
+
+}  // namespace
 
 void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
@@ -101,31 +140,41 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   const Quantity qa = is_integer ? SegmentBuilder::as_unsigned(a0.quantity) : Quantity{};
   const Quantity qb = is_integer ? as_signed(b0.quantity) : Quantity{};
   const Quantity qy = is_integer ? builder.output_quantity(op.outputs[0]) : Quantity{};
-  const Stored a = with_rank(as_matrices(builder, a0, qa), yt.shape.size());
-  const Stored b = with_rank(as_matrices(builder, b0, qb), yt.shape.size());
-  const Stored y = builder.allocate(yt.shape, qy, row_major(yt.shape));
   const double unit = qy.is_integer() ? qy.scale : 1.0;
-  dnnl::primitive_attr attributes = new_attributes();
-  std::vector<Argument> arguments;
-  if (is_integer) {
-    add_scale(builder, DNNL_ARG_WEIGHTS, static_cast<float>(static_cast<double>(qa.scale) * qb.scale / unit), attributes, arguments);
-    add_zero_point(builder, DNNL_ARG_SRC, qa.zero_point, attributes, arguments);
-    add_zero_point(builder, DNNL_ARG_WEIGHTS, qb.zero_point, attributes, arguments);
-    add_zero_point(builder, DNNL_ARG_DST, qy.zero_point, attributes, arguments);
-  }
-  dnnl::post_ops post_ops;
-  append_clamp(post_ops, clamp_of(op), qy, unit);
-  attributes.set_post_ops(post_ops);
-  const dnnl::matmul::primitive_desc desc(cpu_engine(), a.desc(), b.desc(), y.desc(), attributes);
-  arguments.push_back({DNNL_ARG_SRC, a.desc(), a.place});
-  arguments.push_back({DNNL_ARG_WEIGHTS, b.desc(), b.place});
-  arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
-  SegmentBuilder::refuse_reference_kernel("matmul", desc.impl_info_str());
-  builder.add_primitive("matmul", desc, std::move(arguments));
-  if (is_integer) {
-    builder.define(op.outputs[0], y);
+  const auto plan_product = [&](const Stored& a, const Stored& b, std::span<const Follower> followers) {
+    Product product;
+    dnnl::primitive_attr attributes = new_attributes();
+    if (is_integer) {
+      add_scale(builder, DNNL_ARG_WEIGHTS, static_cast<float>(static_cast<double>(qa.scale) * qb.scale / unit), attributes, product.arguments);
+      add_zero_point(builder, DNNL_ARG_SRC, qa.zero_point, attributes, product.arguments);
+      add_zero_point(builder, DNNL_ARG_WEIGHTS, qb.zero_point, attributes, product.arguments);
+      add_zero_point(builder, DNNL_ARG_DST, qy.zero_point, attributes, product.arguments);
+    }
+    dnnl::post_ops post_ops;
+    append_clamp(post_ops, clamp_of(op), qy, unit);
+    attributes.set_post_ops(post_ops);
+    product.written = append_followers(builder, followers, yt.shape, attributes, product.arguments);
+    if (followers.empty()) product.written = qy;
+    const dnnl::memory::desc y(yt.shape, product.written.type, row_major(yt.shape));
+    product.desc = dnnl::matmul::primitive_desc(cpu_engine(), a.desc(), b.desc(), y, attributes);
+    SegmentBuilder::refuse_reference_kernel("matmul", product.desc.impl_info_str());
+    product.arguments.push_back({DNNL_ARG_SRC, a.desc(), a.place});
+    product.arguments.push_back({DNNL_ARG_WEIGHTS, b.desc(), b.place});
+    return product;
+  };
+  const std::vector<Follower> followers = find_followers(builder, op);
+  auto [product, count] = plan_with_least_copies(builder, a0, qa, b0, qb, [&](const Stored& a, const Stored& b) {
+    const Stored wide_a = with_rank(a, yt.shape.size()), wide_b = with_rank(b, yt.shape.size());
+    return plan_with_most_followers(followers, [&](std::span<const Follower> some) { return plan_product(wide_a, wide_b, some); });
+  });
+  const int output = absorb_followers(builder, op, {followers.data(), count});
+  const Stored y = builder.allocate(yt.shape, product.written, row_major(yt.shape));
+  product.arguments.push_back({DNNL_ARG_DST, product.desc.dst_desc(), y.place});
+  builder.add_primitive("matmul", product.desc, std::move(product.arguments));
+  if (is_integer || count > 0) {
+    builder.define(output, y);
   } else {
-    define_real(builder, op.outputs[0], y);
+    define_real(builder, output, y);
   }
 }
 

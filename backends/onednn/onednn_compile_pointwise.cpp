@@ -56,11 +56,13 @@ const UnaryRow kUnaries[] = {
 };
 // clang-format on
 
-const UnaryRow& unary_row(const std::string& fn) {
+const UnaryRow* find_unary_row(const std::string& fn) {
   for (const UnaryRow& row : kUnaries)
-    if (row.fn == fn) return row;
-  throw Refusal{fmt::format("the function {} is unknown here", fn)};
+    if (row.fn == fn) return &row;
+  return nullptr;
 }
+
+double alpha_of(const ProgramOp& unary) { return unary.real("alpha", unary.text("fn", "") == "leaky_relu" ? 0.01 : 1.0); }
 
 // x through a function: by table from integers, by oneDNN from floats.
 void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::function<double(double)>& function, dnnl::algorithm algorithm,
@@ -175,12 +177,20 @@ void emit_clamp(SegmentBuilder& builder, const ProgramOp& op) {
       is_relu ? 0.0f : static_cast<float>(std::min(high, static_cast<double>(limit))));
 }
 
+std::optional<Eltwise> find_eltwise(const ProgramOp& unary) {
+  const UnaryRow* row = find_unary_row(unary.text("fn", ""));
+  if (row == nullptr) return std::nullopt;
+  return Eltwise{row->algorithm, std::isnan(row->alpha) ? static_cast<float>(alpha_of(unary)) : row->alpha, row->beta};
+}
+
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
-  const UnaryRow& row = unary_row(op.text("fn", ""));
-  const double alpha = op.real("alpha", std::string(row.fn) == "leaky_relu" ? 0.01 : 1.0);
+  const std::string fn = op.text("fn", "");
+  const UnaryRow* row = find_unary_row(fn);
+  if (row == nullptr) throw Refusal{fmt::format("the function {} is unknown here", fn)};
+  const Eltwise eltwise = *find_eltwise(op);
+  const double alpha = alpha_of(op);
   emit_function(
-      builder, op, [&](double x) { return row.function(x, alpha); }, row.algorithm, std::isnan(row.alpha) ? static_cast<float>(alpha) : row.alpha,
-      row.beta);
+      builder, op, [&](double x) { return row->function(x, alpha); }, eltwise.algorithm, eltwise.alpha, eltwise.beta);
 }
 
 void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {

@@ -115,6 +115,7 @@ const OpRow* find_op_row(const std::string& kind) {
 void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment) {
   for (int index : segment.ops) {
     const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+    if (builder.is_absorbed(op)) continue;
     const OpRow* row = find_op_row(op.kind);
     if (row == nullptr) throw Refusal{fmt::format("there is no {} here", op.kind)};
     row->emit(builder, op);

@@ -49,6 +49,18 @@ void emit_cat(SegmentBuilder& builder, const ProgramOp& op);
 void emit_pad(SegmentBuilder& builder, const ProgramOp& op);
 void emit_copy(SegmentBuilder& builder, const ProgramOp& op);
 
+// A function of floats as oneDNN's eltwise; nullopt when it has none.
+struct Eltwise {
+  dnnl::algorithm algorithm;
+  float alpha;
+  float beta;
+};
+std::optional<Eltwise> find_eltwise(const ProgramOp& unary);
+
+// One scale, or a zero point other than 0, of an argument.
+void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments);
+void add_zero_point(SegmentBuilder& builder, int argument, int zero_point, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments);
+
 // The post-ops of an op.
 Clamp clamp_of(const ProgramOp& op);
 // Appends the clamp as a post-op that works on real / unit, unless the range of `quantity` implies it.

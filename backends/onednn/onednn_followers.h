@@ -1,0 +1,31 @@
+// Elementwise ops and quantizations that a matrix product does as its last act, so that their inputs are never written to memory:
+//
+//   linear -> gelu -> quantize        matmul -> mul(scalar) -> add(mask)        linear -> add(residual)
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backends/onednn/onednn_ops.h"
+
+namespace octet::onednn {
+
+struct Follower {
+  enum class Kind { kFunction, kAdd, kMul, kQuantize };
+  Kind kind = Kind::kFunction;
+  const ProgramOp* op = nullptr;
+  int other = -1;  // kAdd, kMul: the tensor that does not come from the product
+};
+
+// The ops behind `op`, each the only reader of the one before, as far as a product can do them; a kQuantize stands last. Empty unless op's output is f32.
+std::vector<Follower> find_followers(const SegmentBuilder& builder, const ProgramOp& op);
+
+// Appends the followers to the attributes' post-ops, with the arguments that they need. `shape`: that of the product as oneDNN sees it.
+// Returns what is written then: float, or the quantity of the last one.
+Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> followers, const Dims& shape, dnnl::primitive_attr& attributes,
+                          std::vector<Argument>& arguments);
+
+// Marks them as done and returns the tensor that the last one makes; op's own when there are none.
+int absorb_followers(SegmentBuilder& builder, const ProgramOp& op, std::span<const Follower> followers);
+
+}  // namespace octet::onednn

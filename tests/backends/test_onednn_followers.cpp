@@ -1,0 +1,148 @@
+// What a matrix product on oneDNN does as its last act: functions, residual additions, masks, quantization. The reference does each on its own.
+#include <catch2/catch.hpp>
+
+#include "tests/backends/program_builder.h"
+
+namespace octet {
+namespace {
+
+using Attributes = std::map<std::string, Attribute>;
+using Shape = std::vector<int64_t>;
+
+Attributes function(const std::string& fn) {
+  return {
+      {"fn", fn}
+  };
+}
+
+// x [2, 6, 32] -> linear [2, 6, 24], integer or float.
+int add_linear(ProgramBuilder& b, bool is_integer) {
+  const int bias = b.constant("b", random_floats({24}, -1, 1, 5));
+  if (!is_integer) {
+    const int x = b.input("x", DType::kFloat32, {2, 6, 32});
+    return b.op("linear", {x, b.constant("w", random_floats({24, 32})), bias}, "linear", DType::kFloat32, {2, 6, 24});
+  }
+  const int x = b.input("x", DType::kUInt8, {2, 6, 32}, quantized(0.02f, 100));
+  const int w = b.constant("w", random_integers(DType::kInt8, {24, 32}), per_channel(random_scales(24), 0));
+  return b.op("linear", {x, w, bias}, "linear", DType::kFloat32, {2, 6, 24});
+}
+
+Tensor first_input(bool is_integer) { return is_integer ? random_integers(DType::kUInt8, {2, 6, 32}) : random_floats({2, 6, 32}); }
+
+}  // namespace
+
+TEST_CASE("oneDNN: a function and a quantization behind linear join it", "[backends][onednn][followers]") {
+  for (bool is_integer : {false, true}) {
+    for (const char* fn : {"gelu", "gelu_tanh", "silu", "tanh"}) {
+      for (DType dtype : {DType::kFloat32, DType::kUInt8, DType::kInt8}) {
+        CAPTURE(is_integer, fn, name_of(dtype));
+        ProgramBuilder b;
+        int y = b.op("unary", {add_linear(b, is_integer)}, "y", DType::kFloat32, {2, 6, 24}, {}, function(fn));
+        if (dtype != DType::kFloat32) y = b.op("quantize", {y}, "q", dtype, {2, 6, 24}, quantized(0.03f, dtype == DType::kUInt8 ? 90 : -38));
+        b.output(y);
+        CHECK(check_against_reference(b.finish(), "onednn", {first_input(is_integer)}) <= (dtype == DType::kFloat32 ? 2e-3 : 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("oneDNN: residuals and masks of every broadcast join a product", "[backends][onednn][followers]") {
+  for (bool is_integer : {false, true}) {
+    for (const Shape& shape : {
+             Shape{2,  6,   24},
+             Shape{24 },
+             Shape{},
+             Shape{1,  1,    24},
+             Shape{2,  1,      24},
+             Shape{6,  1}
+    }) {
+      for (const char* kind : {"add", "mul"}) {
+        CAPTURE(is_integer, shape, kind);
+        ProgramBuilder b;
+        const int y = add_linear(b, is_integer);
+        const int r = b.input("r", DType::kFloat32, shape);
+        b.output(b.op(kind,
+                      {
+                          r, y
+        },
+                      "y", DType::kFloat32, {2, 6, 24}, {}, {{"post_min", -0.5}}));
+        CHECK(check_against_reference(b.finish(), "onednn", {first_input(is_integer), random_floats(shape, -1, 1, 9)}) <= 1e-4);
+      }
+    }
+  }
+}
+
+TEST_CASE("oneDNN: attention scores are scaled and masked in the product", "[backends][onednn][followers]") {
+  for (const Shape& mask : {
+           Shape{1, 1, 1,  20},
+           Shape{1, 1, 12, 20},
+           Shape{2, 1, 1,  20},
+           Shape{2, 3, 12, 20}
+  }) {
+    CAPTURE(mask);
+    ProgramBuilder b;
+    const int q = b.input("q", DType::kFloat32, {2, 3, 12, 16});
+    const int k = b.input("k", DType::kFloat32, {2, 3, 16, 20});
+    const int m = b.input("m", DType::kFloat32, mask);
+    Tensor scale = Tensor::zeros(DType::kFloat32, {});
+    *scale.data<float>() = 0.25f;
+    const Shape shape = {2, 3, 12, 20};
+    const int scores = b.op("matmul", {q, k}, "scores", DType::kFloat32, shape);
+    const int scaled = b.op("mul", {scores, b.constant("scale", scale)}, "scaled", DType::kFloat32, shape);
+    b.output(b.op("softmax",
+                  {
+                      b.op("add", {scaled, m},
+                       "masked", DType::kFloat32, shape)
+    },
+                  "y", DType::kFloat32, shape, {}, {{"dim", int64_t{-1}}}));
+    CHECK(check_against_reference(b.finish(), "onednn", {random_floats({2, 3, 12, 16}), random_floats({2, 3, 16, 20}), random_floats(mask)}) <= 1e-5);
+  }
+}
+
+TEST_CASE("oneDNN: a product reads heads where they lie", "[backends][onednn][followers]") {
+  for (DType dtype : {DType::kFloat32, DType::kUInt8}) {
+    CAPTURE(name_of(dtype));
+    const auto quantity = [&](int zero_point) { return dtype == DType::kFloat32 ? std::optional<TensorQParams>() : quantized(0.02f, zero_point); };
+    ProgramBuilder b;
+    const int q = b.input("q", dtype, {2, 12, 3, 16}, quantity(120));
+    const int k = b.input("k", dtype, {2, 20, 3, 16}, quantity(131));
+    const int rows = b.op("permute",
+                          {
+                              q
+    },
+                          "rows", dtype, {2, 3, 12, 16}, quantity(120), {{"dims", ints({0, 2, 1, 3})}});
+    const int columns = b.op("permute",
+                             {
+                                 k
+    },
+                             "columns", dtype, {2, 3, 16, 20}, quantity(131), {{"dims", ints({0, 2, 3, 1})}});
+    b.output(b.op("matmul", {rows, columns}, "y", DType::kFloat32, {2, 3, 12, 20}));
+    const auto fill = [&](const Shape& shape, uint32_t seed) {
+      return dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed) : random_integers(dtype, shape, seed);
+    };
+    CHECK(check_against_reference(b.finish(), "onednn", {fill({2, 12, 3, 16}, 1), fill({2, 20, 3, 16}, 2)}) <= 1e-4);
+  }
+}
+
+TEST_CASE("oneDNN: what others read too, or the caller, is still written", "[backends][onednn][followers]") {
+  ProgramBuilder b;
+  const int y = add_linear(b, true);
+  const int g = b.op("unary", {y}, "g", DType::kFloat32, {2, 6, 24}, {}, function("silu"));
+  const int s = b.op("add", {y, g}, "s", DType::kFloat32, {2, 6, 24});
+  const int square = b.op("mul", {s, s}, "square", DType::kFloat32, {2, 6, 24});
+  const int late = b.op("unary", {square}, "late", DType::kFloat32, {2, 6, 24}, {}, function("tanh"));
+  b.output(s);
+  b.output(late);
+  CHECK(check_against_reference(b.finish(), "onednn", {first_input(true)}) <= 1e-4);
+}
+
+TEST_CASE("oneDNN: an operand that is made later stays an op of its own", "[backends][onednn][followers]") {
+  ProgramBuilder b;
+  const int y = add_linear(b, false);
+  const int x = b.input("r", DType::kFloat32, {2, 6, 24});
+  const int r = b.op("unary", {x}, "late", DType::kFloat32, {2, 6, 24}, {}, function("tanh"));
+  b.output(b.op("add", {y, r}, "s", DType::kFloat32, {2, 6, 24}));
+  CHECK(check_against_reference(b.finish(), "onednn", {first_input(false), random_floats({2, 6, 24}, -1, 1, 9)}) <= 1e-4);
+}
+
+}  // namespace octet
