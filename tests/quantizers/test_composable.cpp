@@ -126,6 +126,22 @@ TEST_CASE("the report of a composition has only what nobody took, with the reaso
         "xnnpack: no rule of xnnpack matches aten.sigmoid.default; xnnpack: no rule of xnnpack matches aten.sigmoid.default");
 }
 
+TEST_CASE("what the mode of one part leaves float stands behind what another part could not quantize", "[quantizers][composable]") {
+  const auto weight_only = [] {
+    std::unique_ptr<XNNPACKQuantizer> quantizer = std::make_unique<XNNPACKQuantizer>();
+    quantizer->set_global(get_symmetric_quantization_config({.is_per_channel = true, .own = {.is_weight_only = true}}));
+    return quantizer;
+  };
+  const auto entry_of = [](ComposableQuantizer quantizer) {
+    const Annotated annotated = annotate_text(kMixed, quantizer);
+    REQUIRE(annotated.report.entries().size() == 1);
+    return annotated.report.entries().front().stage + ": " + annotated.report.entries().front().reason;
+  };
+  const std::string alone = "xnnpack: its configuration quantizes weights alone, and it has none";
+  CHECK(entry_of(compose(weight_only(), make_xnnpack())) == "annotate: xnnpack: no rule of xnnpack matches aten.sigmoid.default");
+  CHECK(entry_of(compose(weight_only(), weight_only())) == "mode: " + alone + "; " + alone);
+}
+
 TEST_CASE("a quantizer that changes or removes what another annotated is an error with both names", "[quantizers][composable]") {
   const std::string end = " the annotation that quantizer \"xnnpack\" (1 of 2) made; leave the op to one of them, e.g. by null for its module_name";
   const std::string changed = "quantizer: %y: quantizer \"scripted\" (2 of 2) has changed" + end;
