@@ -41,7 +41,7 @@ class DuplicateKeys {
   explicit DuplicateKeys(const std::string& file) : file_(file) {}
 
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth) throw Error("quantizer", file_, fmt::format("nests values deeper than {}", kMaxDepth));
+    if (depth > kMaxDepth) throw Error("quantizer", file_, fmt::format("nests values deeper than {} levels; take some out", kMaxDepth));
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
     if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
@@ -78,7 +78,11 @@ Json parse_json(const std::string& text, const std::string& file) {
   try {
     return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) { return duplicates(depth, event, parsed); });
   } catch (const Json::parse_error& error) {
-    throw Error("quantizer", file, fmt::format("not JSON, got a syntax error at byte {}", error.byte));
+    const std::string before = text.substr(0, std::min(text.size(), error.byte > 0 ? error.byte - 1 : 0));
+    const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+    throw Error("quantizer", file,
+                fmt::format("not JSON, got a syntax error at line {} column {}; look for a comma, quote or bracket that is missing or too much",
+                            std::count(before.begin(), before.end(), '\n') + 1, before.size() - line_begin + 1));
   }
 }
 

@@ -105,7 +105,11 @@ class QuantizerReader {
       return parts;
     }
     if (!is_json_path(name)) place.want(fmt::format("one of {}, the path of a .json file, or an object", fmt::join(base_names(), ", ")));
-    return read_file(std::filesystem::path(place.file).parent_path() / name);
+    const std::filesystem::path path = std::filesystem::path(place.file).parent_path() / name;
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored))
+      place.want(fmt::format("the path of a JSON file beside this one; there is no {}", path.string()));
+    return read_file(path);
   }
 
   const QuantizerOptions& options_;
