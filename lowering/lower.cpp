@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "core/passes/fold_input_free.h"
 #include "lowering/fuse.h"
 #include "lowering/import_graph.h"
 #include "lowering/op_table.h"
@@ -16,7 +17,9 @@
 namespace octet {
 
 Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options, Report& report) {
-  Program program = import_graph(graph);
+  const std::unique_ptr<Graph> folded = clone(graph);
+  fold_input_free(*folded);
+  Program program = import_graph(*folded);
   if (options.fuse) {
     fuse(program);
   } else {

@@ -1,0 +1,65 @@
+// What depends on no input is computed when the program is lowered.
+#include <catch2/catch.hpp>
+
+#include "core/passes/fold_input_free.h"
+#include "tests/lowering/lowering_helpers.h"
+
+namespace octet {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// A causal mask from positions, as transformers makes it.
+const char* const kMask = R"(graph(%x: f32[1,2,4,4]):
+  %a: i64[4] = aten.arange.default(4)
+  %row: i64[1,4] = aten.unsqueeze.default(%a, 0)
+  %ones: b8[1,4] = aten.ne.Scalar(%row, 9)
+  %sum: i64[1,4] = aten.cumsum.default(%ones, -1)
+  %zero: i64[1] = aten.zeros.default([1], dtype=i64)
+  %group: i64[4] = aten.index.Tensor(%sum, [%zero, %a])
+  %column: i64[4,1] = aten.unsqueeze.default(%group, 1)
+  %keep: b8[4,4] = aten.le.Tensor(%group, %column)
+  %none: f32[] = aten.scalar_tensor.default(-100.0)
+  %all: f32[] = aten.scalar_tensor.default(0.0)
+  %mask: f32[4,4] = aten.where.self(%keep, %all, %none)
+  %y: f32[1,2,4,4] = aten.add.Tensor(%x, %mask)
+  return (%y))";
+
+}  // namespace
+
+TEST_CASE("a mask that depends on no input is a constant of the program", "[lowering][input_free]") {
+  const Graph graph = make_graph(kMask);
+  CHECK(lowered(graph) == "y: f32[1,2,4,4] = add(x f32[1,2,4,4], c_mask f32[4,4])\nreturn y\n");
+  CHECK(compare_with_interpreter(graph).greatest == 0);
+  CHECK(graph.node_count() == 12);  // lower() leaves its graph alone
+}
+
+TEST_CASE("only what takes no tensor starts a fold, and weights stay quantized", "[lowering][input_free]") {
+  Graph graph = make_graph(R"(graph(%w = param "w": f32[4,4], %x: f32[4,4]):
+  %t: f32[4,4] = aten.transpose.int(%w, 0, 1)
+  %a: f32[4,4] = aten.ones.default([4,4])
+  %q: i8[4,4] = quantized_decomposed.quantize_per_tensor.default(%a, 0.1, 0, -128, 127, i8)
+  %d: f32[4,4] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.1, 0, -128, 127, i8)
+  %y: f32[4,4] = aten.add.Tensor(%x, %d)
+  %z: f32[4,4] = aten.add.Tensor(%y, %t)
+  return (%z))");
+  CHECK(fold_input_free(graph) == 1);
+  CHECK(graph.node_count() == 5);
+  CHECK(fold_input_free(graph) == 0);
+}
+
+TEST_CASE("what is written to later and what is random is not folded", "[lowering][input_free]") {
+  Graph written = make_graph(R"(graph(%x: f32[4]):
+  %a: f32[4] = aten.zeros.default([4])
+  %b: f32[4] = aten.add_.Tensor(%a, %x)
+  return (%b))");
+  CHECK(fold_input_free(written) == 0);
+  Graph random = make_graph(R"(graph(%x: f32[4]):
+  %a: f32[4] = aten.rand.default([4])
+  %b: f32[4] = aten.add.Tensor(%a, %x)
+  return (%b))");
+  CHECK(fold_input_free(random) == 0);
+  CHECK_THAT(error_of(random), Contains("a (aten.rand.default)"));
+}
+
+}  // namespace octet
