@@ -26,10 +26,12 @@ std::string loader_message(const std::string& path) {
   return text.starts_with(path + ": ") ? text.substr(path.size() + 2) : text;
 }
 
-// Ops that a library registers get known by its static objects. What these throw comes out of dlopen.
+// Ops that a library registers get known by its static objects. What these throw comes out of dlopen, which is declared not to throw: the compiler would
+// drop the handler of a direct call.
 void* open_library(const std::string& path, const std::string& shown) {
+  void* (*volatile open)(const char*, int) = dlopen;
   try {
-    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+    if (void* handle = open(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   } catch (const std::exception& error) {
     throw Error("library", shown, fmt::format("cannot be loaded: {}", first_line(error.what())));
   }

@@ -24,6 +24,11 @@ octet::QParams PowerOfTwoObserver::calculate_qparams() const {
   return result;
 }
 
+octet::ObserverState PowerOfTwoObserver::state() const {
+  if (!has_data()) return {};
+  return {.min = {-largest_[0]}, .max = largest_};  // the file wants as many of both
+}
+
 void PowerOfTwoObserver::merge(const Observer& other) {
   check_mergeable(other);
   const PowerOfTwoObserver& theirs = static_cast<const PowerOfTwoObserver&>(other);

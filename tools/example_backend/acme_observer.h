@@ -13,7 +13,7 @@ class PowerOfTwoObserver : public octet::Observer {
   octet::QParams calculate_qparams() const override;
   bool has_data() const override { return !largest_.empty(); }
   // For `octet calibrate --state`, and for merging such states.
-  octet::ObserverState state() const override { return {.max = largest_}; }
+  octet::ObserverState state() const override;
   void set_state(const octet::ObserverState& state) override { largest_ = state.max; }
   void merge(const octet::Observer& other) override;
 

@@ -49,8 +49,7 @@ DerivedQParams accumulator_step(const std::vector<std::shared_ptr<Observer>>& so
 }  // namespace
 
 void register_all() {
-  register_observer("acme_power_of_two", ObserverScope::kTensor,
-                    [](const ObserverArgs& args) { return std::make_shared<PowerOfTwoObserver>(args); });
+  register_observer("acme_power_of_two", ObserverScope::kTensor, [](const ObserverArgs& args) { return std::make_shared<PowerOfTwoObserver>(args); });
   register_derive_fn("acme_accumulator", accumulator_step);
   register_custom_kernel("acme.swish.default", run_swish);
   register_quantizer("acme", make_quantizer);

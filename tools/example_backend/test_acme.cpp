@@ -72,13 +72,12 @@ TEST_CASE("each kind of spec stands where the NPU wants it") {
   acme::make_quantizer({})->annotate(graph, annotations, report);
   const std::string act = "int8 -127..127 per_tensor_symmetric acme_power_of_two";
   const std::string weight = "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max";
-  CHECK(to_text(graph, annotations) ==
-        "%conv [conv_relu]: %x: " + act + ", %w: " + weight + ", %b: derived (acme_accumulator) from %x -> %conv, %w -> %conv\n" +
-        "%relu [conv_relu]: => " + act + "\n" +
-        "%pool [max_pool]: %relu: " + act + " => same as %relu -> %pool\n" +
-        "%swish [swish]: %pool: " + act + " => " + act + "\n" +
-        "%head [linear]: %flat: " + act + ", %v: " + weight + ", %c: derived (acme_accumulator) from %flat -> %head, %v -> %head => " + act + "\n" +
-        "%prob [sigmoid]: %head: " + act + " => fixed 0.00390625, -128 int8\n");
+  CHECK(to_text(graph, annotations) == "%conv [conv_relu]: %x: " + act + ", %w: " + weight +
+                                           ", %b: derived (acme_accumulator) from %x -> %conv, %w -> %conv\n" + "%relu [conv_relu]: => " + act +
+                                           "\n" + "%pool [max_pool]: %relu: " + act + " => same as %relu -> %pool\n" +
+                                           "%swish [swish]: %pool: " + act + " => " + act + "\n" + "%head [linear]: %flat: " + act +
+                                           ", %v: " + weight + ", %c: derived (acme_accumulator) from %flat -> %head, %v -> %head => " + act + "\n" +
+                                           "%prob [sigmoid]: %head: " + act + " => fixed 0.00390625, -128 int8\n");
 }
 
 TEST_CASE("an op that the NPU lacks stays float, and the report says so") {
