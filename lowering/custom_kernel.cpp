@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "core/error.h"
 
 namespace octet {
@@ -24,7 +26,8 @@ bool is_full_name(const std::string& op) {
 }  // namespace
 
 void register_custom_kernel(const std::string& op, CustomKernel kernel) {
-  if (!is_full_name(op)) throw Error("library", op, "is no name of an op, want namespace.name.overload, such as acme.swish.default");
+  if (!is_full_name(op))
+    throw Error("library", fmt::format("\"{}\"", op), "is no name of an op, want namespace.name.overload, such as acme.swish.default");
   if (!kernel) throw Error("library", op, "got no kernel; register a function");
   if (!kernels().emplace(op, std::move(kernel)).second) throw Error("library", op, "has a kernel already; register one of them");
 }

@@ -153,7 +153,7 @@ TEST_CASE("custom op: names of kernels are checked", "[lowering][custom]") {
   const CustomKernel kernel = [](const CustomCall&) {};
   for (const char* name : {"", "swish", "acme.swish", "acme::swish.default", "acme..default", ".swish.default", "acme.swish.", "a.b.c.d"})
     CHECK_THROWS_WITH(register_custom_kernel(name, kernel),
-                      std::string("library: ") + name + ": is no name of an op, want namespace.name.overload, such as acme.swish.default");
+                      std::string("library: \"") + name + "\": is no name of an op, want namespace.name.overload, such as acme.swish.default");
   CHECK_THROWS_WITH(register_custom_kernel("test_custom.none.default", {}), "library: test_custom.none.default: got no kernel; register a function");
   register_custom_kernel("test_custom.twice.default", kernel);
   CHECK_THROWS_WITH(register_custom_kernel("test_custom.twice.default", kernel),
