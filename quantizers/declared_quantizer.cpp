@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 
 #include "annotate/check_limits.h"
+#include "annotate/granularity.h"
+#include "core/error.h"
 #include "quantizers/config_check.h"
 #include "quantizers/float_report.h"
+#include "quantizers/json_place.h"
 #include "quantizers/xnnpack_checks.h"
 #include "quantizers/xnnpack_rules.h"
 
@@ -23,6 +26,38 @@ std::string objection_to_dtype(const AnnotationRule& rule, const Match& match) {
       if (!value->meta || value->meta->dtype != DType::kFloat32)
         return fmt::format("input %{} is {}, want float32", value->name(), value->meta ? name_of(value->meta->dtype) : "of unknown dtype");
   }
+  return {};
+}
+
+// The spec with an observer that a cell holds; null when it holds none.
+const QuantizationSpec* find_own_spec(const SlotSpec& cell) {
+  if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell)) return spec;
+  if (const AllSame* same = std::get_if<AllSame>(&cell)) return same->spec ? &*same->spec : nullptr;
+  if (const LikeProducer* like = std::get_if<LikeProducer>(&cell)) return like->spec ? &*like->spec : nullptr;
+  return nullptr;
+}
+
+// Scales along a dimension that the tensor lacks, or groups that do not divide it.
+std::string objection_to_shape(const QuantizationSpec& spec, const Value& value) {
+  if (!value.meta) return {};
+  const std::vector<int64_t> shape = value.meta->shape();
+  if (spec.qscheme && is_per_channel(*spec.qscheme) && spec.ch_axis && static_cast<size_t>(*spec.ch_axis) >= shape.size())
+    return fmt::format("input %{} has rank {}, and its spec has a scale per index of dimension {}", value.name(), shape.size(), *spec.ch_axis);
+  const std::optional<AffineOptions>& affine = spec.observer_or_fake_quant_ctr.affine;
+  if (!affine) return {};
+  try {
+    block_size_of(affine->granularity, shape, "%" + value.name());
+  } catch (const Error& error) {
+    return without_stage(error);
+  }
+  return {};
+}
+
+std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) {
+  for (const auto& [slot, cell] : rule.inputs)
+    if (const QuantizationSpec* spec = find_own_spec(cell))
+      for (const Value* value : match.find_all(slot))
+        if (const std::string reason = objection_to_shape(*spec, *value); !reason.empty()) return reason;
   return {};
 }
 
@@ -76,8 +111,9 @@ void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report&
     const ConfigTable::Choice choice = filters_.find(*match.nodes.back());
     if (!choice.config) return {nullptr, choice.reason};
     if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return filters_.find(*node).config; })) return {nullptr, {}};
-    if (compat_ == Compat::kNone)
-      if (const std::string reason = objection_to_dtype(rule, match); !reason.empty()) return {nullptr, reason};
+    if (compat_ == Compat::kTorchao) return {choice.config, {}};
+    if (const std::string reason = objection_to_dtype(rule, match); !reason.empty()) return {nullptr, reason};
+    if (const std::string reason = objection_to_shapes(rule, match); !reason.empty()) return {nullptr, reason};
     return {choice.config, {}};
   };
   annotate_by_rules(graph, backend_.rules, choose, annotations, state);

@@ -19,7 +19,8 @@ struct DeclaredBackend {
 };
 
 // Annotates what the rows list, the first row that matches. Rows of set_...: a config leaves the nodes to the table, nullopt leaves them float; until one
-// is set everything is left to the table. Tensors that observers cannot look at (dtypes other than float32, constants beyond 3.4e15) keep their op
+// is set everything is left to the table. Tensors that observers cannot look at (dtypes other than float32, constants beyond 3.4e15, shapes that the
+// groups or the channel axis of their spec do not fit) keep their op
 // float with a reason; with compat they are annotated all the same.
 class DeclaredQuantizer : public Quantizer {
  public:

@@ -155,4 +155,19 @@ TEST_CASE("a value that one match owns is kept from the next", "[quantizers][jso
   CHECK(test::reason_for(annotated.report, "y") == "%w already belongs to another quantized op");
 }
 
+TEST_CASE("specs that the shape of a tensor does not fit leave its op float with the reason", "[quantizers][json][constraints]") {
+  constexpr const char* kLinear = R"j(graph(%x: f32[2,6], %w = param "w": f32[4,6]): %y: f32[2,4] = aten.linear.default(%x, %w) return (%y))j";
+  const auto reason = [&](const std::string& spec) {
+    const std::string row = R"j({"pattern": "linear(x, w)", "inputs": {"w": )j" + spec + "}}";
+    return test::reason_for(annotate_text(kLinear, *parse_quantizer(file_of(row), "npu.json")).report, "y");
+  };
+  const auto groups = [](int size) {
+    return R"j({"dtype": "int8", "observer": {"name": "affine_min_max", "granularity": "per_group", "group_size": )j" + std::to_string(size) + "}}";
+  };
+  CHECK(reason(groups(3)).empty());
+  CHECK_THAT(reason(groups(4)), Catch::Matchers::StartsWith("%w: "));
+  CHECK(reason(R"j({"dtype": "int8", "qscheme": "per_channel_symmetric", "ch_axis": 2, "observer": "per_channel_min_max"})j") ==
+        "input %w has rank 2, and its spec has a scale per index of dimension 2");
+}
+
 }  // namespace octet
