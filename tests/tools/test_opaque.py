@@ -95,7 +95,7 @@ class Opaque(CommandTest):
         arguments = self.arguments({"module": "gate", "recorded": True}, {"module": "mix", "quantizer": "x86"})
         self.octet("quantize", *arguments, "--recorded", self.path("recorded.pt"), "--output", self.path("q.pt2"))
         dtypes = [node["args"]["dtype"] for node in self.inspect("q.pt2")["nodes"] if node["target"].startswith("quantized_decomposed.quantize_per_tensor")]
-        self.assertEqual(sorted(set(dtypes)), ["int8", "uint8"])
+        self.assertEqual(sorted(set(dtypes)), ["torch.int8", "torch.uint8"])
 
 
 if __name__ == "__main__":
