@@ -63,6 +63,7 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
       is_read_inside_(program.tensors.size()),
       is_read_channels_last_(program.tensors.size()),
       is_second_factor_(program.tensors.size()),
+      integers_(program.tensors.size()),
       only_reader_(program.tensors.size()) {
   for (int op_index : segment.ops) {
     const ProgramOp& op = program.ops[static_cast<size_t>(op_index)];

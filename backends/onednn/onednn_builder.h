@@ -57,7 +57,12 @@ class SegmentBuilder {
   const Stored& read(int index);
   // In place of define(), for a tensor that some ops read in another form: `make` gives the usual form when the first op asks for it.
   void define_later(int index, std::function<Stored()> make) { late_[static_cast<size_t>(index)] = std::move(make); }
-  // As it is kept now, null when it is not made yet.
+  // The integers that a float tensor was dequantized from; null when there are none. `kept` is how they are kept.
+  const Stored* find_integers(int index) const { return integers_[static_cast<size_t>(index)] ? &*integers_[static_cast<size_t>(index)] : nullptr; }
+  void define_integers(int index, const Stored& kept) { integers_[static_cast<size_t>(index)] = kept; }
+  // Whether read() gives it already.
+  bool is_made(int index) const { return is_constant(index) || find_kept(index) != nullptr || late_[static_cast<size_t>(index)] != nullptr; }
+  // As it is kept now, null when nothing asked for it yet.
   const Stored* find_kept(int index) const { return kept_[static_cast<size_t>(index)] ? &*kept_[static_cast<size_t>(index)] : nullptr; }
   // The only op in here that reads the tensor; null when there are others, or when the tensor leaves the segment.
   const ProgramOp* find_only_reader(int index) const { return only_reader_[static_cast<size_t>(index)]; }
@@ -139,6 +144,7 @@ class SegmentBuilder {
   std::vector<char> is_read_inside_;                         // per Program tensor
   std::vector<char> is_read_channels_last_;                  // per Program tensor
   std::vector<char> is_second_factor_;                       // per Program tensor: read only as the second input of matmul
+  std::vector<std::optional<Stored>> integers_;              // per Program tensor
   std::vector<const ProgramOp*> only_reader_;                // per Program tensor
   std::set<const ProgramOp*> absorbed_;
   std::vector<Conversion> conversions_;

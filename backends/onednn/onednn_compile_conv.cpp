@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/onednn_followers.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "core/error.h"
@@ -77,6 +78,52 @@ Argument packed_weights(SegmentBuilder& builder, const ProgramOp& op, const Arit
   return {DNNL_ARG_WEIGHTS, packed, builder.add_packed(plain, source, packed)};
 }
 
+// An integer convolution whose float result is only added to a dequantized tensor and quantized: q(clamp(conv + dq(r))), all in integers. The
+// convolution counts in steps of r, so that r itself is the operand of a post-op, and the change to steps of the result comes last.
+struct Residual {
+  std::vector<Follower> followers;
+  Stored r;
+  Quantity y;
+};
+
+std::optional<Residual> find_residual(const SegmentBuilder& builder, const ProgramOp& op, const Arithmetic& plan, const Dims& order) {
+  Residual residual{find_followers(builder, op), {}, {}};
+  if (!plan.is_integer || clamp_of(op).is_needed() || residual.followers.size() < 2) return std::nullopt;
+  residual.followers.resize(2);
+  if (residual.followers[0].kind != Follower::Kind::kAdd || residual.followers[1].kind != Follower::Kind::kQuantize) return std::nullopt;
+  const Stored* r = builder.find_integers(residual.followers[0].other);
+  if (r == nullptr || r->shape != builder.tensor(op.outputs[0]).shape || !same_strides(r->shape, r->strides, order)) return std::nullopt;
+  residual.r = *r;
+  residual.y = builder.output_quantity(residual.followers[1].op->outputs[0]);
+  return residual;
+}
+
+// The convolution in steps of r.
+Arithmetic in_steps_of(const Quantity& r, Arithmetic plan, int64_t channels) {
+  for (float& scale : plan.scale) scale /= r.scale;
+  plan.bias.resize(static_cast<size_t>(channels), 0.0f);
+  for (float& bias : plan.bias) bias = bias / r.scale - static_cast<float>(r.zero_point);
+  return plan;
+}
+
+void append_residual(SegmentBuilder& builder, const Residual& residual, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
+  dnnl::post_ops post_ops;
+  post_ops.append_binary(dnnl::algorithm::binary_add, residual.r.desc());
+  arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual.r.desc(), residual.r.place});
+  append_clamp(post_ops, clamp_of(*residual.followers[0].op), residual.y, residual.r.quantity.scale);
+  attributes.set_post_ops(post_ops);
+  add_scale(builder, DNNL_ARG_DST, residual.y.scale / residual.r.quantity.scale, attributes, arguments);
+  add_zero_point(builder, DNNL_ARG_DST, residual.y.zero_point, attributes, arguments);
+}
+
+template <typename PrimitiveDesc>
+struct Convolution {
+  PrimitiveDesc desc;
+  Arithmetic plan;
+  std::vector<Argument> arguments;
+  Quantity written;
+};
+
 template <typename Primitive, typename Algorithm>
 void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm algorithm, bool transposed) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
@@ -89,30 +136,48 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   const Arithmetic plan = plan_arithmetic(builder, op, channels, fold_zero_point, transposed ? conv_transpose_channel : conv_channel);
 
   const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(xt.shape));
-  const Stored y = builder.allocate(yt.shape, plan.y, channels_last(yt.shape));
   const dnnl::memory::desc w = conv_weights(wt.shape, groups, transposed, plan.is_integer ? ElementType::s8 : ElementType::f32);
-  std::vector<Argument> arguments;
-  const int mask = groups > 1 ? 3 : 1;
-  const dnnl::primitive_attr attributes =
-      integer_attributes(builder, plan, plan.scale.size() > 1 ? mask : 0, fold_zero_point, clamp_of(op), arguments);
-
-  dnnl::memory::desc bias;
-  if (!plan.bias.empty()) {
-    const Stored values = builder.add_floats(plan.bias);
-    bias = values.desc();
-    arguments.push_back({DNNL_ARG_BIAS, bias, values.place});
+  const char* what = transposed ? "transposed convolution" : "convolution";
+  const auto plan_convolution = [&](const Residual* residual) {
+    Convolution<typename Primitive::primitive_desc> conv;
+    conv.plan = residual == nullptr ? plan : in_steps_of(residual->r.quantity, plan, channels);
+    conv.written = residual == nullptr ? plan.y : residual->y;
+    const int mask = plan.scale.size() <= 1 ? 0 : groups > 1 ? 3 : 1;
+    dnnl::primitive_attr attributes = integer_attributes(builder, conv.plan, mask, fold_zero_point, clamp_of(op), conv.arguments);
+    if (residual != nullptr) append_residual(builder, *residual, attributes, conv.arguments);
+    const dnnl::memory::desc bias =
+        conv.plan.bias.empty() ? dnnl::memory::desc() : dnnl::memory::desc({channels}, ElementType::f32, dnnl::memory::dims{1});
+    const dnnl::memory::desc y(yt.shape, conv.written.type, channels_last(yt.shape));
+    conv.desc = typename Primitive::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias, y,
+                                                   g.stride, g.dilation, g.padding_begin, g.padding_end, attributes);
+    SegmentBuilder::refuse_reference_kernel(what, conv.desc.impl_info_str());
+    return conv;
+  };
+  Convolution<typename Primitive::primitive_desc> conv;
+  int output = op.outputs[0];
+  if (const std::optional<Residual> residual = find_residual(builder, op, plan, channels_last(yt.shape))) {
+    try {
+      conv = plan_convolution(&*residual);
+      output = absorb_followers(builder, op, residual->followers);
+    } catch (const dnnl::error&) {
+    } catch (const Refusal&) {
+    }
   }
-  const typename Primitive::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias, y.desc(),
-                                                g.stride, g.dilation, g.padding_begin, g.padding_end, attributes);
-  arguments.push_back(packed_weights(builder, op, plan, w, desc.weights_desc()));
-  arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
-  arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
-  SegmentBuilder::refuse_reference_kernel(transposed ? "transposed convolution" : "convolution", desc.impl_info_str());
-  builder.add_primitive(transposed ? "transposed convolution" : "convolution", desc, std::move(arguments));
+  if (output == op.outputs[0]) conv = plan_convolution(nullptr);
+
+  const Stored y = builder.allocate(yt.shape, conv.written, channels_last(yt.shape));
+  if (!conv.plan.bias.empty()) {
+    const Stored values = builder.add_floats(conv.plan.bias);
+    conv.arguments.push_back({DNNL_ARG_BIAS, values.desc(), values.place});
+  }
+  conv.arguments.push_back(packed_weights(builder, op, plan, w, conv.desc.weights_desc()));
+  conv.arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
+  conv.arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
+  builder.add_primitive(what, conv.desc, std::move(conv.arguments));
   if (plan.is_integer) {
-    builder.define(op.outputs[0], y);
+    builder.define(output, y);
   } else {
-    define_real(builder, op.outputs[0], y);
+    define_real(builder, output, y);
   }
 }
 

@@ -194,8 +194,13 @@ void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
 }
 
 void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
-  const Stored& x = builder.read(op.inputs[0]);
+  const Stored x = builder.read(op.inputs[0]);
   const Quantity wanted = builder.output_quantity(op.outputs[0]);
+  if (x.quantity.is_integer() && !wanted.is_integer()) {  // floats are made when the first op asks for them
+    builder.define_integers(op.outputs[0], x);
+    builder.define_later(op.outputs[0], [&builder, x] { return builder.to_dense(x, {}); });
+    return;
+  }
   // What is quantized mostly goes into convolutions: the change of order comes for free with the change of type.
   const bool is_plain_input =
       op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 && same_strides(x.shape, x.strides, row_major(x.shape));

@@ -31,7 +31,7 @@ std::optional<Follower> as_follower(const SegmentBuilder& builder, const Program
   const bool is_add = op.kind == "add" && op.real("alpha", 1) == 1;
   if ((!is_add && op.kind != "mul") || op.inputs[0] == op.inputs[1]) return std::nullopt;
   const int other = op.inputs[0] == input ? op.inputs[1] : op.inputs[0];
-  if (builder.tensor(other).dtype != DType::kFloat32 || (!builder.is_constant(other) && builder.find_kept(other) == nullptr)) return std::nullopt;
+  if (builder.tensor(other).dtype != DType::kFloat32 || !builder.is_made(other)) return std::nullopt;
   return Follower{is_add ? Follower::Kind::kAdd : Follower::Kind::kMul, &op, other};
 }
 
@@ -63,7 +63,7 @@ Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> fol
       add_scale(builder, DNNL_ARG_DST, written.scale, attributes, arguments);
       add_zero_point(builder, DNNL_ARG_DST, written.zero_point, attributes, arguments);
     } else {
-      if (builder.is_constant(follower.other)) static_cast<void>(builder.read(follower.other));
+      static_cast<void>(builder.read(follower.other));
       const std::optional<Stored> operand = find_operand(builder, follower.other, shape);
       if (!operand) throw Refusal{"the other operand is kept in another order"};
       const bool is_add = follower.kind == Follower::Kind::kAdd;

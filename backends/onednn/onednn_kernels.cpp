@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_library.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -113,6 +114,11 @@ QuantizeFunction choose_quantize() {
   if (__builtin_cpu_supports("avx2")) return quantize_avx2<Y>;
 #endif
   return quantize_generic<Y>;
+}
+
+template <typename X>
+[[gnu::always_inline]] inline void dequantize_row(const X* x, float* __restrict y, int64_t count, float scale, int zero_point) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] - zero_point) * scale;
 }
 
 // A walk over up to three tensors of one shape: the innermost run, and loops around it. Neighbouring dimensions that continue each other in all
@@ -284,6 +290,19 @@ void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const S
     builder.add_loop("shift",
                      [=](std::byte* const* arguments) {
                        for (int64_t i = 0; i < count; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
+                     },
+                     {from.place, to.place});
+    return;
+  }
+  if (!b.is_integer()) {
+    builder.add_loop("dequantize",
+                     [=](std::byte* const* arguments) {
+                       float* y = reinterpret_cast<float*>(arguments[1]);
+                       const bool is_signed = a.type == ElementType::s8;
+                       run_vectorised([&]() __attribute__((always_inline)) {
+                         is_signed ? dequantize_row(reinterpret_cast<const int8_t*>(arguments[0]), y, count, a.scale, a.zero_point)
+                                   : dequantize_row(reinterpret_cast<const uint8_t*>(arguments[0]), y, count, a.scale, a.zero_point);
+                       });
                      },
                      {from.place, to.place});
     return;

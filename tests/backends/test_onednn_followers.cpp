@@ -72,6 +72,57 @@ TEST_CASE("oneDNN: residuals and masks of every broadcast join a product", "[bac
   }
 }
 
+// conv(x) in floats + dequantize(r), clamped, quantized: what a quantizer leaves that quantizes one summand only.
+TEST_CASE("oneDNN: a convolution takes a dequantized summand, the clamp behind the sum and the quantization", "[backends][onednn][followers]") {
+  for (DType dtype : {DType::kUInt8, DType::kInt8}) {
+    for (bool relu : {false, true}) {
+      for (int64_t groups : {1, 16}) {
+        CAPTURE(name_of(dtype), relu, groups);
+        const int low = dtype == DType::kUInt8 ? 0 : -128;
+        const Shape shape = {2, 16, 7, 5};
+        ProgramBuilder b;
+        const int x = b.input("x", dtype, shape, quantized(0.02f, low + 100));
+        const int r = b.input("r", dtype, shape, quantized(0.03f, low + 117));
+        const int real = b.op("dequantize", {r}, "real", DType::kFloat32, shape);
+        const int w = b.constant("w", random_integers(DType::kInt8, {16, 16 / groups, 3, 3}), per_channel(random_scales(16), 0));
+        const int conv = b.op("conv",
+                              {
+                                  x, w, b.constant("bias", random_floats({16},
+                                     -1, 1, 5))
+        },
+                              "conv", DType::kFloat32, shape, {},
+                              {{"stride", ints({1, 1})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"groups", groups}});
+        const int sum = b.op("add",
+                             {
+                                 conv, real
+        },
+                             "sum", DType::kFloat32, shape, {}, relu ? Attributes{{"post_min", 0.0}, {"post_max", 6.0}} : Attributes{});
+        b.output(b.op("quantize", {sum}, "y", dtype, shape, quantized(0.04f, relu ? low : low + 130)));
+        CHECK(check_against_reference(b.finish(), "onednn", {random_integers(dtype, shape), random_integers(dtype, shape, 2)}) <= 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("oneDNN: a dequantized tensor that several ops read is there for each of them", "[backends][onednn][followers]") {
+  const Shape shape = {1, 8, 6, 6};
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kUInt8, shape, quantized(0.02f, 100));
+  const int real = b.op("dequantize", {x}, "real", DType::kFloat32, shape);
+  const int w = b.constant("w", random_integers(DType::kInt8, {8, 8, 1, 1}), per_channel(random_scales(8), 0));
+  const int conv = b.op("conv",
+                        {
+                            x, w, -1
+  },
+                        "conv", DType::kFloat32, shape, {},
+                        {{"stride", ints({1, 1})}, {"padding", ints({0, 0})}, {"dilation", ints({1, 1})}, {"groups", int64_t{1}}});
+  const int sum = b.op("add", {real, conv}, "sum", DType::kFloat32, shape);
+  b.output(b.op("quantize", {sum}, "y", DType::kUInt8, shape, quantized(0.05f, 90)));
+  b.output(b.op("unary", {real}, "gelu", DType::kFloat32, shape, {}, function("gelu")));
+  b.output(real);
+  CHECK(check_against_reference(b.finish(), "onednn", {random_integers(DType::kUInt8, shape)}) <= 1);
+}
+
 TEST_CASE("oneDNN: attention scores are scaled and masked in the product", "[backends][onednn][followers]") {
   for (const Shape& mask : {
            Shape{1, 1, 1,  20},
