@@ -6,6 +6,7 @@
 #include <ATen/ops/matmul.h>
 #include <fmt/format.h>
 
+#include "annotate/row_mask.h"
 #include "annotate/stepwise_run.h"
 #include "annotate/weight_grid.h"
 #include "core/error.h"
@@ -67,6 +68,7 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   if (layers.empty()) return 0;
   const size_t total = layers.size();
   int changed = 0;
+  note_row_mask(observed.graph, kStage, report);
   LayerWalk walk(observed, std::move(layers), data, kStage, {.max_bytes = options.max_bytes});
   while (walk.next()) {
     const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples());

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "annotate/convert.h"
+#include "annotate/row_mask.h"
 #include "annotate/stepwise_run.h"
 #include "annotate/weight_grid.h"
 #include "core/aten_bridge.h"
@@ -95,6 +96,7 @@ struct LayerWalk::State {
   StepwiseRun reference;
   StepwiseRun quantized;
   std::vector<LayerSample> samples;
+  std::vector<at::Tensor> masks;  // of rows, by batch
   size_t batch_count = 0;
   size_t next_layer = 0;
   bool left_out = false;
@@ -107,9 +109,13 @@ LayerWalk::LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, c
   bool left_out = false;
   Batches batches = read_batches(observed.graph, data, options.max_bytes, stage, left_out);
   const size_t count = batches.size();
+  std::vector<at::Tensor> masks;
+  const std::optional<size_t> mask_input = find_row_mask(observed.graph);
+  for (const std::vector<c10::IValue>& batch : batches) masks.push_back(row_mask_of(batch, mask_input));
   std::vector<Standins> standins;
   Graph program = quantized_program(observed, layers, standins);
   state_ = std::make_unique<State>(observed, std::move(layers), std::move(batches), std::move(standins), std::move(program));
+  state_->masks = std::move(masks);
   state_->batch_count = count;
   state_->left_out = left_out;
 }
@@ -127,8 +133,11 @@ bool LayerWalk::next() {
   state.reference.run_to(*reference_op, true);
   state.quantized.run_to(*quantized_op, false);
   const Value* input = quantized_op->find_input(input_argument(layer));
-  for (size_t i = 0; i < state.batch_count; ++i)
-    state.samples.push_back({state.quantized.value(i, *input).toTensor(), state.reference.value(i, *reference_op->output()).toTensor()});
+  for (size_t i = 0; i < state.batch_count; ++i) {
+    const at::Tensor mask = layer.kind == MatrixLayer::Kind::kConvolution ? at::Tensor() : state.masks[i];
+    state.samples.push_back({rows_that_count(state.quantized.value(i, *input).toTensor(), mask),
+                             rows_that_count(state.reference.value(i, *reference_op->output()).toTensor(), mask)});
+  }
   ++state.next_layer;
   return true;
 }

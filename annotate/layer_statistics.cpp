@@ -30,6 +30,28 @@ double LayerStatistics::error(const at::Tensor& matrices) const {
   return std::max(value, 0.0);
 }
 
+at::Tensor LayerStatistics::best_bias(const at::Tensor& matrices) const {
+  return output_mean - at::bmm(matrices, input_mean.unsqueeze(2)).squeeze(2);
+}
+
+double LayerStatistics::error(const at::Tensor& matrices, const at::Tensor& bias) const {
+  const double change = (bias * (bias - 2 * best_bias(matrices))).sum().item<double>() * static_cast<double>(rows);
+  return std::max(error(matrices) + change, 0.0);
+}
+
+LayerStatistics sum_of(const LayerStatistics& one, const LayerStatistics& other) {
+  const auto rows = static_cast<double>(one.rows + other.rows);
+  const double share = static_cast<double>(one.rows) / rows;
+  LayerStatistics sum;
+  sum.hessian = one.hessian + other.hessian;
+  sum.cross = one.cross + other.cross;
+  sum.energy = one.energy + other.energy;
+  sum.input_mean = one.input_mean * share + other.input_mean * (1 - share);
+  sum.output_mean = one.output_mean * share + other.output_mean * (1 - share);
+  sum.rows = one.rows + other.rows;
+  return sum;
+}
+
 LayerStatistics LayerStatistics::centered() const {
   const double n = static_cast<double>(rows);
   LayerStatistics result = *this;

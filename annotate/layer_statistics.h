@@ -26,7 +26,14 @@ struct LayerStatistics {
   double error(const at::Tensor& matrices) const;
   // Of inputs and outputs with their means taken off: what is left when the bias is chosen best.
   LayerStatistics centered() const;
+  // What <V H, V> - 2 <V, C> + e becomes when `bias` [G, R] is added to the outputs of V.
+  double error(const at::Tensor& matrices, const at::Tensor& bias) const;
+  // The bias [G, R] that is best for V: the mean of y - x V^T.
+  at::Tensor best_bias(const at::Tensor& matrices) const;
 };
+
+// Of both data together.
+LayerStatistics sum_of(const LayerStatistics& one, const LayerStatistics& other);
 
 // bias: what to take off the outputs, undefined for none. Throws Error(stage, "%op", ...) when the data holds NaN or infinities.
 LayerStatistics collect_statistics(const MatrixLayer& layer, const std::vector<LayerSample>& samples, const at::Tensor& bias,

@@ -4,6 +4,7 @@
 #include <ATen/ops/fake_quantize_per_tensor_affine.h>
 
 #include "annotate/constant_part.h"
+#include "annotate/row_mask.h"
 #include "annotate/weight_grid.h"
 
 namespace octet {
@@ -68,13 +69,13 @@ at::Tensor QuantizedRun::round_constant(const Node& point, const at::Tensor& x) 
   return rounded_constants_.emplace(point.name(), rounded).first->second;
 }
 
-double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual) {
+double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual, const at::Tensor& mask) {
   double error = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (!expected[i].isTensor() || !expected[i].toTensor().is_floating_point()) continue;
-    const at::Tensor want = expected[i].toTensor().to(at::kDouble);
+    const at::Tensor want = rows_that_count(expected[i].toTensor(), mask).to(at::kDouble);
     const double energy = want.square().sum().item<double>();
-    const double squared = (actual.at(i).toTensor().to(at::kDouble) - want).square().sum().item<double>();
+    const double squared = (rows_that_count(actual.at(i).toTensor(), mask).to(at::kDouble) - want).square().sum().item<double>();
     error += energy > 0 ? squared / energy : squared;
   }
   return error;

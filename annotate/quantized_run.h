@@ -43,7 +43,7 @@ class QuantizedRun {
   StepwiseRun run_;
 };
 
-// Squared error of float outputs relative to their energy, summed over the outputs: 0 when equal.
-double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual);
+// Squared error of float outputs relative to their energy, summed over the outputs: 0 when equal. mask: of rows (row_mask.h).
+double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual, const at::Tensor& mask = {});
 
 }  // namespace octet

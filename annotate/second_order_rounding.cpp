@@ -18,7 +18,7 @@ namespace octet {
 namespace {
 
 constexpr const char* kStage = "second-order rounding";
-constexpr int kMaxTries = 12;
+constexpr int kMaxTries = 16;
 
 // Lower Cholesky factor; the diagonal grows tenfold with each try that fails for lack of precision.
 at::Tensor factor_of(const at::Tensor& matrix) {

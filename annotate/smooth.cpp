@@ -56,6 +56,12 @@ void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
   known.batches += 1;
 }
 
+// Of what an observation point hands on, where it is one's.
+std::string name_of(const Value* value) {
+  const Node* maker = value->producer();
+  return maker != nullptr && maker->target() == kObserveTarget ? observed_value(*maker)->name() : value->name();
+}
+
 StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces, const BatchSource& data,
                       const ProgressCallback& progress) {
   std::unordered_map<const Value*, const ChannelDims*> wanted;
@@ -78,7 +84,7 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
   }
   for (const auto& [value, known] : statistics)
     if (!at::isfinite(known.mean_square).all().item<bool>())
-      throw Error("smooth", "%" + value->name(), "got NaN or infinities for the calibration data, want numbers; clean the data or check the model");
+      throw Error("smooth", "%" + name_of(value), "got NaN or infinities for the calibration data, want numbers; clean the data or check the model");
   if (statistics.empty()) throw Error("smooth", "data", "no batches, got 0, want at least 1");
   return statistics;
 }

@@ -23,7 +23,7 @@ struct SmoothOptions {
   double least_gain_db = 0.2;                              // of expected error, else the set is left as it is; >= 0
   // kAllow: channels that stay clear of a clamp (relu6) over all data are spread towards it, up to limit / headroom. What exceeds that on other data is
   // cut off, as quantized ranges cut it off. Channels that reach the clamp keep their factor of 1.
-  ClampChoice clamps = ClampChoice::kAllow;
+  ClampChoice clamps = ClampChoice::kRefuse;
   double headroom = 1.5;  // >= 1
   ProgressCallback progress = {};
 };

@@ -10,6 +10,7 @@
 #include "annotate/data_free_observers.h"
 #include "annotate/float_run.h"
 #include "annotate/quantized_run.h"
+#include "annotate/row_mask.h"
 #include "core/error.h"
 
 namespace octet {
@@ -20,6 +21,7 @@ constexpr double kLeastGain = 1e-3;  // of the error: less is taken for chance
 struct Samples {
   std::vector<std::vector<c10::IValue>> batches;
   std::vector<std::vector<c10::IValue>> outputs;  // of the float program
+  std::vector<at::Tensor> masks;                  // of their rows
 };
 
 struct Bounds {
@@ -40,7 +42,11 @@ bool is_tunable(const Observer& observer) {
 class RangeSearch {
  public:
   RangeSearch(ObservedGraph& observed, Samples samples, const RangeOptions& options)
-      : observed_(observed), expected_(std::move(samples.outputs)), options_(options), run_(observed, std::move(samples.batches)) {}
+      : observed_(observed),
+        expected_(std::move(samples.outputs)),
+        masks_(std::move(samples.masks)),
+        options_(options),
+        run_(observed, std::move(samples.batches)) {}
 
   RangeTuning tune() {
     RangeTuning result;
@@ -78,7 +84,7 @@ class RangeSearch {
   double error(double limit) {
     double sum = 0;
     for (size_t batch = 0; batch < expected_.size(); ++batch) {
-      sum += relative_error(expected_[batch], run_.run(batch));
+      sum += relative_error(expected_[batch], run_.run(batch), masks_[batch]);
       if (!(sum <= limit)) return std::numeric_limits<double>::infinity();
     }
     return sum;
@@ -134,6 +140,7 @@ class RangeSearch {
 
   ObservedGraph& observed_;
   std::vector<std::vector<c10::IValue>> expected_;
+  std::vector<at::Tensor> masks_;
   const RangeOptions& options_;
   QuantizedRun run_;
   double least_ = 0;  // the error with the ranges as they are
@@ -142,10 +149,12 @@ class RangeSearch {
 Samples read_samples(const ObservedGraph& observed, const BatchSource& data, size_t most) {
   Samples samples;
   Interpreter interpreter = float_interpreter(observed.graph);
+  const std::optional<size_t> mask_input = find_row_mask(observed.graph);
   while (samples.batches.size() < most) {
     std::optional<std::vector<c10::IValue>> batch = data();
     if (!batch) break;
     samples.outputs.push_back(interpreter.run(*batch));
+    samples.masks.push_back(row_mask_of(*batch, mask_input));
     samples.batches.push_back(std::move(*batch));
   }
   if (samples.batches.empty()) throw Error("ranges", "data", "no batches, got 0, want at least 1");
@@ -162,6 +171,7 @@ RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report
     report.note("ranges: left out: " + verdict.reason());
     return {};
   }
+  note_row_mask(observed.graph, "ranges", report);
   const RangeTuning result = RangeSearch(observed, read_samples(observed, data, options.batches), options).tune();
   report.note(fmt::format("ranges: {} of {} changed, {:.2f} -> {:.2f} dB on the calibration data", result.changed, result.ranges, result.before_db,
                           result.after_db));

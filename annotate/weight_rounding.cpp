@@ -6,8 +6,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/diag_embed.h>
+#include <ATen/ops/maximum.h>
 #include <fmt/format.h>
 
+#include "annotate/row_mask.h"
 #include "annotate/stepwise_run.h"
 #include "core/error.h"
 
@@ -21,35 +23,79 @@ double decibels(double energy, double error) {
   return std::clamp(10 * std::log10(energy / error), -kBestDb, kBestDb);
 }
 
-// Added to the Hessian's diagonal in each group [G, 1, 1]; where there is no data at all, 1.
-at::Tensor ridge_of(const at::Tensor& hessian, double damping) {
+// Of the mean energy of inputs, means included: below it a variance is noise of the sums, which are of float32 data.
+constexpr double kLeastRidge = 1e-6;
+
+// Added to the Hessian's diagonal in each group [G, 1, 1]; where there is no data at all, 1. energy: mean square of the inputs [G].
+at::Tensor ridge_of(const at::Tensor& hessian, const at::Tensor& energy, double damping) {
   const at::Tensor mean = hessian.diagonal(0, 1, 2).mean(1);
-  return (mean * damping).masked_fill(mean <= 0, 1.0).reshape({-1, 1, 1});
+  const at::Tensor ridge = at::maximum(mean * damping, energy * kLeastRidge);
+  return ridge.masked_fill(ridge <= 0, 1.0).reshape({-1, 1, 1});
+}
+
+struct SplitData {
+  LayerStatistics fit;
+  LayerStatistics check;
+};
+
+// The last ones of `samples` by number, or of the only one by its first dimension; where there is only one row, it serves both.
+SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& samples, double held_back, const at::Tensor& bias,
+                     const std::string& stage) {
+  std::vector<LayerSample> fit = samples;
+  std::vector<LayerSample> check;
+  if (samples.size() > 1) {
+    const auto count = static_cast<size_t>(std::clamp(std::lround(held_back * samples.size()), 1L, static_cast<long>(samples.size()) - 1));
+    check.assign(samples.end() - static_cast<ptrdiff_t>(count), samples.end());
+    fit.resize(samples.size() - count);
+  } else if (const int64_t size = samples.front().quantized_input.size(0);
+             size > 1 && samples.front().float_output.size(0) == size &&
+             (layer.kind != MatrixLayer::Kind::kConvolution || samples.front().quantized_input.dim() == weight_of(layer).dim())) {
+    const int64_t count = std::clamp<int64_t>(std::lround(held_back * size), 1, size - 1);
+    const LayerSample& all = samples.front();
+    fit = {
+        {all.quantized_input.narrow(0, 0, size - count), all.float_output.narrow(0, 0, size - count)}
+    };
+    check = {
+        {all.quantized_input.narrow(0, size - count, count), all.float_output.narrow(0, size - count, count)}
+    };
+  }
+  SplitData split{.fit = collect_statistics(layer, fit, bias, stage), .check = {}};
+  split.check = check.empty() ? split.fit : collect_statistics(layer, check, bias, stage);
+  return split;
 }
 
 class LayerRounder {
  public:
   LayerRounder(LayerWalk& walk, const WeightGrid& grid, const RoundingMethod& method, const RoundingOptions& options, const std::string& stage)
-      : walk_(walk), layer_(walk.layer()), grid_(grid), method_(method), options_(options), stage_(stage) {}
+      : walk_(walk),
+        layer_(walk.layer()),
+        grid_(grid),
+        method_(method),
+        options_(options),
+        weight_(weight_of(layer_)),
+        bias_(bias_of(layer_)),
+        data_(split_data(layer_, walk.samples(), options.held_back, bias_, stage)),
+        near_(values(matrices(grid_.nearest(weight_)))) {}
 
   LayerRounding run() {
-    const at::Tensor weight = weight_of(layer_);
-    const at::Tensor bias = bias_of(layer_);
-    const LayerStatistics all = collect_statistics(layer_, walk_.samples(), bias, stage_);
-    const bool corrects = options_.correct_bias && layer_.owns_bias;
-    const LayerStatistics statistics = corrects ? all.centered() : all;
-    const RoundingProblem problem = make_problem(statistics, weight);
-    const at::Tensor near = values(problem.nearest);
-    const at::Tensor chosen_q = method_(problem);
-    const at::Tensor chosen = values(chosen_q);
-    LayerRounding result{.layer = layer_.name(), .before_db = decibels(all.energy, all.error(near)), .after_db = 0, .is_better = false};
-    result.is_better = statistics.error(chosen) < statistics.error(near);
-    const at::Tensor& kept = result.is_better ? chosen : near;
-    result.after_db = decibels(all.energy, statistics.error(kept));
-    walk_.change_weight(from_matrices(layer_, kept).to(weight.scalar_type()));
-    if (!corrects) return result;
-    const at::Tensor shift = all.output_mean - at::bmm(kept, all.input_mean.unsqueeze(2)).squeeze(2);
-    walk_.change_bias((bias.to(at::kDouble) + shift.reshape(bias.sizes())).to(bias.scalar_type()));
+    const double before = data_.check.error(near_);
+    LayerRounding result{.layer = layer_.name(), .before_db = decibels(data_.check.energy, before)};
+    double least = before;
+    if (options_.correct_bias && layer_.owns_bias)
+      if (const double error = data_.check.error(near_, data_.fit.best_bias(near_)); error < least) {
+        least = error;
+        result.changes_bias = true;
+      }
+    for (const RoundingSetting& setting : options_.settings) {
+      const at::Tensor chosen = solve(data_.fit, setting, result.changes_bias);
+      const double error = result.changes_bias ? data_.check.error(chosen, data_.fit.best_bias(chosen)) : data_.check.error(chosen);
+      if (!(error < least)) continue;
+      least = error;
+      result.is_better = true;
+      result.setting = setting;
+    }
+    result.after_db = decibels(data_.check.energy, least);
+    change(result);
     return result;
   }
 
@@ -59,18 +105,28 @@ class LayerRounder {
   // In the weight's own precision, as dequantize gives them.
   at::Tensor values(const at::Tensor& q) const { return matrices(grid_.values(from_matrices(layer_, q))); }
 
-  RoundingProblem make_problem(const LayerStatistics& statistics, const at::Tensor& weight) const {
+  at::Tensor solve(const LayerStatistics& all, const RoundingSetting& setting, bool changes_bias) const {
+    const LayerStatistics statistics = changes_bias ? all.centered() : all;
     RoundingProblem problem;
-    problem.weight = matrices(weight);
+    problem.weight = matrices(weight_);
     problem.scale = matrices(grid_.scale);
     problem.zero_point = matrices(grid_.zero_point);
     problem.quant_min = grid_.quant_min;
     problem.quant_max = grid_.quant_max;
-    problem.nearest = matrices(grid_.nearest(weight));
-    const at::Tensor ridge = ridge_of(statistics.hessian, options_.damping);
+    problem.nearest = matrices(grid_.nearest(weight_));
+    const at::Tensor energy = all.hessian.diagonal(0, 1, 2).mean(1);
+    const at::Tensor ridge = ridge_of(statistics.hessian, energy, setting.damping);
     problem.hessian = statistics.hessian + at::diag_embed(ridge.squeeze(2).expand({-1, statistics.hessian.size(1)}));
-    problem.cross = statistics.cross + ridge * problem.weight;
-    return problem;
+    const at::Tensor own = at::bmm(problem.weight, statistics.hessian);
+    problem.cross = own + (statistics.cross - own) * setting.follow + ridge * problem.weight;
+    return values(method_(problem));
+  }
+
+  void change(const LayerRounding& result) {
+    const LayerStatistics all = sum_of(data_.fit, data_.check);
+    const at::Tensor kept = result.is_better ? solve(all, result.setting, result.changes_bias) : near_;
+    walk_.change_weight(from_matrices(layer_, kept).to(weight_.scalar_type()));
+    if (result.changes_bias) walk_.change_bias((bias_.to(at::kDouble) + all.best_bias(kept).reshape(bias_.sizes())).to(bias_.scalar_type()));
   }
 
   LayerWalk& walk_;
@@ -78,7 +134,10 @@ class LayerRounder {
   const WeightGrid& grid_;
   const RoundingMethod& method_;
   const RoundingOptions& options_;
-  const std::string& stage_;
+  const at::Tensor weight_;
+  const at::Tensor bias_;  // undefined when there is none
+  const SplitData data_;
+  const at::Tensor near_;
 };
 
 // The layers whose weights have a grid; an entry for each other one.
@@ -92,12 +151,27 @@ std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::s
   return layers;
 }
 
+std::string description(const LayerRounding& result) {
+  if (!result.is_better) return result.changes_bias ? ", the nearest rounding with a new bias" : ", the nearest rounding stays";
+  return fmt::format(", damping {}, follow {}{}", result.setting.damping, result.setting.follow, result.changes_bias ? ", new bias" : "");
+}
+
+void check(const RoundingOptions& options, const std::string& stage) {
+  if (options.settings.empty()) throw Error(stage, "settings", "none, got 0, want at least 1");
+  if (!(options.held_back > 0 && options.held_back < 1))
+    throw Error(stage, "held_back", fmt::format("got {}, want a number between 0 and 1; 0.25 is usual", options.held_back));
+  for (const RoundingSetting& setting : options.settings) {
+    if (!(setting.damping > 0 && std::isfinite(setting.damping)))
+      throw Error(stage, "damping", fmt::format("got {}, want a number above 0; 0.01 is usual", setting.damping));
+    if (!(setting.follow >= 0 && setting.follow <= 1)) throw Error(stage, "follow", fmt::format("got {}, want a number from 0 to 1", setting.follow));
+  }
+}
+
 }  // namespace
 
 std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSource& data, const RoundingMethod& method,
                                          const RoundingOptions& options, const std::string& stage, Report& report) {
-  if (!(options.damping > 0 && std::isfinite(options.damping)))
-    throw Error(stage, "damping", fmt::format("got {}, want a number above 0; 0.01 is usual", options.damping));
+  check(options, stage);
   if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict) {
     report.note(fmt::format("{}: left out: {}", stage, verdict.reason()));
     return {};
@@ -105,13 +179,14 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
   const std::vector<MatrixLayer> layers = find_layers(observed, stage, report);
   std::vector<LayerRounding> results;
   if (layers.empty()) return results;
+  note_row_mask(observed.graph, stage, report);
   LayerWalk walk(observed, layers, data, stage, {.max_bytes = options.max_bytes});
   while (walk.next()) {
     const MatrixLayer& layer = walk.layer();
     const WeightGrid grid = weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer), "%" + layer.weight->name());
     const LayerRounding result = LayerRounder(walk, grid, method, options, stage).run();
-    report.note(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data{}", stage, result.layer, result.before_db, result.after_db,
-                            result.is_better ? "" : ", the nearest rounding stays"));
+    report.note(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held back{}", stage, result.layer, result.before_db, result.after_db,
+                            description(result)));
     results.push_back(result);
     if (options.progress) options.progress(results.size(), layers.size(), result.layer);
   }

@@ -31,22 +31,37 @@ struct RoundingProblem {
 // The q of each weight, whole numbers in [quant_min, quant_max] as f64 [G, R, K].
 using RoundingMethod = std::function<at::Tensor(const RoundingProblem&)>;
 
+// How a layer's problem is set; each of RoundingOptions::settings is tried.
+struct RoundingSetting {
+  double damping = 0.01;  // of the mean of the Hessian's diagonal, added to it: the higher, the nearer the weights stay; > 0
+  double follow = 0;      // 1: the layer makes up for the noise in its input too; 0: it gives what the float weight gives for that input; in [0, 1]
+};
+
 struct RoundingOptions {
-  double damping = 0.01;     // of the mean of the Hessian's diagonal, added to it; > 0
-  bool correct_bias = true;  // choose the bias anew too, where a layer has one of its own
+  std::vector<RoundingSetting> settings = {
+      {0.01, 0},
+      {0.3,  0},
+      {0.03, 1},
+      {0.3,  1}
+  };  // at least one
+  double held_back =
+      0.25;  // of the batches (of one batch: of its first dimension): what decides between the settings and the nearest rounding; in (0, 1)
+  bool correct_bias = true;  // try a new bias too, where a layer has one of its own
   size_t max_bytes = WalkOptions().max_bytes;
   std::function<void(size_t done, size_t total, const std::string& layer)> progress;  // after each layer
 };
 
 struct LayerRounding {
   std::string layer;
-  double before_db = 0;  // output's energy to squared error on the calibration data, with the nearest rounding
-  double after_db = 0;   // with the rounding chosen (and the bias)
-  bool is_better = false;
+  double before_db = 0;       // output's energy to squared error on the held-back data, with the nearest rounding
+  double after_db = 0;        // with the rounding chosen (and the bias), found without that data
+  bool is_better = false;     // the rounding is another than the nearest
+  RoundingSetting setting{};  // if so
+  bool changes_bias = false;
 };
 
-// Rounds the weights of all matrix layers that have a grid. REQUIRES: observed is calibrated. A layer keeps the nearest rounding where the method gave
-// nothing better on the calibration data. One entry in the report for each layer left out, under `stage`, and a note for each rounded one. When the
+// Rounds the weights of all matrix layers that have a grid. REQUIRES: observed is calibrated. Part of the data is held back: what is best there is used,
+// and found anew with all data. A layer keeps the nearest rounding, and its bias, where nothing was better on the data held back. One entry in the report for each layer left out, under `stage`, and a note for each rounded one. When the
 // program cannot be run stepwise nothing changes, and a note says why. Throws Error(stage, ...) for bad options and data as LayerWalk and
 // collect_statistics do.
 std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSource& data, const RoundingMethod& method,

@@ -92,6 +92,14 @@ Batches correlated_batches(const Graph& graph, int64_t dim, size_t count, uint64
   return batches;
 }
 
+Batches smooth_batches(const Graph& graph, size_t count, uint64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  const std::vector<int64_t> shape = graph.user_inputs().front()->meta->shape();
+  Batches batches;
+  for (size_t i = 0; i < count; ++i) batches.push_back({at::randn({shape[0], shape[1], 1, 1}, generator) + 0.3 * at::randn(shape, generator)});
+  return batches;
+}
+
 BatchSource source_of(const Batches& batches) {
   return [&batches, i = size_t{0}]() mutable { return i == batches.size() ? std::nullopt : std::optional(batches[i++]); };
 }

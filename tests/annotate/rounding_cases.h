@@ -24,6 +24,8 @@ ObservedGraph observe_layers(const std::string& text, const std::optional<Quanti
 
 // `count` batches for the graph's inputs: normal numbers mixed so that the features (of `dim`) follow a few factors, plus some noise; mean 0.5.
 Batches correlated_batches(const Graph& graph, int64_t dim, size_t count, uint64_t seed = 11);
+// Images [N, C, H, W] of one normal number a channel, plus some noise.
+Batches smooth_batches(const Graph& graph, size_t count, uint64_t seed = 11);
 BatchSource source_of(const Batches& batches);
 
 // Mean squared difference of the first output of two graphs over batches.

@@ -47,13 +47,17 @@ ObservedGraph copy_of(const ObservedGraph& observed) { return {std::move(*clone(
 
 // The output's error on unseen batches with this rounding, over that of the nearest.
 double error_ratio(ObservedGraph observed, const RoundFn& round) {
-  const Batches batches = correlated_batches(observed.graph, 1, 4);
+  const bool is_image = observed.graph.user_inputs().front()->meta->sizes.size() == 4;
+  const auto make_batches = [&](uint64_t seed) {
+    return is_image ? smooth_batches(observed.graph, 4, seed) : correlated_batches(observed.graph, 1, 4, seed);
+  };
+  const Batches batches = make_batches(11);
+  const Batches unseen = make_batches(99);
   calibrate(observed, batches);
   const Graph reference = without_points(observed);
   const Graph nearest = convert(copy_of(observed));
   Report report;
   round(observed, source_of(batches), report);
-  const Batches unseen = correlated_batches(observed.graph, 1, 4, 99);
   return output_error(reference, convert(std::move(observed)), unseen) / output_error(reference, nearest, unseen);
 }
 
@@ -197,7 +201,7 @@ TEST_CASE("rounding refuses NaN and options out of range", "[annotate][rounding]
   Batches batches = correlated_batches(observed.graph, 1, 1);
   calibrate(observed, batches);
   RoundingOptions undamped;
-  undamped.damping = 0;
+  undamped.settings = {{.damping = 0}};
   CHECK(error_of(observed, batches, undamped) == "second-order rounding: damping: got 0, want a number above 0; 0.01 is usual");
   CHECK(error_of(observed, batches, {}, {.block_columns = 0}) == "second-order rounding: block_columns: got 0, want at least 1; 128 is usual");
   CHECK(error_of(observed, batches, {}, {.passes = -1}) == "second-order rounding: passes: got -1, want at least 0");

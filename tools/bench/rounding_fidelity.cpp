@@ -64,7 +64,8 @@ BatchSource batches_of(BatchReader& reader) {
 std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data, const std::string& method, Report& report) {
   const auto [name, given] = split(method);
   RoundingOptions options;
-  options.damping = option(given, "damping", options.damping);
+  if (given.contains("damping") || given.contains("follow")) options.settings = {{option(given, "damping", 0.01), option(given, "follow", 0)}};
+  options.held_back = option(given, "held_back", options.held_back);
   options.correct_bias = option(given, "bias", 1) != 0;
   if (name == "second-order")
     return round_second_order(observed, batches_of(data), report, options,
