@@ -10,14 +10,14 @@ namespace octet {
 // blocks each dimension of `shape` is cut into, a divisor of its size; blocks are numbered row-major.
 template <typename Visit>
 void for_each_block_run(const std::vector<int64_t>& shape, const std::vector<int64_t>& blocks, const Visit& visit) {
+  int64_t total = 1;
+  for (int64_t size : shape) total *= size;
+  if (total == 0) return;
   // The trailing dimensions that are in one block whole, and the part of the next one, make a run.
   size_t outer = shape.size();
   int64_t run = 1;
   while (outer > 0 && blocks[outer - 1] == 1) run *= shape[--outer];
   if (outer > 0) run *= shape[outer - 1] / blocks[outer - 1];
-  int64_t total = 1;
-  for (int64_t size : shape) total *= size;
-  if (total == 0) return;
   // A counter whose last digit counts runs, the others elements.
   std::vector<int64_t> digits(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(outer));
   std::vector<int64_t> elements(outer, 1);  // of a block, per digit

@@ -157,6 +157,7 @@ void verify_tensor(const ProgramTensor& tensor) {
   OCTET_ASSERT(is_integer(tensor.dtype), tensor.name + " has quantization parameters but is no integer tensor");
   OCTET_ASSERT(qparams.axis < static_cast<int>(tensor.shape.size()), tensor.name + " has its quantization axis out of range");
   const size_t count = qparams.is_per_tensor() ? 1 : static_cast<size_t>(tensor.shape[static_cast<size_t>(qparams.axis)]);
+  OCTET_ASSERT(count > 0, tensor.name + " has its quantization axis along an empty dimension");
   OCTET_ASSERT(qparams.scale.size() == count && qparams.zero_point.size() == count,
                fmt::format("{} has {} scales and {} zero points, want {}", tensor.name, qparams.scale.size(), qparams.zero_point.size(), count));
 }
@@ -167,6 +168,8 @@ std::vector<bool> initially_defined(const Program& program) {
   for (int index : program.inputs) {
     if (index < 0) continue;
     check_index(program, index, "inputs");
+    OCTET_ASSERT(program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant,
+                 program.tensors[static_cast<size_t>(index)].name + " is an input and a constant");
     defined[static_cast<size_t>(index)] = true;
   }
   for (size_t i = 0; i < program.tensors.size(); ++i)
@@ -230,6 +233,8 @@ void verify(const Program& program) {
   for (const Segment& segment : program.segments) {
     for (int index : segment.inputs) {
       check_index(program, index, "segment input");
+      OCTET_ASSERT(program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant,
+                   "a segment lists the constant " + program.tensors[static_cast<size_t>(index)].name + " as an input");
       OCTET_ASSERT(defined[static_cast<size_t>(index)], "a segment reads " + program.tensors[static_cast<size_t>(index)].name + " before it is made");
     }
     for (int index : segment.ops) {

@@ -94,7 +94,8 @@ double real_from_json(const Json& json) {
 
 // A JSON number that is a whole number: get<int64_t> alone would cut fractions off.
 int64_t integer_from_json(const Json& json) {
-  if (!json.is_number_integer()) throw std::invalid_argument("got " + json.dump() + ", want an integer");
+  if (!json.is_number_integer() || (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)))
+    throw std::invalid_argument("got " + json.dump() + ", want an integer");
   return json.get<int64_t>();
 }
 
@@ -122,11 +123,18 @@ Attribute attribute_from_json(const Json& json) {
   return reals;
 }
 
+// What a file may claim, so that sums and products of sizes stay in 64 bits.
+constexpr size_t kHighestRank = 64;
+constexpr int64_t kLargestSize = int64_t{1} << 31;    // of one dimension
+constexpr int64_t kLargestTensor = int64_t{1} << 46;  // bytes
+
 TensorQParams qparams_from_json(const Json& json) {
   TensorQParams qparams;
   for (const Json& item : json.at("scale")) qparams.scale.push_back(static_cast<float>(real_from_json(item)));
   qparams.zero_point = integers_from_json<int32_t>(json.at("zero_point"));
-  qparams.axis = static_cast<int>(integer_from_json(json.at("axis")));
+  const int64_t axis = integer_from_json(json.at("axis"));
+  if (axis < -1 || axis > static_cast<int64_t>(kHighestRank)) throw std::invalid_argument(fmt::format("axis {}", axis));
+  qparams.axis = static_cast<int>(axis);
   return qparams;
 }
 
@@ -139,13 +147,19 @@ ProgramTensor tensor_from_json(const Json& json) {
   tensor.dtype = *found;
   tensor.shape = integers_from_json<int64_t>(json.at("shape"));
   int64_t bytes = static_cast<int64_t>(size_of(tensor.dtype));
+  if (tensor.shape.size() > kHighestRank) throw std::invalid_argument("rank of tensor " + tensor.name);
   for (int64_t size : tensor.shape)
-    if (size < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > (int64_t{1} << 46))
+    if (size < 0 || size > kLargestSize || __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > kLargestTensor)
       throw std::invalid_argument("shape of tensor " + tensor.name);
   const int64_t role = integer_from_json(json.at("role"));
   if (role < 0 || role > static_cast<int>(ProgramTensor::Role::kIntermediate)) throw std::invalid_argument("role of tensor " + tensor.name);
   tensor.role = static_cast<ProgramTensor::Role>(role);
   if (json.contains("qparams")) tensor.qparams = qparams_from_json(json.at("qparams"));
+  if (tensor.qparams && is_integer(tensor.dtype) && size_of(tensor.dtype) <= 4) {
+    const IntegerRange range = integer_range(tensor.dtype);
+    for (int32_t zero : tensor.qparams->zero_point)
+      if (zero < range.min || zero > range.max) throw std::invalid_argument(fmt::format("zero point {} of tensor {}", zero, tensor.name));
+  }
   return tensor;
 }
 
@@ -201,12 +215,32 @@ std::string to_json_text(const Program& program) {
 
 Program program_from_json_text(const std::string& text, const std::string& file) {
   try {
+    if (nests_deeper(text, kDeepestJson)) throw std::invalid_argument(fmt::format("nested deeper than {}", kDeepestJson));
     return program_from_json(Json::parse(text));
   } catch (const Json::exception& fault) {
     throw Error("artifact", file, fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
   } catch (const std::invalid_argument& fault) {
     throw Error("artifact", file, fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
   }
+}
+
+bool nests_deeper(std::string_view json, size_t limit) {
+  size_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if ((c == '[' || c == '{') && ++depth > limit) {
+      return true;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
 }
 
 }  // namespace octet

@@ -28,7 +28,7 @@ MAY_INCLUDE = {
 TORCH_FREE = [
     "core/error.*", "core/dtype.*", "core/tensor.*", "core/report.h", "core/graph.*", "core/text.h", "core/verify.h", "core/pattern.*",
     "core/op_schema.h", "core/pass.h", "core/passes/*.h",
-    "lowering/program*", "lowering/artifact.*", "lowering/backend.h", "lowering/custom_kernel.*",
+    "lowering/program*", "lowering/artifact*", "lowering/checksum.*", "lowering/backend.h", "lowering/custom_kernel.*",
     "backends/*",
 ]
 TORCH_HEADER = re.compile(r"^(ATen|torch|c10|caffe2)/")

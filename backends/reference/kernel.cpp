@@ -71,6 +71,9 @@ void read_other(const Tensor& tensor, const ProgramTensor& info, std::vector<T>&
     case DType::kBFloat16:
       std::transform(tensor.data<uint16_t>(), tensor.data<uint16_t>() + out.size(), out.begin(), bfloat_to_float);
       return;
+    case DType::kBool:  // any byte but 0 is true
+      std::transform(tensor.data<uint8_t>(), tensor.data<uint8_t>() + out.size(), out.begin(), [](uint8_t v) { return static_cast<T>(v != 0); });
+      return;
     default:
       break;
   }

@@ -135,6 +135,9 @@ DimSplit split_at(const std::vector<int64_t>& shape, size_t dim);
 
 // ---- helpers of the checks
 
+// Sizes in attributes are at most this, so that sums and products with dimensions stay in 64 bits.
+inline constexpr int64_t kLargestAttribute = int64_t{1} << 30;
+
 // The tensor behind input i; null when absent.
 const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i);
 // Refuses when fewer than `required` inputs are there, more than `most` are given, or the output count is not 1.

@@ -183,7 +183,8 @@ Verdict check_attribute(const ProgramOp& op, const char* key, size_t count, int6
   const std::vector<int64_t> values = op.integers(key);
   if (values.size() != count) return Verdict::refuse(fmt::format("{} has {} entries, want {}", key, values.size(), count));
   for (int64_t value : values)
-    if (value < least || value > (int64_t{1} << 31)) return Verdict::refuse(fmt::format("{} has entry {}, want at least {}", key, value, least));
+    if (value < least || value > kLargestAttribute)
+      return Verdict::refuse(fmt::format("{} has entry {}, want {} to {}", key, value, least, kLargestAttribute));
   return Verdict::accept();
 }
 
@@ -193,7 +194,7 @@ Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_t
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
   const size_t spatial = x.size() - 2;
   const int64_t groups = op.integer("groups", 1);
-  if (groups < 1 || x[1] % groups != 0 || w[0] % groups != 0)
+  if (groups < 1 || groups > kLargestAttribute || x[1] % groups != 0 || w[0] % groups != 0)
     return Verdict::refuse(fmt::format("{} channels do not divide into {} groups", x[1], groups));
   const int64_t out_channels = is_transposed ? w[1] * groups : w[0];
   std::vector<int64_t> want = {x[0], out_channels};

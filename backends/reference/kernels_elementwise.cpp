@@ -231,9 +231,17 @@ Verdict check_dynamic(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-Verdict check_quantize(const Program& program, const ProgramOp& op) {
+// quantize, dequantize, requantize
+Verdict check_convert(const Program& program, const ProgramOp& op) {
   if (Verdict shapes = check_one(program, op); !shapes) return shapes;
-  if (!program.tensors[static_cast<size_t>(op.outputs[0])].qparams) return Verdict::refuse("its output has no scale and zero point");
+  const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+  if (!y.qparams && op.kind != "dequantize") return Verdict::refuse("its output has no scale and zero point");
+  if (!op.attributes.contains("quant_min") && !op.attributes.contains("quant_max")) return Verdict::accept();
+  if (!y.qparams) return Verdict::refuse("it narrows the range of an output that is not quantized");
+  const IntegerRange range = integer_range(y.dtype);
+  const int64_t low = op.integer("quant_min", range.min), high = op.integer("quant_max", range.max);
+  if (low < range.min || high > range.max || low > high)
+    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are no part of {}", low, high, name_of(y.dtype)));
   return Verdict::accept();
 }
 
@@ -251,22 +259,22 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kRows[] = {
-    {"add",                   add,                   check_binary  },
-    {"sub",                   sub,                   check_binary  },
-    {"mul",                   mul,                   check_binary  },
-    {"div",                   div,                   check_binary  },
-    {"minimum",               minimum,               check_binary  },
-    {"maximum",               maximum,               check_binary  },
-    {"where",                 where,                 check_where   },
-    {"clamp",                 clamp,                 check_one     },
-    {"unary",                 unary,                 check_unary   },
-    {"prelu",                 prelu,                 check_prelu   },
-    {"quantize",              convert,               check_quantize},
-    {"dequantize",            convert,               check_one     },
-    {"requantize",            convert,               check_quantize},
-    {"cast",                  cast,                  check_one     },
-    {"copy",                  cast,                  check_one     },
-    {"fake_quantize_dynamic", fake_quantize_dynamic, check_dynamic },
+    {"add",                   add,                   check_binary },
+    {"sub",                   sub,                   check_binary },
+    {"mul",                   mul,                   check_binary },
+    {"div",                   div,                   check_binary },
+    {"minimum",               minimum,               check_binary },
+    {"maximum",               maximum,               check_binary },
+    {"where",                 where,                 check_where  },
+    {"clamp",                 clamp,                 check_one    },
+    {"unary",                 unary,                 check_unary  },
+    {"prelu",                 prelu,                 check_prelu  },
+    {"quantize",              convert,               check_convert},
+    {"dequantize",            convert,               check_convert},
+    {"requantize",            convert,               check_convert},
+    {"cast",                  cast,                  check_one    },
+    {"copy",                  cast,                  check_one    },
+    {"fake_quantize_dynamic", fake_quantize_dynamic, check_dynamic},
 };
 
 }  // namespace

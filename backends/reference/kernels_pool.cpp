@@ -48,11 +48,15 @@ Window make_window(const KernelCall& call) {
 // Calls visit(index into the plane) for each input pixel of the window at `start` that is not padding.
 template <typename Visit>
 void visit_window(const Window& w, const Size3& start, const Visit& visit) {
-  for (int64_t kz = 0; kz < w.kernel[0]; ++kz)
-    for (int64_t ky = 0; ky < w.kernel[1]; ++ky)
-      for (int64_t kx = 0; kx < w.kernel[2]; ++kx) {
+  Size3 first, end;  // of the kernel's positions
+  for (size_t d = 0; d < kMaxSpatial; ++d) {
+    first[d] = start[d] < 0 ? (w.dilation[d] - 1 - start[d]) / w.dilation[d] : 0;
+    end[d] = start[d] < w.in[d] ? std::min(w.kernel[d], (w.in[d] - 1 - start[d]) / w.dilation[d] + 1) : 0;
+  }
+  for (int64_t kz = first[0]; kz < end[0]; ++kz)
+    for (int64_t ky = first[1]; ky < end[1]; ++ky)
+      for (int64_t kx = first[2]; kx < end[2]; ++kx) {
         const int64_t z = start[0] + kz * w.dilation[0], y = start[1] + ky * w.dilation[1], x = start[2] + kx * w.dilation[2];
-        if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1] || x < 0 || x >= w.in[2]) continue;
         visit((z * w.in[1] + y) * w.in[2] + x);
       }
 }
@@ -165,7 +169,7 @@ Verdict check_pool_attributes(const ProgramOp& op, size_t spatial) {
     const std::vector<int64_t> values = op.integers(limit.key);
     if (values.size() != spatial) return Verdict::refuse(fmt::format("{} has {} entries, want {}", limit.key, values.size(), spatial));
     for (int64_t value : values)
-      if (value < limit.least || value > (int64_t{1} << 31)) return Verdict::refuse(fmt::format("{} has entry {}", limit.key, value));
+      if (value < limit.least || value > kLargestAttribute) return Verdict::refuse(fmt::format("{} has entry {}", limit.key, value));
   }
   return Verdict::accept();
 }
@@ -187,11 +191,11 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
     return Verdict::refuse(fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
   const size_t lead = x.size() - spatial;
   std::vector<int64_t> want = x;
+  if (Verdict attributes = check_pool_attributes(op, spatial); !attributes) return attributes;
   if (op.kind == "adaptive_avg_pool") {
     const std::vector<int64_t> sizes = op.integers("output_size");
     for (size_t d = 0; d < spatial; ++d) want[lead + d] = sizes[d];
   } else {
-    if (Verdict attributes = check_pool_attributes(op, spatial); !attributes) return attributes;
     const std::vector<int64_t> kernel = op.integers("kernel_size"), ones(spatial, 1), zeros(spatial, 0);
     const std::vector<int64_t> stride = op.integers("stride", kernel), padding = op.integers("padding", zeros),
                                dilation = op.integers("dilation", ones);

@@ -73,7 +73,7 @@ void slice(const KernelCall& call) {
   std::vector<int64_t> strides = contiguous_strides(call.input_shape(0));
   const size_t dim = *find_dim(call.op.integer("dim", 0), strides.size());
   const int64_t offset = call.op.integer("start", 0) * strides[dim];
-  strides[dim] *= call.op.integer("step", 1);
+  strides[dim] *= std::min(call.op.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));  // a longer step is never taken
   gather_strided(call, std::move(strides), offset);
 }
 
@@ -265,6 +265,8 @@ Verdict check_pad(const Program& program, const ProgramOp& op) {
   std::vector<int64_t> want = find_input(program, op, 0)->shape;
   const std::vector<int64_t> pads = op.integers("pads");
   if (pads.size() != 2 * want.size()) return Verdict::refuse(fmt::format("{} pads for {} dimensions", pads.size(), want.size()));
+  for (int64_t count : pads)
+    if (count < -kLargestAttribute || count > kLargestAttribute) return Verdict::refuse(fmt::format("pads has entry {}", count));
   for (size_t d = 0; d < want.size(); ++d) want[d] += pads[2 * d] + pads[2 * d + 1];
   return check_want(program, op, want);
 }

@@ -1,0 +1,104 @@
+/* Octet's runtime for C, and for every language that calls C: loads an .octet file and runs it. Needs neither LibTorch nor Python.
+ *
+ * Functions that can fail return NULL or a status other than 0 and leave a text of one line behind, octet_last_error(). Nothing throws or exits.
+ * One octet_model runs in one thread at a time; different ones run at the same time.
+ *
+ * The binary interface is versioned: within one OCTET_ABI_VERSION functions, numbers and struct members are only added, never changed. A program that was
+ * compiled against an older header runs with a newer library of the same OCTET_ABI_VERSION. */
+#ifndef OCTET_H
+#define OCTET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define OCTET_API __attribute__((visibility("default")))
+#else
+#define OCTET_API
+#endif
+
+#define OCTET_ABI_VERSION 1
+
+/* Element types. The numbers are part of the binary interface. */
+typedef enum octet_dtype {
+  OCTET_OTHER = 0, /* complex and 8-bit floats, which no runtime computes with */
+  OCTET_BOOL = 1,
+  OCTET_UINT8 = 2,
+  OCTET_INT8 = 3,
+  OCTET_UINT16 = 4,
+  OCTET_INT16 = 5,
+  OCTET_UINT32 = 6,
+  OCTET_INT32 = 7,
+  OCTET_UINT64 = 8,
+  OCTET_INT64 = 9,
+  OCTET_FLOAT16 = 10,
+  OCTET_BFLOAT16 = 11,
+  OCTET_FLOAT32 = 12,
+  OCTET_FLOAT64 = 13
+} octet_dtype;
+
+typedef enum octet_status {
+  OCTET_OK = 0,
+  OCTET_FAILED = 1,         /* the file, an input or the machine: octet_last_error() says what */
+  OCTET_INTERNAL_ERROR = 2, /* a fault of Octet itself */
+} octet_status;
+
+/* A loaded and compiled program. */
+typedef struct octet_model octet_model;
+
+/* Zero-initialize, set `size` to sizeof(octet_options), then what is wanted. */
+typedef struct octet_options {
+  size_t size;
+  int threads;          /* 0: one */
+  int skip_checksum;    /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
+  uint64_t memory_limit; /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
+} octet_options;
+
+/* What one input or output is. The pointers stay valid as long as the model. */
+typedef struct octet_tensor_info {
+  size_t size;          /* set by the caller to sizeof(octet_tensor_info) */
+  const char* name;
+  octet_dtype dtype;
+  int rank;
+  const int64_t* shape; /* `rank` sizes */
+  size_t bytes;         /* of its row-major elements */
+  float scale;          /* of quantized integers: real = scale * (integer - zero_point); 0 otherwise */
+  int32_t zero_point;
+} octet_tensor_info;
+
+/* The library's OCTET_ABI_VERSION, and its version as text ("0.1.0"). */
+OCTET_API int octet_abi_version(void);
+OCTET_API const char* octet_version(void);
+/* Names of the backends in this library, separated by spaces. */
+OCTET_API const char* octet_backends(void);
+
+/* Maps a file, checks it, compiles it. options may be NULL. Returns NULL on failure. */
+OCTET_API octet_model* octet_load(const char* path, const octet_options* options);
+/* The same of a file's bytes, which must stay as they are until octet_free. They are not copied when they start at a multiple of 64. */
+OCTET_API octet_model* octet_load_memory(const void* bytes, size_t size, const octet_options* options);
+OCTET_API void octet_free(octet_model* model);
+
+/* Inputs and outputs are numbered as those of the exported program. An input that the program does not read has 0 bytes and the name "". */
+OCTET_API size_t octet_input_count(const octet_model* model);
+OCTET_API size_t octet_output_count(const octet_model* model);
+OCTET_API octet_status octet_input(const octet_model* model, size_t index, octet_tensor_info* info);
+OCTET_API octet_status octet_output(const octet_model* model, size_t index, octet_tensor_info* info);
+/* Bytes of the block that holds what flows between backends; allocated by octet_load. */
+OCTET_API size_t octet_arena_bytes(const octet_model* model);
+
+/* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes, aligned to the element size, outputs apart from each other
+ * and from the inputs. Allocates nothing after the first run on XNNPACK and oneDNN segments. */
+OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs, void* const* outputs);
+
+/* Why the last call of this thread failed, or "". Valid until this thread's next call. */
+OCTET_API const char* octet_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,182 @@
+// The C interface over Session: exceptions become texts, tensors become addresses.
+#include "backends/runtime/octet.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/error.h"
+#include "lowering/artifact.h"
+
+struct octet_model {
+  octet::Session session;
+};
+
+namespace octet {
+namespace {
+
+thread_local std::string last_error;
+
+octet_dtype number_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return OCTET_BOOL;
+    case DType::kUInt8:
+      return OCTET_UINT8;
+    case DType::kInt8:
+      return OCTET_INT8;
+    case DType::kUInt16:
+      return OCTET_UINT16;
+    case DType::kInt16:
+      return OCTET_INT16;
+    case DType::kUInt32:
+      return OCTET_UINT32;
+    case DType::kInt32:
+      return OCTET_INT32;
+    case DType::kUInt64:
+      return OCTET_UINT64;
+    case DType::kInt64:
+      return OCTET_INT64;
+    case DType::kFloat16:
+      return OCTET_FLOAT16;
+    case DType::kBFloat16:
+      return OCTET_BFLOAT16;
+    case DType::kFloat32:
+      return OCTET_FLOAT32;
+    case DType::kFloat64:
+      return OCTET_FLOAT64;
+    default:
+      return OCTET_OTHER;
+  }
+}
+
+// Runs `action`; what it throws becomes the thread's last error.
+template <typename Action>
+octet_status guarded(const Action& action) {
+  try {
+    last_error.clear();
+    action();
+    return OCTET_OK;
+  } catch (const InternalError& error) {
+    last_error = error.what();
+    return OCTET_INTERNAL_ERROR;
+  } catch (const std::bad_alloc&) {
+    last_error = "memory: there is not enough; use a smaller model or a machine with more";
+  } catch (const std::exception& error) {
+    last_error = error.what();
+  }
+  return OCTET_FAILED;
+}
+
+// What the caller's header knew of the struct; members that came later are 0.
+template <typename Struct>
+Struct known_part(const Struct* given, const char* name) {
+  Struct whole{};
+  if (given == nullptr) return whole;
+  if (given->size < sizeof(given->size)) throw Error("octet", name, fmt::format("its member size is {}, want sizeof({})", given->size, name));
+  std::memcpy(&whole, given, std::min(given->size, sizeof(Struct)));
+  return whole;
+}
+
+void require(const void* pointer, const char* name) {
+  if (pointer == nullptr) throw Error("octet", name, "is null, want an address");
+}
+
+template <typename Load>
+octet_model* load(const octet_options* given, const Load& load_file) {
+  octet_model* model = nullptr;
+  guarded([&] {
+    const octet_options options = known_part(given, "octet_options");
+    if (options.threads < 0) throw Error("octet", "octet_options", fmt::format("threads is {}, want at least 0", options.threads));
+    const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
+    model = new octet_model{Session(load_file(load_options), {std::max(options.threads, 1), static_cast<size_t>(options.memory_limit)})};
+  });
+  return model;
+}
+
+void fill_info(const Program& program, const std::vector<int>& indices, size_t position, octet_tensor_info* info) {
+  require(info, "info");
+  const size_t size = known_part(info, "octet_tensor_info").size;
+  if (position >= indices.size()) throw Error("octet", "index", fmt::format("got {}, want less than {}", position, indices.size()));
+  octet_tensor_info whole{};
+  whole.size = size;
+  whole.name = "";
+  if (const int index = indices[position]; index >= 0) {
+    const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+    whole.name = tensor.name.c_str();
+    whole.dtype = number_of(tensor.dtype);
+    whole.rank = static_cast<int>(tensor.shape.size());
+    whole.shape = tensor.shape.data();
+    whole.bytes = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
+    if (tensor.qparams && tensor.qparams->is_per_tensor()) {
+      whole.scale = tensor.qparams->scale[0];
+      whole.zero_point = tensor.qparams->zero_point[0];
+    }
+  }
+  std::memcpy(info, &whole, std::min(size, sizeof(whole)));
+}
+
+}  // namespace
+}  // namespace octet
+
+int octet_abi_version(void) { return OCTET_ABI_VERSION; }
+
+const char* octet_version(void) { return OCTET_VERSION; }
+
+const char* octet_backends(void) {
+  static const std::string names = fmt::format("{}", fmt::join(octet::backend_names(), " "));
+  return names.c_str();
+}
+
+octet_model* octet_load(const char* path, const octet_options* options) {
+  return octet::load(options, [path](const octet::LoadOptions& load_options) {
+    octet::require(path, "path");
+    return octet::load_program(path, load_options);
+  });
+}
+
+octet_model* octet_load_memory(const void* bytes, size_t size, const octet_options* options) {
+  return octet::load(options, [bytes, size](const octet::LoadOptions& load_options) {
+    octet::require(bytes, "bytes");
+    return octet::load_program(std::span(static_cast<const std::byte*>(bytes), size), load_options);
+  });
+}
+
+void octet_free(octet_model* model) { delete model; }
+
+size_t octet_input_count(const octet_model* model) { return model == nullptr ? 0 : model->session.program().inputs.size(); }
+
+size_t octet_output_count(const octet_model* model) { return model == nullptr ? 0 : model->session.program().outputs.size(); }
+
+octet_status octet_input(const octet_model* model, size_t index, octet_tensor_info* info) {
+  return octet::guarded([&] {
+    octet::require(model, "model");
+    octet::fill_info(model->session.program(), model->session.program().inputs, index, info);
+  });
+}
+
+octet_status octet_output(const octet_model* model, size_t index, octet_tensor_info* info) {
+  return octet::guarded([&] {
+    octet::require(model, "model");
+    octet::fill_info(model->session.program(), model->session.program().outputs, index, info);
+  });
+}
+
+size_t octet_arena_bytes(const octet_model* model) { return model == nullptr ? 0 : model->session.arena_bytes(); }
+
+octet_status octet_run(octet_model* model, const void* const* inputs, void* const* outputs) {
+  return octet::guarded([&] {
+    octet::require(model, "model");
+    const octet::Program& program = model->session.program();
+    if (!program.inputs.empty()) octet::require(inputs, "inputs");
+    if (!program.outputs.empty()) octet::require(outputs, "outputs");
+    model->session.run({inputs, program.inputs.size()}, {outputs, program.outputs.size()});
+  });
+}
+
+const char* octet_last_error(void) { return octet::last_error.c_str(); }

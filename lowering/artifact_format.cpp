@@ -1,0 +1,58 @@
+// See the header.
+#include "lowering/artifact_format.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace octet::artifact {
+namespace {
+
+struct DTypeRow {
+  DType dtype;
+  const char* name;  // in the file
+};
+constexpr DTypeRow kDTypes[] = {
+    {DType::kBool,         "BOOL"   },
+    {DType::kUInt8,        "U8"     },
+    {DType::kInt8,         "I8"     },
+    {DType::kUInt16,       "U16"    },
+    {DType::kInt16,        "I16"    },
+    {DType::kUInt32,       "U32"    },
+    {DType::kInt32,        "I32"    },
+    {DType::kUInt64,       "U64"    },
+    {DType::kInt64,        "I64"    },
+    {DType::kFloat16,      "F16"    },
+    {DType::kBFloat16,     "BF16"   },
+    {DType::kFloat32,      "F32"    },
+    {DType::kFloat64,      "F64"    },
+    {DType::kComplex64,    "C64"    },
+    {DType::kFloat8E4M3FN, "F8_E4M3"},
+    {DType::kFloat8E5M2,   "F8_E5M2"},
+};
+
+constexpr std::string_view kChecksumKey = "\"checksum\":\"";  // no string of the header holds this: it would be escaped there
+
+}  // namespace
+
+const char* find_dtype_name(DType dtype) {
+  const DTypeRow* row = std::find_if(std::begin(kDTypes), std::end(kDTypes), [dtype](const DTypeRow& candidate) { return candidate.dtype == dtype; });
+  return row == std::end(kDTypes) ? nullptr : row->name;
+}
+
+std::optional<DType> find_dtype_by_name(std::string_view name) {
+  for (const DTypeRow& row : kDTypes)
+    if (name == row.name) return row.dtype;
+  return std::nullopt;
+}
+
+std::string checksum_digits(uint64_t checksum) { return fmt::format("{:016x}", checksum); }
+
+std::optional<size_t> find_checksum(std::string_view header) {
+  const size_t at = header.find(kChecksumKey);
+  if (at == std::string_view::npos || header.size() - at - kChecksumKey.size() < kChecksumDigits) return std::nullopt;
+  return at + kChecksumKey.size();
+}
+
+}  // namespace octet::artifact

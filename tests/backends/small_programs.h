@@ -1,0 +1,29 @@
+// Small programs, files and messages for the tests of sessions, artifacts and the C interface. Free of torch.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "lowering/program.h"
+
+namespace octet {
+
+// x [2, 3] -> exp -> neg -> y, one reference segment per op.
+Program two_segments();
+// x i8[2, 5] -> a linear layer with a constant weight, and qparams with an awkward scale -> y i8[2, 4]; on the reference.
+Program with_constants();
+// x i8[1, 4, 6, 6] -> conv -> max_pool -> y, on the backend.
+Program small_conv(const std::string& backend);
+
+// In the folder for temporary files, named after this process.
+std::filesystem::path temporary_file(const std::string& name);
+std::string read_bytes(const std::filesystem::path& path);
+void write_bytes(const std::filesystem::path& path, const std::string& bytes);
+// The program as the bytes of an .octet file.
+std::string artifact_bytes(const Program& program);
+
+// The text of the Error that the action throws, "no Error" otherwise.
+std::string error_of(const std::function<void()>& action);
+
+}  // namespace octet

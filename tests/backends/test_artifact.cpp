@@ -1,0 +1,190 @@
+// The .octet file: what it holds, and what damaged or hostile ones get.
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "backends/runtime/session.h"
+#include "core/error.h"
+#include "lowering/artifact.h"
+#include "lowering/artifact_format.h"
+#include "lowering/checksum.h"
+#include "tests/backends/program_builder.h"
+#include "tests/backends/small_programs.h"
+
+using namespace octet;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+// What running the file gives: its outputs' bytes, or the message of the Error.
+struct Outcome {
+  bool ran = false;
+  std::string text;
+};
+
+Outcome outcome_of(const std::string& file, const LoadOptions& options) {
+  try {
+    Session session(load_program(bytes_of(file), options), {.memory_limit = 1 << 20});
+    std::vector<Tensor> inputs;
+    for (int index : session.program().inputs) {
+      const ProgramTensor* info = index < 0 ? nullptr : &session.program().tensors[static_cast<size_t>(index)];
+      inputs.push_back(info == nullptr ? Tensor() : Tensor::zeros(info->dtype, info->shape));
+    }
+    Outcome outcome{true, {}};
+    for (const Tensor& tensor : session.run(inputs)) outcome.text.append(reinterpret_cast<const char*>(tensor.raw()), tensor.nbytes());
+    return outcome;
+  } catch (const Error& error) {
+    return {false, error.what()};
+  }
+}
+
+size_t header_bytes(const std::string& file) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof(length));
+  return 8 + static_cast<size_t>(length);
+}
+
+}  // namespace
+
+TEST_CASE("an artifact reads back equal and runs the same", "[backends][artifact]") {
+  const std::filesystem::path path = temporary_file("round_trip.octet");
+  const Program program = with_constants();
+  save_program(program, path);
+  const Program loaded = load_program(path);
+  CHECK(to_text(loaded) == to_text(program));
+  CHECK(loaded.tensors[1].qparams == program.tensors[1].qparams);
+  CHECK(reinterpret_cast<uintptr_t>(loaded.tensors[1].data.raw()) % 64 == 0);
+  CHECK(reinterpret_cast<uintptr_t>(loaded.tensors[2].data.raw()) % 64 == 0);
+  const Tensor x = random_integers(DType::kInt8, {2, 5}, 7);
+  const Tensor want = Session(program).run({x})[0];
+  const Tensor got = Session(loaded).run({x})[0];
+  CHECK(std::memcmp(got.raw(), want.raw(), want.nbytes()) == 0);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
+  const std::filesystem::path path = temporary_file("damaged.octet");
+  save_program(with_constants(), path);
+  const std::string good = read_bytes(path);
+  const auto error_with = [&](const std::string& bytes) {
+    write_bytes(path, bytes);
+    return error_of([&] { load_program(path, {.verifies_checksum = false}); });
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string bytes = good;
+    const size_t at = bytes.find(from);
+    REQUIRE(at != std::string::npos);
+    return bytes.replace(at, from.size(), to);
+  };
+  CHECK_THAT(error_with(""), Contains("has 0 bytes, want at least 8"));
+  CHECK_THAT(error_with(good.substr(0, 20)), Contains("its header claims"));
+  CHECK_THAT(error_with(good.substr(0, good.size() - 8)), Contains("bytes of data"));
+  CHECK_THAT(error_with(std::string(8, '\0')), Contains("not JSON"));
+  CHECK_THAT(error_with(replaced("\"version\":\"1\"", "\"version\":\"9\"")), Contains("has format version 9, want 1"));
+  CHECK_THAT(error_with(replaced("\"format\":\"octet\"", "\"format\":\"tensr\"")), Contains("holds tensors but no program"));
+  CHECK_THAT(error_with(replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")), Contains("dtype or shape differ"));
+  CHECK_THAT(error_with(replaced("\\\"outputs\\\":[3]", "\\\"outputs\\\":[9]")), Contains("contradicts itself"));
+  CHECK_THAT(error_with(replaced("\\\"macs\\\":0", "\\\"macs\\\":{")), Contains("malformed"));
+  CHECK_THAT(error_of([&] { load_program("/nonexistent/x.octet"); }), Contains("cannot be opened"));
+  CHECK_THAT(error_of([&] { save_program(with_constants(), "/nonexistent/x.octet"); }), Contains("cannot be written"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("the checksum is XXH64, whatever parts it gets", "[backends][artifact]") {
+  const auto checksum_of = [](const std::string& text, size_t part) {
+    Checksum checksum;
+    for (size_t i = 0; i < text.size(); i += part) checksum.add(bytes_of(text).subspan(i, std::min(part, text.size() - i)));
+    return checksum.value();
+  };
+  CHECK(checksum_of("", 1) == 0xEF46DB3751D8E999u);
+  CHECK(checksum_of("abc", 3) == 0x44BC2CF5AD770999u);
+  std::string text;
+  for (int i = 0; i < 203; ++i) text += static_cast<char>(i * 7);
+  for (size_t part : {1, 3, 31, 32, 33, 100, 203}) CHECK(checksum_of(text, part) == checksum_of(text, 203));
+}
+
+TEST_CASE("the same program gives the same file, twice and after reading it", "[backends][artifact]") {
+  for (const Program& program : {two_segments(), with_constants(), small_conv("reference")}) {
+    const std::string file = artifact_bytes(program);
+    CHECK(artifact_bytes(program) == file);
+    CHECK(artifact_bytes(load_program(bytes_of(file))) == file);
+  }
+}
+
+TEST_CASE("an artifact loads from memory, aligned or not", "[backends][artifact]") {
+  const std::string file = artifact_bytes(small_conv("reference"));
+  const std::string want = outcome_of(file, {}).text;
+  for (size_t shift : {0, 1, 8}) {
+    const Tensor memory = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(file.size() + shift)});
+    std::memcpy(memory.raw() + shift, file.data(), file.size());
+    const Program program = load_program({memory.raw() + shift, file.size()});
+    const std::byte* constant = program.tensors[1].data.raw();
+    CHECK((constant >= memory.raw() && constant < memory.raw() + memory.nbytes()) == (shift == 0));
+    CHECK(to_text(program) == to_text(small_conv("reference")));
+  }
+  CHECK_THAT(error_of([] { load_program(std::span<const std::byte>()); }), Contains("artifact: memory: has 0 bytes, want at least 8"));
+}
+
+TEST_CASE("a changed byte of an artifact is found, or changes nothing", "[backends][artifact]") {
+  const std::string good = artifact_bytes(with_constants());
+  const Outcome want = outcome_of(good, {});
+  REQUIRE(want.ran);
+  int unnoticed = 0;
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bytes = good;
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 8)));
+    const Outcome outcome = outcome_of(bytes, {});
+    if (outcome.ran && outcome.text != want.text) FAIL(fmt::format("byte {} of {} went unnoticed", i, good.size()));
+    unnoticed += outcome.ran;
+  }
+  CHECK(unnoticed <= 8);  // the letters of the key "checksum": without it, the file is one of before checksums
+}
+
+TEST_CASE("a changed byte of the header never crashes, checksum or not", "[backends][artifact]") {
+  for (const Program& program : {two_segments(), with_constants(), small_conv("reference")}) {
+    const std::string good = artifact_bytes(program);
+    int refused = 0;
+    for (size_t i = 0; i < header_bytes(good); ++i)
+      for (int change : {0x01, 0x80, static_cast<unsigned char>(good[i]) ^ '9', static_cast<unsigned char>(good[i]) ^ '-'}) {
+        std::string bytes = good;
+        bytes[i] = static_cast<char>(bytes[i] ^ change);
+        refused += !outcome_of(bytes, {.verifies_checksum = false}).ran;
+      }
+    CHECK(refused > 1000);
+  }
+}
+
+TEST_CASE("an artifact cut off anywhere is refused", "[backends][artifact]") {
+  const std::string good = artifact_bytes(with_constants());
+  for (bool verifies : {true, false})
+    for (size_t size = 0; size < good.size(); ++size)
+      if (outcome_of(good.substr(0, size), {.verifies_checksum = verifies}).ran) FAIL(fmt::format("{} of {} bytes ran", size, good.size()));
+}
+
+TEST_CASE("sizes and numbers that a hostile file claims are refused by name", "[backends][artifact]") {
+  const std::string good = artifact_bytes(with_constants());
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string bytes = good;
+    const size_t at = bytes.find(from);
+    REQUIRE(at != std::string::npos);
+    bytes.replace(at, from.size(), to);
+    const uint64_t length = header_bytes(good) - 8 + to.size() - from.size();
+    std::memcpy(bytes.data(), &length, sizeof(length));
+    return outcome_of(bytes, {.verifies_checksum = false}).text;
+  };
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[2147483649,5]"), Contains("shape of tensor x"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[-2,5]"), Contains("shape of tensor x"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[18446744073709551615,5]"), Contains("want an integer"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[2000000000,2000000000]"), Contains("shape of tensor x"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[200000000,5]"), Contains("bytes at once, want at most 1048576"));
+  CHECK_THAT(with("\"shape\":[4,5]", "\"shape\":[4,500]"), Contains("dtype or shape differ"));
+  CHECK_THAT(with("\"data_offsets\":[64,80]", "\"data_offsets\":[-64,80]"), Contains("are not two positive integers"));
+  CHECK_THAT(with("\"data_offsets\":[64,80]", "\"data_offsets\":[18446744073709551600,80]"), Contains("lies at 18446744073709551600..80"));
+  CHECK_THAT(with("\\\"zero_point\\\":[3]", "\\\"zero_point\\\":[300]"), Contains("zero point 300 of tensor x"));
+  CHECK_THAT(with("\\\"macs\\\":0", "\\\"macs\\\":" + std::string(100, '[') + std::string(100, ']')), Contains("nested deeper than 16"));
+  CHECK_THAT(with("\"format\"", "\"f\":" + std::string(100, '[') + std::string(100, ']') + ",\"format\""), Contains("its header is not JSON"));
+}

@@ -1,0 +1,159 @@
+// The C interface: what it tells, what it answers to misuse, the example in C, and what the shared library depends on.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+#include "backends/registry.h"
+#include "backends/runtime/octet.h"
+#include "backends/runtime/session.h"
+#include "tests/backends/program_builder.h"
+#include "tests/backends/small_programs.h"
+
+using namespace octet;
+using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
+
+namespace {
+
+// What the command prints, and its exit status.
+struct Printed {
+  std::string text;
+  int status;
+};
+
+Printed run_command(const std::string& command) {
+  FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string text;
+  char block[4096];
+  while (const size_t count = std::fread(block, 1, sizeof(block), pipe)) text.append(block, count);
+  return {text, WEXITSTATUS(::pclose(pipe))};
+}
+
+// A file that is there for the life of this.
+struct File {
+  File(const std::string& name, const std::string& bytes) : path(temporary_file(name)) { write_bytes(path, bytes); }
+  ~File() { std::filesystem::remove(path); }
+  const std::filesystem::path path;
+};
+
+octet_tensor_info info_of(octet_status (*ask)(const octet_model*, size_t, octet_tensor_info*), const octet_model* model, size_t index) {
+  octet_tensor_info info{};
+  info.size = sizeof(info);
+  REQUIRE(ask(model, index, &info) == OCTET_OK);
+  return info;
+}
+
+}  // namespace
+
+TEST_CASE("C: a model loads from a file and from memory, tells its inputs and outputs, and runs on every backend", "[backends][c]") {
+  const Tensor x = random_integers(DType::kInt8, {1, 4, 6, 6}, 7);
+  for (const std::string& backend : backend_names()) {
+    const Tensor want = Session(small_conv(backend)).run({x})[0];
+    const std::string bytes = artifact_bytes(small_conv(backend));
+    const File file("c.octet", bytes);
+    octet_options options{};
+    options.size = sizeof(options);
+    options.threads = 2;
+    for (octet_model* model : {octet_load(file.path.c_str(), nullptr), octet_load_memory(bytes.data(), bytes.size(), &options)}) {
+      INFO(octet_last_error());
+      REQUIRE(model != nullptr);
+      CHECK(octet_input_count(model) == 1);
+      CHECK(octet_output_count(model) == 1);
+      const octet_tensor_info input = info_of(octet_input, model, 0), output = info_of(octet_output, model, 0);
+      CHECK_THAT(input.name, Equals("x"));
+      CHECK(input.dtype == OCTET_INT8);
+      CHECK(std::vector<int64_t>(input.shape, input.shape + input.rank) == x.shape());
+      CHECK(input.bytes == 144);
+      CHECK(input.scale == 0.1f);
+      CHECK(input.zero_point == 3);
+      CHECK_THAT(output.name, Equals("z"));
+      CHECK(output.bytes == want.nbytes());
+      std::vector<std::byte> got(output.bytes);
+      const void* const inputs[] = {x.raw()};
+      void* const outputs[] = {got.data()};
+      REQUIRE(octet_run(model, inputs, outputs) == OCTET_OK);
+      CHECK(std::memcmp(got.data(), want.raw(), got.size()) == 0);
+      octet_free(model);
+    }
+  }
+}
+
+TEST_CASE("C: misuse gives a status and a text, never a crash", "[backends][c]") {
+  CHECK(octet_load("/nonexistent/x.octet", nullptr) == nullptr);
+  CHECK_THAT(octet_last_error(), Equals("artifact: /nonexistent/x.octet: cannot be opened (No such file or directory); check the path"));
+  CHECK(octet_load(nullptr, nullptr) == nullptr);
+  CHECK_THAT(octet_last_error(), Equals("octet: path: is null, want an address"));
+  const octet_options unset{};
+  CHECK(octet_load("x.octet", &unset) == nullptr);
+  CHECK_THAT(octet_last_error(), Equals("octet: octet_options: its member size is 0, want sizeof(octet_options)"));
+  CHECK(octet_load_memory("octet", 5, nullptr) == nullptr);
+  CHECK_THAT(octet_last_error(), Equals("artifact: memory: has 5 bytes, want at least 8; the file is cut off"));
+
+  const std::string bytes = artifact_bytes(with_constants());
+  octet_options small{};
+  small.size = sizeof(small);
+  small.memory_limit = 10;
+  CHECK(octet_load_memory(bytes.data(), bytes.size(), &small) == nullptr);
+  CHECK_THAT(octet_last_error(), Contains("needs 18 bytes at once, want at most 10"));
+  octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+  REQUIRE(model != nullptr);
+  CHECK_THAT(octet_last_error(), Equals(""));
+  octet_tensor_info info{};
+  CHECK(octet_input(model, 0, &info) == OCTET_FAILED);
+  info.size = sizeof(info);
+  CHECK(octet_output(model, 1, &info) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Equals("octet: index: got 1, want less than 1"));
+  CHECK(octet_run(model, nullptr, nullptr) == OCTET_FAILED);
+  const void* const nothing[] = {nullptr};
+  char y[8];
+  void* const outputs[] = {y};
+  CHECK(octet_run(model, nothing, outputs) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Equals("session: input 0 (x): got no address, want that of 10 bytes"));
+  octet_free(model);
+  octet_free(nullptr);
+  CHECK(octet_run(nullptr, nothing, outputs) == OCTET_FAILED);
+  CHECK(octet_input_count(nullptr) == 0);
+}
+
+TEST_CASE("C: structs of an older header are filled as far as they go", "[backends][c]") {
+  const std::string bytes = artifact_bytes(with_constants());
+  octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+  REQUIRE(model != nullptr);
+  octet_tensor_info info{};
+  info.size = offsetof(octet_tensor_info, scale);
+  info.scale = 5;
+  REQUIRE(octet_input(model, 0, &info) == OCTET_OK);
+  CHECK(info.bytes == 10);
+  CHECK(info.scale == 5);
+  octet_free(model);
+  CHECK(octet_abi_version() == OCTET_ABI_VERSION);
+  CHECK_THAT(octet_backends(), Contains("reference"));
+}
+
+TEST_CASE("C: the example runs a file, on the shared library alone", "[backends][c]") {
+  const Tensor x = random_integers(DType::kInt8, {2, 5}, 7);
+  const Tensor want = Session(with_constants()).run({x})[0];
+  const File file("example.octet", artifact_bytes(with_constants()));
+  const File input("example.raw", std::string(reinterpret_cast<const char*>(x.raw()), x.nbytes()));
+  const std::string example = OCTET_EXAMPLE;
+  const Printed printed = run_command(example + " " + file.path.string() + " " + input.path.string() + " 2>/dev/null");
+  CHECK(printed.status == 0);
+  CHECK(printed.text == std::string(reinterpret_cast<const char*>(want.raw()), want.nbytes()));
+  const Printed failed = run_command(example + " /nonexistent.octet 2>&1");
+  CHECK(failed.status == 1);
+  CHECK_THAT(failed.text, Equals("example: artifact: /nonexistent.octet: cannot be opened (No such file or directory); check the path\n"));
+}
+
+TEST_CASE("the shared runtime depends on neither LibTorch nor Python, and shows its interface alone", "[backends][c]") {
+  const std::string needed = run_command("ldd " OCTET_RUNTIME).text;
+  CHECK_THAT(needed, Contains("libc.so"));
+  for (const char* name : {"torch", "c10", "python"}) CHECK_THAT(needed, !Contains(name));
+  const std::string symbols = run_command("nm -D --defined-only " OCTET_RUNTIME).text;
+  CHECK_THAT(symbols, Contains(" octet_load\n"));
+  CHECK_THAT(symbols, Contains("_ZN5octet7SessionC1"));
+  for (const char* name : {"nlohmann", "reference", "xnn_"}) CHECK_THAT(symbols, !Contains(name));
+}
