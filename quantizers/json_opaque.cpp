@@ -39,9 +39,10 @@ BorderSpec border_spec_at(const Place& place, const SpecTable& specs) {
 std::map<size_t, BorderSpec> border_specs_at(const Place& place, const SpecTable& specs) {
   if (!place.value.is_object()) place.want("an object of indices and specs, e.g. {\"0\": {\"dtype\": \"int8\", ...}}");
   std::map<size_t, BorderSpec> result;
-  for (const auto& [key, value] : place.value.items())
-    if (!result.emplace(index_of(place.at(key), key), border_spec_at(place.at(key), specs)).second)
-      place.at(key).refuse("the index stands there twice");
+  for (const auto& [key, value] : place.value.items()) {
+    const size_t index = index_of(place.at(key), key);
+    if (!result.emplace(index, border_spec_at(place.at(key), specs)).second) place.at(key).refuse("the index stands there twice");
+  }
   return result;
 }
 

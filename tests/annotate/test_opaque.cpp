@@ -136,7 +136,7 @@ TEST_CASE("the cut program has the outputs of recorded parts as inputs", "[annot
   const ObservedGraph observed = prepare_gated(part, report);
   const ObservedGraph cut = cut_recorded_parts(observed);
   CHECK(test::targets(cut.graph) ==
-        "observe.default observe.default linear.default observe.default observe.default observe.default linear.default observe.default");
+        "observe.default observe.default observe.default linear.default observe.default observe.default linear.default observe.default");
   REQUIRE(cut.graph.user_inputs().size() == 2);
   CHECK(cut.graph.user_inputs()[1]->name() == "g");
   CHECK(observed.graph.find_node("g") != nullptr);

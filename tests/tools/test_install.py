@@ -34,6 +34,17 @@ class Net(nn.Module):
         return torch.sigmoid(self.head(torch.flatten(x, 1)))
 
 
+def flags_of_build():
+    """The compiler and the flags that Octet is built with: what links it must have the same sanitizers."""
+    names = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_FLAGS", "CMAKE_EXE_LINKER_FLAGS", "CMAKE_SHARED_LINKER_FLAGS")
+    flags = {}
+    for line in pathlib.Path(BUILD, "CMakeCache.txt").read_text().splitlines():
+        name, _, value = line.partition("=")
+        if name.partition(":")[0] in names:
+            flags[name.partition(":")[0]] = value
+    return flags
+
+
 class Install(CommandTest):
     def call(self, *arguments):
         result = subprocess.run(arguments, capture_output=True, text=True)
@@ -45,10 +56,19 @@ class Install(CommandTest):
         prefix = self.path("prefix")
         self.call("cmake", "--install", BUILD, "--prefix", prefix)
         self.call(os.path.join(TOOLS, "new_backend"), NAME, self.path("project"))
-        self.call("cmake", "-S", self.path("project"), "-B", self.path("build"), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
-        self.call("cmake", "--build", self.path("build"), "-j", "2")
+        flags = flags_of_build()
+        self.build(prefix, "build", *(f"-D{name}={value}" for name, value in flags.items()))
         self.command = os.path.join(prefix, "bin", "octet")
         self.ops, self.library = self.path("build/libmy_npu_ops.so"), self.path("build/libmy_npu.so")
+        # Python is built without sanitizers, so it cannot load a library that has them.
+        self.python_ops = self.ops
+        if "-fsanitize" in " ".join(flags.values()):
+            self.build(prefix, "plain", target="my_npu_ops")
+            self.python_ops = self.path("plain/libmy_npu_ops.so")
+
+    def build(self, prefix, folder, *options, target="all"):
+        self.call("cmake", "-S", self.path("project"), "-B", self.path(folder), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *options)
+        self.call("cmake", "--build", self.path(folder), "-j", "2", "--target", target)
 
     def octet(self, *arguments, code=0):
         result = subprocess.run([self.command, *arguments], capture_output=True, text=True, timeout=900)
@@ -56,7 +76,7 @@ class Install(CommandTest):
         return result.stdout, result.stderr
 
     def exported_model(self):
-        torch.ops.load_library(self.ops)
+        torch.ops.load_library(self.python_ops)
         torch.manual_seed(0)
         net, x = Net().eval(), torch.randn(1, 3, 32, 32)
         self.export(net, x)

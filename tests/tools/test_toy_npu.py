@@ -89,16 +89,18 @@ class ToyNpu(CommandTest):
         for node in convolutions:
             self.assertEqual([tensor["spec"]["kind"] for tensor in node["inputs"]], ["quantization", "quantization", "derived"])
             self.assertEqual(node["inputs"][2]["spec"]["derive"], "product_of_scales")
-        self.assertEqual([node["module"] for node in nodes if node["module"] in ("fc", "postprocess")], [])
+        self.assertEqual([node["module"] for node in nodes if node["module"] == "fc"], [])
+        whole = [node for node in nodes if node["module"] == "postprocess"]
+        self.assertEqual([(node["rule"], node["inputs"], node["output"]) for node in whole], [('opaque part module "postprocess"', [], None)] * 3)
         [sigmoid] = [node for node in nodes if node["rule"] == "sigmoid"]
         self.assertEqual(sigmoid["output"]["spec"]["fixed"], {"scale": 0.00390625, "zero_point": 0})
 
     def check_graph(self, nodes):
         """Biases are stored as int32, and the sigmoid's result is quantized by the fixed scale."""
-        biases = [node for node in nodes if "dequantize_per_channel" in node["target"] and node["args"]["dtype"] == "int32"]
+        biases = [node for node in nodes if "dequantize_per_channel" in node["target"] and node["args"]["dtype"] == "torch.int32"]
         self.assertEqual(len(biases), 21)
         fixed = [node for node in nodes if "quantize_per_tensor" in node["target"] and node["args"].get("scale") == 0.00390625]
-        self.assertEqual({node["args"]["dtype"] for node in fixed}, {"uint8"})
+        self.assertEqual({node["args"]["dtype"] for node in fixed}, {"torch.uint8"})
 
     def test_a_sigmoid_of_five_dimensions_stays_float_with_the_constraint_as_its_reason(self):
         class Deep(nn.Module):

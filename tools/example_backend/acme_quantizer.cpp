@@ -24,6 +24,7 @@ std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
       {"conv",         "conv2d(x, w, b?)",         {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"linear_relu",  "relu(linear(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"linear",       "linear(x, w, b?)",         {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
+      {"add_relu",     "relu(add(a, b))",          {{"a", kAct}, {"b", kAct}},                       kAct},
       {"add",          "add(a, b)",                {{"a", kAct}, {"b", kAct}},                       kAct},
       {"max_pool",     "max_pool2d(x)",            {{"x", kAct}},                                    same_as("x")},
       {"sigmoid",      "sigmoid(x)",               {{"x", kAct}},                                    fixed(1.0 / 256, -128)},

@@ -80,6 +80,15 @@ TEST_CASE("each kind of spec stands where the NPU wants it") {
                                            "%prob [sigmoid]: %head: " + act + " => fixed 0.00390625, -128 int8\n");
 }
 
+TEST_CASE("a relu behind an addition is one op with it, whose result alone is quantized") {
+  Graph graph = parse_graph("graph(%a: f32[4], %b: f32[4]): %s: f32[4] = aten.add.Tensor(%a, %b) %r: f32[4] = aten.relu.default(%s) return (%r)");
+  Annotations annotations;
+  Report report;
+  acme::make_quantizer({})->annotate(graph, annotations, report);
+  const std::string act = "int8 -127..127 per_tensor_symmetric acme_power_of_two";
+  CHECK(to_text(graph, annotations) == "%s [add_relu]: %a: " + act + ", %b: " + act + "\n%r [add_relu]: => " + act + "\n");
+}
+
 TEST_CASE("an op that the NPU lacks stays float, and the report says so") {
   Graph graph = model("graph(%x: f32[1,4]): %y: f32[1,4] = aten.softmax.int(%x, 1) return (%y)");
   Annotations annotations;
