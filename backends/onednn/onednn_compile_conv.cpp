@@ -1,5 +1,6 @@
 // Convolutions. Integer arithmetic has every scale folded into one per output channel, and works in output steps.
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -138,13 +139,14 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(xt.shape));
   const dnnl::memory::desc w = conv_weights(wt.shape, groups, transposed, plan.is_integer ? ElementType::s8 : ElementType::f32);
   const char* what = transposed ? "transposed convolution" : "convolution";
-  const auto plan_convolution = [&](const Residual* residual) {
+  const auto plan_convolution = [&](const Residual* residual, std::span<const Follower> followers) {
     Convolution<typename Primitive::primitive_desc> conv;
     conv.plan = residual == nullptr ? plan : in_steps_of(residual->r.quantity, plan, channels);
     conv.written = residual == nullptr ? plan.y : residual->y;
     const int mask = plan.scale.size() <= 1 ? 0 : groups > 1 ? 3 : 1;
     dnnl::primitive_attr attributes = integer_attributes(builder, conv.plan, mask, fold_zero_point, clamp_of(op), conv.arguments);
     if (residual != nullptr) append_residual(builder, *residual, attributes, conv.arguments);
+    if (!followers.empty()) conv.written = append_followers(builder, followers, yt.shape, channels_last(yt.shape), attributes, conv.arguments);
     const dnnl::memory::desc bias =
         conv.plan.bias.empty() ? dnnl::memory::desc() : dnnl::memory::desc({channels}, ElementType::f32, dnnl::memory::dims{1});
     const dnnl::memory::desc y(yt.shape, conv.written.type, channels_last(yt.shape));
@@ -153,17 +155,24 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
     SegmentBuilder::refuse_reference_kernel(what, conv.desc.impl_info_str());
     return conv;
   };
-  Convolution<typename Primitive::primitive_desc> conv;
-  int output = op.outputs[0];
+  std::optional<Convolution<typename Primitive::primitive_desc>> planned;
+  std::vector<Follower> followers;
   if (const std::optional<Residual> residual = find_residual(builder, op, plan, channels_last(yt.shape))) {
     try {
-      conv = plan_convolution(&*residual);
-      output = absorb_followers(builder, op, residual->followers);
+      planned = plan_convolution(&*residual, {});
+      followers = residual->followers;
     } catch (const dnnl::error&) {
     } catch (const Refusal&) {
     }
   }
-  if (output == op.outputs[0]) conv = plan_convolution(nullptr);
+  if (!planned) {
+    followers = find_followers(builder, op);
+    size_t count = 0;
+    std::tie(planned, count) = plan_with_most_followers(followers, [&](std::span<const Follower> some) { return plan_convolution(nullptr, some); });
+    followers.resize(count);
+  }
+  Convolution<typename Primitive::primitive_desc>& conv = *planned;
+  const int output = absorb_followers(builder, op, followers);
 
   const Stored y = builder.allocate(yt.shape, conv.written, channels_last(yt.shape));
   if (!conv.plan.bias.empty()) {
@@ -174,7 +183,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   conv.arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   conv.arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
   builder.add_primitive(what, conv.desc, std::move(conv.arguments));
-  if (plan.is_integer) {
+  if (plan.is_integer || !followers.empty()) {
     builder.define(output, y);
   } else {
     define_real(builder, output, y);

@@ -50,19 +50,6 @@ struct Product {
   Quantity written;
 };
 
-// plan(followers) for as many of the followers as there is a fast kernel for, and how many those are. Throws what plan throws without any.
-template <typename Plan>
-std::pair<Product, size_t> plan_with_most_followers(const std::vector<Follower>& followers, const Plan& plan) {
-  for (size_t count = followers.size(); count > 0; --count) {
-    try {
-      return {plan(std::span<const Follower>(followers.data(), count)), count};
-    } catch (const dnnl::error&) {
-    } catch (const Refusal&) {
-    }
-  }
-  return {plan(std::span<const Follower>()), 0};
-}
-
 }  // namespace
 
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
@@ -81,7 +68,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const auto plan_product = [&](std::span<const Follower> followers) {
     Product product;
     dnnl::primitive_attr attributes = integer_attributes(builder, plan, plan.scale.size() > 1 ? 2 : 0, true, clamp_of(op), product.arguments);
-    product.written = append_followers(builder, followers, {m, n}, attributes, product.arguments);
+    product.written = append_followers(builder, followers, {m, n}, {n, 1}, attributes, product.arguments);
     if (followers.empty()) product.written = plan.y;
     const dnnl::memory::desc y({m, n}, product.written.type, dnnl::memory::dims{n, 1});
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), x.desc(), w_any, bias, y, attributes);
@@ -153,7 +140,7 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
     dnnl::post_ops post_ops;
     append_clamp(post_ops, clamp_of(op), qy, unit);
     attributes.set_post_ops(post_ops);
-    product.written = append_followers(builder, followers, yt.shape, attributes, product.arguments);
+    product.written = append_followers(builder, followers, yt.shape, row_major(yt.shape), attributes, product.arguments);
     if (followers.empty()) product.written = qy;
     const dnnl::memory::desc y(yt.shape, product.written.type, row_major(yt.shape));
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), a.desc(), b.desc(), y, attributes);

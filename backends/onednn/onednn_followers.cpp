@@ -4,10 +4,13 @@
 namespace octet::onednn {
 namespace {
 
-// `operand` as a float tensor of `shape`'s rank that broadcasts to it, row-major in memory; nullopt when it is kept in another way.
-std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, const Dims& shape) {
+// `operand` as a float tensor of `shape`'s rank that broadcasts to it, row-major in memory, or of `shape` in another `order`; nullopt when it is kept
+// in another way.
+std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, const Dims& shape, const Dims& order) {
   const Stored* kept = builder.find_kept(operand);
-  if (kept == nullptr || kept->quantity.is_integer() || !same_strides(kept->shape, kept->strides, row_major(kept->shape))) return std::nullopt;
+  if (kept == nullptr || kept->quantity.is_integer()) return std::nullopt;
+  if (kept->shape == shape && same_strides(shape, kept->strides, order)) return Stored{kept->place, {}, shape, order};
+  if (!same_strides(shape, order, row_major(shape)) || !same_strides(kept->shape, kept->strides, row_major(kept->shape))) return std::nullopt;
   Dims dims = kept->shape;
   if (product(dims) == product(shape)) {
     dims = shape;
@@ -50,8 +53,8 @@ std::vector<Follower> find_followers(const SegmentBuilder& builder, const Progra
   return followers;
 }
 
-Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> followers, const Dims& shape, dnnl::primitive_attr& attributes,
-                          std::vector<Argument>& arguments) {
+Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> followers, const Dims& shape, const Dims& order,
+                          dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
   dnnl::post_ops post_ops = attributes.get_post_ops();
   Quantity written;
   for (const Follower& follower : followers) {
@@ -64,7 +67,7 @@ Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> fol
       add_zero_point(builder, DNNL_ARG_DST, written.zero_point, attributes, arguments);
     } else {
       static_cast<void>(builder.read(follower.other));
-      const std::optional<Stored> operand = find_operand(builder, follower.other, shape);
+      const std::optional<Stored> operand = find_operand(builder, follower.other, shape, order);
       if (!operand) throw Refusal{"the other operand is kept in another order"};
       const bool is_add = follower.kind == Follower::Kind::kAdd;
       arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_ops.len()) | DNNL_ARG_SRC_1, operand->desc(), operand->place});

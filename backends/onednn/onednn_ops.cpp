@@ -1,6 +1,8 @@
 // The table of ops.
 #include "backends/onednn/onednn_ops.h"
 
+#include <map>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -112,13 +114,33 @@ const OpRow* find_op_row(const std::string& kind) {
   return nullptr;
 }
 
+namespace {
+
+void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
+  if (builder.is_absorbed(op)) return;
+  const OpRow* row = find_op_row(op.kind);
+  if (row == nullptr) throw Refusal{fmt::format("there is no {} here", op.kind)};
+  row->emit(builder, op);
+}
+
+// The addition that alone reads a product and whose other summand is not there yet; null otherwise.
+const ProgramOp* find_later_addition(const SegmentBuilder& builder, const ProgramOp& op) {
+  if (op.kind != "conv" && op.kind != "linear" && op.kind != "matmul") return nullptr;
+  const ProgramOp* reader = builder.find_only_reader(op.outputs[0]);
+  if (reader == nullptr || reader->kind != "add" || reader->inputs[0] == reader->inputs[1]) return nullptr;
+  return builder.is_made(reader->inputs[reader->inputs[0] == op.outputs[0] ? 1 : 0]) ? nullptr : reader;
+}
+
+}  // namespace
+
 void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment) {
+  std::map<const ProgramOp*, const ProgramOp*> waiting;  // addition -> the product that is emitted right before it, to do it as its last act
   for (int index : segment.ops) {
     const ProgramOp& op = program.ops[static_cast<size_t>(index)];
-    if (builder.is_absorbed(op)) continue;
-    const OpRow* row = find_op_row(op.kind);
-    if (row == nullptr) throw Refusal{fmt::format("there is no {} here", op.kind)};
-    row->emit(builder, op);
+    const ProgramOp* addition = find_later_addition(builder, op);
+    if (addition != nullptr && waiting.emplace(addition, &op).second) continue;
+    if (const auto product = waiting.find(&op); product != waiting.end()) emit_op(builder, *product->second);
+    emit_op(builder, op);
   }
   builder.finish_outputs();
 }

@@ -187,13 +187,76 @@ TEST_CASE("oneDNN: what others read too, or the caller, is still written", "[bac
   CHECK(check_against_reference(b.finish(), "onednn", {first_input(true)}) <= 1e-4);
 }
 
-TEST_CASE("oneDNN: an operand that is made later stays an op of its own", "[backends][onednn][followers]") {
+TEST_CASE("oneDNN: a product waits for a summand that is made later", "[backends][onednn][followers]") {
   ProgramBuilder b;
   const int y = add_linear(b, false);
   const int x = b.input("r", DType::kFloat32, {2, 6, 24});
   const int r = b.op("unary", {x}, "late", DType::kFloat32, {2, 6, 24}, {}, function("tanh"));
   b.output(b.op("add", {y, r}, "s", DType::kFloat32, {2, 6, 24}));
   CHECK(check_against_reference(b.finish(), "onednn", {first_input(false), random_floats({2, 6, 24}, -1, 1, 9)}) <= 1e-4);
+}
+
+// main(x) + projection(x), either order in the program; each way that a residual block ends.
+TEST_CASE("oneDNN: two convolutions of one sum, whichever comes first", "[backends][onednn][followers]") {
+  const Shape shape = {2, 16, 6, 6};
+  for (const char* types : {"floats", "integers", "one summand quantized"}) {
+    for (bool main_first : {false, true}) {
+      CAPTURE(types, main_first);
+      const bool is_integer = std::string(types) != "floats", quantizes_one = std::string(types) == "one summand quantized";
+      ProgramBuilder b;
+      const int x = is_integer ? b.input("x", DType::kUInt8, shape, quantized(0.02f, 100)) : b.input("x", DType::kFloat32, shape);
+      const auto add_conv = [&](const std::string& name, int64_t kernel, bool quantizes) {
+        const Shape kernels = {16, 16, kernel, kernel};
+        const int w = is_integer ? b.constant(name + "_w", random_integers(DType::kInt8, kernels), per_channel(random_scales(16), 0))
+                                 : b.constant(name + "_w", random_floats(kernels, -0.1f, 0.1f));
+        const Attributes geometry = {
+            {"stride",   ints({1, 1})                  },
+            {"padding",  ints({kernel / 2, kernel / 2})},
+            {"dilation", ints({1, 1})                  },
+            {"groups",   int64_t{1}                    }
+        };
+        if (!quantizes) return b.op("conv", {x, w, -1}, name, DType::kFloat32, shape, {}, geometry);
+        const int y = b.op("conv", {x, w, -1}, name, DType::kUInt8, shape, quantized(0.03f, 120), geometry);
+        return b.op("dequantize", {y}, name + "_real", DType::kFloat32, shape);
+      };
+      const int first = main_first ? add_conv("main", 3, false) : add_conv("projection", 1, quantizes_one);
+      const int second = main_first ? add_conv("projection", 1, quantizes_one) : add_conv("main", 3, false);
+      const int sum = b.op("add",
+                           {
+                               first, second
+      },
+                           "sum", DType::kFloat32, shape, {}, {{"post_min", 0.0}});
+      b.output(is_integer ? b.op("quantize", {sum}, "y", DType::kUInt8, shape, quantized(0.05f, 0)) : sum);
+      const Tensor input = is_integer ? random_integers(DType::kUInt8, shape) : random_floats(shape);
+      CHECK(check_against_reference(b.finish(), "onednn", {input}) <= (is_integer ? 1 : 1e-4));
+    }
+  }
+}
+
+TEST_CASE("oneDNN: functions behind a convolution join it", "[backends][onednn][followers]") {
+  const Shape shape = {1, 16, 5, 5};
+  for (const char* fn : {"silu", "hardswish", "gelu"}) {
+    for (int64_t groups : {1, 16}) {
+      for (bool is_integer : {false, true}) {
+        CAPTURE(fn, groups, is_integer);
+        ProgramBuilder b;
+        const int x = is_integer ? b.input("x", DType::kUInt8, shape, quantized(0.02f, 100)) : b.input("x", DType::kFloat32, shape);
+        const Shape kernels = {16, 16 / groups, 3, 3};
+        const int w = is_integer ? b.constant("w", random_integers(DType::kInt8, kernels), per_channel(random_scales(16), 0))
+                                 : b.constant("w", random_floats(kernels, -0.1f, 0.1f));
+        const int conv = b.op("conv",
+                              {
+                                  x, w, -1
+        },
+                              "conv", DType::kFloat32, shape, {},
+                              {{"stride", ints({1, 1})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"groups", groups}});
+        const int y = b.op("unary", {conv}, "y", DType::kFloat32, shape, {}, function(fn));
+        b.output(is_integer ? b.op("quantize", {y}, "q", DType::kUInt8, shape, quantized(0.03f, 90)) : y);
+        const Tensor input = is_integer ? random_integers(DType::kUInt8, shape) : random_floats(shape);
+        CHECK(check_against_reference(b.finish(), "onednn", {input}) <= (is_integer ? 1 : 2e-3));
+      }
+    }
+  }
 }
 
 }  // namespace octet
