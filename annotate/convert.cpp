@@ -10,7 +10,9 @@
 #include "annotate/convert_affine.h"
 #include "annotate/coverage.h"
 #include "annotate/data_free_observers.h"
+#include "annotate/fake_quantize.h"
 #include "annotate/mutable_buffers.h"
+#include "annotate/qat_conv_bn.h"
 #include "annotate/reference_representation.h"
 #include "core/error.h"
 #include "core/passes/remove_dead.h"
@@ -147,6 +149,12 @@ class Converter {
     return Tensor::from<int32_t>(DType::kInt32, shape, narrow);
   }
 
+  // torchao does not find the eps of a fake-quant.
+  double dynamic_eps(const Observer& observer) const {
+    const bool is_lost = options_.compat_torchao && dynamic_cast<const FakeQuantize*>(&observer) != nullptr;
+    return is_lost ? kFloatEps : observer.args().choice.eps.value_or(kFloatEps);
+  }
+
   Value* add_dynamic(Node& point, Value* input, const Observer& observer) {
     const DType dtype = observer.args().dtype;
     if (dtype != DType::kInt8 && dtype != DType::kUInt8)
@@ -155,11 +163,11 @@ class Converter {
     const bool symmetric = is_symmetric(observer.args().qscheme);
     Node* choose = graph_.add_node(std::string(kNamespace) + (symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
                                    {
-                                       {"input",     input                                         },
-                                       {"quant_min", observer.quant_min()                          },
-                                       {"quant_max", observer.quant_max()                          },
-                                       {"eps",       observer.args().choice.eps.value_or(kFloatEps)},
-                                       {"dtype",     dtype                                         }
+                                       {"input",     input                },
+                                       {"quant_min", observer.quant_min() },
+                                       {"quant_max", observer.quant_max() },
+                                       {"eps",       dynamic_eps(observer)},
+                                       {"dtype",     dtype                }
     },
                                    symmetric ? "choose_qparams_symmetric_tensor" : "choose_qparams_tensor", &point);
     Value* scale = graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kFloat64, {1}));
@@ -230,6 +238,7 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
     for (const Node* node : island.nodes) observed.annotations.erase(node);  // the hook may put another node in its place
     island.observed_to_quantized(observed, island);
   }
+  fold_conv_bn_qat(observed.graph, {.compat_torchao = options.compat_torchao});
   check_scale_limits(observed);
   for (const Body& body : bodies_within(observed.graph))
     report_on_body(body, report, [&](Report& own) { convert_graph(observed, *body.graph, options, own); });

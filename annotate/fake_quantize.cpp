@@ -74,7 +74,7 @@ void FakeQuantize::observe(const at::Tensor& x) {
 }
 
 at::Tensor FakeQuantize::forward(const at::Tensor& x) {
-  observe(x);
+  observe(x.detach());
   if (!fake_quant_enabled_ || x.numel() == 0) return x;
   if (!is_per_channel(args_.qscheme)) return at::fake_quantize_per_tensor_affine(x, scale_, zero_point_, quant_min_, quant_max_);
   if (!has_data()) return x;  // no channel count, so no scale

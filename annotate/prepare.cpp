@@ -10,8 +10,11 @@
 
 #include "annotate/annotation_text.h"
 #include "annotate/bodies.h"
+#include "annotate/fake_quantize.h"
 #include "annotate/memory.h"
 #include "annotate/opaque_prepare.h"
+#include "annotate/prepare_qat.h"
+#include "annotate/qat_conv_bn.h"
 #include "core/error.h"
 #include "core/op_schema.h"
 #include "core/passes/fold_conv_bn.h"
@@ -20,10 +23,13 @@
 namespace octet {
 namespace {
 
+// What the observation points are for: calibration, or training, where values of fixed scale are fake-quantized.
+enum class Purpose { kCalibration, kTraining };
+
 // One observer per group. Derived ones come last, as they hold others; a derived spec may refer to another derived one.
 class GroupObservers {
  public:
-  explicit GroupObservers(const SharingGroups& groups) : groups_(groups), made_(static_cast<size_t>(groups.group_count)) {}
+  GroupObservers(const SharingGroups& groups, Purpose purpose) : groups_(groups), purpose_(purpose), made_(static_cast<size_t>(groups.group_count)) {}
 
   std::vector<std::shared_ptr<Observer>> make_all() {
     for (int group = 0; group < groups_.group_count; ++group) make(group);
@@ -36,8 +42,13 @@ class GroupObservers {
     if (observer != nullptr) return observer;
     const SpecVariant& spec = groups_.spec_of_group(group);
     if (const QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec)) return observer = make_observer(observer_args(*own));
-    if (const FixedQParamsQuantizationSpec* fixed = std::get_if<FixedQParamsQuantizationSpec>(&spec)) return observer = make_observer(*fixed);
+    if (const FixedQParamsQuantizationSpec* fixed = std::get_if<FixedQParamsQuantizationSpec>(&spec)) return observer = make_fixed(*fixed);
     return observer = make_derived(group, std::get<DerivedQuantizationSpec>(spec));
+  }
+
+  std::shared_ptr<Observer> make_fixed(const FixedQParamsQuantizationSpec& spec) const {
+    if (purpose_ == Purpose::kTraining) return std::make_shared<FixedQParamsFakeQuantize>(spec);
+    return make_observer(spec);
   }
 
   std::shared_ptr<Observer> make_derived(int group, const DerivedQuantizationSpec& spec) {
@@ -60,6 +71,7 @@ class GroupObservers {
   }
 
   const SharingGroups& groups_;
+  Purpose purpose_;
   std::vector<std::shared_ptr<Observer>> made_;
   std::unordered_set<int> in_work_;
 };
@@ -237,11 +249,12 @@ void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, Shar
   }
 }
 
-void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* quantizers, Report& report, const PrepareOptions& options) {
+void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* quantizers, Report& report, const PrepareOptions& options,
+                   Purpose purpose = Purpose::kCalibration) {
   PartOf part_of;
   if (quantizers != nullptr && quantizers->has_quantized_parts()) part_of = [&](const EdgeOrNode& key) { return quantizers->part_of(key); };
   SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing, part_of);
-  std::vector<std::shared_ptr<Observer>> observers = GroupObservers(groups).make_all();
+  std::vector<std::shared_ptr<Observer>> observers = GroupObservers(groups, purpose).make_all();
   if (quantizers != nullptr) ask_for_observers(*quantizers, graph, groups, observers);
   Inserter inserter(graph, observed.annotations, groups, observed.observers.size(), report);
   if (!options.compat_torchao) inserter.watch_writes();
@@ -256,6 +269,11 @@ ObservedGraph insert_all(Graph graph, Annotations annotations, OpaquePrepare* qu
     if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, quantizers, own, options); });
   if (quantizers != nullptr) observed.islands = quantizers->take_islands();
   return observed;
+}
+
+void annotate_and_validate(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report) {
+  quantizer.annotate(graph, annotations, report);
+  quantizer.validate(graph, annotations);
 }
 
 void collect_points(const Graph& graph, std::vector<Node*>& points) {
@@ -275,11 +293,7 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
     if (options.fold_bn == PrepareOptions::FoldBn::kAuto) fold_conv_bn(part, {.check_users = !options.compat_torchao});
     asked.transform_for_annotation(part);
   };
-  const auto annotate = [](Graph& part, Quantizer& asked, Annotations& own_annotations, Report& own) {
-    asked.annotate(part, own_annotations, own);
-    asked.validate(part, own_annotations);
-  };
-  OpaquePrepare quantizers(quantizer, {transform, annotate});
+  OpaquePrepare quantizers(quantizer, {transform, annotate_and_validate});
   quantizers.check(graph, report);
   Annotations annotations;
   quantizers.annotate(graph, annotations, report);
@@ -288,6 +302,24 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
   report_float_bodies(graph, body_choice(options), report);
   verify(graph);
   return insert_all(std::move(graph), std::move(annotations), &quantizers, report, options);
+}
+
+ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
+  quantizer.check_model(graph);
+  const auto transform = [](Graph& part, Quantizer& asked) { asked.transform_for_annotation(part); };
+  OpaquePrepare quantizers(quantizer, {transform, annotate_and_validate});
+  quantizers.check(graph, report);
+  ObservedGraph observed{std::move(graph), {}, {}};
+  quantizers.annotate(observed.graph, observed.annotations, report);
+  for (const Body& body : bodies_within(observed.graph))
+    report.note(
+        fmt::format("prepare: the body {} of %{} stays float: control flow is not trained with fake quantization", body.path, body.call->name()));
+  if (options.fold_bn == PrepareOptions::FoldBn::kAuto)
+    fuse_conv_bn_qat(observed.graph, observed.annotations, report, {.compat_torchao = options.compat_torchao});
+  verify(observed.graph);
+  observe_graph(observed.graph, observed, &quantizers, report, options, Purpose::kTraining);
+  observed.islands = quantizers.take_islands();
+  return observed;
 }
 
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {

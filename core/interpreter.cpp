@@ -328,7 +328,7 @@ Interpreter::~Interpreter() = default;
 Interpreter::Interpreter(Interpreter&&) noexcept = default;
 
 std::vector<IValue> Interpreter::run(const std::vector<IValue>& user_inputs) {
-  const at::NoGradGuard no_grad;
+  const at::AutoGradMode grad_mode(state_->options.record_gradients && at::GradMode::is_enabled());
   State& state = *state_;
   const Graph& graph = state.graph;
   check_inputs(graph, user_inputs, state.options.check_inputs);
@@ -366,6 +366,7 @@ std::vector<IValue> Interpreter::run(const std::vector<IValue>& user_inputs) {
       continue;  // tokens and gradients have no effect outside
     }
     if (target == nullptr || !value.isTensor() || value.toTensor().is_same(*target)) continue;
+    const at::NoGradGuard no_grad;
     state.constants.before_write(*target);
     target->copy_(value.toTensor());
   }

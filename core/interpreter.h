@@ -24,6 +24,7 @@ struct InterpreterOptions {
   NodeHook after_node;
   std::map<std::string, Handler> handlers;  // by target; asked before the dispatcher
   bool check_inputs = true;                 // dtypes, shapes and literals of the user inputs against the graph's
+  bool record_gradients = false;            // for inputs that require them, unless the caller has switched them off
 };
 
 class Interpreter {
@@ -34,7 +35,8 @@ class Interpreter {
   Interpreter(Interpreter&&) noexcept;
 
   // user_inputs: flattened, one for each kUserInput and kConstant of graph.inputs(), in that order; None and literals included.
-  // Returns the user outputs, flattened. Values are freed after their last use. Runs without autograd.
+  // Returns the user outputs, flattened. Values are freed after their last use. Runs without autograd but for
+  // record_gradients.
   //
   // Writes behave as in torch.export's module: what the graph writes into a user input reaches the caller's tensor; what it writes into
   // a buffer, parameter or constant is kept for the next run, in a copy that this Interpreter owns (the Graph's constants never change).

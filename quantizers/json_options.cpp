@@ -52,9 +52,11 @@ bool is_object_or_null(const Place& place, std::span<const char* const> keys) {
   return true;
 }
 
-void refuse_training(const Place& place) {
-  if (place.has("is_qat") && bool_at(place.at("is_qat")))
-    place.at("is_qat").refuse("got true, want false; training with fake quantization is not in this build");
+bool is_qat_at(const Place& place, const QuantizerOptions& overrides) {
+  if (!place.has("is_qat")) return overrides.is_qat;
+  const bool is_qat = bool_at(place.at("is_qat"));
+  if (is_qat && !overrides.is_qat) place.at("is_qat").refuse("got true, want false: this is no training; train with octet qat");
+  return is_qat;
 }
 
 template <typename Options, size_t kCount>
@@ -71,12 +73,13 @@ void read_own(const Place& place, OwnOptions& options) {
   if (place.has("weight_observer")) options.weight_observer = observer_at(place.at("weight_observer"));
 }
 
-// What serves accuracy is on unless the peer's choices are asked for.
+// What serves accuracy is on unless the peer's choices are asked for. Fake-quants have neither.
 template <typename Options>
-Options default_options(const QuantizerOptions& overrides) {
+Options default_options(const QuantizerOptions& overrides, bool is_qat) {
   Options options;
-  options.own.is_per_token = !overrides.compat_torchao;
-  options.own.search_weight_ranges = !overrides.compat_torchao;
+  options.is_qat = is_qat;
+  options.own.is_per_token = !overrides.compat_torchao && !is_qat;
+  options.own.search_weight_ranges = !overrides.compat_torchao && !is_qat;
   return options;
 }
 
@@ -103,12 +106,11 @@ QuantizationConfig x86_config(const X86InductorOptions& options, const Quantizer
 
 std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const QuantizerOptions& overrides) {
   if (!is_object_or_null(place, kSymmetricKeys)) return std::nullopt;
-  SymmetricOptions options = default_options<SymmetricOptions>(overrides);
+  SymmetricOptions options = default_options<SymmetricOptions>(overrides, is_qat_at(place, overrides));
   read_bools(place, kSymmetricBools, options);
   for (const Option<SymmetricOptions, int64_t>& option : kSymmetricInts)
     if (place.has(option.key)) options.*option.member = int_at(place.at(option.key));
   read_own(place, options.own);
-  refuse_training(place);
   override_symmetric(options, overrides);
   try {
     return get_symmetric_quantization_config(options);
@@ -124,10 +126,9 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place, const Quanti
     if (place.value.size() > 1) place.refuse("a preset takes no further options");
     return get_x86_inductor_linear_dynamic_fp16_config();
   }
-  X86InductorOptions options = default_options<X86InductorOptions>(overrides);
+  X86InductorOptions options = default_options<X86InductorOptions>(overrides, is_qat_at(place, overrides));
   read_bools(place, kX86Bools, options);
   read_own(place, options.own);
-  refuse_training(place);
   override_options(options, overrides);
   try {
     return x86_config(options, overrides);
@@ -153,14 +154,14 @@ std::optional<QuantizationConfig> declared_config_at(const Place& place, const Q
 }
 
 QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides) {
-  SymmetricOptions options = default_options<SymmetricOptions>(overrides);
+  SymmetricOptions options = default_options<SymmetricOptions>(overrides, overrides.is_qat);
   options.is_per_channel = true;
   override_symmetric(options, overrides);
   return get_symmetric_quantization_config(options);
 }
 
 QuantizationConfig default_x86_config(const QuantizerOptions& overrides) {
-  X86InductorOptions options = default_options<X86InductorOptions>(overrides);
+  X86InductorOptions options = default_options<X86InductorOptions>(overrides, overrides.is_qat);
   override_options(options, overrides);
   return x86_config(options, overrides);
 }

@@ -1,25 +1,20 @@
 // Builds the configurations for x86.
 #include "quantizers/x86_config.h"
 
+#include "quantizers/qat_config.h"
 #include "quantizers/weight_only.h"
 
 namespace octet {
 
 namespace {
 
-std::string activation_observer(const X86InductorOptions& options) {
-  if (options.is_qat) return "moving_average_min_max";
-  return options.is_dynamic ? "placeholder" : "histogram";
-}
-
 QuantizationSpec activation_spec(const X86InductorOptions& options) {
   const int64_t quant_max = options.reduce_range ? 127 : 255;
   if (options.is_dynamic && options.own.is_per_token) return per_token_spec(DType::kUInt8, 0, quant_max);
   QuantizationSpec activation;
   activation.dtype = DType::kUInt8;
-  activation.observer_or_fake_quant_ctr.name = activation_observer(options);
+  activation.observer_or_fake_quant_ctr.name = options.is_dynamic ? "placeholder" : "histogram";
   activation.observer_or_fake_quant_ctr.eps = kBackendEps;
-  if (options.is_qat && options.is_dynamic) activation.observer_or_fake_quant_ctr.averaging_constant = 1;
   activation.quant_min = 0;
   activation.quant_max = quant_max;
   activation.qscheme = QScheme::kPerTensorAffine;
@@ -34,8 +29,7 @@ QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
         {.bits = own.weight_bits, .is_per_channel = true, .group_size = own.group_size, .search_weight_ranges = own.search_weight_ranges});
   QuantizationSpec weight;
   weight.dtype = DType::kInt8;
-  weight.observer_or_fake_quant_ctr.name =
-      options.is_qat ? "moving_average_per_channel_min_max" : weight_observer_name(own.search_weight_ranges, true);
+  weight.observer_or_fake_quant_ctr.name = weight_observer_name(own.search_weight_ranges, true);
   weight.observer_or_fake_quant_ctr.eps = kBackendEps;
   weight.quant_min = -128;
   weight.quant_max = 127;
@@ -46,10 +40,11 @@ QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
 
 }  // namespace
 
-QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options) {
+QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& given) {
+  X86InductorOptions options = given;
+  if (options.is_qat) options.own = options_for_training(options.own);
   QuantizationConfig config = own_config(options.own, x86_weight_spec(options), activation_spec(options), true);
-  config.is_qat = !options.own.is_weight_only && options.is_qat;
-  return config;
+  return options.is_qat ? to_qat_config(std::move(config), options.own) : config;
 }
 
 QuantizationConfig get_x86_inductor_linear_dynamic_fp16_config() {

@@ -7,7 +7,7 @@ namespace octet {
 
 // Arguments and defaults as in torchao's get_default_x86_inductor_quantization_config, and what it lacks.
 struct X86InductorOptions {
-  bool is_qat = false;        // training: moving averages, to be put inside of fake quantizers
+  bool is_qat = false;        // for training: fake-quants (qat_config.h)
   bool is_dynamic = false;    // activations get their scale at run time
   bool reduce_range = false;  // activations in 0 .. 127, for CPUs without VNNI, whose 16-bit sums of u8 x s8 products overflow
   OwnOptions own = {};

@@ -148,6 +148,12 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations, 
     return annotate_by_rules(
         graph, rules, [&](const AnnotationRule& rule, const Match& match) { return choose(rule, match, wants); }, annotations, state);
   };
+  const auto choose_training = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
+    const ConfigTable::Choice choice = configs_.find(*match.nodes.back());
+    if (!choice.config || !choice.config->is_qat) return {};  // batch norms of other programs are folded, or stay
+    return choose(rule, match, is_static);
+  };
+  annotate_by_rules(graph, x86_batch_norm_rules(), choose_training, annotations, state);
   run(x86_rules(), is_static);
   run(x86_dynamic_rules(), is_linear_only);
   run(weight_only_rules(), is_weight_alone);

@@ -20,6 +20,7 @@ const std::string kUnaries = "{relu|relu6|hardtanh|clamp|hardswish|silu|leaky_re
 const std::string kMatmul = "{matmul|bmm}(x, y)";
 const std::string kMaxPool = "{max_pool1d|max_pool2d|max_pool3d}(x)";
 const std::string kAvgPool = "{avg_pool1d|avg_pool2d|avg_pool3d|adaptive_avg_pool1d|adaptive_avg_pool2d|adaptive_avg_pool3d}(x)";
+std::string norm_of(const std::string& pattern) { return "batch_norm(" + pattern + ", ...)"; }
 std::string clamp_of(const std::string& pattern) { return "{relu|relu6|hardtanh|clamp}(" + pattern + ")"; }
 std::string unary_of(const std::string& pattern) { return kUnaries + "(" + pattern + ")"; }
 std::string added_to(const std::string& pattern) { return kAdd + "(" + pattern + ", y)"; }
@@ -70,6 +71,18 @@ const std::vector<AnnotationRule> kRules = {
     {"mul",               kMul,                        kBinary,         kFloat, kMulChecks},
 };
 
+const std::vector<AnnotationRule> kBatchNormRules = {
+    // name               pattern                               inputs           output  checks
+    {"conv_bn_add_relu",  clamp_of(added_to(norm_of(kConv))),   kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_bn_add_relu",  clamp_of(adds(norm_of(kConv))),       kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_bn_add",       added_to(norm_of(kConv)),             kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_bn_add",       adds(norm_of(kConv)),                 kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv_bn_unary",     unary_of(norm_of(kConv)),             kWeighted,       kFloat, kGemmChecks},
+    {"conv_bn",           norm_of(kConv),                       kWeighted,       kFloat, kGemmChecks},
+    {"linear_bn_unary",   unary_of(norm_of(kLinear)),           kWeighted,       kFloat, kGemmChecks},
+    {"linear_bn",         norm_of(kLinear),                     kWeighted,       kFloat, kGemmChecks},
+};
+
 const std::vector<AnnotationRule> kDynamicRules = {
     // name               pattern                      inputs           output  checks
     {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
@@ -92,6 +105,7 @@ constexpr std::string_view kOptIn = "matmul";
 }  // namespace
 
 std::span<const AnnotationRule> x86_rules() { return kRules; }
+std::span<const AnnotationRule> x86_batch_norm_rules() { return kBatchNormRules; }
 std::span<const AnnotationRule> x86_dynamic_rules() { return kDynamicRules; }
 std::span<const AnnotationRule> x86_propagation_rules() { return kPropagationRules; }
 bool is_opt_in(const AnnotationRule& rule) { return rule.name == kOptIn; }

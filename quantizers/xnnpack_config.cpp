@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "quantizers/qat_config.h"
 #include "quantizers/weight_only.h"
 
 namespace octet {
@@ -59,10 +60,13 @@ QuantizationSpec activation_spec(const SymmetricOptions& options) {
 
 }  // namespace
 
-QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& options) {
+QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& given) {
+  SymmetricOptions options = given;
+  if (options.is_qat) options.own = options_for_training(options.own);
   check_range("act_qmin .. act_qmax", options.act_qmin, options.act_qmax);
   check_range("weight_qmin .. weight_qmax", options.weight_qmin, options.weight_qmax);
-  return own_config(options.own, symmetric_weight_spec(options), activation_spec(options), !options.is_dynamic);
+  QuantizationConfig config = own_config(options.own, symmetric_weight_spec(options), activation_spec(options), !options.is_dynamic);
+  return options.is_qat ? to_qat_config(std::move(config), options.own) : config;
 }
 
 }  // namespace octet

@@ -129,6 +129,12 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, Rule
     annotate_by_rules(
         graph, rules, [&](const AnnotationRule&, const Match& match) { return choose(table, match); }, annotations, state);
   };
+  const auto choose_training = [&](const AnnotationRule&, const Match& match) -> ConfigChoice {
+    const ConfigTable::Choice choice = configs_.find(*match.nodes.back());
+    if (!choice.config || !choice.config->is_qat) return {};  // batch norms of other programs are folded, or stay
+    return choose(ConfigKind::kStatic, match);
+  };
+  annotate_by_rules(graph, xnnpack_batch_norm_rules(), choose_training, annotations, state);
   run(xnnpack_rules(), ConfigKind::kStatic);
   run(xnnpack_dynamic_rules(), ConfigKind::kDynamic);
   run(weight_only_rules(), ConfigKind::kWeightOnly);
@@ -181,6 +187,11 @@ void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& a
           return {nullptr, fmt::format("the filter of {} excludes its weight %{} (compat torchao)", run.description, value->name())};
     return {run.config, {}};
   };
+  if (run.config->is_qat && !is_dynamic(*run.config)) {
+    annotate_by_rules(graph, xnnpack_batch_norm_rules_compat(), choose, annotations, state);
+    for (const Node* norm : graph.nodes_of("aten.batch_norm"))  // the peer leaves those within a pattern unmarked
+      if (const QuantizationAnnotation* annotation = annotations.find(norm); annotation && !annotation->output_qspec) annotations.erase(norm);
+  }
   annotate_by_rules(graph, is_dynamic(*run.config) ? xnnpack_dynamic_rules_compat() : xnnpack_rules_compat(), choose, annotations, state);
 }
 

@@ -13,12 +13,15 @@ namespace {
 // x: activation, w: weight [out, in / groups, ...] (transposed: [in, out / groups, ...]), b: bias.
 const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
 const std::string kConvTranspose = "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)";
+const std::string kConvCompat = "{aten.conv1d.default|aten.conv2d.default}(x, w, b?)";
+const std::string kConvTransposeCompat = "{conv_transpose1d|conv_transpose2d}(x, w, b?)";
 const std::string kLinear = "linear(x, w, b?)";
 const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is stored [in, out]
 const std::string kMm = "mm(x, w)";           // likewise, without bias
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}(x, y?)";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)";
 std::string clamp_of(const std::string& pattern) { return "{relu|relu6|hardtanh|clamp}(" + pattern + ")"; }
+std::string norm_of(const std::string& pattern) { return "batch_norm(" + pattern + ", ...)"; }
 std::string relu_of(const std::string& pattern) { return "{aten.relu.default|aten.relu_.default}(" + pattern + ")"; }
 
 using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
@@ -67,6 +70,16 @@ const std::vector<AnnotationRule> kRules = {
     {"cat",                  "cat(x...)",              kList,       same_as("x"), kBinaryChecks, {}, {}, first_quantized_input},
 };
 
+const std::vector<AnnotationRule> kBatchNormRules = {
+    // name                     pattern                            inputs       output   checks
+    {"conv_bn_clamp",           clamp_of(norm_of(kConv)),          kWeighted,   kOutput, kWeightedChecks},
+    {"conv_bn",                 norm_of(kConv),                    kWeighted,   kOutput, kWeightedChecks},
+    {"conv_transpose_bn_clamp", clamp_of(norm_of(kConvTranspose)), kTransposed, kOutput, kTransposedChecks},
+    {"conv_transpose_bn",       norm_of(kConvTranspose),           kTransposed, kOutput, kTransposedChecks},
+    {"linear_bn_clamp",         clamp_of(norm_of(kLinear)),        kWeighted,   kOutput, kWeightedChecks},
+    {"linear_bn",               norm_of(kLinear),                  kWeighted,   kOutput, kWeightedChecks},
+};
+
 const std::vector<AnnotationRule> kDynamicRules = {
     // name            pattern         inputs       output   checks
     {"linear",         kLinear,        kWeighted,   kOutput, kWeightedChecks},
@@ -90,6 +103,15 @@ const std::vector<AnnotationRule> kRulesCompat = {
     {"mul_relu",            relu_of(kMul),                         kBinary,     kOutput,      kBinaryChecksCompat},
     {"mul",                 kMul,                                  kBinary,     kOutput,      kBinaryChecksCompat},
     {"cat",                 "aten.cat.default(x...)",              kList,       same_as("x"), {},                       {}, {}, first_quantized_input_compat},
+};
+
+// The peer knows no convolutions with padding by name here, and takes dimension 0 of a transposed weight.
+const std::vector<AnnotationRule> kBatchNormRulesCompat = {
+    // name                    pattern                                  inputs     output   checks  owned
+    {"conv_bn_relu",           relu_of(norm_of(kConvCompat)),           kWeighted, kOutput, {},     kWeightAndBias},
+    {"conv_bn",                norm_of(kConvCompat),                    kWeighted, kOutput, {},     kWeightAndBias},
+    {"conv_transpose_bn_relu", relu_of(norm_of(kConvTransposeCompat)),  kWeighted, kOutput, {},     kWeightAndBias},
+    {"conv_transpose_bn",      norm_of(kConvTransposeCompat),           kWeighted, kOutput, {},     kWeightAndBias},
 };
 
 const std::vector<AnnotationRule> kDynamicRulesCompat = {
@@ -161,6 +183,8 @@ std::span<const AnnotationRule> xnnpack_rules() { return kRules; }
 std::span<const AnnotationRule> xnnpack_dynamic_rules() { return kDynamicRules; }
 std::span<const AnnotationRule> xnnpack_rules_compat() { return kRulesCompat; }
 std::span<const AnnotationRule> xnnpack_dynamic_rules_compat() { return kDynamicRulesCompat; }
+std::span<const AnnotationRule> xnnpack_batch_norm_rules() { return kBatchNormRules; }
+std::span<const AnnotationRule> xnnpack_batch_norm_rules_compat() { return kBatchNormRulesCompat; }
 std::span<const std::string> xnnpack_sharing_ops() { return kSharingOps; }
 std::span<const std::string> xnnpack_sharing_ops_compat() { return kSharingOpsCompat; }
 std::span<const std::string> compute_ops() { return kComputeOps; }

@@ -273,6 +273,7 @@ int fold_once(Graph& graph, const FoldOptions& options) {
   std::map<const Node*, const Node*> taken;
   for (Node* node : graph.nodes()) {
     Candidate candidate;
+    if (options.only && !options.only(*node)) continue;
     if (!is_inference_bn(*node) || !find_candidate(graph, node, options, candidate)) continue;
     if (!taken.emplace(candidate.conv, node).second) continue;  // one batch norm a convolution
     const Parameters key = options.check_users ? candidate.parameters : Parameters{.weight = candidate.parameters.weight};

@@ -2,6 +2,8 @@
 //   k = gamma / sqrt(var + eps)     w' = w * k     b' = (b - mean) * k + beta
 #pragma once
 
+#include <functional>
+
 #include "core/graph.h"
 
 namespace octet {
@@ -10,6 +12,7 @@ struct FoldOptions {
   // False: as torchao does, which changes results. It also folds when others see the convolution's output; a weight with several batch
   // norms takes the first one and the others vanish; a weight is never copied.
   bool check_users = true;
+  std::function<bool(const Node& batch_norm)> only = {};  // folds those alone for which it returns true; empty: all
 };
 
 // Runs before prepare(), so that the folded weight is observed. conv1d/2d/3d (.default, .padding), conv_transpose1d/2d/3d, and linear with an

@@ -14,12 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool is_qat(const Json& config) { return config.value("is_qat", false); }
-
 QuantizationConfig config_from(const Json& config) {
   SymmetricOptions options;
   options.is_per_channel = config.value("is_per_channel", false);
   options.is_dynamic = config.value("is_dynamic", false);
+  options.is_qat = config.value("is_qat", false);
   options.act_qmin = config.value("act_qmin", options.act_qmin);
   options.act_qmax = config.value("act_qmax", options.act_qmax);
   options.weight_qmin = config.value("weight_qmin", options.weight_qmin);
@@ -30,7 +29,6 @@ QuantizationConfig config_from(const Json& config) {
 std::unique_ptr<Quantizer> make_xnnpack(const Json& description, Compat compat) {
   std::unique_ptr<XNNPACKQuantizer> quantizer = std::make_unique<XNNPACKQuantizer>(compat);
   if (description.contains("global")) {
-    if (is_qat(description.at("global"))) return nullptr;
     quantizer->set_global(config_from(description.at("global")));
   }
   for (const Json& row : description.value("module_name", Json::array())) quantizer->set_module_name(row.at(0), config_from(row.at(1)));

@@ -53,12 +53,9 @@ std::string key_text(const Json& key, const Names& names) {
   return fmt::format("{} -> {}", known(key.at("edge").at(0)), known(key.at("edge").at(1)));
 }
 
-// Of a fake quantizer: the observer in it.
+// A fake-quant of the peer's configurations has a moving average inside.
 std::string observer_text(const Json& observer) {
-  if (observer.at("cls") != "FusedMovingAvgObsFakeQuantize") return *test::find_observer_name(observer.at("cls"));
-  const Json& arguments = observer.at("args");
-  return *test::find_observer_name(arguments.contains("observer") ? arguments.at("observer").at("cls").get<std::string>()
-                                                                  : "MovingAverageMinMaxObserver");
+  return observer.at("cls") == "FakeQuantize" ? "fake_quantize" : *test::find_observer_name(observer.at("cls"));
 }
 
 // The peer's spec in the words of to_text(SpecVariant).

@@ -195,8 +195,8 @@ TEST_CASE("x86 compat: in training a batch norm belongs to its convolution, and 
                                              {"r", "0,,M;1,relu,torch.nn.modules.activation.ReLU"    }
   })
                                .text;
-  const std::string activation = "uint8 0..255 per_tensor_affine moving_average_min_max";
-  CHECK(text == "%c [conv_bn_relu]: %x: " + activation + ", %w: int8 -128..127 per_channel_symmetric axis 0 moving_average_per_channel_min_max\n" +
+  const std::string activation = "uint8 0..255 per_tensor_affine fused_moving_avg_obs_fake_quantize";
+  CHECK(text == "%c [conv_bn_relu]: %x: " + activation + ", %w: int8 -128..127 per_channel_symmetric axis 0 fused_moving_avg_obs_fake_quantize\n" +
                     "%n [conv_bn_relu]:\n%r [conv_bn_relu]: => " + activation + "\n");
 }
 

@@ -14,6 +14,7 @@
 
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
+#include "annotate/fake_quantize.h"
 #include "annotate/histogram_observer.h"
 #include "core/aten_bridge.h"
 #include "core/error.h"
@@ -27,8 +28,10 @@ namespace octet::test {
 namespace {
 
 // Also of the classes that carry a fixed or derived spec, which no rule asks for by name.
-std::string our_name(const std::string& peer_class) {
-  if (peer_class == "FixedQParamsObserver") return "fixed";
+std::string our_name(const Json& group) {
+  const std::string peer_class = group.at("cls");
+  if (peer_class == "FixedQParamsObserver" || peer_class == "FixedQParamsFakeQuantize") return "fixed";
+  if (peer_class == "FakeQuantize") return fmt::format("fake_quantize({})", *find_observer_name(group.at("observer_cls")));
   if (peer_class == "DerivedObserverOrFakeQuantize") return "derived";
   const std::string* name = find_observer_name(peer_class);
   return name == nullptr ? peer_class : *name;
@@ -41,7 +44,9 @@ void compare_group(const Json& golden, const Observer& observer, const std::stri
   const auto check = [&](const std::string& what, const Json& got, const Json& want) {
     if (got != want) differences.push_back(fmt::format("{}: {} {}, want {}", where, what, got.dump(), want.dump()));
   };
-  check("observer", args.choice.name, our_name(golden.at("cls")));
+  const FakeQuantize* fake_quant = args.choice.name == "fake_quantize" ? dynamic_cast<const FakeQuantize*>(&observer) : nullptr;
+  check("observer", fake_quant == nullptr ? args.choice.name : fmt::format("fake_quantize({})", fake_quant->observer().args().choice.name),
+        our_name(golden));
   check("dtype", "torch." + std::string(name_of(args.dtype)), golden.at("dtype"));
   if (!golden.at("qscheme").is_null()) check("qscheme", "torch." + std::string(name_of(args.qscheme)), golden.at("qscheme"));
   if (!golden.at("quant_min").is_null()) {

@@ -21,9 +21,13 @@ const std::map<std::string, std::string> kObservers = {
     {"AffineQuantizedMinMaxObserver",              "affine_min_max"                    },
     {"AffineQuantizedMovingAverageMinMaxObserver", "affine_moving_average_min_max"     },
     {"AffineQuantizedPlaceholderObserver",         "affine_placeholder"                },
+    {"FusedMovingAvgObsFakeQuantize",              "fused_moving_avg_obs_fake_quantize"},
 };
 
-const std::string& observer_name(const std::string& peer_class) {
+// args: those of the class; a fake-quant has the class of the observer inside among them.
+std::string observer_name(const std::string& peer_class, const Json& args) {
+  if (peer_class == "FakeQuantize")
+    return fmt::format("fake_quantize({})", observer_name(args.value("observer", "MovingAverageMinMaxObserver"), Json::object()));
   const std::string* name = find_observer_name(peer_class);
   if (name == nullptr) throw Error("annotate", peer_class, "an observer without counterpart");
   return *name;
@@ -114,8 +118,8 @@ SpecVariant read_spec(const Json& json, Node& node) {
   read_common(json, spec);
   spec.ch_axis = find<int>(json, "ch_axis");
   spec.is_dynamic = json.value("is_dynamic", false);
-  spec.observer_or_fake_quant_ctr.name = observer_name(json.at("observer"));
   const Json args = json.value("observer_args", Json::object());
+  spec.observer_or_fake_quant_ctr.name = observer_name(json.at("observer"), args);
   spec.observer_or_fake_quant_ctr.eps = find<double>(args, "eps");
   spec.observer_or_fake_quant_ctr.bins = args.value("bins", 2048);
   spec.observer_or_fake_quant_ctr.averaging_constant = args.value("averaging_constant", 0.01);

@@ -1,0 +1,379 @@
+#include "annotate/qat_conv_bn.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/passes/fold_conv_bn.h"
+
+namespace octet {
+namespace {
+
+enum class Form { kConv, kTransposed, kLinear };
+enum class InCompat { kYes, kNo };
+
+struct Row {
+  std::string_view op;
+  Form form;
+  InCompat in_compat;
+};
+constexpr std::array<Row, 9> kRows = {
+    {{"aten.conv1d.default", Form::kConv, InCompat::kYes},
+     {"aten.conv2d.default", Form::kConv, InCompat::kYes},
+     {"aten.conv_transpose1d", Form::kTransposed, InCompat::kYes},
+     {"aten.conv_transpose2d", Form::kTransposed, InCompat::kYes},
+     {"aten.conv1d.padding", Form::kConv, InCompat::kNo},
+     {"aten.conv2d.padding", Form::kConv, InCompat::kNo},
+     {"aten.conv3d", Form::kConv, InCompat::kNo},
+     {"aten.conv_transpose3d", Form::kTransposed, InCompat::kNo},
+     {"aten.linear", Form::kLinear, InCompat::kNo}}
+};
+
+const Row* find_row(const Node& node, const QatFusionOptions& options) {
+  for (const Row& row : kRows)
+    if (node.is(row.op) && !(options.compat_torchao && row.in_compat == InCompat::kNo)) return &row;
+  return nullptr;
+}
+
+// What keeps a batch norm behind a convolution from being trained with it; "" when nothing does.
+std::string objection(const Graph& graph, const Node& conv, const Node& bn, const Row& row, const QatFusionOptions& options) {
+  if (!bn.find_input("input")->has_one_user()) return fmt::format("others read %{} too", conv.output()->name());
+  const Value* weight = conv.find_input("weight");
+  for (const Value* value :
+       {weight, static_cast<const Value*>(bn.find_input("running_mean")), static_cast<const Value*>(bn.find_input("running_var"))})
+    if (value == nullptr || graph.find_constant(value) == nullptr) return "its weight or the running statistics are no data of the program";
+  const bool is_affine = bn.find_input("weight") != nullptr && bn.find_input("bias") != nullptr;
+  if (options.compat_torchao && !is_affine) return "the batch norm has no gamma and beta (compat torchao)";
+  if (row.form == Form::kTransposed && conv.int_or("groups", 1) != 1) return "the transposed convolution has groups";
+  const size_t rank = graph.find_constant(weight)->shape().size();
+  const std::optional<TensorMeta>& output = conv.output()->meta;
+  if (output && output->sizes.size() != rank) return "its input has no batch dimension, or more than one";
+  return "";
+}
+
+class Fusion {
+ public:
+  Fusion(Graph& graph, Annotations& annotations, const QatFusionOptions& options) : graph_(graph), annotations_(annotations), options_(options) {}
+
+  void fuse(Node& conv, Node& bn, Form form) {
+    if (options_.compat_torchao) place_as_torchao(conv, bn);
+    if (options_.compat_torchao) set_torchao_literals(bn);
+    const size_t rank = graph_.find_constant(conv.find_input("weight"))->shape().size();
+    std::vector<int64_t> weight_shape(rank, 1);
+    weight_shape[form == Form::kTransposed ? 1 : 0] = -1;
+    std::vector<int64_t> output_shape(rank, 1);
+    output_shape[1] = -1;
+
+    Value* weight = conv.find_input("weight");
+    Value* bias = conv.find_input("bias");
+    Value* scale = add_scale(conv, bn);
+    Value* scaled = add(conv, "aten.mul.Tensor",
+                        {
+                            {"self", weight       },
+                            { "other", reshape(conv, scale, weight_shape)}
+    },
+                        weight);
+    conv.set_argument("weight", scaled);
+    move_spec(conv, weight, scaled);
+    if (bias != nullptr) {
+      Value* zeros = add(conv, "aten.zeros_like.default",
+                         {
+                             {"self",       bias,                                             ArgumentKind::kPositional},
+                             {"dtype",      bias->meta ? bias->meta->dtype : DType::kFloat32, ArgumentKind::kKeyword   },
+                             {"pin_memory", false,                                            ArgumentKind::kKeyword   }
+      },
+                         bias);
+      conv.set_argument("bias", zeros);
+      move_spec(conv, bias, zeros);
+    }
+    Value* output = conv.output();
+    Value* result = add(bn, "aten.div.Tensor",
+                        {
+                            {"self", output       },
+                            { "other", reshape(bn, scale, output_shape)}
+    },
+                        output);
+    if (bias != nullptr)
+      result = add(bn, "aten.add.Tensor",
+                   {
+                       {"self", result      },
+                       { "other", reshape(bn, bias, output_shape)}
+      },
+                   output);
+    bn.replace_input(output, result);
+  }
+
+ private:
+  // In front of the first op that reads the batch norm.
+  void place_as_torchao(Node& conv, Node& bn) {
+    Node* place = nullptr;
+    for (Node* user : bn.output()->users())
+      if (place == nullptr || graph_.is_before(*user, *place)) place = user;
+    graph_.move_before(conv, place);
+    graph_.move_before(bn, place);
+  }
+
+  static void set_torchao_literals(Node& bn) {
+    bn.set_argument("training", true);
+    bn.set_argument("momentum", 0.1);
+    bn.set_argument("eps", 1e-5);
+    bn.set_argument("cudnn_enabled", false);
+  }
+
+  // gamma / sqrt(running_var + eps), [channels].
+  Value* add_scale(Node& conv, const Node& bn) {
+    Value* var = bn.find_input("running_var");
+    Value* gamma = bn.find_input("weight");
+    Value* sum = add(conv, "aten.add.Tensor",
+                     {
+                         {"self",             var  },
+                         { "other", bn.float_or("eps", 1e-5)}
+    },
+                     var);
+    if (gamma == nullptr)
+      return add(conv, "aten.rsqrt.default",
+                 {
+                     {"self", sum}
+      },
+                 var);
+    Value* deviation = add(conv, "aten.sqrt.default",
+                           {
+                               {"self", sum}
+    },
+                           var);
+    Value* scale = add(conv, "aten.div.Tensor",
+                       {
+                           {"self",  gamma    },
+                           {"other", deviation}
+    },
+                       gamma);
+    if (options_.compat_torchao) return scale;
+    Value* is_zero = add(conv, "aten.eq.Scalar",
+                         {
+                             {"self",  gamma     },
+                             {"other", int64_t{0}}
+    },
+                         gamma);
+    if (is_zero->meta) is_zero->meta->dtype = DType::kBool;
+    return add(conv, "aten.masked_fill.Scalar",
+               {
+                   {"self",  scale     },
+                   {"mask",  is_zero   },
+                   {"value", int64_t{1}}
+    },
+               gamma);
+  }
+
+  Value* reshape(Node& before, Value* value, const std::vector<int64_t>& shape) {
+    Value* result = add(before, "aten.reshape.default",
+                        {
+                            {"self",  value},
+                            {"shape", shape}
+    },
+                        value);
+    if (value->meta) {
+      std::vector<int64_t> sizes = shape;
+      std::replace(sizes.begin(), sizes.end(), int64_t{-1}, value->meta->sizes.at(0).value);
+      result->meta = make_meta(value->meta->dtype, sizes);
+    }
+    return result;
+  }
+
+  // A new op before `before`, with a result like `like`.
+  Value* add(Node& before, const std::string& target, std::vector<NamedArgument> arguments, const Value* like) {
+    const size_t begin = target.find('.') + 1;
+    Node* node = graph_.insert(target, std::move(arguments), target.substr(begin, target.find('.', begin) - begin), like->meta, &before);
+    node->metadata = before.metadata;
+    return node->output();
+  }
+
+  // Specs of the edge from `from` into `conv` are now those of the edge from `to`.
+  void move_spec(Node& conv, Value* from, Value* to) {
+    if (QuantizationAnnotation* own = annotations_.find(&conv)) {
+      for (auto& [value, spec] : own->input_qspec_map)
+        if (value == from) value = to;
+      for (auto& [value, limits] : own->input_limits)
+        if (value == from) value = to;
+    }
+    const EdgeOrNode before = Edge{from, &conv};
+    const EdgeOrNode after = Edge{to, &conv};
+    const auto follow = [&](SpecVariant& spec) {
+      if (SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&spec); shared != nullptr && shared->edge_or_node == before)
+        shared->edge_or_node = after;
+      if (DerivedQuantizationSpec* derived = std::get_if<DerivedQuantizationSpec>(&spec))
+        std::replace(derived->derived_from.begin(), derived->derived_from.end(), before, after);
+    };
+    for (const Node* node : graph_.nodes()) {
+      QuantizationAnnotation* annotation = annotations_.find(node);
+      if (annotation == nullptr) continue;
+      for (auto& [value, spec] : annotation->input_qspec_map) follow(spec);
+      if (annotation->output_qspec) follow(*annotation->output_qspec);
+    }
+  }
+
+  Graph& graph_;
+  Annotations& annotations_;
+  const QatFusionOptions& options_;
+};
+
+// ---- the way back ------------------------------------------------------------------------------------------------------------
+
+Node* producer_of(const Value* value, std::string_view target) {
+  Node* node = value == nullptr ? nullptr : value->producer();
+  return node != nullptr && node->target() == target ? node : nullptr;
+}
+
+// A pair as fuse() left it, observation points among it.
+struct FusedPair {
+  Node* conv = nullptr;
+  Node* bn = nullptr;
+  Value* weight = nullptr;
+  Value* bias = nullptr;  // may be null
+};
+
+const Value* behind_points(const Value* value) {
+  while (const Node* point = producer_of(value, kObserveTarget)) value = point->find_input("input");
+  return value;
+}
+
+// What a broadcast factor or addend was before it got its shape; null when `value` is none.
+Value* before_reshape(const Value* value) {
+  const Node* reshape = producer_of(value, "aten.reshape.default");
+  return reshape == nullptr ? nullptr : reshape->find_input("self");
+}
+
+// The scale may be anything: it cancels out.
+std::optional<FusedPair> find_fused_pair(Node& bn) {
+  FusedPair pair{.bn = &bn};
+  const Value* value = bn.find_input("input");
+  if (const Node* sum = producer_of(value, "aten.add.Tensor")) {
+    pair.bias = before_reshape(sum->find_input("other"));
+    if (pair.bias == nullptr) return std::nullopt;
+    value = sum->find_input("self");
+  }
+  const Node* quotient = producer_of(value, "aten.div.Tensor");
+  if (quotient == nullptr || quotient->find_input("self") == nullptr) return std::nullopt;
+  pair.conv = quotient->find_input("self")->producer();
+  if (pair.conv == nullptr || find_row(*pair.conv, {}) == nullptr) return std::nullopt;
+  const Node* product = producer_of(behind_points(pair.conv->find_input("weight")), "aten.mul.Tensor");
+  if (product == nullptr) return std::nullopt;
+  const Value* scale = before_reshape(product->find_input("other"));
+  if (scale == nullptr || scale != before_reshape(quotient->find_input("other"))) return std::nullopt;
+  pair.weight = product->find_input("self");
+  const bool has_zeros = producer_of(behind_points(pair.conv->find_input("bias")), "aten.zeros_like.default") != nullptr;
+  if (has_zeros != (pair.bias != nullptr)) return std::nullopt;
+  return pair;
+}
+
+// The groups of the points between `value` and what they observe, outermost first; and their names.
+struct Point {
+  std::string name;
+  int group = 0;
+};
+std::vector<Point> points_on(const Value* value) {
+  std::vector<Point> points;
+  for (const Node* point = producer_of(value, kObserveTarget); point != nullptr; point = producer_of(point->find_input("input"), kObserveTarget))
+    points.push_back({point->name(), group_of(*point)});
+  return points;
+}
+
+// Erases the producer when nobody reads it, and what it alone read.
+void erase_unread(Graph& graph, Value* value) {
+  Node* node = value == nullptr ? nullptr : value->producer();
+  if (node == nullptr || !value->is_unused()) return;
+  const std::vector<Value*> inputs = node->inputs();
+  graph.erase(*node);
+  for (Value* input : inputs) erase_unread(graph, input);
+}
+
+void set_weight_or_bias(Graph& graph, Node& conv, const std::string& argument, Value* value) {
+  Value* before = conv.find_input(argument);
+  conv.set_argument(argument, value);
+  erase_unread(graph, before);
+}
+
+void observe_again(Graph& graph, Node& conv, const std::string& argument, const std::vector<Point>& points) {
+  for (auto point = points.rbegin(); point != points.rend(); ++point) {
+    Value* value = conv.find_input(argument);
+    std::vector<NamedArgument> arguments = {
+        {"input", value                },
+        {"group", int64_t{point->group}}
+    };
+    conv.set_argument(argument, graph.insert(std::string(kObserveTarget), std::move(arguments), point->name, value->meta, &conv)->output());
+  }
+}
+
+// The counter of batches that torch keeps beside the statistics. torchao leaves it where the batch norm is not of two dimensions.
+void erase_counter(Graph& graph, const Node& bn, const QatFusionOptions& options) {
+  constexpr std::string_view kMean = "running_mean";
+  std::string fqn = graph.find_input(bn.find_input("running_mean"))->fqn;
+  if (!fqn.ends_with(kMean)) return;
+  fqn.replace(fqn.size() - kMean.size(), kMean.size(), "num_batches_tracked");
+  const auto counter = std::find_if(graph.inputs().begin(), graph.inputs().end(), [&](const GraphInput& input) { return input.fqn == fqn; });
+  if (counter == graph.inputs().end() || counter->value == nullptr) return;
+  const std::vector<Node*> users = counter->value->users();
+  for (Node* user : users) {
+    const std::vector<ModuleFrame> stack = module_stack(*user);
+    const bool is_2d =
+        std::any_of(stack.begin(), stack.end(), [](const ModuleFrame& frame) { return frame.type == "torch.nn.modules.batchnorm.BatchNorm2d"; });
+    const bool counts = user->target() == "aten.add_.Tensor" && user->output()->is_unused();
+    if (counts && (is_2d || !options.compat_torchao)) graph.erase(*user);
+  }
+}
+
+}  // namespace
+
+int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, const QatFusionOptions& options) {
+  int count = 0;
+  for (Node* bn : graph.nodes_of("aten.batch_norm")) {
+    const Value* input = bn->find_input("input");
+    Node* conv = input == nullptr ? nullptr : input->producer();
+    const Row* row = conv == nullptr ? nullptr : find_row(*conv, options);
+    if (row == nullptr) continue;
+    const std::string reason = objection(graph, *conv, *bn, *row, options);
+    if (!reason.empty()) {
+      report.note(fmt::format("prepare: %{} is not trained as one with %{}: {}", bn->name(), conv->name(), reason));
+      continue;
+    }
+    Fusion(graph, annotations, options).fuse(*conv, *bn, row->form);
+    ++count;
+  }
+  return count;
+}
+
+int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options) {
+  struct Observed {
+    Node* conv = nullptr;
+    std::vector<Point> weight;
+    std::vector<Point> bias;
+  };
+  std::vector<Observed> observed;
+  std::unordered_set<const Node*> norms;
+  for (Node* bn : graph.nodes_of("aten.batch_norm")) {
+    const std::optional<FusedPair> pair = find_fused_pair(*bn);
+    if (!pair) continue;
+    Node& conv = *pair->conv;
+    observed.push_back({&conv, points_on(conv.find_input("weight")), points_on(conv.find_input("bias"))});
+    Value* result = bn->find_input("input");
+    bn->replace_input(result, conv.output());
+    erase_unread(graph, result);
+    set_weight_or_bias(graph, conv, "weight", pair->weight);
+    if (pair->bias != nullptr) set_weight_or_bias(graph, conv, "bias", pair->bias);
+    bn->set_argument("training", false);
+    erase_counter(graph, *bn, options);
+    norms.insert(bn);
+  }
+  if (observed.empty()) return 0;
+  const int count = fold_conv_bn(graph, {.check_users = !options.compat_torchao, .only = [&](const Node& bn) { return norms.contains(&bn); }});
+  for (const Observed& each : observed) {
+    observe_again(graph, *each.conv, "weight", each.weight);
+    observe_again(graph, *each.conv, "bias", each.bias);
+  }
+  return count;
+}
+
+}  // namespace octet

@@ -1,0 +1,65 @@
+#include "annotate/qat_model.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "annotate/fake_quantize.h"
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+std::string without_stage(const std::string& text) {
+  const size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& point, const std::vector<c10::IValue>& arguments) {
+  Observer& observer = *observed.observers.at(static_cast<size_t>(group_of(point)));
+  try {
+    return {observer.forward(arguments.at(0).toTensor())};
+  } catch (const Error& error) {
+    std::string message = without_stage(error.what());
+    if (message.starts_with(": ")) message = message.substr(2);  // an observer does not know its subject
+    throw Error("train", "%" + observed_value(point)->name(), message);
+  }
+}
+
+}  // namespace
+
+QatModel::QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers)
+    : prepared_(std::make_unique<ObservedGraph>(std::move(prepared))), program_(prepared_->graph, with_points(std::move(handlers))) {}
+
+std::map<std::string, Handler> QatModel::with_points(std::map<std::string, Handler> handlers) const {
+  const ObservedGraph* observed = prepared_.get();
+  handlers[std::string(kObserveTarget)] = [observed](const Node& point, const std::vector<c10::IValue>& arguments) {
+    return run_point(*observed, point, arguments);
+  };
+  return handlers;
+}
+
+std::vector<c10::IValue> QatModel::forward(const std::vector<c10::IValue>& inputs) {
+  try {
+    return program_.run(inputs);
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.starts_with("train: ")) throw;
+    const size_t subject = text.find(": ") + 2;
+    const size_t message = text.find(": ", subject);
+    if (message == std::string_view::npos) throw;
+    throw Error("train", std::string(text.substr(subject, message - subject)), std::string(text.substr(message + 2)));
+  }
+}
+
+void QatModel::enable_observers(bool enabled) { octet::enable_observers(prepared_->observers, enabled); }
+
+void QatModel::enable_fake_quants(bool enabled) { octet::enable_fake_quants(prepared_->observers, enabled); }
+
+ObservedGraph QatModel::finish() && {
+  program_.store(prepared_->graph);
+  set_training(prepared_->graph, Mode::kEvaluation);
+  return std::move(*prepared_);
+}
+
+}  // namespace octet
