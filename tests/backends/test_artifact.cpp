@@ -12,6 +12,7 @@
 #include "lowering/checksum.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
+#include "tests/fuzz/seed_programs.h"
 
 using namespace octet;
 using Catch::Matchers::Contains;
@@ -155,6 +156,22 @@ TEST_CASE("a changed byte of the header never crashes, checksum or not", "[backe
         refused += !outcome_of(bytes, {.verifies_checksum = false}).ran;
       }
     CHECK(refused > 1000);
+  }
+}
+
+TEST_CASE("programs with every op run on every backend that takes them, and survive a changed header", "[backends][artifact]") {
+  const std::vector<fuzz::SeedProgram> seeds = fuzz::seed_programs();
+  CHECK(seeds.size() >= 7);
+  for (const fuzz::SeedProgram& seed : seeds) {
+    const std::string good = artifact_bytes(seed.program);
+    const Outcome want = outcome_of(good, {});
+    INFO(seed.name << ": " << want.text);
+    REQUIRE(want.ran);
+    for (size_t i = 8; i < header_bytes(good); i += 7) {
+      std::string bytes = good;
+      bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 6)));
+      outcome_of(bytes, {.verifies_checksum = false});
+    }
   }
 }
 

@@ -1,0 +1,187 @@
+// See the header.
+#include "tests/fuzz/seed_programs.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/registry.h"
+#include "tests/backends/program_builder.h"
+#include "tests/backends/small_programs.h"
+
+namespace octet::fuzz {
+namespace {
+
+using Attributes = std::map<std::string, Attribute>;
+constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kU8 = DType::kUInt8;
+
+TensorQParams step(float scale = 0.1f) { return quantized(scale, 3); }
+
+// Convolutions, integer and float, with poolings behind them.
+Program convolutions() {
+  ProgramBuilder b;
+  const int x = b.input("x", kU8, {1, 4, 6, 6}, step());
+  const int w = b.constant("w", random_integers(kI8, {8, 2, 3, 3}, 1, -127), per_channel(random_scales(8), 0));
+  const int bias = b.constant("bias", random_floats({8}));
+  const Attributes window = {
+      {"stride",   ints({1, 1})},
+      {"padding",  ints({1, 1})},
+      {"dilation", ints({1, 1})},
+      {"groups",   int64_t{2}  },
+      {"post_min", 0.0         }
+  };
+  const int y = b.op("conv", {x, w, bias}, "y", kU8, {1, 8, 6, 6}, step(), window);
+  const Attributes pool = {
+      {"kernel_size", ints({2, 2})},
+      {"stride",      ints({2, 2})},
+      {"padding",     ints({0, 0})}
+  };
+  const int max = b.op("max_pool", {y}, "max", kU8, {1, 8, 3, 3}, step(), pool);
+  const int average = b.op("avg_pool", {y}, "average", kU8, {1, 8, 3, 3}, step(), pool);
+  const int sum = b.op("add", {max, average}, "sum", kU8, {1, 8, 3, 3}, step(0.2f));
+  const int real = b.op("dequantize", {sum}, "real", kF32, {1, 8, 3, 3});
+  const int wt = b.constant("wt", random_floats({8, 2, 2, 2}));
+  const int up = b.op("conv_transpose",
+                      {
+                          real, wt
+  },
+                      "up", kF32, {1, 2, 6, 6}, {}, {{"stride", ints({2, 2})}, {"output_padding", ints({0, 0})}});
+  b.output(b.op("adaptive_avg_pool",
+                {
+                    up
+  },
+                "z", kF32, {1, 2, 2, 3}, {}, {{"output_size", ints({2, 3})}}));
+  b.output(b.op("mean",
+                {
+                    up
+  },
+                "m", kF32, {1, 2}, {}, {{"dims", ints({2, 3})}, {"keepdim", false}}));
+  return b.finish();
+}
+
+Program matrices() {
+  ProgramBuilder b;
+  const int x = b.input("x", kI8, {3, 8}, step());
+  const int w = b.constant("w", random_integers(kI8, {6, 8}, 1, -127), per_channel(random_scales(6), 0));
+  const int bias = b.constant("bias", random_integers(DType::kInt32, {6}, 3, -100, 100), per_channel(random_scales(6, 0.0001f, 0.001f), 0));
+  const int y = b.op("linear",
+                     {
+                         x, w, bias
+  },
+                     "y", kI8, {3, 6}, step(), {{"post_max", 6.0}});
+  const int t = b.op("permute",
+                     {
+                         y
+  },
+                     "t", kI8, {6, 3}, step(), {{"dims", ints({1, 0})}});
+  const int scores = b.op("matmul", {y, t}, "scores", kF32, {3, 3});
+  const int soft = b.op("softmax",
+                        {
+                            scores
+  },
+                        "soft", kF32, {3, 3}, {}, {{"dim", int64_t{-1}}});
+  const int dynamic = b.op("fake_quantize_dynamic",
+                           {
+                               soft
+  },
+                           "dynamic", kF32, {3, 3}, {}, {{"blocks", ints({3, 1})}, {"mapping", std::string("symmetric")}});
+  const int gain = b.constant("gain", random_floats({3})), shift = b.constant("shift", random_floats({3}));
+  const int norm = b.op("layer_norm",
+                        {
+                            dynamic, gain, shift
+  },
+                        "norm", kF32, {3, 3}, {}, {{"normalized_dims", int64_t{1}}, {"eps", 1e-5}});
+  b.output(b.op("batch_norm",
+                {
+                    norm, shift, gain
+  },
+                "z", kF32, {3, 3}, {}, {{"eps", 1e-3}}));
+  return b.finish();
+}
+
+Program movements() {
+  ProgramBuilder b;
+  const int x = b.input("x", kI8, {2, 3, 4}, step());
+  const int part = b.op("slice",
+                        {
+                            x
+  },
+                        "part", kI8, {2, 3, 2}, step(), {{"dim", int64_t{2}}, {"start", int64_t{1}}, {"step", int64_t{2}}});
+  const int both = b.op("cat",
+                        {
+                            x, part
+  },
+                        "both", kI8, {2, 3, 6}, step(), {{"dim", int64_t{2}}});
+  const int padded = b.op("pad",
+                          {
+                              both
+  },
+                          "padded", kI8, {2, 4, 6}, step(), {{"pads", ints({0, 0, 0, 1, 1, -1})}, {"value", 0.5}});
+  const int shaped = b.op("reshape", {padded}, "shaped", kI8, {1, 2, 4, 6}, step());
+  const int wide = b.op("expand", {shaped}, "wide", kI8, {2, 2, 4, 6}, step());
+  const int real = b.op("cast", {wide}, "real", kF32, {2, 2, 4, 6});
+  b.output(b.op("upsample",
+                {
+                    real
+  },
+                "z", kF32, {2, 2, 8, 6}, {},
+                {{"mode", std::string("bilinear")}, {"align_corners", true}, {"scales", std::vector<double>{3.0 / 7, 1}}}));
+  const int rows = b.input("rows", DType::kInt64, {2, 2});
+  const int table = b.constant("table", random_integers(kI8, {5, 3}), per_channel(random_scales(5), 0));
+  b.output(b.op("embedding", {table, rows}, "found", kF32, {2, 2, 3}));
+  return b.finish();
+}
+
+Program functions() {
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {2, 5});
+  const int flag = b.input("flag", DType::kBool, {5});
+  int y = x;
+  for (const char* name : {"sigmoid", "tanh", "hardswish", "hardsigmoid", "silu", "gelu", "gelu_tanh", "leaky_relu", "elu", "abs", "sqrt"})
+    y = b.op("unary",
+             {
+                 y
+    },
+             name, kF32, {2, 5}, {}, {{"fn", std::string(name)}});
+  const int slope = b.constant("slope", random_floats({5}));
+  int z = b.op("prelu", {y, slope}, "prelu", kF32, {2, 5});
+  for (const char* kind : {"sub", "mul", "div", "minimum", "maximum"}) z = b.op(kind, {z, slope}, kind, kF32, {2, 5});
+  const int chosen = b.op("where", {flag, z, y}, "chosen", kF32, {2, 5});
+  const int clamped = b.op("clamp",
+                           {
+                               chosen
+  },
+                           "clamped", kF32, {2, 5}, {}, {{"min", -1.0}, {"max", 2.0}});
+  const int integers = b.op("quantize",
+                            {
+                                clamped
+  },
+                            "integers", kI8, {2, 5}, step(), {{"quant_min", int64_t{-127}}});
+  b.output(b.op("requantize", {integers}, "again", kU8, {2, 5}, step(0.3f)));
+  b.output(b.op("copy", {x}, "same", kF32, {2, 5}));
+  return b.finish();
+}
+
+}  // namespace
+
+std::vector<SeedProgram> seed_programs() {
+  std::vector<SeedProgram> seeds = {
+      {"two_segments", two_segments()  },
+      {"linear",       with_constants()}
+  };
+  const std::vector<SeedProgram> plain = {
+      {"convolutions", convolutions()         },
+      {"matrices",     matrices()             },
+      {"movements",    movements()            },
+      {"functions",    functions()            },
+      {"conv",         small_conv("reference")},
+  };
+  for (const SeedProgram& seed : plain)
+    for (const std::string& backend : backend_names()) {
+      const Program program = with_one_segment(seed.program, backend);
+      if (!refusal(program, backend)) seeds.push_back({fmt::format("{}_{}", seed.name, backend), program});
+    }
+  return seeds;
+}
+
+}  // namespace octet::fuzz
