@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_kernels.h"
 #include "core/error.h"
 
@@ -45,7 +46,7 @@ template <typename X, typename Sum>
 }
 
 template <typename X, typename Y, typename Sum>
-[[gnu::always_inline]] inline void average(const X* x, Y* y, const AveragePlan& p) {
+[[gnu::always_inline]] inline void average(const X* x, Y* y, const AveragePlan& p, int64_t channel_begin, int64_t channel_end) {
   Sum sums[kChunk];
   const int64_t pixels = p.in[0] * p.in[1] * p.in[2];
   for (int64_t n = 0; n < p.batch; ++n, x += pixels * p.channels)
@@ -56,8 +57,8 @@ template <typename X, typename Y, typename Sum>
           const int64_t divisor = p.divisor != 0 ? p.divisor : d.count * h.count * w.count;
           const float factor = p.factor / static_cast<float>(divisor);
           const Sum offset = static_cast<Sum>(read * p.x_zero_point);
-          for (int64_t channel = 0; channel < p.channels; channel += kChunk) {
-            const int64_t count = std::min(kChunk, p.channels - channel);
+          for (int64_t channel = channel_begin; channel < channel_end; channel += kChunk) {
+            const int64_t count = std::min(kChunk, channel_end - channel);
             sum_window<X, Sum>(x, p, d, h, w, channel, count, sums);
             for (int64_t c = 0; c < count; ++c) {
               float v = static_cast<float>(sums[c] - offset) * factor;
@@ -75,22 +76,22 @@ template <typename X, typename Y, typename Sum>
 }
 
 template <typename X, typename Y, typename Sum>
-void average_generic(const std::byte* x, std::byte* y, const AveragePlan& p) {
-  average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p);
+void average_generic(const std::byte* x, std::byte* y, const AveragePlan& p, int64_t begin, int64_t end) {
+  average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p, begin, end);
 }
 #if defined(__x86_64__)
 template <typename X, typename Y, typename Sum>
-[[gnu::target("avx2")]] void average_avx2(const std::byte* x, std::byte* y, const AveragePlan& p) {
-  average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p);
+[[gnu::target("avx2")]] void average_avx2(const std::byte* x, std::byte* y, const AveragePlan& p, int64_t begin, int64_t end) {
+  average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p, begin, end);
 }
 template <typename X, typename Y, typename Sum>
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void average_avx512(const std::byte* x, std::byte* y,
-                                                                                                  const AveragePlan& p) {
-  average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p);
+                                                                                                  const AveragePlan& p, int64_t begin, int64_t end) {
+  average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p, begin, end);
 }
 #endif
 
-using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan&);
+using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan&, int64_t channel_begin, int64_t channel_end);
 
 template <typename X, typename Y, typename Sum>
 AverageFunction choose() {
@@ -132,7 +133,15 @@ void add_average(SegmentBuilder& builder, const Stored& x, const Stored& y, std:
     p.high = static_cast<float>(clamp.max.value_or(std::numeric_limits<float>::infinity()));
   }
   const AverageFunction function = x.quantity.is_integer() ? choose<uint8_t, int32_t>(y.quantity.type) : choose<float, float>(y.quantity.type);
-  builder.add_loop("average", [p, function](std::byte* const* arguments) { function(arguments[0], arguments[1], p); }, {x.place, y.place});
+  const int64_t chunks = (p.channels + kChunk - 1) / kChunk;
+  const int64_t chunk_elements = x.numel() / p.channels * kChunk;
+  builder.add_loop("average",
+                   [p, function, chunks, chunk_elements](std::byte* const* arguments) {
+                     for_parts(chunks, chunk_elements, [&](int64_t first, int64_t last) {
+                       function(arguments[0], arguments[1], p, first * kChunk, std::min(last * kChunk, p.channels));
+                     });
+                   },
+                   {x.place, y.place});
 }
 
 }  // namespace octet::onednn

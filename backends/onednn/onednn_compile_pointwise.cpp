@@ -111,7 +111,11 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
   Stored a = builder.convert(builder.read(op.inputs[0]), {}, operand_strides(builder.tensor(op.inputs[0]).shape, order));
   Stored b = builder.convert(builder.read(op.inputs[1]), {}, operand_strides(builder.tensor(op.inputs[1]).shape, order));
   double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
-  if (product(a.shape) < product(shape) && product(b.shape) == product(shape) && (alpha == 1 || op.kind == "mul")) std::swap(a, b);
+  int scaled = DNNL_ARG_SRC_1;  // what alpha belongs to
+  if (product(a.shape) < product(shape) && product(b.shape) == product(shape)) {
+    std::swap(a, b);
+    scaled = DNNL_ARG_SRC_0;
+  }
   if (product(a.shape) != product(shape)) throw Refusal{"both inputs are broadcast"};
   for (Stored* side : {&a, &b}) {
     while (side->shape.size() < shape.size()) {
@@ -130,12 +134,12 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
       {DNNL_ARG_DST,   y.desc(), y.place}
   };
   dnnl::algorithm algorithm = op.kind == "mul" ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
-  if (op.kind == "sub" && alpha == -1) {
+  if (op.kind == "sub" && alpha == -1 && scaled == DNNL_ARG_SRC_1) {
     algorithm = dnnl::algorithm::binary_sub;
   } else if (op.kind != "mul" && alpha != 1) {
-    attributes.set_scales_mask(DNNL_ARG_SRC_1, 0);
+    attributes.set_scales_mask(scaled, 0);
     const Stored scale = builder.add_floats({static_cast<float>(alpha)});
-    arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_1, scale.desc(), scale.place});
+    arguments.push_back({DNNL_ARG_ATTR_SCALES | scaled, scale.desc(), scale.place});
   }
   const dnnl::binary::primitive_desc desc(cpu_engine(), algorithm, a.desc(), b.desc(), y.desc(), attributes);
   builder.add_primitive(op.kind == "mul" ? "multiplication" : "addition", desc, std::move(arguments));

@@ -43,4 +43,11 @@ void for_parts(int64_t rows, int64_t row_elements, const Body& body) {
   for (int64_t part = 0; part < parts; ++part) body(rows * part / parts, rows * (part + 1) / parts);
 }
 
+// The same on [0, count) elements; parts begin at multiples of kChunk.
+template <typename Body>
+void for_chunks(int64_t count, const Body& body) {
+  constexpr int64_t kChunk = 256;
+  for_parts((count + kChunk - 1) / kChunk, kChunk, [&](int64_t first, int64_t last) { body(first * kChunk, std::min(last * kChunk, count)); });
+}
+
 }  // namespace octet::onednn

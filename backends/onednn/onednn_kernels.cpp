@@ -156,22 +156,33 @@ Walk plan_walk(const Dims& shape, const Dims& y, const Dims& a, const Dims& b) {
   return walk;
 }
 
-// Calls body(offsets) for each innermost run.
+// Calls body(offsets, count) for each innermost run, or for parts of it when there is only one. All threads take part.
 template <typename Body>
 void for_each_run(const Walk& walk, const Body& body) {
   const size_t loops = walk.counts.size() - 1;
+  const int64_t inner = walk.counts.back();
   int64_t runs = 1;
   for (size_t d = 0; d < loops; ++d) runs *= walk.counts[d];
-  for (int64_t run = 0; run < runs; ++run) {
-    std::array<int64_t, 3> offsets = {0, 0, 0};
-    int64_t rest = run;
-    for (size_t d = loops; d-- > 0;) {
-      const int64_t position = rest % walk.counts[d];
-      rest /= walk.counts[d];
-      for (size_t k = 0; k < 3; ++k) offsets[k] += position * walk.steps[d][k];
-    }
-    body(offsets);
+  if (runs == 1) {
+    for_chunks(inner, [&](int64_t first, int64_t last) {
+      std::array<int64_t, 3> offsets = {0, 0, 0};
+      for (size_t k = 0; k < 3; ++k) offsets[k] = first * walk.steps.back()[k];
+      body(offsets, last - first);
+    });
+    return;
   }
+  for_parts(runs, inner, [&](int64_t first, int64_t last) {
+    for (int64_t run = first; run < last; ++run) {
+      std::array<int64_t, 3> offsets = {0, 0, 0};
+      int64_t rest = run;
+      for (size_t d = loops; d-- > 0;) {
+        const int64_t position = rest % walk.counts[d];
+        rest /= walk.counts[d];
+        for (size_t k = 0; k < 3; ++k) offsets[k] += position * walk.steps[d][k];
+      }
+      body(offsets, inner);
+    }
+  });
 }
 
 template <typename T>
@@ -188,8 +199,8 @@ Loop copy_loop(const Walk& walk) {
   return [walk](std::byte* const* arguments) {
     const T* from = reinterpret_cast<const T*>(arguments[0]);
     T* to = reinterpret_cast<T*>(arguments[1]);
-    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets) {
-      copy_run(from + offsets[1], walk.steps.back()[1], to + offsets[0], walk.steps.back()[0], walk.counts.back());
+    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets, int64_t count) {
+      copy_run(from + offsets[1], walk.steps.back()[1], to + offsets[0], walk.steps.back()[0], count);
     });
   };
 }
@@ -199,7 +210,9 @@ Loop table_loop(std::array<T, 256> table, int64_t count) {
   return [table, count](std::byte* const* arguments) {
     const uint8_t* from = reinterpret_cast<const uint8_t*>(arguments[0]);
     T* to = reinterpret_cast<T*>(arguments[1]);
-    for (int64_t i = 0; i < count; ++i) to[i] = table[from[i]];
+    for_chunks(count, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) to[i] = table[from[i]];
+    });
   };
 }
 
@@ -254,8 +267,8 @@ void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a,
     const uint8_t* pa = reinterpret_cast<const uint8_t*>(arguments[0]);
     const uint8_t* pb = reinterpret_cast<const uint8_t*>(arguments[1]);
     uint8_t* py = reinterpret_cast<uint8_t*>(arguments[2]);
-    for_each_run(walk,
-                 [&](const std::array<int64_t, 3>& offsets) { function(pa + offsets[1], pb + offsets[2], py + offsets[0], walk.counts.back(), p); });
+    for_each_run(
+        walk, [&](const std::array<int64_t, 3>& offsets, int64_t count) { function(pa + offsets[1], pb + offsets[2], py + offsets[0], count, p); });
   };
   builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul", std::move(loop), {a.place, b.place, to.place});
 }
@@ -282,14 +295,20 @@ void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const S
     OCTET_ASSERT(b.is_integer(), "a change from float to float");
     const QuantizeRow p{1.0f / b.scale, static_cast<float>(b.lowest() - b.zero_point), static_cast<float>(b.highest() - b.zero_point), b.zero_point};
     const QuantizeFunction function = b.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
-    builder.add_loop("quantize", [=](std::byte* const* arguments) { function(reinterpret_cast<const float*>(arguments[0]), arguments[1], count, p); },
+    builder.add_loop("quantize",
+                     [=](std::byte* const* arguments) {
+                       const float* x = reinterpret_cast<const float*>(arguments[0]);
+                       for_chunks(count, [&](int64_t first, int64_t last) { function(x + first, arguments[1] + first, last - first, p); });
+                     },
                      {from.place, to.place});
     return;
   }
   if (b.is_integer() && a.scale == b.scale && a.zero_point - a.lowest() == b.zero_point - b.lowest()) {
     builder.add_loop("shift",
                      [=](std::byte* const* arguments) {
-                       for (int64_t i = 0; i < count; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
+                       for_chunks(count, [&](int64_t first, int64_t last) {
+                         for (int64_t i = first; i < last; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
+                       });
                      },
                      {from.place, to.place});
     return;
@@ -299,9 +318,12 @@ void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const S
                      [=](std::byte* const* arguments) {
                        float* y = reinterpret_cast<float*>(arguments[1]);
                        const bool is_signed = a.type == ElementType::s8;
-                       run_vectorised([&]() __attribute__((always_inline)) {
-                         is_signed ? dequantize_row(reinterpret_cast<const int8_t*>(arguments[0]), y, count, a.scale, a.zero_point)
-                                   : dequantize_row(reinterpret_cast<const uint8_t*>(arguments[0]), y, count, a.scale, a.zero_point);
+                       for_chunks(count, [&](int64_t first, int64_t last) {
+                         run_vectorised([&]() __attribute__((always_inline)) {
+                           const std::byte* x = arguments[0] + first;
+                           is_signed ? dequantize_row(reinterpret_cast<const int8_t*>(x), y + first, last - first, a.scale, a.zero_point)
+                                     : dequantize_row(reinterpret_cast<const uint8_t*>(x), y + first, last - first, a.scale, a.zero_point);
+                         });
                        });
                      },
                      {from.place, to.place});

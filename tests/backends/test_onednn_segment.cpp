@@ -95,6 +95,42 @@ TEST_CASE("oneDNN: a second run and another thread count give the same bytes", "
   }
 }
 
+TEST_CASE("oneDNN: own loops give the same bytes on one thread and on three", "[backends][onednn]") {
+  const Shape shape = {1, 130, 30, 31};
+  ProgramBuilder b;
+  const int image = b.input("image", DType::kFloat32, shape);
+  const int x = b.op("quantize", {image}, "x", DType::kUInt8, shape, quantized(0.02f, 114));
+  const int table = b.op("unary",
+                         {
+                             x
+  },
+                         "table", DType::kUInt8, shape, quantized(0.02f, 90), {{"fn", std::string("tanh")}});
+  const int sum = b.op("add", {x, table}, "sum", DType::kInt8, shape, quantized(0.05f, -3));
+  const int tail = b.op("slice",
+                        {
+                            sum
+  },
+                        "tail", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3),
+                        {{"dim", int64_t{3}}, {"start", int64_t{5}}, {"end", int64_t{22}}, {"step", int64_t{1}}});
+  b.output(b.op("dequantize", {sum}, "real", DType::kFloat32, shape));
+  b.output(b.op("copy", {tail}, "copy", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3)));
+  b.output(b.op("mean",
+                {
+                    sum
+  },
+                "mean", DType::kInt8, {1, 130}, quantized(0.03f, 2), {{"dims", ints({2, 3})}, {"keepdim", false}}));
+  const Program program = with_one_segment(b.finish(), "onednn");
+  const std::vector<Tensor> inputs = {random_floats(shape, -2, 2, 5)};
+  Session one(program, 1);
+  Session three(program, 3);
+  const std::vector<Tensor> first = one.run(inputs);
+  const std::vector<Tensor> again = three.run(inputs);
+  for (size_t i = 0; i < first.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::equal(first[i].raw(), first[i].raw() + first[i].nbytes(), again[i].raw()));
+  }
+}
+
 TEST_CASE("oneDNN: two sessions run at the same time", "[backends][onednn]") {
   const Program program = with_one_segment(residual_program(DType::kUInt8), "onednn");
   const std::vector<Tensor> inputs = {random_floats({2, 3, 16, 16}, -2, 2, 5)};

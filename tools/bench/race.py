@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Latency of int8 and float programs beside the peers: OpenVINO, ONNX Runtime, Inductor, ExecuTorch and eager PyTorch, in one run, in turns.
 
-    race.py [--models a,b] [--peers x,y] [--variants float,int8,int8dyn] [--threads 1,2] [--rounds N] [--folder DIR] [--stages setup,export,build,run,report]
+    race.py [--models a,b] [--peers x,y] [--variants float,int8,int8dyn] [--threads 1,2] [--rounds N] [--folder DIR] [--binaries DIR] [--stages setup,export,build,run,report]
 
 Stages: setup installs the peers at pinned versions in .venv-peers (beside .venv, whose packages it sees); export writes models and data (tools/models/export.py);
 build quantizes each model with each peer's own quantizer; run starts a worker for each entrant and gives them bursts in turns, A B C A B C; report prints
@@ -19,7 +19,6 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 PYTHON = os.path.join(ROOT, ".venv-peers", "bin", "python")
-PEAK = os.path.join(ROOT, "build", "release", "bin", "octet_kernel_peak")
 
 sys.path.insert(0, HERE)
 from race_peers import TRANSFORMERS, VARIANTS  # noqa: E402
@@ -146,7 +145,7 @@ def processor_seconds():
 
 def kernel_peak(threads):
     """The most that oneDNN's own kernels reach right now, in 10^9 operations per second: {"int8": ..., "float": ...}."""
-    return json.loads(subprocess.run([PEAK], check=True, capture_output=True, text=True, env=environment(threads)).stdout)
+    return json.loads(subprocess.run([os.path.join(os.environ["OCTET_BINARIES"], "octet_kernel_peak")], check=True, capture_output=True, text=True, env=environment(threads)).stdout)
 
 
 def race(model, folder, peers, variants, threads, rounds, evaluated):
@@ -187,12 +186,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--evaluated", type=int, default=24, help="held-back inputs for the fidelity, 0 for none")
     parser.add_argument("--folder", default=os.path.join(ROOT, "build", "race"))
+    parser.add_argument("--binaries", default=os.path.join(ROOT, "build", "release", "bin"), help="where octet and octet_kernel_peak are, built for release")
     parser.add_argument("--stages", type=words, default=STAGES)
     options = parser.parse_args()
     for given, known, what in ((options.models, MODELS, "model"), (options.peers, VARIANTS, "peer"), (options.stages, STAGES, "stage")):
         for name in given:
             if name not in known:
                 parser.error(f"unknown {what} {name}, want one of {', '.join(known)}")
+    os.environ["OCTET_BINARIES"] = os.path.abspath(options.binaries)  # for race_peers.py, too
     folder = lambda model: os.path.join(options.folder, model)
     if "setup" in options.stages:
         setup()

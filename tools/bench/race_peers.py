@@ -15,7 +15,7 @@ import time
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HERE = os.path.dirname(os.path.abspath(__file__))
-OCTET = os.path.join(HERE, "..", "..", "build", "release", "bin", "octet")
+OCTET = os.path.join(os.environ.get("OCTET_BINARIES", os.path.join(HERE, "..", "..", "build", "release", "bin")), "octet")
 
 # peer: its variants, float first. int8dyn stands for transformers only.
 VARIANTS = {
@@ -80,6 +80,14 @@ def build_inductor(folder, out):
         torch.export.save(pt2e(folder, x86.X86InductorQuantizer().set_global(config)), os.path.join(out, variant + ".pt2"))
 
 
+def without_shapes(path):
+    """quantize_dynamic transposes the weight of a Gemm and then trips over the recorded shape of it."""
+    import onnx
+    model = onnx.load(path)
+    del model.graph.value_info[:]
+    onnx.save(model, path)
+
+
 def build_ort(folder, out):
     import torch
     from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_dynamic, quantize_static
@@ -103,6 +111,7 @@ def build_ort(folder, out):
                     weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod.MinMax,
                     op_types_to_quantize=["MatMul", "Gemm", "Conv"] if is_transformer(folder) else None)
     if is_transformer(folder):
+        without_shapes(path("prepared"))
         quantize_dynamic(path("prepared"), path("int8dyn"), per_channel=True, weight_type=QuantType.QInt8)
 
 

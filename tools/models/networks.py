@@ -85,12 +85,33 @@ def _from_torchvision(name, calibration, **arguments):
     return net.eval()
 
 
+def _residual_block(self, x):
+    y = self.relu1(self.bn1(self.conv1(x)))
+    y = self.bn2(self.conv2(y))
+    if hasattr(self, "conv3"):
+        y = self.bn3(self.conv3(self.relu2(y)))
+    y += x if self.downsample is None else self.downsample(x)
+    return self.relu_out(y)
+
+
+def _residual_net(name, calibration):
+    """torchvision's net with one nn.ReLU for each use: torchao's X86InductorQuantizer refuses a module that is called twice."""
+    net = _from_torchvision(name, calibration)
+    for block in [block for stage in (net.layer1, net.layer2, net.layer3, net.layer4) for block in stage]:
+        block.relu1, block.relu_out = nn.ReLU(inplace=True), nn.ReLU(inplace=True)
+        if hasattr(block, "conv3"):
+            block.relu2 = nn.ReLU(inplace=True)
+        del block.relu
+        block.forward = types.MethodType(_residual_block, block)
+    return net
+
+
 def resnet18(calibration):
-    return _from_torchvision("resnet18", calibration)
+    return _residual_net("resnet18", calibration)
 
 
 def resnet50(calibration):
-    return _from_torchvision("resnet50", calibration)
+    return _residual_net("resnet50", calibration)
 
 
 def mobilenet_v2(calibration):
