@@ -91,7 +91,7 @@ OCTET_API octet_status octet_output(const octet_model* model, size_t index, octe
 OCTET_API size_t octet_arena_bytes(const octet_model* model);
 
 /* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes, aligned to the element size, outputs apart from each other
- * and from the inputs. Allocates nothing after the first run on XNNPACK and oneDNN segments. */
+ * and from the inputs. After the first run nothing is allocated for XNNPACK segments. */
 OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs, void* const* outputs);
 
 /* Why the last call of this thread failed, or "". Valid until this thread's next call. */

@@ -134,7 +134,7 @@ TEST_CASE("C: structs of an older header are filled as far as they go", "[backen
   CHECK_THAT(octet_backends(), Contains("reference"));
 }
 
-TEST_CASE("C: the example runs a file, on the shared library alone", "[backends][c]") {
+TEST_CASE("C: the example runs a file, on the shared library alone", "[backends][c][native]") {
   const Tensor x = random_integers(DType::kInt8, {2, 5}, 7);
   const Tensor want = Session(with_constants()).run({x})[0];
   const File file("example.octet", artifact_bytes(with_constants()));
@@ -148,7 +148,7 @@ TEST_CASE("C: the example runs a file, on the shared library alone", "[backends]
   CHECK_THAT(failed.text, Equals("example: artifact: /nonexistent.octet: cannot be opened (No such file or directory); check the path\n"));
 }
 
-TEST_CASE("the shared runtime depends on neither LibTorch nor Python, and shows its interface alone", "[backends][c]") {
+TEST_CASE("the shared runtime depends on neither LibTorch nor Python, and shows its interface alone", "[backends][c][native]") {
   const std::string needed = run_command("ldd " OCTET_RUNTIME).text;
   CHECK_THAT(needed, Contains("libc.so"));
   for (const char* name : {"torch", "c10", "python"}) CHECK_THAT(needed, !Contains(name));
