@@ -27,14 +27,23 @@ std::string key_of_call(const Node& node, const std::string& module) {
   if (found == frames.end()) return {};
   const std::string& stack = node.metadata.at("nn_module_stack");
   const size_t at = stack.find("," + found->path + ",");
-  const size_t begin = at == 0 ? 0 : stack.rfind(';', at - 1);
-  return stack.substr(begin == std::string::npos ? 0 : begin + 1, at) + "#";
+  const size_t separator = at == 0 ? std::string::npos : stack.rfind(';', at - 1);
+  const size_t begin = separator == std::string::npos ? 0 : separator + 1;
+  return stack.substr(begin, at - begin) + "#";
+}
+
+// Lists of modules are not called themselves, so no frame is theirs.
+bool is_in_list(const Node& node, const std::string& list) {
+  const std::vector<ModuleFrame> frames = module_stack(node);
+  return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
+    return frame.path.starts_with(list + ".") || frame.path.starts_with(std::string(kSelfPrefix) + list + ".");
+  });
 }
 
 bool is_op(const Node& node, const std::string& op) { return node.is(op) || (op.find('.') == std::string::npos && node.is("aten." + op)); }
 
 bool covers(const OpaquePart& part, const Node& node) {
-  if (!part.module.empty()) return !key_of_call(node, part.module).empty();
+  if (!part.module.empty()) return !key_of_call(node, part.module).empty() || is_in_list(node, part.module);
   if (!part.op.empty()) return is_op(node, part.op);
   return std::any_of(part.ops.begin(), part.ops.end(), [&](const std::string& op) { return is_op(node, op); });
 }
@@ -77,8 +86,9 @@ std::vector<Nodes> split_by_connection(const Nodes& nodes) {
 }
 
 std::vector<Nodes> split(const Nodes& nodes, const OpaquePart& part) {
+  const bool is_list = !part.module.empty() && !nodes.empty() && key_of_call(*nodes.front(), part.module).empty();
+  if (!part.ops.empty() || is_list) return split_by_connection(nodes);
   if (!part.module.empty()) return split_by_call(nodes, part.module);
-  if (!part.ops.empty()) return split_by_connection(nodes);
   std::vector<Nodes> result;
   for (Node* node : nodes) result.push_back({node});
   return result;

@@ -93,10 +93,18 @@ std::string innermost_path(const Node& node) {
   return frames.empty() ? std::string() : frames.back().path;
 }
 
+// Whether the border specs cover all that the node reads and gives, so that it can run on integers.
+bool is_quantized_all_around(const Node& node, const Annotations& annotations) {
+  const QuantizationAnnotation* annotation = annotations.find(&node);
+  if (annotation == nullptr || !annotation->output_qspec) return false;
+  const std::vector<Value*> inputs = node.inputs();
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](const Value* input) { return input->kind() != ValueKind::kTensor || annotation->find_input(input) != nullptr; });
+}
+
 void report_float(const std::vector<Node*>& nodes, const std::string& name, bool is_named, const Annotations& annotations, Report& report) {
   for (const Node* node : nodes) {
-    const QuantizationAnnotation* annotation = annotations.find(node);
-    if (annotation != nullptr && !annotation->input_qspec_map.empty()) continue;
+    if (is_quantized_all_around(*node, annotations)) continue;
     if (is_named || computes_on_floats(*node))
       report.add({"annotate", node->name(), node->target(), innermost_path(*node), fmt::format("in the opaque part {}", name)});
   }

@@ -34,11 +34,18 @@ std::pair<size_t, size_t> edit_distance(const std::string& a, const std::string&
   return {*std::min_element(row.begin(), row.end()), row[b.size()]};
 }
 
+// The same from the dot of `b` on that is best: "Block" is "my.Block", and "linaer" rather "aten.linear.default" than "aten.add.Tensor".
+std::pair<size_t, size_t> least_distance(const std::string& a, const std::string& b) {
+  std::pair<size_t, size_t> least = edit_distance(a, b);
+  for (size_t dot = b.find('.'); dot != std::string::npos; dot = b.find('.', dot + 1)) least = std::min(least, edit_distance(a, b.substr(dot + 1)));
+  return least;
+}
+
 // "the closest: block, block.fc, head"
 std::string closest(const std::string& wanted, const std::set<std::string>& known, const char* plural) {
   if (known.empty()) return fmt::format("which names no {}", plural);
   std::vector<std::pair<std::pair<size_t, size_t>, std::string>> ranked;
-  for (const std::string& name : known) ranked.emplace_back(edit_distance(wanted, name), name);
+  for (const std::string& name : known) ranked.emplace_back(least_distance(wanted, name), name);
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(std::min(ranked.size(), kShownNames));
   std::vector<std::string> names;
@@ -162,9 +169,9 @@ void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model
   const ModelNames names(model);
   for (const OpaquePart& part : parts) {
     const std::string subject = part.place.empty() ? "opaque part" : part.place;
-    if (!part.module.empty() && !names.modules().contains(part.module))
+    if (!part.module.empty() && !names.paths().contains(part.module))
       throw Error("quantizer", subject,
-                  fmt::format("module \"{}\" is no module of the model, {}", part.module, closest(part.module, names.modules(), "modules")));
+                  fmt::format("module \"{}\" is no module of the model, {}", part.module, closest(part.module, names.paths(), "modules")));
     std::vector<std::string> ops = part.ops;
     if (!part.op.empty()) ops.push_back(part.op);
     for (const std::string& op : ops)

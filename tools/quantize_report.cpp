@@ -18,9 +18,8 @@ bool is_quantized(const Json& node) {
 }
 
 Json quantized_ops(const Json& nodes, const Report& report) {
-  std::unordered_set<std::string> left_float;  // after all, in spite of its annotation
-  for (const ReportEntry& entry : report.entries())
-    if (entry.stage == "convert") left_float.insert(entry.node);
+  std::unordered_set<std::string> left_float;  // in spite of its annotation: at convert, or within an opaque part with specs at its border
+  for (const ReportEntry& entry : report.entries()) left_float.insert(entry.node);
   Json ops = Json::array();
   for (const Json& node : nodes)
     if (is_quantized(node) && !left_float.contains(node.at("name").get<std::string>()))

@@ -186,8 +186,12 @@ TEST_CASE("a row that the model has no place for is an error that names what is 
         start + "module_name/blok: module_name \"blok\" is no module of the model, the closest: block, block.lin, head");
   CHECK(message_of(on_xnnpack(R"("module_name_regex": {"lin.*": null})")) ==
         start +
-            "module_name_regex/lin.*: module_name_regex \"lin.*\" matches the whole path of no module of the model, the closest: block, head, "
-            "block.lin");
+            "module_name_regex/lin.*: module_name_regex \"lin.*\" matches the whole path of no module of the model, the closest: block.lin, "
+            "block, head");
+  CHECK(message_of(on_xnnpack(R"("module_type": {"Blok": null})")) ==
+        start +
+            "module_type/Blok: module_type \"Blok\" is no type of a module of the model, the closest: my.Block, "
+            "torch.nn.modules.linear.Linear, Net");
   CHECK(message_of(on_xnnpack(R"("module_type": {"torch.nn.Conv2d": null})")) ==
         start +
             "module_type/torch.nn.Conv2d: module_type \"torch.nn.Conv2d\" is no type of a module of the model, the closest: "

@@ -165,6 +165,39 @@ TEST_CASE("equal specs on both sides of the border of a standalone part are not 
   CHECK(prepared.observed.observers.size() == shared + 2);  // %a for head, %r for out
 }
 
+TEST_CASE("one call of an opaque module with modules in it is one island, whatever its names", "[quantizers][opaque]") {
+  test::ModuleStacks stacks = kStacks;
+  stacks["b"] = "L__self__,,my.Net;L__self___head,head,my.Head;L__self___head_fc,head.fc,torch.nn.modules.linear.Linear";
+  stacks["r"] = "L__self__,,my.Net;L__self___head,head,my.Head";
+  const Prepared prepared = prepare(with_opaque(R"([{"module": "head"}])"), kNet, stacks);
+  REQUIRE(prepared.observed.islands.size() == 1);
+  CHECK(names(prepared.observed.islands[0].inputs) == "a");
+  CHECK(names(prepared.observed.islands[0].outputs) == "r");
+}
+
+TEST_CASE("ops of an opaque part with border specs have a reason unless all around them is quantized", "[quantizers][opaque]") {
+  const std::string act = R"({"dtype": "int8", "observer": "min_max"})";
+  const auto reasons = [&](const std::string& part) {
+    const Prepared prepared =
+        prepare(with_opaque("[{" + part + R"(, "quantized_inputs": {"0": )" + act + R"(}, "quantized_outputs": {"0": )" + act + "}}]"));
+    return reason_for(prepared.report, "b") + "; " + reason_for(prepared.report, "r");
+  };
+  CHECK(reasons(R"("module": "head")") == "in the opaque part module \"head\"; in the opaque part module \"head\"");
+  CHECK(reasons(R"("op": "relu")") == "; ");
+}
+
+TEST_CASE("an opaque list of modules is whole where its modules read each other", "[quantizers][opaque]") {
+  test::ModuleStacks stacks = kStacks;
+  stacks["a"] = "L__self__,,Net;L__self___layers_0,layers.0,my.Layer";
+  stacks["b"] = "L__self__,,Net;L__self___layers_1,layers.1,my.Layer";
+  stacks["d"] = "L__self__,,Net;L__self___layers_2,layers.2,my.Layer";
+  const Prepared prepared = prepare(with_opaque(R"([{"module": "layers"}])"), kNet, stacks);
+  REQUIRE(prepared.observed.islands.size() == 2);  // a relu of head stands between
+  CHECK(names(prepared.observed.islands[0].inputs) == "x");
+  CHECK(names(prepared.observed.islands[0].outputs) == "b");
+  CHECK(names(prepared.observed.islands[1].inputs) == "r");
+}
+
 TEST_CASE("each call of an opaque module is an island", "[quantizers][opaque]") {
   test::ModuleStacks stacks = kStacks;
   stacks["a"] = "L__self__,,Net;L__self__head,head,my.Head";
