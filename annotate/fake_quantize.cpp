@@ -88,6 +88,11 @@ void FakeQuantize::update_qparams() {
   zero_point_ = qparams.float_zero_point.empty() ? tensor_of(qparams.zero_point) : tensor_of(qparams.float_zero_point);
 }
 
+void FakeQuantize::set_qparams(const at::Tensor& scale, const at::Tensor& zero_point) {
+  scale_ = scale.clone();
+  zero_point_ = zero_point.clone();
+}
+
 void FakeQuantize::set_state(const ObserverState& state) {
   observer_->set_state(state);
   update_qparams();
@@ -159,6 +164,8 @@ WrappedName split_observer_name(const std::string& name) {
 std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args) { return std::make_shared<FakeQuantize>(args, make_inner(args)); }
 
 std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args) {
+  const bool is_averaged = split_observer_name(args.choice.name).inner.empty();
+  if (is_averaged && is_per_channel(args.qscheme) && args.ch_axis.value_or(0) != 0) return make_fake_quantize(args);  // the op knows axis 0 alone
   return std::make_shared<FusedMovingAvgObsFakeQuantize>(args, make_inner(args));
 }
 

@@ -41,6 +41,8 @@ class FakeQuantize : public Observer {
   bool observer_enabled() const { return observer_enabled_; }
   bool fake_quant_enabled() const { return fake_quant_enabled_; }
 
+  // Instead of those that follow from the observer, until it observes again. Shapes and dtypes as of scale() and zero_point().
+  void set_qparams(const at::Tensor& scale, const at::Tensor& zero_point);
   const Observer& observer() const { return *observer_; }
   const at::Tensor& scale() const { return scale_; }            // f32 [1] or [channels]; 1 before the first data
   const at::Tensor& zero_point() const { return zero_point_; }  // int32, of float qparams f32; same shape
@@ -56,7 +58,8 @@ class FakeQuantize : public Observer {
 };
 
 // Moving average, scale and fake quantization in one ATen op, as the peer's class of this name: forward uses that op's scale and zero point, which
-// may differ in the last bit from calculate_qparams(), which convert uses. Registered as "fused_moving_avg_obs_fake_quantize".
+// may differ in the last bit from calculate_qparams(), which convert uses. Registered as "fused_moving_avg_obs_fake_quantize",
+// which gives a FakeQuantize of the moving average for channels along other axes than 0.
 class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
  public:
   // Throws Error("prepare", ...) when the observer inside is no moving average, and for float qparams and channel axes other than 0, which the op

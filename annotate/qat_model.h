@@ -50,6 +50,7 @@ class QatModel {
 
   // With the tensors as they were prepared; for observers.
   const ObservedGraph& prepared() const { return *prepared_; }
+  ObservedGraph& prepared() { return *prepared_; }
   // The prepared program with what was learned, in evaluation mode; for convert_pt2e.
   ObservedGraph finish() &&;
 

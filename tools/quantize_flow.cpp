@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "annotate/calibrate.h"
+#include "annotate/prepare_qat.h"
 #include "core/error.h"
 #include "core/pt2_reader.h"
 #include "core/tensor_file.h"
@@ -62,11 +63,13 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   if (flow.mode == "weight-only") quantizer_options.is_weight_only = true;
   quantizer_options.weight_bits = flow.weight_bits;
   quantizer_options.group_size = flow.group_size;
+  quantizer_options.is_qat = flow.is_training;
   const std::unique_ptr<Quantizer> quantizer = make_quantizer(flow.quantizer, quantizer_options);
   PrepareOptions options;
   options.fold_bn = flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;
   options.compat_torchao = flow.is_compat();
-  ObservedGraph observed = prepare_pt2e(std::move(graph), *quantizer, report, options);
+  ObservedGraph observed = flow.is_training ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
+                                            : prepare_pt2e(std::move(graph), *quantizer, report, options);
   if (observation_points(observed.graph).empty())
     throw Error("quantize", flow.model,
                 fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose another one or change its settings", flow.quantizer,

@@ -1,4 +1,4 @@
-// What `octet quantize` and `octet calibrate` have in common: the options that decide the observed graph, and the way there.
+// What `octet quantize`, `octet calibrate` and `octet qat` have in common: the options that decide the observed graph, and the way there.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,7 @@ struct QuantizeFlow {
   std::string compat;
   std::string recorded;
   bool per_tensor = false;
+  bool is_training = false;  // fake-quants instead of observers; of `octet qat`
   std::optional<int64_t> weight_bits;
   std::optional<int64_t> group_size;
 

@@ -107,10 +107,23 @@ TEST_CASE("fake-quants: NaN and unfit insides are refused", "[annotate][fake_qua
                     "fake_quantize(min_max)");
   CHECK_THROWS_WITH(make_observer(named("fake_quantize(entropy)")), Catch::Contains("observer \"entropy\": unknown"));
   CHECK_THROWS_WITH(make_observer(named("min_max(histogram)")), Catch::Contains("observer \"min_max(histogram)\": unknown"));
-  ObserverArgs axis = named("fused_moving_avg_obs_fake_quantize");
+  ObserverArgs axis = named("fused_moving_avg_obs_fake_quantize(moving_average_per_channel_min_max)");
   axis.qscheme = QScheme::kPerChannelAffine;
   axis.ch_axis = 1;
   CHECK_THROWS_WITH(make_observer(axis), Catch::Contains("takes channel axis 0 only, got 1"));
+}
+
+TEST_CASE("fake-quants: the moving average in one op works along other axes too, in two", "[annotate][fake_quantize]") {
+  ObserverArgs args = named("fused_moving_avg_obs_fake_quantize");
+  args.qscheme = QScheme::kPerChannelSymmetric;
+  args.ch_axis = 1;
+  const std::shared_ptr<Observer> observer = make_observer(args);
+  const at::Tensor x = at::linspace(-1, 1, 6).reshape({2, 3});
+  const at::Tensor y = observer->forward(x);
+  CHECK(fake_quant(*observer).scale().numel() == 3);
+  const std::vector<float> want = floats(x);
+  const std::vector<float> got = floats(y);
+  for (size_t i = 0; i < want.size(); ++i) CHECK(std::abs(got[i] - want[i]) < 0.01f);
 }
 
 // Everything per tensor, with one kind of observer.

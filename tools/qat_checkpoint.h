@@ -1,0 +1,70 @@
+// Where a training stands, on disk: all that makes the rest of it the same as without a break.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "annotate/qat_model.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace octet {
+
+struct TrainOptions;
+
+// Means over an epoch.
+class RunningLoss {
+ public:
+  // loss: the mean over `samples`.
+  void add(double loss, int64_t samples) {
+    sum_ += loss * static_cast<double>(samples);
+    samples_ += samples;
+  }
+  void add_right(int64_t count) {
+    right_ += count;
+    is_classified_ = true;
+  }
+  double loss() const { return samples_ == 0 ? 0 : sum_ / static_cast<double>(samples_); }
+  double accuracy() const { return samples_ == 0 ? 0 : static_cast<double>(right_) / static_cast<double>(samples_); }
+  bool is_classified() const { return is_classified_; }
+
+  std::vector<double> numbers() const { return {sum_, static_cast<double>(samples_), static_cast<double>(right_), is_classified_ ? 1.0 : 0.0}; }
+  static RunningLoss from_numbers(const double* numbers);
+
+ private:
+  double sum_ = 0;
+  int64_t samples_ = 0;
+  int64_t right_ = 0;
+  bool is_classified_ = false;
+};
+
+struct TrainingPosition {
+  int64_t epoch = 0;  // done so far
+  int64_t batch = 0;  // of the next epoch, done so far
+  RunningLoss sums;   // of that epoch so far
+  double best_loss = std::numeric_limits<double>::infinity();
+  int64_t epochs_since_best = 0;
+  bool is_stopped = false;
+};
+
+// Parameters, buffers and what the fake-quants have learned, as copies; and back.
+std::vector<at::Tensor> capture(const QatModel& model);
+void restore(QatModel& model, const std::vector<at::Tensor>& captured);
+
+// Of dropout and its like.
+void seed_random_numbers(int64_t seed);
+
+// Writes options.checkpoint whole or not at all. best: what capture() gave at the best epoch, or empty.
+void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatModel& model, torch::optim::Optimizer& optimizer,
+                     const TrainingPosition& position, const std::vector<at::Tensor>& best);
+// The other way. Throws Error("train", file, ...) when it is damaged, or of a run with another model, other data or options. The number of epochs may
+// differ.
+void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& model, torch::optim::Optimizer& optimizer, TrainingPosition& position,
+                     std::vector<at::Tensor>& best);
+
+}  // namespace octet

@@ -1,0 +1,100 @@
+// octet qat: a float .pt2 is trained with fake quantization and becomes a q/dq .pt2.
+#include <map>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "annotate/convert.h"
+#include "annotate/qat_model.h"
+#include "core/error.h"
+#include "core/pt2_reader.h"
+#include "core/pt2_writer.h"
+#include "tools/command.h"
+#include "tools/qat_train.h"
+#include "tools/quantize_flow.h"
+
+namespace octet {
+namespace {
+
+const std::map<std::string, Loss> kLosses = {
+    {"cross_entropy", Loss::kCrossEntropy},
+    {"mse",           Loss::kMse         },
+    {"distill",       Loss::kDistill     }
+};
+const std::map<std::string, OptimizerKind> kOptimizers = {
+    {"sgd",   OptimizerKind::kSgd  },
+    {"adamw", OptimizerKind::kAdamW}
+};
+
+struct QatOptions {
+  QuantizeFlow flow;
+  TrainOptions train;
+  std::string loss = "cross_entropy", optimizer = "sgd", output;
+};
+
+template <typename Value>
+std::vector<std::string> keys_of(const std::map<std::string, Value>& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
+}
+
+void add_train_options(CLI::App& command, QatOptions& options) {
+  TrainOptions& train = options.train;
+  command.add_option("--train", train.train, "torch.save of a list of tuples: the model's inputs, then the target")->required();
+  command.add_option("--validation", train.validation, "Likewise; run after each epoch");
+  command.add_option("--loss", options.loss, "cross_entropy (class numbers), mse, or distill: the squared difference from the float model's outputs")
+      ->check(CLI::IsMember(keys_of(kLosses)))
+      ->capture_default_str();
+  command.add_option("--optimizer", options.optimizer, "sgd or adamw")->check(CLI::IsMember(keys_of(kOptimizers)))->capture_default_str();
+  command.add_option("--epochs", train.epochs)->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--lr", train.rate, "Learning rate")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--momentum", train.momentum, "Of sgd")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  command.add_option("--weight-decay", train.weight_decay)->check(CLI::NonNegativeNumber)->capture_default_str();
+  command.add_option("--freeze-after", train.freeze_after, "Epochs after which ranges and batch norm statistics stay as they are")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--patience", train.patience, "Stop after so many epochs without a lower loss, and take the best epoch")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seed", train.seed, "Of the order of the batches, and of dropout")->capture_default_str();
+  command.add_option("--checkpoint", train.checkpoint, "A file to keep the state of training in; when it is there, training continues from it");
+  command.add_option("--checkpoint-every", train.checkpoint_every, "Batches between checkpoints; default: an epoch")->check(CLI::PositiveNumber);
+}
+
+void check_options(const QatOptions& options) {
+  if (!options.flow.recorded.empty()) throw Error("qat", "--recorded", "recorded parts do not run, so nothing is trained through them; leave it out");
+  if (options.train.checkpoint_every && options.train.checkpoint.empty())
+    throw Error("qat", "--checkpoint-every", "goes with --checkpoint; give it a file");
+  check_writable(options.output);
+  if (!options.train.checkpoint.empty()) check_writable(options.train.checkpoint.string());
+}
+
+void train_and_write(const QatOptions& options) {
+  check_options(options);
+  Report report;
+  const Graph float_model = read_pt2(options.flow.model);
+  QatModel model(prepare_model(options.flow, report));
+  QatTrainer(model, float_model, options.train).run();
+  const Graph graph = convert_pt2e(std::move(model).finish(), {.compat_torchao = options.flow.is_compat()}, report);
+  write_pt2(graph, options.output);
+  if (!report.entries().empty()) log_line(fmt::format("float: {} ops; octet quantize --report says why of each", report.entries().size()));
+  for (const std::string& note : report.notes()) log_line("note: " + note);
+}
+
+}  // namespace
+
+void add_qat_command(CLI::App& app) {
+  auto options = std::make_shared<QatOptions>();
+  CLI::App* command = app.add_subcommand("qat", "Train with fake quantization, then quantize");
+  add_flow_options(*command, options->flow);
+  add_train_options(*command, *options);
+  command->add_option("--output", options->output, "The quantized .pt2")->required();
+  command->callback([options] {
+    options->flow.is_training = true;
+    options->train.loss = kLosses.at(options->loss);
+    options->train.optimizer = kOptimizers.at(options->optimizer);
+    options->train.quantizer = options->flow.quantizer;
+    train_and_write(*options);
+  });
+}
+
+}  // namespace octet

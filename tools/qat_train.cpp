@@ -1,0 +1,234 @@
+#include "tools/qat_train.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/mse_loss.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include "core/error.h"
+#include "core/interpreter.h"
+#include "core/passes/set_training.h"
+#include "core/tensor_file.h"
+#include "tools/command.h"
+#include "tools/qat_checkpoint.h"
+
+namespace octet {
+namespace {
+
+using Values = std::vector<c10::IValue>;
+
+// The order of the batches in an epoch, the same whenever it is asked for.
+std::vector<size_t> shuffled(size_t count, int64_t seed, int64_t epoch) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937_64 generator(static_cast<uint64_t>(seed) * 1000003u + static_cast<uint64_t>(epoch));
+  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
+  return order;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model, const TrainOptions& options) {
+  const std::vector<at::Tensor> parameters = model.parameters();
+  if (parameters.empty()) throw Error("train", "model", "no parameter requires gradients; export the model with parameters that do");
+  if (options.optimizer == OptimizerKind::kAdamW)
+    return std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(options.rate).weight_decay(options.weight_decay));
+  return std::make_unique<torch::optim::SGD>(parameters,
+                                             torch::optim::SGDOptions(options.rate).momentum(options.momentum).weight_decay(options.weight_decay));
+}
+
+size_t input_count(const Graph& graph) {
+  return static_cast<size_t>(std::count_if(graph.inputs().begin(), graph.inputs().end(), [](const GraphInput& input) {
+    return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+  }));
+}
+
+std::string text_of(const RunningLoss& sums) {
+  std::string text = fmt::format("loss {:.6g}", sums.loss());
+  if (sums.is_classified()) text += fmt::format(", accuracy {:.2f} %", 100 * sums.accuracy());
+  return text;
+}
+
+}  // namespace
+
+struct QatTrainer::State {
+  State(QatModel& trained, const Graph& float_model, TrainOptions given)
+      : model(trained),
+        options(std::move(given)),
+        batches(options.train),
+        optimizer(make_optimizer(trained, options)),
+        inputs(input_count(trained.prepared().graph)) {
+    if (!options.validation.empty()) validation.emplace(options.validation);
+    if (options.loss != Loss::kDistill) return;
+    teacher_graph = clone(float_model);
+    set_training(*teacher_graph, Mode::kEvaluation);
+    teacher.emplace(*teacher_graph);
+  }
+
+  void run();
+  void run_epoch();
+  bool end_epoch();
+  void set_up_epoch();
+  RunningLoss validate();
+  at::Tensor loss_of(const Values& batch, const std::string& subject, RunningLoss& sums);
+  at::Tensor distance(const Values& inputs, const Values& outputs);
+  void save();
+
+  QatModel& model;
+  TrainOptions options;
+  BatchReader batches;
+  std::optional<BatchReader> validation;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  size_t inputs;
+  std::unique_ptr<Graph> teacher_graph;
+  std::optional<Interpreter> teacher;
+  TrainingPosition position;
+  std::vector<at::Tensor> best;  // see capture()
+};
+
+at::Tensor QatTrainer::State::distance(const Values& batch, const Values& outputs) {
+  const Values wanted = teacher->run(batch);
+  at::Tensor sum;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].isTensor() || !outputs[i].toTensor().is_floating_point()) continue;
+    const at::Tensor part = at::mse_loss(outputs[i].toTensor(), wanted.at(i).toTensor());
+    sum = sum.defined() ? sum + part : part;
+  }
+  if (!sum.defined()) throw Error("train", "--loss distill", "the model has no floating-point output");
+  return sum;
+}
+
+at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& subject, RunningLoss& sums) {
+  const bool has_target = batch.size() == inputs + 1;
+  if (!has_target && !(options.loss == Loss::kDistill && batch.size() == inputs))
+    throw Error("train", subject, fmt::format("got {} values, want {}: the model's inputs and then the target", batch.size(), inputs + 1));
+  const Values given(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(inputs));
+  const Values outputs = model.forward(given);
+  if (options.loss == Loss::kDistill) {
+    const at::Tensor loss = distance(given, outputs);
+    sums.add(loss.item<double>(), 1);
+    return loss;
+  }
+  if (!batch.back().isTensor() || outputs.empty() || !outputs[0].isTensor())
+    throw Error("train", subject, "the target and the model's first output must be tensors");
+  const at::Tensor& output = outputs[0].toTensor();
+  const at::Tensor target = batch.back().toTensor();
+  if (options.loss == Loss::kMse) {
+    if (target.sizes() != output.sizes())
+      throw Error(
+          "train", subject,
+          fmt::format("the target is [{}], want the shape of the output, [{}]", fmt::join(target.sizes(), ", "), fmt::join(output.sizes(), ", ")));
+    const at::Tensor loss = at::mse_loss(output, target.to(output.scalar_type()));
+    sums.add(loss.item<double>(), 1);
+    return loss;
+  }
+  if (target.is_floating_point()) throw Error("train", subject, "the target is floating point, want class numbers; or use --loss mse");
+  const at::Tensor classes = target.to(at::kLong);
+  const at::Tensor loss = at::cross_entropy_loss(output, classes);
+  sums.add(loss.item<double>(), classes.numel());
+  sums.add_right(output.dim() > 1 ? at::argmax(output.detach(), 1).eq(classes).sum().item<int64_t>() : 0);
+  return loss;
+}
+
+void QatTrainer::State::set_up_epoch() {
+  const bool is_frozen = options.freeze_after && position.epoch >= *options.freeze_after;
+  model.train();
+  model.enable_observers(!is_frozen);
+  model.freeze_batch_norm(is_frozen);
+}
+
+void QatTrainer::State::run_epoch() {
+  const std::vector<size_t> order = shuffled(batches.size(), options.seed, position.epoch);
+  Progress progress(fmt::format("epoch {}", position.epoch + 1), order.size());
+  while (static_cast<size_t>(position.batch) < order.size()) {
+    const size_t index = order[static_cast<size_t>(position.batch)];
+    const std::string subject = fmt::format("epoch {} batch {}", position.epoch + 1, index);
+    try {
+      const at::Tensor loss = loss_of(batches.at(index), subject, position.sums);
+      if (!std::isfinite(loss.item<double>()))
+        throw Error("train", subject, fmt::format("the loss is {}, want a finite number; lower --lr, got {}", loss.item<double>(), options.rate));
+      optimizer->zero_grad();
+      loss.backward();
+      optimizer->step();
+    } catch (const c10::Error& error) {
+      const std::string text = error.what_without_backtrace();
+      throw Error("train", subject, text.substr(0, text.find('\n')));
+    }
+    ++position.batch;
+    progress.advance(static_cast<size_t>(position.batch));
+    const bool is_last = static_cast<size_t>(position.batch) == order.size();
+    if (options.checkpoint_every && !is_last && position.batch % *options.checkpoint_every == 0) save();
+  }
+}
+
+RunningLoss QatTrainer::State::validate() {
+  const at::NoGradGuard no_grad;
+  model.eval();
+  model.enable_observers(false);
+  RunningLoss sums;
+  for (size_t i = 0; i < validation->size(); ++i) loss_of(validation->at(i), fmt::format("validation batch {}", i), sums);
+  return sums;
+}
+
+// Whether to go on.
+bool QatTrainer::State::end_epoch() {
+  std::string line = fmt::format("epoch {}/{}: {}", position.epoch + 1, options.epochs, text_of(position.sums));
+  double loss = position.sums.loss();
+  if (validation) {
+    const RunningLoss sums = validate();
+    line += fmt::format("; validation {}", text_of(sums));
+    loss = sums.loss();
+  }
+  const bool is_better = loss < position.best_loss;
+  if (is_better) {
+    position.best_loss = loss;
+    position.epochs_since_best = 0;
+    if (options.patience) best = capture(model);
+  } else {
+    ++position.epochs_since_best;
+  }
+  log_line(line);
+  ++position.epoch;
+  position.batch = 0;
+  position.sums = {};
+  position.is_stopped = options.patience && position.epochs_since_best >= *options.patience;
+  if (position.is_stopped) log_line(fmt::format("stopped: no lower loss than {:.6g} for {} epochs", position.best_loss, position.epochs_since_best));
+  save();
+  return !position.is_stopped;
+}
+
+void QatTrainer::State::save() {
+  if (!options.checkpoint.empty()) save_checkpoint(options, batches.size(), model, *optimizer, position, best);
+}
+
+void QatTrainer::State::run() {
+  seed_random_numbers(options.seed);
+  if (!options.checkpoint.empty() && std::filesystem::exists(options.checkpoint)) {
+    load_checkpoint(options, batches.size(), model, *optimizer, position, best);
+    log_line(fmt::format("continued from {}: epoch {}, batch {}", options.checkpoint.string(), position.epoch + 1, position.batch));
+  }
+  while (position.epoch < options.epochs && !position.is_stopped) {
+    set_up_epoch();
+    run_epoch();
+    if (!end_epoch()) break;
+  }
+  if (!best.empty()) restore(model, best);
+}
+
+QatTrainer::QatTrainer(QatModel& model, const Graph& float_model, TrainOptions options)
+    : state_(std::make_unique<State>(model, float_model, std::move(options))) {}
+
+QatTrainer::~QatTrainer() = default;
+
+void QatTrainer::run() { state_->run(); }
+
+}  // namespace octet
