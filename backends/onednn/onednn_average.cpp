@@ -5,12 +5,11 @@
 
 #include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_kernels.h"
+#include "backends/onednn/onednn_quantize_row.h"
 #include "core/error.h"
 
 namespace octet::onednn {
 namespace {
-
-constexpr float kRounder = 12582912.0f;  // rounds half to even, see onednn_kernels.cpp
 
 struct AveragePlan {
   int64_t batch = 1;

@@ -208,6 +208,12 @@ void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
   // What is quantized mostly goes into convolutions: the change of order comes for free with the change of type.
   const bool is_plain_input =
       op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 && same_strides(x.shape, x.strides, row_major(x.shape));
+  if (is_plain_input && builder.prefers_channels_last(op.outputs[0]) && x.shape.size() == 4 && x.shape[1] == 3) {
+    const Stored y = builder.allocate(x.shape, wanted, channels_last(x.shape));
+    add_image(builder, x, y);
+    builder.define(op.outputs[0], y);
+    return;
+  }
   builder.define(op.outputs[0], is_plain_input && builder.prefers_channels_last(op.outputs[0]) ? builder.convert(x, wanted, channels_last(x.shape))
                                                                                                : builder.to_dense(x, wanted));
 }

@@ -9,14 +9,12 @@
 
 #include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_quantize_row.h"
 #include "core/error.h"
 #include "core/tensor.h"
 
 namespace octet::onednn {
 namespace {
-
-// Adding and subtracting 1.5 * 2^23 rounds half to even for |x| < 2^22; every caller clamps first.
-constexpr float kRounder = 12582912.0f;
 
 struct ElementwiseRow {
   float factor_a, factor_b;  // kAdd: y = a*factor_a + b*factor_b + bias; kMul: (a + offset_a) * (b + offset_b) * factor_a
@@ -71,22 +69,6 @@ ElementwiseFunction choose_elementwise() {
 ElementwiseFunction choose_elementwise(Elementwise kind, bool repeat_b) {
   if (kind == Elementwise::kAdd) return repeat_b ? choose_elementwise<Elementwise::kAdd, true>() : choose_elementwise<Elementwise::kAdd, false>();
   return repeat_b ? choose_elementwise<Elementwise::kMul, true>() : choose_elementwise<Elementwise::kMul, false>();
-}
-
-struct QuantizeRow {
-  float inverse_scale;
-  float low, high;  // without the zero point
-  int zero_point;
-};
-
-template <typename Y>
-[[gnu::always_inline]] inline void quantize_row(const float* x, Y* y, int64_t count, const QuantizeRow& p) {
-  for (int64_t i = 0; i < count; ++i) {
-    float v = x[i] * p.inverse_scale;
-    v = v < p.low ? p.low : v;
-    v = v > p.high ? p.high : v;
-    y[i] = static_cast<Y>(static_cast<int>((v + kRounder) - kRounder) + p.zero_point);
-  }
 }
 
 using QuantizeFunction = void (*)(const float*, std::byte*, int64_t, const QuantizeRow&);
@@ -293,7 +275,7 @@ void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const S
   const Quantity& b = to.quantity;
   if (!a.is_integer()) {
     OCTET_ASSERT(b.is_integer(), "a change from float to float");
-    const QuantizeRow p{1.0f / b.scale, static_cast<float>(b.lowest() - b.zero_point), static_cast<float>(b.highest() - b.zero_point), b.zero_point};
+    const QuantizeRow p = quantize_row_of(b);
     const QuantizeFunction function = b.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
     builder.add_loop("quantize",
                      [=](std::byte* const* arguments) {

@@ -37,6 +37,9 @@ void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, co
 // The same reals in another quantity and the same order. from: dense.
 void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const Stored& to);
 
+// f32 [N, 3, H, W] row-major to u8 or s8 channels-last.
+void add_image(SegmentBuilder& builder, const Stored& from, const Stored& to);
+
 // The same elements in another order; types agree. Strides of 0 repeat.
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to);
 

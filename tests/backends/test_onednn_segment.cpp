@@ -131,6 +131,38 @@ TEST_CASE("oneDNN: own loops give the same bytes on one thread and on three", "[
   }
 }
 
+TEST_CASE("oneDNN: an image is quantized as the reference does it, of every size", "[backends][onednn]") {
+  for (DType dtype : {DType::kUInt8, DType::kInt8}) {
+    for (const Shape& size : {
+             Shape{2, 3, 1,   5  },
+             Shape{1, 3, 4,   4  },
+             Shape{1, 3, 16,  17 },
+             Shape{2, 3, 33,  31 },
+             Shape{1, 3, 160, 130}
+    }) {
+      CAPTURE(name_of(dtype), size);
+      ProgramBuilder b;
+      const int image = b.input("image", DType::kFloat32, size);
+      const int x = b.op("quantize", {image}, "x", dtype, size, quantized(0.02f, dtype == DType::kUInt8 ? 114 : -14));
+      // Weights that pass the channels through, so that every byte shows.
+      Tensor weights = Tensor::zeros(DType::kInt8, {3, 3, 1, 1});
+      for (int64_t c = 0; c < 3; ++c) weights.data<int8_t>()[4 * c] = 1;
+      const int w = b.constant("w", weights, per_channel({1, 1, 1}, 0));
+      b.output(b.op("conv",
+                    {
+                        x, w, -1
+      },
+                    "y", dtype, size, quantized(0.02f, dtype == DType::kUInt8 ? 114 : -14),
+                    {{"stride", ints({1, 1})}, {"padding", ints({0, 0})}, {"dilation", ints({1, 1})}, {"groups", int64_t{1}}}));
+      const Program program = b.finish();
+      const Tensor input = random_floats(size, -3, 4);
+      const Tensor ours = Session(with_one_segment(program, "onednn"), 3).run({input})[0];
+      const Tensor expected = Session(with_one_segment(program, "reference"), 1).run({input})[0];
+      CHECK(std::equal(ours.raw(), ours.raw() + ours.nbytes(), expected.raw()));
+    }
+  }
+}
+
 TEST_CASE("oneDNN: two sessions run at the same time", "[backends][onednn]") {
   const Program program = with_one_segment(residual_program(DType::kUInt8), "onednn");
   const std::vector<Tensor> inputs = {random_floats({2, 3, 16, 16}, -2, 2, 5)};
