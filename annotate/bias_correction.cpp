@@ -6,6 +6,7 @@
 #include <ATen/ops/matmul.h>
 #include <fmt/format.h>
 
+#include "annotate/layer_statistics.h"
 #include "annotate/row_mask.h"
 #include "annotate/stepwise_run.h"
 #include "annotate/weight_grid.h"
@@ -22,7 +23,7 @@ at::Tensor rounded_weight(const ObservedGraph& observed, const MatrixLayer& laye
   return grid.values(grid.nearest(weight));
 }
 
-// Means over all rows of all samples, f64: of the input [groups, columns], and of the float output [groups, out / groups].
+// Means over all rows of all samples, weighted by row_weights(), f64: of the input [groups, columns], and of the float output [groups, out / groups].
 struct Means {
   at::Tensor input;
   at::Tensor output;
@@ -30,18 +31,18 @@ struct Means {
 
 Means means_of(const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
   Means sums;
-  int64_t rows = 0;
+  double rows = 0;
   for (const LayerSample& sample : samples) {
     const at::Tensor input = input_rows(layer, sample.quantized_input);
     const at::Tensor output = output_rows(layer, sample.float_output);
-    rows += input.size(1);
-    const at::Tensor input_sum = input.sum(1, /*keepdim=*/false, at::kDouble);
-    const at::Tensor output_sum = output.sum(1, /*keepdim=*/false, at::kDouble);
+    const at::Tensor weights = row_weights(layer, output);
+    rows += weights.slice(0, 0, 1).sum(at::kDouble).item<double>();
+    const at::Tensor input_sum = (input * weights).sum(1, /*keepdim=*/false, at::kDouble);
+    const at::Tensor output_sum = (output * weights).sum(1, /*keepdim=*/false, at::kDouble);
     sums.input = sums.input.defined() ? sums.input + input_sum : input_sum;
     sums.output = sums.output.defined() ? sums.output + output_sum : output_sum;
   }
-  const auto count = static_cast<double>(rows);
-  return {sums.input / count, sums.output / count};
+  return {sums.input / rows, sums.output / rows};
 }
 
 at::Tensor corrected_bias(const ObservedGraph& observed, const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
@@ -69,7 +70,7 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   const size_t total = layers.size();
   int changed = 0;
   note_row_mask(observed.graph, kStage, report);
-  LayerWalk walk(observed, std::move(layers), data, kStage, {.max_bytes = options.max_bytes});
+  LayerWalk walk(observed, std::move(layers), data, kStage, {.max_bytes = options.max_bytes, .reference = options.reference});
   while (walk.next()) {
     const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples());
     if (!at::equal(bias, bias_of(walk.layer()))) {

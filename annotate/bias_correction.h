@@ -14,6 +14,7 @@ namespace octet {
 
 struct BiasOptions {
   size_t max_bytes = WalkOptions().max_bytes;
+  const Graph* reference = nullptr;  // the float program where passes before have changed weights or biases; null: as the observed graph stands
   std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };
 

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "annotate/bias_correction.h"
 #include "annotate/equalize.h"
+#include "annotate/held_back_check.h"
 #include "annotate/second_order_rounding.h"
 #include "annotate/smooth.h"
+#include "annotate/stepwise_run.h"
 #include "annotate/tune_ranges.h"
 #include "core/error.h"
 
@@ -25,8 +28,8 @@ constexpr std::array<PassName, 5> kPasses = {
     {{AccuracyPass::kEqualize, "equalize"},
      {AccuracyPass::kSmooth, "smooth"},
      {AccuracyPass::kRanges, "ranges"},
-     {AccuracyPass::kRound, "round"},
-     {AccuracyPass::kCorrectBias, "correct-bias"}}
+     {AccuracyPass::kCorrectBias, "correct-bias"},
+     {AccuracyPass::kRound, "round"}}
 };
 
 class EffortRun {
@@ -45,6 +48,27 @@ class EffortRun {
   std::vector<EffortStage> take_stages() { return std::move(stages_); }
 
  private:
+  // The batches that a pass may use, the others are for the check of its work.
+  BatchSource usable_data() const {
+    return [source = open_(), left = batches_ - held_back_count()]() mutable { return left-- == 0 ? std::nullopt : source(); };
+  }
+  size_t held_back_count() const { return batches_ < 2 ? 0 : std::max<size_t>(1, batches_ / 4); }
+
+  // What is behind those, or the only batch.
+  BatchSource held_back_data() const {
+    BatchSource source = open_();
+    for (size_t i = 0; batches_ > 1 && i < batches_ - held_back_count(); ++i) source();
+    return source;
+  }
+
+  void run_checked(AccuracyPass pass, const std::function<void(const BatchSource&)>& work) {
+    if (const Verdict verdict = can_run_stepwise(observed_.graph); !verdict) return work(open_());  // which says why it does nothing
+    if (!reference_) reference_ = clone(observed_.graph);
+    HeldBackCheck check(observed_, *reference_, held_back_data());
+    work(usable_data());
+    report_.note(fmt::format("{}: {}", name_of(pass), check.keep_or_undo()));
+  }
+
   void run_untimed(AccuracyPass pass) {
     const std::string_view stage = name_of(pass);
     const auto batch_done = [this, stage](size_t done) { advance(stage, done, batches_); };
@@ -69,13 +93,19 @@ class EffortRun {
       case AccuracyPass::kRound: {
         RoundingOptions options;
         options.progress = layer_done;
-        round_second_order(observed_, open_(), report_, options);
+        run_checked(pass, [&](const BatchSource& data) {
+          options.reference = reference_.get();
+          round_second_order(observed_, data, report_, options);
+        });
         return;
       }
       case AccuracyPass::kCorrectBias: {
         BiasOptions options;
         options.progress = layer_done;
-        correct_biases(observed_, open_(), report_, options);
+        run_checked(pass, [&](const BatchSource& data) {
+          options.reference = reference_.get();
+          correct_biases(observed_, data, report_, options);
+        });
         return;
       }
     }
@@ -95,6 +125,7 @@ class EffortRun {
   ObservedGraph& observed_;
   const DataOpener& open_;
   size_t batches_;
+  std::unique_ptr<Graph> reference_;  // the float program, before weights and biases change
   Report& report_;
   const EffortProgress& progress_;
   std::vector<EffortStage> stages_;
@@ -125,7 +156,7 @@ std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& 
   return passes;
 }
 
-std::vector<AccuracyPass> high_effort_passes() { return {AccuracyPass::kSmooth, AccuracyPass::kRanges, AccuracyPass::kRound}; }
+std::vector<AccuracyPass> high_effort_passes() { return {AccuracyPass::kRanges, AccuracyPass::kCorrectBias, AccuracyPass::kRound}; }
 
 std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
                                                const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress) {

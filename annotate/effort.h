@@ -18,10 +18,10 @@ enum class AccuracyPass {
   kEqualize,     // equalize.h
   kSmooth,       // smooth.h
   kRanges,       // tune_ranges.h
-  kRound,        // second_order_rounding.h
   kCorrectBias,  // bias_correction.h
+  kRound,        // second_order_rounding.h; it chooses biases anew
 };
-std::string_view name_of(AccuracyPass pass);  // "equalize", "smooth", "ranges", "round", "correct-bias"
+std::string_view name_of(AccuracyPass pass);  // "equalize", "smooth", "ranges", "correct-bias", "round"
 std::vector<std::string> accuracy_pass_names();
 // Throws Error("quantize", subject, ...) for unknown names and for names that stand twice; naming the known ones.
 std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names, const std::string& subject);
@@ -39,7 +39,8 @@ struct EffortStage {
   double seconds = 0;
 };
 
-// Calibrates, with the passes before and behind. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
+// Calibrates, with the passes before and behind. kCorrectBias and kRound see three quarters of the batches; where they make the program's outputs on the
+// others no better, their work is undone, with a note. With a single batch that serves both. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
 // and calibrate() throw. Returns the stages that ran with their time.
 std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
                                                const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {});

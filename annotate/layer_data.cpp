@@ -85,10 +85,10 @@ const char* input_argument(const MatrixLayer& layer) {
 }  // namespace
 
 struct LayerWalk::State {
-  State(ObservedGraph& observed, std::vector<MatrixLayer> given, Batches batches, std::vector<Standins> names, Graph program)
+  State(const Graph& float_graph, std::vector<MatrixLayer> given, Batches batches, std::vector<Standins> names, Graph program)
       : layers(std::move(given)),
         standins(std::move(names)),
-        reference(std::move(*clone(observed.graph)), batches),
+        reference(std::move(*clone(float_graph)), batches),
         quantized(std::move(program), std::move(batches)) {}
 
   std::vector<MatrixLayer> layers;
@@ -114,7 +114,8 @@ LayerWalk::LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, c
   for (const std::vector<c10::IValue>& batch : batches) masks.push_back(row_mask_of(batch, mask_input));
   std::vector<Standins> standins;
   Graph program = quantized_program(observed, layers, standins);
-  state_ = std::make_unique<State>(observed, std::move(layers), std::move(batches), std::move(standins), std::move(program));
+  const Graph& float_graph = options.reference == nullptr ? observed.graph : *options.reference;
+  state_ = std::make_unique<State>(float_graph, std::move(layers), std::move(batches), std::move(standins), std::move(program));
   state_->masks = std::move(masks);
   state_->batch_count = count;
   state_->left_out = left_out;

@@ -23,6 +23,7 @@ struct LayerSample {
 
 struct WalkOptions {
   size_t max_bytes = size_t{2} << 30;  // of samples and values between layers that are held at a time; batches beyond it are left out
+  const Graph* reference = nullptr;    // the float program where passes before have changed weights or biases; null: as the observed graph stands
 };
 
 class LayerWalk {

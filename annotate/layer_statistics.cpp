@@ -5,6 +5,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/median.h>
+#include <ATen/ops/ones.h>
 
 #include "core/error.h"
 
@@ -25,6 +27,13 @@ void accumulate(at::Tensor& sum, const at::Tensor& part) { sum = sum.defined() ?
 
 }  // namespace
 
+at::Tensor row_weights(const MatrixLayer& layer, const at::Tensor& outputs) {
+  if (layer.kind == MatrixLayer::Kind::kConvolution) return at::ones({outputs.size(0), outputs.size(1), 1}, outputs.options());
+  const at::Tensor energy = outputs.square().sum(2, /*keepdim=*/true);
+  const at::Tensor usual = at::median(energy);
+  return usual.item<double>() > 0 ? 2 * usual / (energy + usual) : at::ones_like(energy);
+}
+
 double LayerStatistics::error(const at::Tensor& matrices) const {
   const double value = (matrices * (at::bmm(matrices, hessian) - 2 * cross)).sum().item<double>() + energy;
   return std::max(value, 0.0);
@@ -35,13 +44,12 @@ at::Tensor LayerStatistics::best_bias(const at::Tensor& matrices) const {
 }
 
 double LayerStatistics::error(const at::Tensor& matrices, const at::Tensor& bias) const {
-  const double change = (bias * (bias - 2 * best_bias(matrices))).sum().item<double>() * static_cast<double>(rows);
+  const double change = (bias * (bias - 2 * best_bias(matrices))).sum().item<double>() * rows;
   return std::max(error(matrices) + change, 0.0);
 }
 
 LayerStatistics sum_of(const LayerStatistics& one, const LayerStatistics& other) {
-  const auto rows = static_cast<double>(one.rows + other.rows);
-  const double share = static_cast<double>(one.rows) / rows;
+  const double share = one.rows / (one.rows + other.rows);
   LayerStatistics sum;
   sum.hessian = one.hessian + other.hessian;
   sum.cross = one.cross + other.cross;
@@ -53,11 +61,10 @@ LayerStatistics sum_of(const LayerStatistics& one, const LayerStatistics& other)
 }
 
 LayerStatistics LayerStatistics::centered() const {
-  const double n = static_cast<double>(rows);
   LayerStatistics result = *this;
-  result.hessian = hessian - n * at::bmm(input_mean.unsqueeze(2), input_mean.unsqueeze(1));
-  result.cross = cross - n * at::bmm(output_mean.unsqueeze(2), input_mean.unsqueeze(1));
-  result.energy = std::max(0.0, energy - n * (output_mean * output_mean).sum().item<double>());
+  result.hessian = hessian - rows * at::bmm(input_mean.unsqueeze(2), input_mean.unsqueeze(1));
+  result.cross = cross - rows * at::bmm(output_mean.unsqueeze(2), input_mean.unsqueeze(1));
+  result.energy = std::max(0.0, energy - rows * (output_mean * output_mean).sum().item<double>());
   return result;
 }
 
@@ -70,18 +77,20 @@ LayerStatistics collect_statistics(const MatrixLayer& layer, const std::vector<L
       const at::Tensor x = input_rows(layer, image.quantized_input);
       at::Tensor y = output_rows(layer, image.float_output);
       if (bias.defined()) y = y - bias.reshape({y.size(0), 1, y.size(2)});
-      accumulate(result.hessian, at::bmm(x.transpose(1, 2), x));
-      accumulate(result.cross, at::bmm(y.transpose(1, 2), x));
-      accumulate(result.input_mean, x.sum(1, false, at::kDouble));
-      accumulate(result.output_mean, y.sum(1, false, at::kDouble));
-      result.energy += (y * y).sum(at::kDouble).item<double>();
-      result.rows += x.size(1);
+      const at::Tensor weights = row_weights(layer, y);
+      const at::Tensor weighted = x * weights;
+      accumulate(result.hessian, at::bmm(weighted.transpose(1, 2), x));
+      accumulate(result.cross, at::bmm(y.transpose(1, 2), weighted));
+      accumulate(result.input_mean, weighted.sum(1, false, at::kDouble));
+      accumulate(result.output_mean, (y * weights).sum(1, false, at::kDouble));
+      result.energy += (y * y * weights).sum(at::kDouble).item<double>();
+      result.rows += weights.slice(0, 0, 1).sum(at::kDouble).item<double>();
     }
   if (result.rows == 0) throw Error(stage, "%" + layer.name(), "the data has no row for this layer, want at least 1; give other data");
   if (!at::isfinite(result.hessian).all().item<bool>() || !at::isfinite(result.cross).all().item<bool>())
     throw Error(stage, "%" + layer.name(), "its inputs or outputs hold NaN or infinities, want finite numbers; check the model and the data");
-  result.input_mean /= static_cast<double>(result.rows);
-  result.output_mean /= static_cast<double>(result.rows);
+  result.input_mean /= result.rows;
+  result.output_mean /= result.rows;
   return result;
 }
 

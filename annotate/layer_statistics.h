@@ -13,14 +13,19 @@
 
 namespace octet {
 
-// All f64; G groups, R outputs and K columns a group, as to_matrices() has them.
+// How much each row of a linear counts: less the more energy its output has beside the others. A few tokens with outputs tens of times as large are usual
+// in transformers, and what follows normalizes each token by itself. outputs: [G, rows, R], float; returns [G, rows, 1], about 1 for usual rows.
+// Convolutions: ones.
+at::Tensor row_weights(const MatrixLayer& layer, const at::Tensor& outputs);
+
+// Rows count as row_weights() says. All f64; G groups, R outputs and K columns a group, as to_matrices() has them.
 struct LayerStatistics {
   at::Tensor hessian;      // H = sum x^T x [G, K, K]
   at::Tensor cross;        // C = sum y^T x [G, R, K]
   double energy = 0;       // e = sum |y|^2
   at::Tensor input_mean;   // [G, K], over rows
   at::Tensor output_mean;  // [G, R]
-  int64_t rows = 0;        // in each group
+  double rows = 0;         // sum of their weights in each group
 
   // <V H, V> - 2 <V, C> + e, not below 0. matrices: [G, R, K] f64.
   double error(const at::Tensor& matrices) const;

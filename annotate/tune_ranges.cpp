@@ -98,10 +98,15 @@ class RangeSearch {
     const Bounds whole{std::min(0.0, static_cast<double>(seen.min.front())), std::max(0.0, static_cast<double>(seen.max.front()))};
     const Bounds base{(static_cast<double>(observer.quant_min()) - zero) * scale, (static_cast<double>(observer.quant_max()) - zero) * scale};
     std::vector<Bounds> result = {whole};
-    for (const double factor : options_.factors) {
-      const Bounds scaled{std::max(whole.min, base.min * factor), std::min(whole.max, base.max * factor)};
+    const auto add = [&](double min_factor, double max_factor) {
+      const Bounds scaled{std::max(whole.min, base.min * min_factor), std::min(whole.max, base.max * max_factor)};
       if (scaled.min < scaled.max) result.push_back(scaled);
-    }
+    };
+    for (const double factor : options_.factors) add(factor, factor);
+    if (options_.factors.empty() || whole.min == 0 || whole.max == 0 || is_symmetric(observer.args().qscheme)) return result;
+    const double least = *std::min_element(options_.factors.begin(), options_.factors.end());
+    add(least, 1);
+    add(1, least);
     return result;
   }
 

@@ -15,7 +15,8 @@ namespace octet {
 
 struct RangeOptions {
   size_t batches = 8;  // of the data that are tried with: that many inputs, outputs and values between are held; >= 1
-  std::vector<double> factors = {1.15, 0.9, 0.8, 0.65};     // of the range so far, tried beside the range of all values seen; > 0
+  // Of the range so far, tried beside the range of all values seen; where both ends are free, the least is tried for each end alone too. > 0
+  std::vector<double> factors = {1.15, 0.9, 0.8, 0.65};
   std::function<void(size_t done, size_t total)> progress = {};  // after each range
 };
 

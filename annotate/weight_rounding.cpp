@@ -180,7 +180,7 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
   std::vector<LayerRounding> results;
   if (layers.empty()) return results;
   note_row_mask(observed.graph, stage, report);
-  LayerWalk walk(observed, layers, data, stage, {.max_bytes = options.max_bytes});
+  LayerWalk walk(observed, layers, data, stage, {.max_bytes = options.max_bytes, .reference = options.reference});
   while (walk.next()) {
     const MatrixLayer& layer = walk.layer();
     const WeightGrid grid = weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer), "%" + layer.weight->name());

@@ -40,14 +40,13 @@ struct RoundingSetting {
 struct RoundingOptions {
   std::vector<RoundingSetting> settings = {
       {0.01, 0},
-      {0.3,  0},
-      {0.03, 1},
-      {0.3,  1}
+      {0.3,  0}
   };  // at least one
   double held_back =
       0.25;  // of the batches (of one batch: of its first dimension): what decides between the settings and the nearest rounding; in (0, 1)
   bool correct_bias = true;  // try a new bias too, where a layer has one of its own
   size_t max_bytes = WalkOptions().max_bytes;
+  const Graph* reference = nullptr;  // the float program where passes before have changed weights or biases; null: as the observed graph stands
   std::function<void(size_t done, size_t total, const std::string& layer)> progress;  // after each layer
 };
 

@@ -1,7 +1,7 @@
 // What rounding weights by calibration data gives on data that calibration did not see:
 //   octet_rounding_fidelity DIR QUANTIZER METHOD...          DIR: as tools/models/export.py writes it
-// METHOD: nearest, second-order, adaptive; options behind it after a colon, as in second-order:damping=0.1,bias=0. For each: median SQNR to float over
-// the held-back batches, share of equal top-1, mean dB per layer on calibration data before and after, seconds.
+// METHOD: high (what --effort high runs), passes:ranges+round, or rounding alone: nearest, second-order, adaptive; options behind it after a colon, as in
+// second-order:damping=0.1,bias=0. For each: median SQNR to float over the held-back batches (of sentences: of the embedding, pooled and normalized), share of equal top-1, mean dB per layer on calibration data before and after, seconds.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +14,8 @@
 #include "annotate/adaptive_rounding.h"
 #include "annotate/calibrate.h"
 #include "annotate/convert.h"
+#include "annotate/effort.h"
+#include "annotate/row_mask.h"
 #include "annotate/second_order_rounding.h"
 #include "core/error.h"
 #include "core/interpreter.h"
@@ -64,7 +66,10 @@ BatchSource batches_of(BatchReader& reader) {
 std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data, const std::string& method, Report& report) {
   const auto [name, given] = split(method);
   RoundingOptions options;
-  if (given.contains("damping") || given.contains("follow")) options.settings = {{option(given, "damping", 0.01), option(given, "follow", 0)}};
+  if (given.contains("damping") || given.contains("follow"))
+    options.settings = {
+        {option(given, "damping", 0.01), option(given, "follow", 0)}
+    };
   options.held_back = option(given, "held_back", options.held_back);
   options.correct_bias = option(given, "bias", 1) != 0;
   if (name == "second-order")
@@ -78,9 +83,28 @@ std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data, con
   return round_adaptive(observed, batches_of(data), report, options, adaptive);
 }
 
+// "high", or "passes:" and names with a plus between.
+std::vector<AccuracyPass> passes_of(const std::string& method) {
+  if (method == "high") return high_effort_passes();
+  std::vector<std::string> names;
+  for (size_t at = method.find(':') + 1; at <= method.size();) {
+    const size_t end = std::min(method.find('+', at), method.size());
+    names.push_back(method.substr(at, end - at));
+    at = end + 1;
+  }
+  return parse_accuracy_passes(names, "methods");
+}
+
 double sqnr(const at::Tensor& want, const at::Tensor& got) {
   const double noise = (want - got).to(at::kDouble).pow(2).sum().item<double>();
   return 10 * std::log10(want.to(at::kDouble).pow(2).sum().item<double>() / noise);
+}
+
+// The sentence's embedding; anything else as it is.
+at::Tensor pooled(const at::Tensor& output, const at::Tensor& mask) {
+  if (!mask.defined()) return output;
+  const at::Tensor mean = rows_that_count(output, mask).to(at::kDouble).mean(0);
+  return mean / mean.norm();
 }
 
 double median(std::vector<double> values) {
@@ -98,12 +122,20 @@ void measure(const Settings& settings, const std::string& method) {
   options.config = settings.config;
   ObservedGraph observed = prepare_pt2e(read_pt2(settings.folder + "/model.pt2"), *make_quantizer(settings.quantizer, options), report);
   BatchReader data(settings.folder + "/calibration.pt");
-  calibrate(observed, batches_of(data));
+  const size_t count = data.size();
+  const bool is_bundle = method == "high" || method.starts_with("passes:");
   const auto begin = std::chrono::steady_clock::now();
-  const std::vector<LayerRounding> layers = apply(observed, data, method, report);
+  std::vector<LayerRounding> layers;
+  if (is_bundle) {
+    calibrate_with_passes(
+        observed, [&] { return batches_of(data); }, count, passes_of(method), report);
+  } else {
+    calibrate(observed, batches_of(data));
+    layers = apply(observed, data, method, report);
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (const std::string& note : report.notes())
-    if (note.find("rounding") != std::string::npos) fmt::print(stderr, "{}\n", note);
+    if (is_bundle || note.find("rounding") != std::string::npos) fmt::print(stderr, "{}\n", note);
   double before = 0;
   double after = 0;
   for (const LayerRounding& layer : layers) {
@@ -119,8 +151,9 @@ void measure(const Settings& settings, const std::string& method) {
   int equal = 0;
   while (!unseen.done() && ratios.size() < settings.held_back) {
     const std::vector<c10::IValue> batch = unseen.next();
-    const at::Tensor want = run_float.run(batch).at(0).toTensor();
-    const at::Tensor got = run_quantized.run(batch).at(0).toTensor();
+    const at::Tensor mask = row_mask_of(batch, find_row_mask(reference));
+    const at::Tensor want = pooled(run_float.run(batch).at(0).toTensor(), mask);
+    const at::Tensor got = pooled(run_quantized.run(batch).at(0).toTensor(), mask);
     ratios.push_back(sqnr(want, got));
     equal += want.argmax().item<int64_t>() == got.argmax().item<int64_t>();
   }
