@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/quantizer.h"
 #include "core/error.h"
 
 namespace octet {
@@ -114,6 +115,8 @@ void check_opaque_part(const OpaquePart& part) {
                 fmt::format("names {}, want exactly one of module, op and ops", set == 0 ? "nothing" : "several kinds of ops"));
   if (part.is_recorded && part.quantizer)
     throw Error("quantizer", name_of(part), "is recorded and has a quantizer, whose observers would see no data; leave out one of them");
+  if (part.quantizer && part.quantizer->opaque_parts() != nullptr && !part.quantizer->opaque_parts()->empty())
+    throw Error("quantizer", name_of(part), "has a quantizer with opaque parts of its own; list those before this part instead");
   if (part.is_recorded && part.float_to_observed)
     throw Error("quantizer", name_of(part), "is recorded and has a hook float_to_observed, whose nodes would not run; leave out one of them");
   for (const auto& [index, spec] : part.quantized_inputs)

@@ -83,6 +83,9 @@ Json parse_json(const std::string& text, const std::string& file) {
     throw Error("quantizer", file,
                 fmt::format("not JSON, got a syntax error at line {} column {}; look for a comma, quote or bracket that is missing or too much",
                             std::count(before.begin(), before.end(), '\n') + 1, before.size() - line_begin + 1));
+  } catch (const Json::out_of_range& error) {  // "[json.exception.out_of_range.406] number overflow parsing '1e400'"
+    const std::string message = error.what();
+    throw Error("quantizer", file, fmt::format("has a number that no double holds ({})", message.substr(message.find("] ") + 2)));
   }
 }
 

@@ -18,8 +18,9 @@ constexpr size_t kMaxTextLength = 500;
 constexpr size_t kMaxPathLength = 1000;
 
 using namespace std::regex_constants;
-const std::array<std::pair<error_type, const char*>, 8> kFaults = {
-    {{error_paren, "a ( or ) has no partner, or a * + ? { repeats nothing"},
+const std::array<std::pair<error_type, const char*>, 9> kFaults = {
+    {{error_complexity, "it has a back reference, which may take forever to match; spell out what it stands for"},
+     {error_paren, "a ( or ) has no partner, or a * + ? { repeats nothing"},
      {error_brack, "a [ or ] has no partner"},
      {error_brace, "a { or } has no partner"},
      {error_badbrace, "the braces hold no range, want e.g. {1,3}"},
@@ -39,11 +40,18 @@ Error fault(const std::string& text, const std::string& message) {
   return Error("quantizer", fmt::format("module_name_regex \"{}\"", text), "not a regular expression (ECMAScript): " + message);
 }
 
+// The matcher whose time grows with the length of the path, not exponentially with the expression; libstdc++ has both.
+#ifdef __GLIBCXX__
+constexpr std::regex::flag_type kSyntax = std::regex::ECMAScript | __polynomial;
+#else
+constexpr std::regex::flag_type kSyntax = std::regex::ECMAScript;
+#endif
+
 std::regex compile(const std::string& text) {
   if (text.size() > kMaxTextLength)
     throw fault(text.substr(0, 20) + "...", fmt::format("got {} characters, want at most {}", text.size(), kMaxTextLength));
   try {
-    return std::regex(text, std::regex::ECMAScript);
+    return std::regex(text, kSyntax);
   } catch (const std::regex_error& error) {
     throw fault(text, fault_of(error));
   }

@@ -116,9 +116,9 @@ void check_strict(const Report& report) {
   const std::vector<ReportEntry> refusals = find_refusals(report);
   if (refusals.empty()) return;
   const ReportEntry& first = refusals.front();
-  throw Error(
-      "quantize", first.node,
-      fmt::format("({}) stayed float: {}; and {} more, want every compute op quantized (--strict)", first.target, first.reason, refusals.size() - 1));
+  const std::string more = refusals.size() == 1 ? "" : fmt::format("; and {} more", refusals.size() - 1);
+  throw Error("quantize", first.node,
+              fmt::format("({}) stayed float: {}{}, want every compute op quantized (--strict)", first.target, first.reason, more));
 }
 
 void quantize(const QuantizeOptions& options) {

@@ -75,6 +75,10 @@ TEST_CASE("a regex covers the modules whose whole path matches", "[quantizers][m
   CHECK(reason(on_xnnpack(R"("module_name_regex": {"block\\..*": null})"), "a") == "excluded by module_name_regex \"block\\..*\"");
 }
 
+TEST_CASE("an expression with very many ways to match is answered at once", "[quantizers][mapping]") {
+  CHECK(quantized(on_xnnpack(R"("module_name_regex": {"(.*)*(.*)*(.*)*(b|bl|.l)*(.*)*n": null})")) == "c d");
+}
+
 TEST_CASE("of several regexes the one of the innermost module wins, then the first", "[quantizers][mapping]") {
   CHECK(quantized(on_xnnpack(R"("module_name_regex": {"bl.ck": null, "block.l.n": {}})")) == "a b d");
   CHECK(quantized(on_xnnpack(R"("module_name_regex": {"block.lin": null, "block.l.*": {}})")) == "c d");

@@ -253,6 +253,8 @@ TEST_CASE("faults of opaque parts are errors with their place", "[quantizers][op
         R"(/0/quantized_inputs/0: got null, want a spec with an observer, a fixed one, or {"same_as": {"input": 0}})");
   check(R"([{"module": "head", "recorded": true, "quantizer": "x86"}])",
         "/0: module \"head\": is recorded and has a quantizer, whose observers would see no data; leave out one of them");
+  check(R"([{"module": "head", "quantizer": {"base": "x86", "global": {}, "opaque": [{"module": "head.fc"}]}}])",
+        "/0: module \"head\": has a quantizer with opaque parts of its own; list those before this part instead");
 }
 
 TEST_CASE("border specs that do not fit are errors", "[quantizers][opaque]") {
