@@ -1,7 +1,8 @@
-// JSON writes doubles in the shortest form that reads back equal, so scales are exact; infinities and NaN, which it lacks, are strings.
+// JSON writes doubles in the shortest form that reads back equal, so numbers are exact; infinities and NaN, which it lacks, are strings.
 #include "lowering/program_json.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include <fmt/format.h>
@@ -21,6 +22,9 @@ Json real_to_json(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return value;
 }
+
+// In the fewest digits that read back as the same float: half of what the same number takes as a double.
+Json float_to_json(float value) { return std::isfinite(value) ? Json(std::strtod(fmt::format("{}", value).c_str(), nullptr)) : real_to_json(value); }
 
 // bool, int, string and int list as they are; {"real": x} and {"reals": [...]} keep doubles apart from ints.
 Json attribute_to_json(const Attribute& attribute) {
@@ -47,7 +51,7 @@ Json tensor_to_json(const ProgramTensor& tensor) {
   };
   if (tensor.qparams) {
     Json scales = Json::array();
-    for (float scale : tensor.qparams->scale) scales.push_back(real_to_json(scale));
+    for (float scale : tensor.qparams->scale) scales.push_back(float_to_json(scale));
     json["qparams"] = {
         {"scale",      scales                    },
         {"zero_point", tensor.qparams->zero_point},

@@ -116,6 +116,18 @@ TEST_CASE("the same program gives the same file, twice and after reading it", "[
   }
 }
 
+TEST_CASE("scales read back as the same floats, in few digits", "[backends][artifact]") {
+  Program program = with_constants();
+  std::vector<float>& scales = program.tensors[1].qparams->scale;
+  for (uint32_t bits : {0x3DCCCCCDu, 0x3A83126Fu, 0x00000001u, 0x7F7FFFFFu, 0x3F800001u, 0x33D6BF95u, 0x3EAAAAABu, 0x38D1B717u}) {
+    std::memcpy(&scales[bits % scales.size()], &bits, sizeof(bits));
+    const std::string file = artifact_bytes(program);
+    CHECK(load_program(bytes_of(file)).tensors[1].qparams->scale == scales);
+  }
+  scales.front() = 0.1f;
+  CHECK_THAT(artifact_bytes(program), Contains("[0.1,"));
+}
+
 TEST_CASE("an artifact loads from memory, aligned or not", "[backends][artifact]") {
   const std::string file = artifact_bytes(small_conv("reference"));
   const std::string want = outcome_of(file, {}).text;
