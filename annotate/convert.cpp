@@ -238,6 +238,7 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
     for (const Node* node : island.nodes) observed.annotations.erase(node);  // the hook may put another node in its place
     island.observed_to_quantized(observed, island);
   }
+  if (!options.compat_torchao) use_trained_qparams(observed.observers);
   fold_conv_bn_qat(observed.graph, {.compat_torchao = options.compat_torchao});
   check_scale_limits(observed);
   for (const Body& body : bodies_within(observed.graph))

@@ -83,7 +83,7 @@ at::Tensor FakeQuantize::forward(const at::Tensor& x) {
 
 void FakeQuantize::update_qparams() {
   if (!has_data()) return;
-  const QParams qparams = calculate_qparams();
+  const QParams qparams = observer_->calculate_qparams();
   scale_ = tensor_of(qparams.scale);
   zero_point_ = qparams.float_zero_point.empty() ? tensor_of(qparams.zero_point) : tensor_of(qparams.float_zero_point);
 }
@@ -142,12 +142,28 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_qua
   return result;
 }
 
+QParams FusedMovingAvgObsFakeQuantize::calculate_qparams() const {
+  QParams qparams = FakeQuantize::calculate_qparams();
+  if (!uses_trained_ || static_cast<int64_t>(qparams.scale.size()) != scale_.numel()) return qparams;
+  for (size_t i = 0; i < qparams.scale.size(); ++i) {
+    const float scale = scale_.const_data_ptr<float>()[i];
+    if (!(scale >= eps())) continue;
+    qparams.scale[i] = scale;
+    qparams.zero_point[i] = zero_point_.const_data_ptr<int32_t>()[i];
+  }
+  return qparams;
+}
+
 void FusedMovingAvgObsFakeQuantize::update_qparams() {
   if (!has_data()) return;
   FakeQuantize::update_qparams();
   const ObserverState state = observer_->state();
   min_ = is_per_channel(args_.qscheme) ? tensor_of(state.min) : tensor_of(state.min).squeeze(0);
   max_ = is_per_channel(args_.qscheme) ? tensor_of(state.max) : tensor_of(state.max).squeeze(0);
+  // The op takes scale and zero point from the range; an average of weight 0 leaves that as it is.
+  const bool per_channel = is_per_channel(args_.qscheme);
+  at::fused_moving_avg_obs_fake_quant(per_channel ? at::zeros({min_.numel(), 1}) : at::zeros({1}), flag(true), flag(true), min_, max_, scale_,
+                                      zero_point_, 0, quant_min_, quant_max_, 0, per_channel, is_symmetric(args_.qscheme));
 }
 
 FixedQParamsFakeQuantize::FixedQParamsFakeQuantize(const FixedQParamsQuantizationSpec& spec)
@@ -177,6 +193,11 @@ void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, b
 void enable_fake_quants(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled) {
   for (const std::shared_ptr<Observer>& observer : observers)
     if (FakeQuantize* fake_quant = dynamic_cast<FakeQuantize*>(observer.get())) fake_quant->enable_fake_quant(enabled);
+}
+
+void use_trained_qparams(const std::vector<std::shared_ptr<Observer>>& observers) {
+  for (const std::shared_ptr<Observer>& observer : observers)
+    if (FusedMovingAvgObsFakeQuantize* fused = dynamic_cast<FusedMovingAvgObsFakeQuantize*>(observer.get())) fused->use_trained_qparams();
 }
 
 }  // namespace octet

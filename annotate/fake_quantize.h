@@ -58,7 +58,7 @@ class FakeQuantize : public Observer {
 };
 
 // Moving average, scale and fake quantization in one ATen op, as the peer's class of this name: forward uses that op's scale and zero point, which
-// may differ in the last bit from calculate_qparams(), which convert uses. Registered as "fused_moving_avg_obs_fake_quantize",
+// differ from calculate_qparams() until use_trained_qparams(). Registered as "fused_moving_avg_obs_fake_quantize",
 // which gives a FakeQuantize of the moving average for channels along other axes than 0.
 class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
  public:
@@ -66,6 +66,10 @@ class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
   // lacks.
   FusedMovingAvgObsFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer);
   void observe(const at::Tensor& x) override { run(x, false); }
+  QParams calculate_qparams() const override;
+  // From now on calculate_qparams() gives the scale and zero point that the forward pass rounded with, but for scales below eps. The op's symmetric scale
+  // is another than the observer's (of -8 .. 7: by up to 7 %), so a program with the latter is not quite the one that was trained.
+  void use_trained_qparams() { uses_trained_ = true; }
   at::Tensor forward(const at::Tensor& x) override { return run(x, fake_quant_enabled_); }
 
  protected:
@@ -76,6 +80,7 @@ class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
 
   at::Tensor min_;  // f32 [] or [channels]; infinity before the first data
   at::Tensor max_;
+  bool uses_trained_ = false;
 };
 
 // Scale and zero point known beforehand. Per tensor.
@@ -98,5 +103,7 @@ std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args);
 // Switch all fake-quants among the observers of a graph.
 void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled);
 void enable_fake_quants(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled);
+// Of all of FusedMovingAvgObsFakeQuantize among them.
+void use_trained_qparams(const std::vector<std::shared_ptr<Observer>>& observers);
 
 }  // namespace octet

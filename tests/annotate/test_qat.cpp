@@ -258,6 +258,27 @@ TEST_CASE("qat: a training loop as a user writes it lowers the loss, and the qua
   CHECK(at::mse_loss(Interpreter(quantized).run({x})[0].toTensor(), target).item<double>() < first / 100);
 }
 
+TEST_CASE("qat: the converted program rounds with the scales of training; torchao's with others", "[annotate][qat]") {
+  for (const bool is_compat : {false, true}) {
+    Json weight = fake_spec();
+    weight["observer"] = "FusedMovingAvgObsFakeQuantize";
+    weight["qscheme"] = "per_tensor_symmetric";
+    weight["quant_min"] = -8;
+    weight["quant_max"] = 7;
+    test::RuleQuantizer quantizer(Json::array({
+        {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}
+    }));
+    Report report;
+    QatModel model(prepare_qat_pt2e(filled("graph(%x: f32[4,8], %w = param \"w\": f32[6,8]): %y: f32[4,6] = aten.linear.default(%x, %w) return (%y)"),
+                                    quantizer, report));
+    const at::NoGradGuard no_grad;
+    const at::Tensor trained = output_of(model);
+    const Graph converted = convert_pt2e(std::move(model).finish(), {.compat_torchao = is_compat}, report);
+    const double off = distance(Interpreter(converted).run(test::random_inputs(converted))[0].toTensor(), trained);
+    CHECK((is_compat ? off > 0.01 : off < 1e-5));
+  }
+}
+
 TEST_CASE("qat: tied parameters are one tensor and stay tied", "[annotate][qat]") {
   Graph graph = filled(R"(graph(%x: f32[2,4], %w = param "a": f32[4,4], %u = param "b": f32[4,4]):
     %l: f32[2,4] = aten.linear.default(%x, %w)

@@ -1,0 +1,101 @@
+// What the quantizers ask for in training: fake-quants, and batch norms as a part of their convolutions.
+#include <catch2/catch.hpp>
+
+#include "annotate/prepare_qat.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "quantizers/annotate_text.h"
+#include "quantizers/registry.h"
+
+namespace octet {
+namespace {
+
+using Catch::Contains;
+using test::annotate_text;
+
+QuantizerOptions training() {
+  QuantizerOptions options;
+  options.is_qat = true;
+  return options;
+}
+
+std::string annotated(const std::string& quantizer, const char* graph, const QuantizerOptions& options = training()) {
+  return annotate_text(graph, *make_quantizer(quantizer, options)).text;
+}
+
+std::string message_of(const std::string& json, const QuantizerOptions& options = training()) {
+  try {
+    parse_quantizer(json, "q.json", options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+constexpr const char* kLinear = R"(graph(%x: f32[2,8], %w = param "w": f32[4,8]):
+    %y: f32[2,4] = aten.linear.default(%x, %w)
+    return (%y))";
+
+constexpr const char* kConvBn = R"(graph(%x: f32[1,4,8,8], %w = param "w": f32[4,4,1,1], %m = buffer "m": f32[4]):
+    %c: f32[1,4,8,8] = aten.conv2d.default(%x, %w)
+    %n: f32[1,4,8,8] = aten.batch_norm.default(%c, None, None, %m, %m, True, 0.1, 1e-05, False)
+    %r: f32[1,4,8,8] = aten.relu6.default(%n)
+    return (%r))";
+
+const std::string kWeight = "int8 -127..127 per_channel_symmetric axis 0 fused_moving_avg_obs_fake_quantize";
+const std::string kActivation = "int8 -128..127 per_tensor_affine fused_moving_avg_obs_fake_quantize";
+
+}  // namespace
+
+TEST_CASE("training: a batch norm and the clamp behind it belong to their convolution", "[quantizers][qat]") {
+  CHECK(annotated("xnnpack", kConvBn) ==
+        "%c [conv_bn_clamp]: %x: " + kActivation + ", %w: " + kWeight + "\n%n [conv_bn_clamp]:\n%r [conv_bn_clamp]: => " + kActivation + "\n");
+  CHECK_THAT(annotated("x86", kConvBn), Contains("%c [conv_bn_unary]: %x: uint8 0..255 per_tensor_affine fused_moving_avg_obs_fake_quantize") &&
+                                            Contains("%r [conv_bn_unary]:"));
+  CHECK_THAT(annotated("xnnpack", kConvBn, {}), Contains("%c [conv]:") && !Contains("bn"));  // for calibration
+}
+
+TEST_CASE("training: weights of 4 bits, dynamic activations, weights alone and chosen observers have fake-quants", "[quantizers][qat]") {
+  QuantizerOptions options = training();
+  options.weight_bits = 4;
+  CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("%w: int8 -8..7 per_channel_symmetric axis 0 fused_moving_avg_obs_fake_quantize"));
+  options = training();
+  options.is_dynamic = true;
+  CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("%x: int8 -128..127 per_tensor_affine dynamic fake_quantize"));
+  options = training();
+  options.is_weight_only = true;
+  const std::string alone = annotated("xnnpack", kLinear, options);
+  CHECK_THAT(alone, Contains("fused_moving_avg_obs_fake_quantize") && !Contains("%x:"));
+  const std::unique_ptr<Quantizer> chosen = parse_quantizer(R"({"base": "xnnpack", "global": {"act_observer": "histogram"}})", "q.json", training());
+  CHECK_THAT(annotate_text(kLinear, *chosen).text, Contains("%x: int8 -128..127 per_tensor_affine fake_quantize(histogram)"));
+}
+
+TEST_CASE("training: a part that says so is observed only", "[quantizers][qat]") {
+  const std::unique_ptr<Quantizer> mixed =
+      parse_quantizer(R"({"base": "xnnpack", "global": {}, "op_type": {"aten.linear.default": {"is_qat": false}}})", "q.json", training());
+  CHECK_THAT(annotate_text(kLinear, *mixed).text, Contains("%x: ACT, %w: int8 -127..127 per_tensor_symmetric mse => ACT"));
+  CHECK_THAT(annotate_text(kConvBn, *mixed).text, Contains("fused_moving_avg_obs_fake_quantize"));
+}
+
+TEST_CASE("training: what fake-quants lack is refused, and so is training where there is none", "[quantizers][qat]") {
+  CHECK(message_of(R"({"base": "xnnpack", "global": {"weight_bits": 4, "group_size": 32}})") ==
+        "quantizer: q.json: /global: group_size: got affine_min_max, want one scale for the tensor or for each channel; training has no other "
+        "fake-quants");
+  CHECK(message_of(R"({"base": "xnnpack", "global": {"is_dynamic": true, "is_per_token": true}})") ==
+        "quantizer: q.json: /global: is_per_token: got affine_placeholder, want one scale for the tensor or for each channel; training has no other "
+        "fake-quants");
+  CHECK(message_of(R"({"base": "x86", "global": {"is_qat": true}})", {}) ==
+        "quantizer: q.json: /global/is_qat: got true, want false: this is no training; train with octet qat");
+}
+
+TEST_CASE("training: a transposed convolution with scales per channel is prepared", "[quantizers][qat]") {
+  const std::unique_ptr<Quantizer> quantizer = make_quantizer("xnnpack", training());
+  Report report;
+  const ObservedGraph observed = prepare_qat_pt2e(parse_graph(R"(graph(%x: f32[1,4,8,8], %w = param "w": f32[4,6,1,1]):
+    %c: f32[1,6,8,8] = aten.conv_transpose2d.input(%x, %w)
+    return (%c))"),
+                                                  *quantizer, report);
+  CHECK(observation_points(observed.graph).size() == 3);
+}
+
+}  // namespace octet
