@@ -6,13 +6,9 @@
 
 namespace octet::test {
 
-namespace {
-
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
 }
-
-}  // namespace
 
 Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks, const Sources& sources) {
   Graph graph = parse_graph(text);

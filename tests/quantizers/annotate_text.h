@@ -24,6 +24,8 @@ Annotated annotate_text(const std::string& graph, Quantizer& quantizer, const Mo
 // With the per-channel static config as the global one.
 Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone, const ModuleStacks& stacks = {});
 
+void replace_all(std::string& text, const std::string& from, const std::string& to);
+
 // The reason that the report gives for a node, "" when it has none.
 std::string reason_for(const Report& report, const std::string& node);
 

@@ -35,10 +35,6 @@ struct Prepared {
   std::string text;  // the annotations, with the common specs in short
 };
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
-}
-
 Prepared prepare(const std::string& json, const char* net = kNet, const test::ModuleStacks& stacks = kStacks, bool compat = false) {
   Graph graph = parse_graph(net);
   for (const auto& [name, stack] : stacks) graph.find_node(name)->metadata["nn_module_stack"] = stack;
@@ -51,8 +47,8 @@ Prepared prepare(const std::string& json, const char* net = kNet, const test::Mo
   Prepared result{prepare_pt2e(std::move(graph), *quantizer, report, prepare_options), {}, {}};
   result.report = std::move(report);
   result.text = to_text(result.observed.graph, result.observed.annotations);
-  replace_all(result.text, "int8 -128..127 per_tensor_affine histogram", "ACT");
-  replace_all(result.text, "uint8 0..255 per_tensor_affine histogram", "ACT8U");
+  test::replace_all(result.text, "int8 -128..127 per_tensor_affine histogram", "ACT");
+  test::replace_all(result.text, "uint8 0..255 per_tensor_affine histogram", "ACT8U");
   return result;
 }
 
