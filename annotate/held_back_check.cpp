@@ -53,18 +53,20 @@ double HeldBackCheck::error() const {
   return std::sqrt(rows * means) / static_cast<double>(batches_.size());
 }
 
+void HeldBackCheck::undo() {
+  Report ignored;
+  std::vector<MatrixLayer> layers = find_matrix_layers(observed_, "quantize", ignored);
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    set_weight(layers.at(i), kept_[i].weight);
+    if (kept_[i].bias.defined()) set_bias(layers.at(i), kept_[i].bias);
+  }
+}
+
 std::string HeldBackCheck::keep_or_undo() {
   const double after = error();
   const auto decibels = [](double ratio) { return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity(); };
   const bool is_worse = !(after <= before_);
-  if (is_worse) {
-    Report ignored;
-    std::vector<MatrixLayer> layers = find_matrix_layers(observed_, "quantize", ignored);
-    for (size_t i = 0; i < kept_.size(); ++i) {
-      set_weight(layers.at(i), kept_[i].weight);
-      if (kept_[i].bias.defined()) set_bias(layers.at(i), kept_[i].bias);
-    }
-  }
+  if (is_worse) undo();
   return fmt::format("{:.2f} -> {:.2f} dB on calibration data held back{}", decibels(before_), decibels(after), is_worse ? ", undone" : "");
 }
 

@@ -19,6 +19,8 @@ class HeldBackCheck {
   HeldBackCheck(ObservedGraph& observed, const Graph& reference, const BatchSource& data);
   // After it: "A -> B dB on calibration data held back", or that and ", undone". REQUIRES: the pass changed nothing but those weights and biases.
   std::string keep_or_undo();
+  // Weights and biases as they were at first.
+  void undo();
 
  private:
   struct Kept {
