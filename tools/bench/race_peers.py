@@ -5,6 +5,7 @@
 
 FOLDER is what tools/models/export.py writes: model.pt2, calibration.pt, held_back.pt.
 """
+import importlib
 import json
 import os
 import resource
@@ -27,6 +28,8 @@ VARIANTS = {
     "eager": ["float"],
 }
 TRANSFORMERS = {"minilm", "vit_small"}
+MODULES = {"openvino": ["openvino"], "ort": ["onnxruntime"], "executorch": ["executorch.runtime", "executorch.extension.pybindings.portable_lib"],
+           "inductor": ["torch._inductor.config", "torchao.quantization.pt2e.quantizer.x86_inductor_quantizer"]}
 
 
 def is_transformer(folder):
@@ -224,7 +227,10 @@ class OctetWorker:
 class PeerWorker:
     """A peer within this process."""
 
-    def __init__(self, run, variant, folder, out, threads):
+    def __init__(self, peer, variant, folder, out, threads):
+        run = globals()["run_" + peer]
+        for name in MODULES.get(peer, []):  # Python's own loading of the library is no part of the program's load time
+            importlib.import_module(name)
         start = time.perf_counter()
         self.prepare, self.run, self.result = run(variant, folder, out, threads)
         batch = self.prepare(load(folder, os.path.join("inputs", "00.pt")))
@@ -252,7 +258,7 @@ def work(peer, variant, folder, threads):
     os.dup2(2, 1)  # what the peers print goes to the log
     import torch
     out = os.path.join(folder, peer)
-    worker = OctetWorker(variant, folder, out, threads) if peer == "octet" else PeerWorker(globals()["run_" + peer], variant, folder, out, threads)
+    worker = OctetWorker(variant, folder, out, threads) if peer == "octet" else PeerWorker(peer, variant, folder, out, threads)
     answers.write("READY\n")
     for line in sys.stdin:
         word, *rest = line.split()
