@@ -19,6 +19,7 @@ struct Sealed {
   QuantizationAnnotation annotation;
   size_t owner;
 };
+constexpr size_t kNobody = static_cast<size_t>(-1);  // the owner of what stood there before: opaque parts
 using SealedAnnotations = std::unordered_map<const Node*, Sealed>;
 
 bool is_same(const SpecVariant& a, const SpecVariant& b) {
@@ -94,7 +95,12 @@ void ComposableQuantizer::transform_for_annotation(Graph& graph) {
 void ComposableQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   SealedAnnotations sealed;
   ReasonTable reasons;
-  const auto describe = [&](size_t i) { return fmt::format("\"{}\" ({} of {})", quantizers_[i]->name(), i + 1, quantizers_.size()); };
+  const auto describe = [&](size_t i) {
+    if (i == kNobody) return std::string("the caller");
+    return fmt::format("quantizer \"{}\" ({} of {})", quantizers_[i]->name(), i + 1, quantizers_.size());
+  };
+  for (Node* node : graph.nodes())
+    if (const QuantizationAnnotation* before = annotations.find(node)) sealed.emplace(node, Sealed{*before, kNobody});
   for (size_t i = 0; i < quantizers_.size(); ++i) {
     Report own;
     quantizers_[i]->annotate(graph, annotations, own);
@@ -106,10 +112,9 @@ void ComposableQuantizer::annotate(Graph& graph, Annotations& annotations, Repor
         now->rule = fmt::format("{}: {}", quantizers_[i]->name(), now->rule);
         sealed.emplace(node, Sealed{*now, i});
       } else if (!now || !is_same(*now, before->second.annotation)) {
-        throw Error(
-            "quantizer", "%" + node->name(),
-            fmt::format("quantizer {} {} the annotation that quantizer {} made; leave the op to one of them, e.g. by null for its module_name",
-                        describe(i), now ? "has changed" : "has removed", describe(before->second.owner)));
+        throw Error("quantizer", "%" + node->name(),
+                    fmt::format("{} {} the annotation that {} made; leave the op to one of them, e.g. by null for its module_name", describe(i),
+                                now ? "has changed" : "has removed", describe(before->second.owner)));
       }
     }
     for (const ReportEntry& entry : own.entries()) reasons.add(quantizers_[i]->name(), entry);

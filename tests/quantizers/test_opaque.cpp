@@ -226,6 +226,7 @@ TEST_CASE("ops of a list that read each other are one island", "[quantizers][opa
 TEST_CASE("opaque parts of a composition and of --config count for all of its quantizers", "[quantizers][opaque]") {
   const Prepared prepared = prepare(R"({"compose": [{"base": "embedding", "global": {}, "opaque": [{"module": "head"}]}, "xnnpack"]})");
   CHECK_FALSE(has_specs(prepared, "b"));
+  CHECK(find(prepared, "b")->rule == "opaque part module \"head\"");
   CHECK(has_specs(prepared, "a"));
 }
 
