@@ -40,7 +40,7 @@ struct EffortStage {
 };
 
 // Calibrates, with the passes before and behind. kCorrectBias and kRound see three quarters of the batches; where they make the program's outputs on the
-// others no better, their work is undone, with a note. With a single batch that serves both. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
+// others not better by 0.3 dB, their work is undone, with a note. With a single batch that serves both. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
 // and calibrate() throw. Returns the stages that ran with their time.
 std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
                                                const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {});

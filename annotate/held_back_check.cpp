@@ -14,6 +14,8 @@ namespace octet {
 
 namespace {
 
+constexpr double kLeastGainDb = 0.3;  // less is taken for chance: a few batches decide
+
 // Of outputs that have a row for each token: their mean. Others as they are.
 std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs, const at::Tensor& mask) {
   std::vector<c10::IValue> means;
@@ -65,7 +67,7 @@ void HeldBackCheck::undo() {
 std::string HeldBackCheck::keep_or_undo() {
   const double after = error();
   const auto decibels = [](double ratio) { return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity(); };
-  const bool is_worse = !(after <= before_);
+  const bool is_worse = !(after <= before_ * std::pow(10.0, -kLeastGainDb / 10));
   if (is_worse) undo();
   return fmt::format("{:.2f} -> {:.2f} dB on calibration data held back{}", decibels(before_), decibels(after), is_worse ? ", undone" : "");
 }

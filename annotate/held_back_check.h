@@ -1,4 +1,4 @@
-// Whether a pass over weights and biases made the program's outputs better on data that the pass did not see; if not, all is as it was before. Outputs
+// Whether a pass over weights and biases made the program's outputs better on data that the pass did not see; if not by 0.3 dB, all is as it was before. Outputs
 // with a row for each token (row_mask.h) count twice: row by row, and their mean, as which many are used; errors that all rows share show only there.
 #pragma once
 

@@ -29,7 +29,7 @@ class Effort(CommandTest):
         self.assertRegex(errors, r"effort: [0-9.]+ s: .*calibrate [0-9.]+ s")
         with open(self.path("r.json")) as file:
             notes = json.load(file)["notes"]
-        self.assertTrue(any(note.startswith("ranges: ") for note in notes), notes)
+        self.assertTrue(any(note.startswith("correct-bias: ") for note in notes), notes)
         expected = self.net(self.x)
         self.assertGreater(sqnr(expected, self.run_file("high.pt2")[0]), sqnr(expected, self.run_file("q.pt2")[0]) - 0.5)
         self.octet("lower", self.path("high.pt2"), "--backend", "onednn", "--output", self.path("high.octet"))
