@@ -1,6 +1,8 @@
 // Quantizers by name and from JSON files, and the messages for files with faults.
 #include <catch2/catch.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -20,7 +22,7 @@ class JsonFile {
  public:
   explicit JsonFile(const std::string& text) {
     static int count = 0;
-    path_ = std::filesystem::temp_directory_path() / ("octet_quantizer_" + std::to_string(count++) + ".json");
+    path_ = std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++) + ".json");
     std::ofstream(path_) << text;
   }
   ~JsonFile() { std::filesystem::remove(path_); }
@@ -156,8 +158,8 @@ TEST_CASE("observers that do not fit are refused with the option's place", "[qua
 }
 
 TEST_CASE("a file that composes itself is refused", "[quantizers][json]") {
-  const std::string path = (std::filesystem::temp_directory_path() / "octet_composes_itself.json").string();
-  std::ofstream(path) << R"({"compose": ["octet_composes_itself.json"]})";
+  const std::string path = (std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_composes_itself.json")).string();
+  std::ofstream(path) << R"({"compose": [("octet_test_" + std::to_string(::getpid()) + "_composes_itself.json")]})";
   CHECK_THROWS_WITH(make_quantizer(path), "quantizer: " + path + ": files compose each other more than 8 deep");
   std::filesystem::remove(path);
 }
