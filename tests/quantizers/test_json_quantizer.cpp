@@ -158,8 +158,9 @@ TEST_CASE("observers that do not fit are refused with the option's place", "[qua
 }
 
 TEST_CASE("a file that composes itself is refused", "[quantizers][json]") {
-  const std::string path = (std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_composes_itself.json")).string();
-  std::ofstream(path) << R"({"compose": [("octet_test_" + std::to_string(::getpid()) + "_composes_itself.json")]})";
+  const std::string name = "octet_test_" + std::to_string(::getpid()) + "_composes_itself.json";
+  const std::string path = (std::filesystem::temp_directory_path() / name).string();
+  std::ofstream(path) << R"({"compose": [")" << name << R"("]})";
   CHECK_THROWS_WITH(make_quantizer(path), "quantizer: " + path + ": files compose each other more than 8 deep");
   std::filesystem::remove(path);
 }
