@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/matmul.h>
 #include <fmt/format.h>
 
 #include "annotate/layer_statistics.h"
@@ -23,32 +22,26 @@ at::Tensor rounded_weight(const ObservedGraph& observed, const MatrixLayer& laye
   return grid.values(grid.nearest(weight));
 }
 
-// Means over all rows of all samples, weighted by row_weights(), f64: of the input [groups, columns], and of the float output [groups, out / groups].
-struct Means {
-  at::Tensor input;
-  at::Tensor output;
-};
-
-Means means_of(const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
-  Means sums;
-  double rows = 0;
+LayerMeans means_of(const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
+  LayerMeans means;
   for (const LayerSample& sample : samples) {
     const at::Tensor input = input_rows(layer, sample.quantized_input);
     const at::Tensor output = output_rows(layer, sample.float_output);
     const at::Tensor weights = row_weights(layer, output);
-    rows += weights.slice(0, 0, 1).sum(at::kDouble).item<double>();
+    means.rows += weights.slice(0, 0, 1).sum(at::kDouble).item<double>();
     const at::Tensor input_sum = (input * weights).sum(1, /*keepdim=*/false, at::kDouble);
     const at::Tensor output_sum = (output * weights).sum(1, /*keepdim=*/false, at::kDouble);
-    sums.input = sums.input.defined() ? sums.input + input_sum : input_sum;
-    sums.output = sums.output.defined() ? sums.output + output_sum : output_sum;
+    means.input_mean = means.input_mean.defined() ? means.input_mean + input_sum : input_sum;
+    means.output_mean = means.output_mean.defined() ? means.output_mean + output_sum : output_sum;
   }
-  return {sums.input / rows, sums.output / rows};
+  means.input_mean /= means.rows;
+  means.output_mean /= means.rows;
+  return means;
 }
 
 at::Tensor corrected_bias(const ObservedGraph& observed, const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
   const at::Tensor matrices = to_matrices(layer, rounded_weight(observed, layer)).to(at::kDouble);  // [groups, out / groups, columns]
-  const Means means = means_of(layer, samples);
-  const at::Tensor bias = (means.output - at::matmul(matrices, means.input.unsqueeze(2)).squeeze(2)).reshape({-1});
+  const at::Tensor bias = means_of(layer, samples).best_bias(matrices).reshape({-1});
   if (!at::isfinite(bias).all().item<bool>())
     throw Error("bias correction", "%" + layer.name(),
                 "got NaN or infinities for the calibration data, want numbers; clean the data or check the model");

@@ -158,10 +158,10 @@ void FusedMovingAvgObsFakeQuantize::update_qparams() {
   if (!has_data()) return;
   FakeQuantize::update_qparams();
   const ObserverState state = observer_->state();
-  min_ = is_per_channel(args_.qscheme) ? tensor_of(state.min) : tensor_of(state.min).squeeze(0);
-  max_ = is_per_channel(args_.qscheme) ? tensor_of(state.max) : tensor_of(state.max).squeeze(0);
-  // The op takes scale and zero point from the range; an average of weight 0 leaves that as it is.
   const bool per_channel = is_per_channel(args_.qscheme);
+  min_ = per_channel ? tensor_of(state.min) : tensor_of(state.min).squeeze(0);
+  max_ = per_channel ? tensor_of(state.max) : tensor_of(state.max).squeeze(0);
+  // The op takes scale and zero point from the range; an average of weight 0 leaves that as it is.
   at::fused_moving_avg_obs_fake_quant(per_channel ? at::zeros({min_.numel(), 1}) : at::zeros({1}), flag(true), flag(true), min_, max_, scale_,
                                       zero_point_, 0, quant_min_, quant_max_, 0, per_channel, is_symmetric(args_.qscheme));
 }

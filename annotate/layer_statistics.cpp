@@ -39,7 +39,7 @@ double LayerStatistics::error(const at::Tensor& matrices) const {
   return std::max(value, 0.0);
 }
 
-at::Tensor LayerStatistics::best_bias(const at::Tensor& matrices) const {
+at::Tensor LayerMeans::best_bias(const at::Tensor& matrices) const {
   return output_mean - at::bmm(matrices, input_mean.unsqueeze(2)).squeeze(2);
 }
 

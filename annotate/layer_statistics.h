@@ -19,13 +19,19 @@ namespace octet {
 at::Tensor row_weights(const MatrixLayer& layer, const at::Tensor& outputs);
 
 // Rows count as row_weights() says. All f64; G groups, R outputs and K columns a group, as to_matrices() has them.
-struct LayerStatistics {
-  at::Tensor hessian;      // H = sum x^T x [G, K, K]
-  at::Tensor cross;        // C = sum y^T x [G, R, K]
-  double energy = 0;       // e = sum |y|^2
+struct LayerMeans {
   at::Tensor input_mean;   // [G, K], over rows
   at::Tensor output_mean;  // [G, R]
   double rows = 0;         // sum of their weights in each group
+
+  // The bias [G, R] that is best for V: the mean of y - x V^T. matrices: [G, R, K] f64.
+  at::Tensor best_bias(const at::Tensor& matrices) const;
+};
+
+struct LayerStatistics : LayerMeans {
+  at::Tensor hessian;  // H = sum x^T x [G, K, K]
+  at::Tensor cross;    // C = sum y^T x [G, R, K]
+  double energy = 0;   // e = sum |y|^2
 
   // <V H, V> - 2 <V, C> + e, not below 0. matrices: [G, R, K] f64.
   double error(const at::Tensor& matrices) const;
@@ -33,8 +39,6 @@ struct LayerStatistics {
   LayerStatistics centered() const;
   // What <V H, V> - 2 <V, C> + e becomes when `bias` [G, R] is added to the outputs of V.
   double error(const at::Tensor& matrices, const at::Tensor& bias) const;
-  // The bias [G, R] that is best for V: the mean of y - x V^T.
-  at::Tensor best_bias(const at::Tensor& matrices) const;
 };
 
 // Of both data together.

@@ -269,11 +269,12 @@ std::optional<FusedPair> find_fused_pair(Node& bn) {
   return pair;
 }
 
-// The groups of the points between `value` and what they observe, outermost first; and their names.
 struct Point {
   std::string name;
   int group = 0;
 };
+
+// The observation points between `value` and what they observe, outermost first.
 std::vector<Point> points_on(const Value* value) {
   std::vector<Point> points;
   for (const Node* point = producer_of(value, kObserveTarget); point != nullptr; point = producer_of(point->find_input("input"), kObserveTarget))

@@ -315,8 +315,7 @@ Values Interpreter::State::run_subgraph(const Graph& body, Values inputs) {
     if (next < inputs.size() && input.value != nullptr) frame[input.value] = std::move(inputs[next]);
     ++next;
   }
-  if (inputs.size() != next)
-    throw Error("run", "subgraph", fmt::format("got {} operands, want {}; the file is damaged", inputs.size(), next));
+  if (inputs.size() != next) throw Error("run", "subgraph", fmt::format("got {} operands, want {}; the file is damaged", inputs.size(), next));
   run_steps(body, frame);
   Values results;
   for (const GraphOutput& output : body.outputs()) results.push_back(resolve(output.value, frame));

@@ -53,14 +53,14 @@ typedef struct octet_model octet_model;
 /* Zero-initialize, set `size` to sizeof(octet_options), then what is wanted. */
 typedef struct octet_options {
   size_t size;
-  int threads;          /* 0: one */
-  int skip_checksum;    /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
+  int threads;           /* 0: one */
+  int skip_checksum;     /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
   uint64_t memory_limit; /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
 } octet_options;
 
 /* What one input or output is. The pointers stay valid as long as the model. */
 typedef struct octet_tensor_info {
-  size_t size;          /* set by the caller to sizeof(octet_tensor_info) */
+  size_t size; /* set by the caller to sizeof(octet_tensor_info) */
   const char* name;
   octet_dtype dtype;
   int rank;

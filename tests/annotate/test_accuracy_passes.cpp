@@ -167,7 +167,8 @@ Batches outlier_batches(const Graph& graph) {
   return batches;
 }
 
-const Json kDerivedBias = Json::parse(R"({"kind": "derived", "from": [["$arg0", "$self"], ["$arg1", "$self"]], "fn": "product_of_scales", "dtype": "int32",
+const Json kDerivedBias =
+    Json::parse(R"({"kind": "derived", "from": [["$arg0", "$self"], ["$arg1", "$self"]], "fn": "product_of_scales", "dtype": "int32",
   "quant_min": -2147483647, "quant_max": 2147483646, "qscheme": "per_tensor_symmetric"})");
 
 Json rules_with_bias() {
