@@ -1,0 +1,200 @@
+// linear on activations quantized at run time, whose integer weights have scales for groups within a row: an own loop of u8 x s8 products, which oneDNN
+// lacks. The sum of a group becomes a float as soon as it is complete.
+//
+//   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g] - zero_point[m] * shift[n]) + bias[n]
+//   shift[n] = sum over groups g of w_scale[n, g] * (sum of the weights of the group)
+#include <algorithm>
+#include <limits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "backends/onednn/onednn_isa.h"
+#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/onednn_rows.h"
+#include "backends/onednn/onednn_weight_product.h"
+
+namespace octet::onednn {
+namespace {
+
+constexpr int64_t kLanes = 16;   // outputs in a vector
+constexpr int64_t kVectors = 3;  // vectors of outputs at once
+constexpr int64_t kBlock = kLanes * kVectors;
+constexpr int64_t kRows = 4;  // rows at once
+constexpr int64_t kLeastGroup = 16;
+
+struct Sizes {
+  int64_t out = 0;
+  int64_t in = 0;
+  int64_t groups = 1;
+  int64_t rows_per_scale = 1;  // of x
+  float low, high;             // of y
+  int64_t group() const { return in / groups; }
+  int64_t blocks() const { return (out + kBlock - 1) / kBlock; }
+};
+
+// int8 weights [out, in] with scales [blocks of rows, groups] and no zero points, in groups of a multiple of 4.
+bool has_plain_groups(const ProgramTensor& w) {
+  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() || w.shape.size() != 2) return false;
+  const std::vector<int64_t> scales = w.stored->scale.shape();
+  if (scales.size() != 2 || w.shape[1] / scales[1] < kLeastGroup || w.shape[1] / scales[1] % 4 != 0) return false;
+  if (!w.stored->zero_point.defined()) return true;
+  const Tensor zero_point = w.stored->zero_point.contiguous();
+  return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(), [](float z) { return z == 0; });
+}
+
+struct Weights {
+  Tensor values;             // by blocks of 48 outputs, then by 4 inputs: 48 x 4 bytes
+  std::vector<float> scale;  // by blocks of 48 outputs, then by groups: 48
+  std::vector<float> shift;  // [out rounded up]
+};
+
+Weights pack(const ProgramTensor& w, const Sizes& sizes) {
+  const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();
+  const int64_t outputs_per_scale = sizes.out / scales.shape()[0], padded = sizes.blocks() * kBlock;
+  Weights packed{Tensor::zeros(DType::kInt8, {padded, sizes.in}), std::vector<float>(static_cast<size_t>(padded * sizes.groups), 0.0f),
+                 std::vector<float>(static_cast<size_t>(padded), 0.0f)};
+  for (int64_t n = 0; n < sizes.out; ++n) {
+    const int8_t* from = values.data<int8_t>() + n * sizes.in;
+    int8_t* to = packed.values.data<int8_t>() + n / kBlock * kBlock * sizes.in + n % kBlock * 4;
+    for (int64_t k = 0; k < sizes.in; ++k) to[k / 4 * kBlock * 4 + k % 4] = from[k];
+    for (int64_t g = 0; g < sizes.groups; ++g) {
+      const float scale = scales.data<float>()[n / outputs_per_scale * sizes.groups + g];
+      int32_t sum = 0;
+      for (int64_t k = g * sizes.group(); k < (g + 1) * sizes.group(); ++k) sum += from[k];
+      packed.scale[static_cast<size_t>((n / kBlock * sizes.groups + g) * kBlock + n % kBlock)] = scale;
+      packed.shift[static_cast<size_t>(n)] += scale * static_cast<float>(sum);
+    }
+  }
+  return packed;
+}
+
+struct Operands {
+  const uint8_t* x;
+  const float* x_scale;
+  const int32_t* x_zero_point;
+  const int8_t* w;
+  const float* w_scale;
+  const float* shift;
+  const float* bias;
+  float* y;
+};
+
+#if defined(__x86_64__)
+bool has_kernel() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
+
+#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni")]]
+
+// Rows [m, m + R) of one block of outputs.
+template <int64_t R>
+OCTET_VNNI inline void multiply_block(const Operands& o, const Sizes& s, int64_t m, int64_t block) {
+  const int8_t* w = o.w + block * kBlock * s.in;
+  const float* w_scale = o.w_scale + block * s.groups * kBlock;
+  __m512 total[R][kVectors];
+  for (int64_t r = 0; r < R; ++r)
+    for (int64_t v = 0; v < kVectors; ++v) total[r][v] = _mm512_setzero_ps();
+  for (int64_t g = 0; g < s.groups; ++g, w_scale += kBlock) {
+    __m512i sum[R][kVectors];
+    for (int64_t r = 0; r < R; ++r)
+      for (int64_t v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_si512();
+    for (int64_t k = g * s.group(); k < (g + 1) * s.group(); k += 4, w += kBlock * 4) {
+      __m512i weights[kVectors];
+      for (int64_t v = 0; v < kVectors; ++v) weights[v] = _mm512_loadu_si512(w + v * kLanes * 4);
+      for (int64_t r = 0; r < R; ++r) {
+        int32_t four;
+        __builtin_memcpy(&four, o.x + (m + r) * s.in + k, 4);
+        const __m512i x = _mm512_set1_epi32(four);
+        for (int64_t v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x, weights[v]);
+      }
+    }
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const __m512 scale = _mm512_loadu_ps(w_scale + v * kLanes);
+      for (int64_t r = 0; r < R; ++r) total[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][v]), scale, total[r][v]);
+    }
+  }
+  for (int64_t v = 0; v < kVectors; ++v) {
+    const int64_t n = block * kBlock + v * kLanes, left = s.out - n;
+    if (left <= 0) break;
+    const __mmask16 mask = static_cast<__mmask16>(left >= kLanes ? 0xffff : (1 << left) - 1);
+    const __m512 shift = _mm512_loadu_ps(o.shift + n), bias = _mm512_maskz_loadu_ps(mask, o.bias + n);
+    for (int64_t r = 0; r < R; ++r) {
+      const int64_t entry = (m + r) / s.rows_per_scale;
+      const __m512 centered = _mm512_fnmadd_ps(_mm512_set1_ps(static_cast<float>(o.x_zero_point[entry])), shift, total[r][v]);
+      __m512 y = _mm512_fmadd_ps(centered, _mm512_set1_ps(o.x_scale[entry]), bias);
+      y = _mm512_min_ps(_mm512_max_ps(y, _mm512_set1_ps(s.low)), _mm512_set1_ps(s.high));
+      _mm512_mask_storeu_ps(o.y + (m + r) * s.out + n, mask, y);
+    }
+  }
+}
+
+OCTET_VNNI void multiply(const Operands& o, const Sizes& s, int64_t rows, int64_t block) {
+  int64_t m = 0;
+  for (; m + kRows <= rows; m += kRows) multiply_block<kRows>(o, s, m, block);
+  switch (rows - m) {
+    case 1:
+      return multiply_block<1>(o, s, m, block);
+    case 2:
+      return multiply_block<2>(o, s, m, block);
+    case 3:
+      return multiply_block<3>(o, s, m, block);
+    default:
+      return;
+  }
+}
+#undef OCTET_VNNI
+#else
+bool has_kernel() { return false; }
+void multiply(const Operands&, const Sizes&, int64_t, int64_t) {}
+#endif
+
+// arguments: as Operands
+Loop product_loop(const Sizes& sizes, int64_t rows) {
+  return [=](std::byte* const* arguments) {
+    const auto floats = [&](size_t i) { return reinterpret_cast<float*>(arguments[i]); };
+    const Operands o = {reinterpret_cast<const uint8_t*>(arguments[0]),
+                        floats(1),
+                        reinterpret_cast<const int32_t*>(arguments[2]),
+                        reinterpret_cast<const int8_t*>(arguments[3]),
+                        floats(4),
+                        floats(5),
+                        floats(6),
+                        floats(7)};
+    for_parts(sizes.blocks(), rows * sizes.in, [&](int64_t first, int64_t last) {
+      for (int64_t block = first; block < last; ++block) multiply(o, sizes, rows, block);
+    });
+  };
+}
+
+}  // namespace
+
+bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
+  const ProgramTensor& w = builder.tensor(op.inputs[1]);
+  const ProgramTensor& yt = builder.tensor(op.outputs[0]);
+  const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
+  if (!has_kernel() || x == nullptr || yt.dtype != DType::kFloat32 || !has_plain_groups(w)) return false;
+  // Nibbles that are read as nibbles are fewer bytes, which decides for few rows.
+  if (has_weight_product(w, x->rows) && w.stored->fits_nibbles()) return false;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Clamp clamp = clamp_of(op);
+  const Sizes sizes = {w.shape[0],
+                       w.shape[1],
+                       w.stored->scale.shape()[1],
+                       x->rows_per_block,
+                       clamp.min ? static_cast<float>(*clamp.min) : -infinity,
+                       clamp.max ? static_cast<float>(*clamp.max) : infinity};
+  const Weights weights = pack(w, sizes);
+  const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
+  const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>(static_cast<size_t>(sizes.out), 0.0f);
+  const Dims packed_shape = weights.values.shape();
+  const Stored values = builder.add_constant(packed_shape, {ElementType::s8, 1, 0}, row_major(packed_shape),
+                                             std::shared_ptr<void>(std::make_shared<Tensor>(weights.values), weights.values.raw()));
+  const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
+  builder.add_loop("linear", product_loop(sizes, x->rows),
+                   {x->values, x->scale, x->zero_point, values.place, builder.add_floats(weights.scale).place,
+                    builder.add_floats(weights.shift).place, builder.add_floats(bias).place, y.place});
+  builder.define(op.outputs[0], y);
+  return true;
+}
+
+}  // namespace octet::onednn

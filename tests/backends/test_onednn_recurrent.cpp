@@ -1,0 +1,120 @@
+// Recurrent layers on oneDNN against the reference: all cells, both directions, float and integer weights.
+#include <catch2/catch.hpp>
+
+#include "tests/backends/program_builder.h"
+
+namespace octet {
+namespace {
+
+enum class Weights { kFloat, kBytes, kNibbles };
+
+struct Case {
+  const char* cell;
+  int64_t gates;
+};
+constexpr Case kCases[] = {
+    {"lstm", 4},
+    {"gru",  3},
+    {"tanh", 1},
+    {"relu", 1}
+};
+
+int recurrent_weights(ProgramBuilder& b, int64_t rows, int64_t hidden, Weights weights) {
+  if (weights == Weights::kFloat) return b.constant("r", random_floats({rows, hidden}, -0.3f, 0.3f, 2));
+  const int64_t reach = weights == Weights::kBytes ? 127 : 7;
+  const Tensor scale = Tensor::from<float>(
+      DType::kFloat32, {rows, 1}, random_scales(static_cast<size_t>(rows), 0.1f / static_cast<float>(reach), 0.3f / static_cast<float>(reach)));
+  return b.constant("r", StoredConstant{random_integers(DType::kInt8, {rows, hidden}, 2, -reach, reach), scale, Tensor()});
+}
+
+double run_recurrent(const Case& cell, int64_t steps, int64_t batch, int64_t hidden, Weights weights, bool has_bias, bool is_reverse) {
+  ProgramBuilder b;
+  const int64_t rows = cell.gates * hidden;
+  const bool has_cell = cell.gates == 4;
+  const int p = b.input("p", DType::kFloat32, {steps, batch, rows});
+  const int h = b.input("h", DType::kFloat32, {batch, hidden});
+  std::vector<int> inputs = {p, recurrent_weights(b, rows, hidden, weights), has_bias ? b.constant("b", random_floats({rows}, -1, 1, 3)) : -1, h};
+  std::vector<Tensor> values = {random_floats({steps, batch, rows}, -2, 2, 4), random_floats({batch, hidden}, -1, 1, 5)};
+  if (has_cell) {
+    inputs.push_back(b.input("c", DType::kFloat32, {batch, hidden}));
+    values.push_back(random_floats({batch, hidden}, -1, 1, 6));
+  }
+  const int y = b.op("recurrent", inputs, "y", DType::kFloat32,
+                     {
+                         steps, batch, hidden
+  },
+                     {}, {{"cell", std::string(cell.cell)}, {"reverse", is_reverse}});
+  const int last = has_cell ? b.second_output("last", {batch, hidden}) : -1;
+  b.output(y);
+  if (has_cell) b.output(last);
+  return check_against_reference(b.finish(), "onednn", values);
+}
+
+}  // namespace
+
+TEST_CASE("oneDNN: recurrent layers with float weights equal the reference", "[backends][onednn][recurrent]") {
+  for (const Case& cell : kCases)
+    for (int64_t batch : {1, 3, 9})
+      for (bool is_reverse : {false, true}) {
+        CAPTURE(cell.cell, batch, is_reverse);
+        CHECK(run_recurrent(cell, 7, batch, 20, Weights::kFloat, is_reverse, is_reverse) <= 1e-5);
+      }
+  CHECK(run_recurrent(kCases[0], 1, 1, 1, Weights::kFloat, true, false) <= 1e-5);
+}
+
+TEST_CASE("oneDNN: recurrent layers with integer weights equal the reference", "[backends][onednn][recurrent]") {
+  for (const Case& cell : kCases)
+    for (Weights weights : {Weights::kBytes, Weights::kNibbles})
+      for (int64_t batch : {1, 4, 9}) {
+        CAPTURE(cell.cell, batch, weights == Weights::kNibbles);
+        CHECK(run_recurrent(cell, 5, batch, 40, weights, batch == 4, false) <= 1e-5);
+      }
+}
+
+TEST_CASE("oneDNN: a recurrent layer far outside of its gates' range saturates", "[backends][onednn][recurrent]") {
+  ProgramBuilder b;
+  const int p = b.input("p", DType::kFloat32, {1, 1, 4});
+  const int h = b.input("h", DType::kFloat32, {1, 1}), c = b.input("c", DType::kFloat32, {1, 1});
+  b.output(b.op("recurrent",
+                {
+                    p, b.constant("r", random_floats({4, 1}
+                      )), -1, h, c
+  },
+                "y", DType::kFloat32, {1, 1, 1}, {}, {{"cell", std::string("lstm")}}));
+  b.second_output("last", {1, 1});
+  const Tensor extremes = Tensor::from<float>(DType::kFloat32, {1, 1, 4}, std::vector<float>{500, -500, 300, 1000});
+  CHECK(check_against_reference(b.finish(), "onednn", {extremes, random_floats({1, 1}), random_floats({1, 1})}) <= 1e-6);
+}
+
+TEST_CASE("oneDNN: a recurrent layer whose weights are computed at run time is refused", "[backends][onednn][recurrent]") {
+  ProgramBuilder b;
+  const int p = b.input("p", DType::kFloat32, {2, 1, 3}), r = b.input("r", DType::kFloat32, {3, 3}), h = b.input("h", DType::kFloat32, {1, 3});
+  b.output(b.op("recurrent",
+                {
+                    p, r, -1, h
+  },
+                "y", DType::kFloat32, {2, 1, 3}, {}, {{"cell", std::string("tanh")}}));
+  CHECK(refusal(b.finish(), "onednn") == "y: the weight is not constant");
+}
+
+TEST_CASE("reference: a recurrent op that does not fit its weights is refused with the shapes", "[backends][reference][recurrent]") {
+  const auto reason = [](const char* cell, std::vector<int64_t> gates, std::vector<int64_t> state) {
+    ProgramBuilder b;
+    const int p = b.input("p", DType::kFloat32, gates), h = b.input("h", DType::kFloat32, state);
+    b.output(b.op("recurrent",
+                  {
+                      p, b.constant("r", random_floats({6, 2}
+                        )), -1, h
+    },
+                  "y", DType::kFloat32, {2, 1, 2}, {}, {{"cell", std::string(cell)}}));
+    return refusal(b.finish(), "reference").value_or("accepted");
+  };
+  CHECK(reason("gru", {2, 1, 6}, {1, 2}) == "accepted");
+  CHECK(reason("gru", {2, 1, 5}, {1, 2}) == "y: gates [2, 1, 5] do not fit weights [6, 2] of gru");
+  CHECK(reason("tanh", {2, 1, 6}, {1, 2}) == "y: gates [2, 1, 6] do not fit weights [6, 2] of tanh");
+  CHECK(reason("gru", {2, 1, 6}, {3, 2}) == "y: a state has shape [3, 2], want [1, 2]");
+  CHECK(reason("lstm", {2, 1, 6}, {1, 2}) == "y: lstm has 4 inputs and 1 outputs");
+  CHECK(reason("peephole", {2, 1, 6}, {1, 2}) == "y: unknown cell \"peephole\"");
+}
+
+}  // namespace octet

@@ -1,0 +1,205 @@
+// Every op of the coverage list in every form: the reference against the interpreter, oneDNN against the reference, and which kernel took it. The table
+// of backends/onednn/README.md is what comes out; OCTET_UPDATE_COVERAGE=1 writes it there.
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <catch2/catch.hpp>
+
+#include "backends/reference/reference_backend.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/error.h"
+#include "lowering/lower.h"
+#include "tests/backends/program_builder.h"
+#include "tests/lowering/coverage_rows.h"
+#include "tests/lowering/lowering_helpers.h"
+
+namespace octet {
+namespace {
+
+struct FormName {
+  CoverageForm form;
+  const char* name;
+};
+constexpr FormName kForms[] = {
+    {CoverageForm::kFloat,         "float"                         },
+    {CoverageForm::kStatic,        "int8"                          },
+    {CoverageForm::kDynamicTensor, "int8, activations at run time" },
+    {CoverageForm::kDynamicToken,  "int8, per token at run time"   },
+    {CoverageForm::kDynamicGroups, "per token, weights in groups"  },
+    {CoverageForm::kWeightOnly,    "weights only, int8"            },
+    {CoverageForm::kWeightGroups,  "weights only, int8 in groups"  },
+    {CoverageForm::kNibbleGroups,  "weights only, 4 bits in groups"},
+};
+
+// Forms beyond the first two are for linear layers, int8 weights alone for whatever has weights.
+bool has_form(const CoverageRow& row, CoverageForm form) {
+  bool has_weights = false, has_activations = false;
+  for (const CoverageInput& input : row.inputs) {
+    has_weights = has_weights || input.kind == Operand::kWeights || input.kind == Operand::kWeights1;
+    has_activations = has_activations || input.kind == Operand::kActivation;
+  }
+  if (form == CoverageForm::kFloat) return true;
+  if (form == CoverageForm::kStatic) return has_activations;
+  if (form == CoverageForm::kWeightOnly) return has_weights;
+  return std::string(row.item).starts_with("linear") || (form == CoverageForm::kDynamicToken && std::string(row.item) == "lstm");
+}
+
+bool has_backend(const std::string& name) {
+  const std::vector<std::string> names = backend_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<Tensor> inputs_of(const Graph& graph) {
+  std::vector<Tensor> inputs;
+  uint32_t seed = 77;
+  for (const Value* value : graph.user_inputs()) {
+    const std::vector<int64_t> shape = value->meta->shape();
+    inputs.push_back(value->meta->dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed++)
+                                                           : random_integers(value->meta->dtype, shape, seed++, 0, 1));
+  }
+  return inputs;
+}
+
+double value_at(const Tensor& tensor, int64_t i) {
+  return tensor.dtype() == DType::kFloat32 ? static_cast<double>(tensor.data<float>()[i]) : static_cast<double>(tensor.data<int8_t>()[i]);
+}
+
+double magnitude_of(const Tensor& tensor) {
+  double greatest = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i) greatest = std::max(greatest, std::abs(value_at(tensor, i)));
+  return greatest;
+}
+
+// In steps of integers, or as a share of the greatest element.
+double distance(const Tensor& want, const Tensor& got) {
+  double greatest = 0;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    const double difference = std::abs(value_at(want, i) - value_at(got, i));
+    greatest = std::isnan(difference) ? INFINITY : std::max(greatest, difference);
+  }
+  return want.dtype() == DType::kFloat32 ? greatest / std::max(magnitude_of(want), 1e-3) : greatest;
+}
+
+double limit_of(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32 ? 2e-4 : 1; }
+
+Program lowered_for(const Graph& graph, const std::string& backend) {
+  Report report;
+  return lower(graph, *make_support(backend), {}, report);
+}
+
+// ---- what ran where
+
+bool is_conversion(const std::string& kind) {
+  return kind == "quantize" || kind == "dequantize" || kind == "requantize" || kind == "fake_quantize_dynamic" || kind == "cast";
+}
+
+std::string place_of(const Program& program, const ProgramOp& op, const std::string& backend) {
+  const auto reason = program.reasons.find(op.name);
+  if (backend != "onednn") return "reference: " + (reason == program.reasons.end() ? std::string("no reason") : reason->second);
+  const ProgramTensor& x = program.tensors[static_cast<size_t>(op.inputs[0])];
+  if (x.qparams) return "int8";
+  const auto made_at_run_time = [&](const ProgramOp& other) { return other.kind == "fake_quantize_dynamic" && other.outputs[0] == op.inputs[0]; };
+  const bool is_dynamic = std::any_of(program.ops.begin(), program.ops.end(), made_at_run_time);
+  const ProgramTensor* w = op.inputs.size() > 1 && op.inputs[1] >= 0 ? &program.tensors[static_cast<size_t>(op.inputs[1])] : nullptr;
+  const bool is_stored = w != nullptr && w->stored && w->stored->scale.defined();
+  if (is_dynamic && is_stored && (w->stored->scale.shape().back() == 1 || !w->stored->fits_nibbles())) return "int8";
+  std::string text = "float";
+  if (is_stored) text += w->stored->fits_nibbles() ? ", 4-bit weights" : ", int8 weights";
+  return reason == program.reasons.end() ? text : text + " (" + reason->second + ")";
+}
+
+// "matmul int8, softmax float": the ops that the call became, once each.
+std::string kernels_of(const Program& program) {
+  std::vector<std::string> parts;
+  for (const Segment& segment : program.segments)
+    for (int index : segment.ops) {
+      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      if (is_conversion(op.kind) || std::find(op.sources.begin(), op.sources.end(), "main") == op.sources.end()) continue;
+      const std::string part = op.kind + " " + place_of(program, op, segment.backend);
+      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+    }
+  return parts.empty() ? "none: only the view changes" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// One line of the table; checks the numbers on the way.
+std::string check_row(const CoverageRow& row, const FormName& form) {
+  CAPTURE(row.item, form.name);
+  double scale = 0;
+  if (form.form == CoverageForm::kStatic) {
+    const Graph graph = make_graph(coverage_graph(row, form.form, 0));
+    scale = magnitude_of(Session(lowered_for(graph, "reference")).run(inputs_of(graph)).front()) / 120;
+  }
+  const Graph graph = make_graph(coverage_graph(row, form.form, scale));
+  const std::vector<Tensor> inputs = inputs_of(graph);
+  const Tensor want = Session(lowered_for(graph, "reference")).run(inputs).front();
+  const double from_interpreter =
+      compare_with_interpreter(graph).greatest / (want.dtype() == DType::kFloat32 ? std::max(magnitude_of(want), 1e-3) : 1);
+  CHECK(from_interpreter <= limit_of(want));
+  const Program program = lowered_for(graph, "onednn");
+  const double from_reference = distance(want, Session(program).run(inputs).front());
+  CHECK(from_reference <= limit_of(want));
+  return fmt::format("| {} | {} | {} |\n", row.item, form.name, kernels_of(program));
+}
+
+std::string coverage_table() {
+  std::string table = "| op | form | on oneDNN |\n|---|---|---|\n";
+  for (const CoverageRow& row : coverage_rows())
+    for (const FormName& form : kForms)
+      if (has_form(row, form.form)) table += check_row(row, form);
+  return table;
+}
+
+constexpr const char* kBegin = "<!-- coverage: written by tests/lowering/test_coverage.cpp -->\n";
+constexpr const char* kEnd = "<!-- end of coverage -->\n";
+
+struct Readme {
+  std::string before, table, after;
+};
+
+Readme read_readme(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string whole = text.str();
+  const size_t begin = whole.find(kBegin), end = whole.find(kEnd);
+  REQUIRE(begin != std::string::npos);
+  REQUIRE(end != std::string::npos);
+  const size_t first = begin + std::string(kBegin).size();
+  return {whole.substr(0, first), whole.substr(first, end - first), whole.substr(end)};
+}
+
+bool has_vnni() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("every op of the coverage list gives the same on the interpreter, the reference and oneDNN, by the kernels that the README names",
+          "[lowering][coverage]") {
+  if (!has_backend("onednn")) {
+    WARN("skipped: oneDNN is not in this build");
+    return;
+  }
+  const std::string table = coverage_table();
+  const Readme readme = read_readme(OCTET_ONEDNN_README);
+  if (std::getenv("OCTET_UPDATE_COVERAGE") != nullptr) {
+    std::ofstream(OCTET_ONEDNN_README) << readme.before << table << readme.after;
+    return;
+  }
+  if (!has_vnni()) {
+    WARN("the table of the README is for CPUs with AVX512-VNNI; not compared here");
+    return;
+  }
+  CHECK(readme.table == table);
+}
+
+}  // namespace octet

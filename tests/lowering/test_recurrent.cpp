@@ -1,0 +1,107 @@
+// Recurrent layers and cells: a linear op for the inputs of all steps, one op for what depends on the hidden state.
+#include <catch2/catch.hpp>
+
+#include "core/graph.h"
+#include "core/pt2_reader.h"
+#include "tests/lowering/lowering_helpers.h"
+
+namespace octet {
+namespace {
+
+const std::string kGru = R"(graph(%wi = param "wi": f32[12,3], %wh = param "wh": f32[12,4], %bi = param "bi": f32[12], %bh = param "bh": f32[12],
+        %x: f32[5,2,3], %h: f32[1,2,4]):
+      %y: f32[5,2,4], %hn: f32[1,2,4] = aten.gru.input(%x, %h, [%wi, %wh, %bi, %bh], True, 1, 0.0, False, False, False)
+      return (%y, %hn))";
+
+// Two layers, both directions, batch first.
+std::string deep_lstm() {
+  std::string parameters, names;
+  for (int layer = 0; layer < 2; ++layer)
+    for (const char* direction : {"", "r"}) {
+      const std::string suffix = std::to_string(layer) + direction, width = layer == 0 ? "3" : "8";
+      parameters +=
+          "%wi" + suffix + " = param \"wi" + suffix + "\": f32[16," + width + "], %wh" + suffix + " = param \"wh" + suffix + "\": f32[16,4], ";
+      parameters += "%bi" + suffix + " = param \"bi" + suffix + "\": f32[16], %bh" + suffix + " = param \"bh" + suffix + "\": f32[16], ";
+      for (const char* name : {"wi", "wh", "bi", "bh"}) names += (names.empty() ? "%" : ", %") + std::string(name) + suffix;
+    }
+  return "graph(" + parameters + R"(%x: f32[2,5,3], %h: f32[4,2,4], %c: f32[4,2,4]):
+      %y: f32[2,5,8], %hn: f32[4,2,4], %cn: f32[4,2,4] = aten.lstm.input(%x, [%h, %c], [)" +
+         names + R"(], True, 2, 0.0, False, True, True)
+      return (%y, %hn, %cn))";
+}
+
+}  // namespace
+
+TEST_CASE("an lstm of two layers in both directions gives what the interpreter gives", "[lowering][recurrent]") {
+  CHECK(compare_with_interpreter(make_graph(deep_lstm())).greatest < 1e-5);
+}
+
+TEST_CASE("gru and plain recurrent layers give what the interpreter gives", "[lowering][recurrent]") {
+  CHECK(compare_with_interpreter(make_graph(kGru)).greatest < 1e-5);
+  for (const char* op : {"rnn_tanh", "rnn_relu"}) {
+    CAPTURE(op);
+    CHECK(compare_with_interpreter(
+              make_graph(std::string(R"(graph(%wi = param "wi": f32[4,3], %wh = param "wh": f32[4,4], %x: f32[5,2,3], %h: f32[1,2,4]):
+      %y: f32[5,2,4], %hn: f32[1,2,4] = aten.)") +
+                         op +
+                         R"(.input(%x, %h, [%wi, %wh], False, 1, 0.0, False, False, False)
+      return (%y, %hn))"))
+              .greatest < 1e-5);
+  }
+}
+
+TEST_CASE("recurrent cells give what the interpreter gives", "[lowering][recurrent]") {
+  CHECK(compare_with_interpreter(make_graph(R"(graph(%wi = param "wi": f32[16,3], %wh = param "wh": f32[16,4], %b = param "b": f32[16], %x: f32[2,3],
+        %h: f32[2,4], %c: f32[2,4]):
+      %y: f32[2,4], %d: f32[2,4] = aten.lstm_cell.default(%x, [%h, %c], %wi, %wh, %b, %b)
+      return (%y, %d))"))
+            .greatest < 1e-5);
+  CHECK(compare_with_interpreter(make_graph(R"(graph(%wi = param "wi": f32[12,3], %wh = param "wh": f32[12,4], %b = param "b": f32[12], %x: f32[2,3],
+        %h: f32[2,4]):
+      %y: f32[2,4] = aten.gru_cell.default(%x, %h, %wi, %wh, %b)
+      return (%y))"))
+            .greatest < 1e-5);
+}
+
+TEST_CASE("a recurrent layer becomes a linear op and one for the hidden state", "[lowering][recurrent]") {
+  CHECK(lowered(make_graph(R"(graph(%wi = param "wi": f32[8,3], %wh = param "wh": f32[8,2], %x: f32[5,1,3], %h: f32[1,1,2], %c: f32[1,1,2]):
+      %y: f32[5,1,2], %hn: f32[1,1,2], %cn: f32[1,1,2] = aten.lstm.input(%x, [%h, %c], [%wi, %wh], False, 1, 0.0, False, False, False) as lstm
+      return (%y))")) == R"(lstm_reshape: f32[1,2] = reshape(h f32[1,1,2])
+lstm_reshape_1: f32[1,2] = reshape(c f32[1,1,2])
+lstm_linear: f32[5,1,8] = linear(x f32[5,1,3], wi f32[8,3], none)
+lstm_recurrent: f32[5,1,2], lstm_cell_state: f32[1,2] = recurrent(lstm_linear f32[5,1,8], wh f32[8,2], none, lstm_reshape f32[1,2], lstm_reshape_1 f32[1,2]) cell=lstm reverse=false
+return lstm_recurrent
+)");
+}
+
+TEST_CASE("int8 weights of a recurrent layer stay integers in the file, and its quantized input makes the linear op integer",
+          "[lowering][recurrent]") {
+  const Graph graph =
+      make_graph(R"(graph(%wi = param "wi": i8[8,3], %wh = param "wh": i8[8,2], %si = buffer "scale_i": f32[8], %sh = buffer "scale_h": f32[8],
+        %z = buffer "z": i64[8], %x: f32[5,1,3], %h: f32[1,1,2], %c: f32[1,1,2]):
+      %xq: i8[5,1,3] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 3, -128, 127, dtype(int8))
+      %xd: f32[5,1,3] = quantized_decomposed.dequantize_per_tensor.default(%xq, 0.01, 3, -128, 127, dtype(int8))
+      %wid: f32[8,3] = quantized_decomposed.dequantize_per_channel.default(%wi, %si, %z, 0, -127, 127, dtype(int8))
+      %whd: f32[8,2] = quantized_decomposed.dequantize_per_channel.default(%wh, %sh, %z, 0, -127, 127, dtype(int8))
+      %y: f32[5,1,2], %hn: f32[1,1,2], %cn: f32[1,1,2] = aten.lstm.input(%xd, [%h, %c], [%wid, %whd], False, 1, 0.0, False, False, False) as lstm
+      return (%y))");
+  const std::string text = lowered(graph);
+  CAPTURE(text);
+  CHECK(text.find("linear(xq i8[5,1,3], wi i8[8,3] per-channel, none)") != std::string::npos);
+  CHECK(text.find("whd f32[8,2] stored as 8-bit i8") != std::string::npos);
+  CHECK(compare_with_interpreter(graph).greatest < 1e-4);
+}
+
+TEST_CASE("what a recurrent op cannot express is refused by name", "[lowering][recurrent]") {
+  std::string training = kGru;
+  training.replace(training.find("0.0, False"), 10, "0.5, True");
+  CHECK(error_of(make_graph(training)).find("in training mode; export in eval mode") != std::string::npos);
+  CHECK(error_of(
+            make_graph(R"(graph(%wi = param "wi": f32[16,3], %wh = param "wh": f32[16,2], %wr = param "wr": f32[2,4], %x: f32[5,1,3], %h: f32[1,1,2],
+        %c: f32[1,1,4]):
+      %y: f32[5,1,2], %hn: f32[1,1,2], %cn: f32[1,1,4] = aten.lstm.input(%x, [%h, %c], [%wi, %wh, %wr], False, 1, 0.0, False, False, False)
+      return (%y))"))
+            .find("with projections of the hidden state") != std::string::npos);
+}
+
+}  // namespace octet
