@@ -37,7 +37,7 @@ std::unordered_set<const Value*> all_constant_values(const Graph& graph) {
 
 class Calibration {
  public:
-  explicit Calibration(ObservedGraph& observed) : observed_(observed) { choose_once(); }
+  Calibration(ObservedGraph& observed, size_t first_batch) : observed_(observed), first_batch_number_(first_batch) { choose_once(); }
 
   void run(const BatchSource& next_batch, const CalibrateOptions& options) {
     std::map<std::string, Handler> handlers = options.handlers;
@@ -52,7 +52,7 @@ class Calibration {
         interpreter.run(*batch);
       } catch (const Error& error) {
         if (std::string_view(error.what()).starts_with("calibrate: ")) throw;
-        throw Error("calibrate", fmt::format("batch {}", batches_), without_stage(error.what()));
+        throw Error("calibrate", fmt::format("batch {}", number()), without_stage(error.what()));
       }
       batch.reset();
       ++batches_;
@@ -63,6 +63,8 @@ class Calibration {
   size_t batches() const { return batches_; }
 
  private:
+  size_t number() const { return first_batch_number_ + batches_; }
+
   // Points on constants whose observer learns nothing from a second look. All points of the group must be on constants, or the observer idempotent.
   void choose_once() {
     const std::unordered_set<const Value*> constants = all_constant_values(observed_.graph);
@@ -97,7 +99,7 @@ class Calibration {
   }
 
   [[noreturn]] void refuse(const Node& point, const std::string& message) const {
-    throw Error("calibrate", fmt::format("batch {} %{}", batches_, observed_value(point)->name()), message);
+    throw Error("calibrate", fmt::format("batch {} %{}", number(), observed_value(point)->name()), message);
   }
 
   static std::string explain_nan(const Value& value) {
@@ -110,15 +112,16 @@ class Calibration {
     for (const GraphInput& input : observed_.graph.inputs()) {
       if (input.kind != InputKind::kUserInput && input.kind != InputKind::kConstant) continue;
       if (i < batch.size() && batch[i].isTensor() && !is_finite(batch[i].toTensor()))
-        throw Error("calibrate", fmt::format("batch {} input {} %{}", batches_, i, input.value == nullptr ? "" : input.value->name()),
+        throw Error("calibrate", fmt::format("batch {} input {} %{}", number(), i, input.value == nullptr ? "" : input.value->name()),
                     "the data holds NaN or infinities, want finite numbers; remove or clean this batch");
       ++i;
     }
     if (batch.size() != i)
-      throw Error("calibrate", fmt::format("batch {}", batches_), fmt::format("wrong number of inputs, got {}, want {}", batch.size(), i));
+      throw Error("calibrate", fmt::format("batch {}", number()), fmt::format("wrong number of inputs, got {}, want {}", batch.size(), i));
   }
 
   ObservedGraph& observed_;
+  const size_t first_batch_number_;
   std::unordered_set<const Node*> once_;
   std::unordered_map<const Node*, size_t> first_batch_;  // of those: the batch that ran them first
   size_t batches_ = 0;
@@ -129,7 +132,7 @@ class Calibration {
 namespace {
 
 size_t calibrate_whole(ObservedGraph& observed, const BatchSource& next_batch, const CalibrateOptions& options) {
-  Calibration calibration(observed);
+  Calibration calibration(observed, options.first_batch);
   calibration.run(next_batch, options);
   if (calibration.batches() == 0) throw Error("calibrate", "data", "no batches, got 0, want at least 1");
   return calibration.batches();
@@ -143,8 +146,8 @@ std::string names_of(const std::vector<const Value*>& values) {
 }
 
 // The batches with the recorded tensors behind them.
-BatchSource join(const BatchSource& batches, const BatchSource& recorded, const std::vector<const Value*>& values) {
-  size_t count = 0;
+BatchSource join(const BatchSource& batches, const BatchSource& recorded, const std::vector<const Value*>& values, size_t first_batch) {
+  size_t count = first_batch;
   return [=]() mutable -> std::optional<std::vector<c10::IValue>> {
     std::optional<std::vector<c10::IValue>> batch = batches();
     if (!batch) return batch;
@@ -169,7 +172,7 @@ size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const C
   if (!options.recorded)
     throw Error("calibrate", names_of(values), "is recorded and does not run in calibration, got no recorded tensors; give them (--recorded R.pt)");
   ObservedGraph cut = cut_recorded_parts(observed);
-  return calibrate_whole(cut, join(next_batch, options.recorded, values), options);
+  return calibrate_whole(cut, join(next_batch, options.recorded, values, options.first_batch), options);
 }
 
 size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress) {

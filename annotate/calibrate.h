@@ -23,6 +23,7 @@ struct CalibrateOptions {
   ProgressCallback progress = {};
   std::map<std::string, Handler> handlers = {};  // how to run ops that LibTorch does not know, by target
   BatchSource recorded = {};                     // the tensors that recorded_values (recorded_parts.h) names, batch for batch
+  size_t first_batch = 0;                        // the number that messages give the first batch, where these are a part of the data
 };
 
 // Every batch is run and dropped again before the next is asked for. Constants are observed once where the result is the same. Returns the

@@ -1,28 +1,66 @@
-// octet calibrate: the observers' state after a part of the data, to be used by `octet quantize --state`.
+// octet calibrate: the observers' state after a part of the data, to be used by `octet quantize --state`. Under mpirun each process takes a part of its own
+// and process 0 writes the state of all.
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "annotate/observer_state.h"
+#include "core/error.h"
 #include "tools/command.h"
+#include "tools/processes.h"
 #include "tools/quantize_flow.h"
 
 namespace octet {
+namespace {
+
+struct CalibrateCommandOptions {
+  QuantizeFlow flow;
+  std::string calibration, state;
+};
+
+// The states of all processes in order, as if their files were given to --state. "": a process without data.
+void merge_states(ObservedGraph& observed, const std::vector<std::string>& states) {
+  bool is_first = true;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].empty()) continue;
+    const std::string source = fmt::format("process {}", i);
+    if (is_first)
+      observer_state_from_json(observed, states[i], source);
+    else
+      merge_observer_state_from_json(observed, states[i], source);
+    is_first = false;
+  }
+}
+
+void calibrate_command(const CalibrateCommandOptions& options) {
+  Processes processes;
+  std::optional<ObservedGraph> observed;
+  const auto calibrate_part = [&] {
+    if (processes.rank() == 0) check_writable(options.state);
+    Report report;
+    observed = prepare_model(options.flow, report);
+    const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] { processes.check_others(); }};
+    const size_t batches = calibrate_from_file(*observed, options.calibration, options.flow.recorded, part);
+    return processes.count() == 1 || batches == 0 ? std::string() : observer_state_to_json(*observed);
+  };
+  const std::vector<std::string> states = processes.gather(calibrate_part);
+  if (processes.rank() != 0) return;
+  if (processes.count() > 1) {
+    merge_states(*observed, states);
+    log_line(fmt::format("calibrate: {} processes", processes.count()));
+  }
+  save_observer_state(*observed, options.state);
+}
+
+}  // namespace
 
 void add_calibrate_command(CLI::App& app) {
-  struct Options {
-    QuantizeFlow flow;
-    std::string calibration, state;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("calibrate", "Run sample data through the observers and save their state");
+  auto options = std::make_shared<CalibrateCommandOptions>();
+  CLI::App* command =
+      app.add_subcommand("calibrate", "Run sample data through the observers and save their state; mpirun shares the data among processes");
   add_flow_options(*command, options->flow);
   command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples")->required();
   command->add_option("--state", options->state, "The JSON file to write")->required();
-  command->callback([options] {
-    Report report;
-    ObservedGraph observed = prepare_model(options->flow, report);
-    calibrate_from_file(observed, options->calibration, options->flow.recorded);
-    save_observer_state(observed, options->state);
-  });
+  command->callback([options] { calibrate_command(*options); });
 }
 
 }  // namespace octet

@@ -77,18 +77,27 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   return observed;
 }
 
-void calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded) {
-  BatchReader reader(data);
+size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded, const DataPart& part) {
+  const BatchReader reader(data);
   std::optional<BatchReader> recorded_reader;
   if (!recorded.empty()) recorded_reader.emplace(recorded);
   if (recorded_reader && recorded_reader->size() != reader.size())
     throw Error("calibrate", recorded, fmt::format("got {} batches, want {} as in {}", recorded_reader->size(), reader.size(), data));
-  Progress progress("calibrate", reader.size());
+  const size_t first = reader.size() * part.index / part.count;
+  const size_t end = reader.size() * (part.index + 1) / part.count;
+  if (first == end) return 0;
+  Progress progress("calibrate", end - first);
   CalibrateOptions options;
+  options.first_batch = first;
   options.progress = [&](size_t done) { progress.advance(done); };
-  if (recorded_reader) options.recorded = [&] { return std::optional(recorded_reader->next()); };
-  calibrate(
-      observed, [&]() { return reader.done() ? std::nullopt : std::optional(reader.next()); }, options);
+  size_t next_recorded = first;
+  if (recorded_reader) options.recorded = [&] { return std::optional(recorded_reader->at(next_recorded++)); };
+  size_t next = first;
+  const BatchSource batches = [&]() -> std::optional<std::vector<c10::IValue>> {
+    if (part.before_batch) part.before_batch();
+    return next == end ? std::nullopt : std::optional(reader.at(next++));
+  };
+  return calibrate(observed, batches, options);
 }
 
 }  // namespace octet

@@ -1,6 +1,7 @@
 // What `octet quantize`, `octet calibrate` and `octet qat` have in common: the options that decide the observed graph, and the way there.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,8 +38,16 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 // Loads the libraries, reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
 ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report);
 
+// What one of several processes takes of the data: the batches are cut into `count` runs, in order and of nearly equal length; this is run `index`.
+struct DataPart {
+  size_t index = 0;
+  size_t count = 1;
+  std::function<void()> before_batch = {};  // may throw, which ends calibration
+};
+
 // Streams the batches of a DATA.pt through the observers, with a progress bar on a terminal. `recorded`: the file with the tensors that stand for recorded
-// opaque parts, or "". Throws Error too when the files have different numbers of batches.
-void calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded);
+// opaque parts, or "". Returns the number of batches; 0 when there are fewer than parts and none is left for this one. Throws Error too when the files
+// have different numbers of batches.
+size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded, const DataPart& part = {});
 
 }  // namespace octet

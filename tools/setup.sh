@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=yes
-packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libcli11-dev libfmt-dev libxnnpack-dev libpthreadpool-dev)
+packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libcli11-dev libfmt-dev libxnnpack-dev libpthreadpool-dev libopenmpi-dev openmpi-bin)
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;

@@ -31,6 +31,11 @@ if(OCTET_TORCH)
   target_link_libraries(octet_torch INTERFACE octet_options ${TORCH_LIBRARIES})
 endif()
 
+# Without MPI everything works but calibration in several processes, which is refused then.
+if(OCTET_TORCH AND OCTET_MPI)
+  find_package(MPI COMPONENTS C)
+endif()
+
 if(OCTET_ONEDNN)
   if(NOT dnnl_DIR AND EXISTS ${OCTET_VENV}/lib/cmake/dnnl)
     set(dnnl_DIR ${OCTET_VENV}/lib/cmake/dnnl)
