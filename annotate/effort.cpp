@@ -10,6 +10,7 @@
 
 #include "annotate/bias_correction.h"
 #include "annotate/equalize.h"
+#include "annotate/fresh_observers.h"
 #include "annotate/held_back_check.h"
 #include "annotate/second_order_rounding.h"
 #include "annotate/smooth.h"
@@ -45,6 +46,30 @@ class EffortRun {
     timed(name_of(pass), [&] { run_untimed(pass); });
   }
 
+  // Passes over weights and biases, once with the ranges that calibration found and once with tuned ones: the better result stays.
+  void run_with_ranges(const std::vector<AccuracyPass>& behind) {
+    if (!can_run_stepwise(observed_.graph)) {
+      run(AccuracyPass::kRanges);
+      return run_chain(behind);
+    }
+    const HeldBackData check(observed_.graph, held_back_data());
+    const LayerSnapshot start(observed_);
+    run_chain(behind);
+    const double before = check.error(observed_);
+    const LayerSnapshot without(observed_);
+    start.restore(observed_);
+    run(AccuracyPass::kRanges);
+    run_chain(behind);
+    const HeldBackGain gain{before, check.error(observed_)};
+    report_.note(fmt::format("ranges: with the passes behind {}", gain.description()));
+    if (!gain.is_enough()) without.restore(observed_);
+  }
+
+  void run_chain(const std::vector<AccuracyPass>& passes) {
+    first_check_.reset();
+    for (const AccuracyPass pass : passes) run(pass);
+  }
+
   std::vector<EffortStage> take_stages() { return std::move(stages_); }
 
  private:
@@ -64,11 +89,29 @@ class EffortRun {
   void run_checked(AccuracyPass pass, const std::function<void(const BatchSource&)>& work) {
     if (const Verdict verdict = can_run_stepwise(observed_.graph); !verdict) return work(open_());  // which says why it does nothing
     if (!reference_) reference_ = clone(observed_.graph);
-    auto check = std::make_unique<HeldBackCheck>(observed_, *reference_, held_back_data());
+    auto check = std::make_unique<HeldBackCheck>(observed_, HeldBackData(*reference_, held_back_data()));
     if (first_check_) first_check_->undo();  // rounding chooses biases itself, better from those of the float program
     work(usable_data());
-    report_.note(fmt::format("{}: {}", name_of(pass), check->keep_or_undo()));
+    report_.note(fmt::format("{}: {}", name_of(pass), check->keep_or_undo().description()));
     if (!first_check_) first_check_ = std::move(check);
+  }
+
+  void smooth(const SmoothOptions& options) {
+    const bool can_check = static_cast<bool>(can_run_stepwise(observed_.graph));
+    std::optional<HeldBackData> check;
+    if (can_check) check.emplace(observed_.graph, held_back_data());
+    const double before = can_check ? check->error(observed_) : 0;
+    const std::vector<std::shared_ptr<Observer>> calibrated = observed_.observers;
+    const std::vector<SmoothedSpace> smoothed = smooth_activations(observed_, usable_data(), report_, options);
+    if (smoothed.empty()) return;
+    observed_.observers = fresh_observers(observed_);
+    octet::calibrate(observed_, open_());
+    if (!can_check) return;
+    const HeldBackGain gain{before, check->error(observed_)};
+    report_.note("smooth: " + gain.description());
+    if (gain.is_enough()) return;
+    undo_smoothing(observed_, smoothed);
+    observed_.observers = calibrated;
   }
 
   void run_untimed(AccuracyPass pass) {
@@ -83,13 +126,12 @@ class EffortRun {
       case AccuracyPass::kSmooth: {
         SmoothOptions options;
         options.progress = batch_done;
-        smooth_activations(observed_, open_(), report_, options);
-        return;
+        return smooth(options);
       }
       case AccuracyPass::kRanges: {
         RangeOptions options;
         options.progress = part_done;
-        tune_ranges(observed_, open_(), report_, options);
+        tune_ranges(observed_, usable_data(), report_, options);
         return;
       }
       case AccuracyPass::kRound: {
@@ -159,17 +201,28 @@ std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& 
   return passes;
 }
 
-std::vector<AccuracyPass> high_effort_passes() { return {AccuracyPass::kCorrectBias, AccuracyPass::kRound}; }
+std::vector<AccuracyPass> high_effort_passes() {
+  return {AccuracyPass::kSmooth, AccuracyPass::kRanges, AccuracyPass::kCorrectBias, AccuracyPass::kRound};
+}
 
 std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
                                                const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress) {
   std::vector<AccuracyPass> ordered = passes;
   std::sort(ordered.begin(), ordered.end());
+  const auto chosen = [&ordered](AccuracyPass first, AccuracyPass last) {
+    std::vector<AccuracyPass> part;
+    std::copy_if(ordered.begin(), ordered.end(), std::back_inserter(part), [&](AccuracyPass pass) { return first <= pass && pass <= last; });
+    return part;
+  };
   EffortRun run(observed, open, batches, report, progress);
-  const auto behind = std::find_if(ordered.begin(), ordered.end(), [](AccuracyPass pass) { return pass >= AccuracyPass::kRanges; });
-  for (auto pass = ordered.begin(); pass != behind; ++pass) run.run(*pass);
+  run.run_chain(chosen(AccuracyPass::kEqualize, AccuracyPass::kEqualize));
   run.calibrate_now();
-  for (auto pass = behind; pass != ordered.end(); ++pass) run.run(*pass);
+  run.run_chain(chosen(AccuracyPass::kSmooth, AccuracyPass::kSmooth));
+  const std::vector<AccuracyPass> behind = chosen(AccuracyPass::kCorrectBias, AccuracyPass::kRound);
+  if (chosen(AccuracyPass::kRanges, AccuracyPass::kRanges).empty())
+    run.run_chain(behind);
+  else
+    run.run_with_ranges(behind);
   return run.take_stages();
 }
 

@@ -13,7 +13,7 @@
 
 namespace octet {
 
-// In the order in which they run; calibration stands between kSmooth and kRanges.
+// In the order in which they run; calibration stands between kEqualize and kSmooth.
 enum class AccuracyPass {
   kEqualize,     // equalize.h
   kSmooth,       // smooth.h
@@ -39,8 +39,9 @@ struct EffortStage {
   double seconds = 0;
 };
 
-// Calibrates, with the passes before and behind. kCorrectBias and kRound see three quarters of the batches; where they make the program's outputs on the
-// others not better by 0.3 dB, their work is undone, with a note. With a single batch that serves both. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
+// Calibrates, with the passes before and behind; kSmooth calibrates anew. A quarter of the batches is held back from all passes: where they make the program's outputs
+// on these not better by 0.3 dB, their work is undone, with a note. kRanges is judged by what the passes behind it make of it: they run without it and with it.
+// With a single batch that serves for all. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
 // and calibrate() throw. Returns the stages that ran with their time.
 std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
                                                const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {});

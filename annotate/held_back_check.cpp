@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/data_free_observers.h"
 #include "annotate/float_run.h"
 #include "annotate/quantized_run.h"
 #include "annotate/row_mask.h"
@@ -28,23 +29,19 @@ std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs, cons
 
 }  // namespace
 
-HeldBackCheck::HeldBackCheck(ObservedGraph& observed, const Graph& reference, const BatchSource& data) : observed_(observed) {
+HeldBackData::HeldBackData(const Graph& reference, const BatchSource& data) {
   Interpreter interpreter = float_interpreter(reference);
-  const std::optional<size_t> mask_input = find_row_mask(observed.graph);
+  const std::optional<size_t> mask_input = find_row_mask(reference);
   while (std::optional<std::vector<c10::IValue>> batch = data()) {
     outputs_.push_back(interpreter.run(*batch));
     masks_.push_back(row_mask_of(*batch, mask_input));
     batches_.push_back(std::move(*batch));
   }
   if (batches_.empty()) throw Error("quantize", "data", "no batches, got 0, want at least 1");
-  Report ignored;
-  for (const MatrixLayer& layer : find_matrix_layers(observed, "quantize", ignored))
-    kept_.push_back({weight_of(layer).clone(), layer.owns_bias ? bias_of(layer).clone() : at::Tensor()});
-  before_ = error();
 }
 
-double HeldBackCheck::error() const {
-  QuantizedRun run(observed_, batches_);
+double HeldBackData::error(const ObservedGraph& observed) const {
+  QuantizedRun run(observed, batches_);
   double rows = 0;
   double means = 0;
   for (size_t i = 0; i < batches_.size(); ++i) {
@@ -55,21 +52,42 @@ double HeldBackCheck::error() const {
   return std::sqrt(rows * means) / static_cast<double>(batches_.size());
 }
 
-void HeldBackCheck::undo() {
+bool HeldBackGain::is_enough() const { return after <= before * std::pow(10.0, -kLeastGainDb / 10); }
+
+std::string HeldBackGain::description() const {
+  const auto decibels = [](double ratio) { return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity(); };
+  return fmt::format("{:.2f} -> {:.2f} dB on calibration data held back{}", decibels(before), decibels(after), is_enough() ? "" : ", undone");
+}
+
+LayerSnapshot::LayerSnapshot(const ObservedGraph& observed) : observers_(observed.observers) {
   Report ignored;
-  std::vector<MatrixLayer> layers = find_matrix_layers(observed_, "quantize", ignored);
+  for (const MatrixLayer& layer : find_matrix_layers(observed, "quantize", ignored))
+    kept_.push_back({weight_of(layer).clone(), layer.owns_bias ? bias_of(layer).clone() : at::Tensor()});
+}
+
+void LayerSnapshot::restore(ObservedGraph& observed) const {
+  Report ignored;
+  std::vector<MatrixLayer> layers = find_matrix_layers(observed, "quantize", ignored);
   for (size_t i = 0; i < kept_.size(); ++i) {
     set_weight(layers.at(i), kept_[i].weight);
     if (kept_[i].bias.defined()) set_bias(layers.at(i), kept_[i].bias);
   }
+  for (size_t group = 0; group < observers_.size(); ++group) {
+    std::shared_ptr<Observer>& now = observed.observers.at(group);
+    if (now == observers_[group]) continue;
+    for (const std::shared_ptr<Observer>& observer : observers_)
+      if (auto* derived = dynamic_cast<DerivedObserver*>(observer.get())) derived->replace_source(now, observers_[group]);
+    now = observers_[group];
+  }
 }
 
-std::string HeldBackCheck::keep_or_undo() {
-  const double after = error();
-  const auto decibels = [](double ratio) { return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity(); };
-  const bool is_worse = !(after <= before_ * std::pow(10.0, -kLeastGainDb / 10));
-  if (is_worse) undo();
-  return fmt::format("{:.2f} -> {:.2f} dB on calibration data held back{}", decibels(before_), decibels(after), is_worse ? ", undone" : "");
+HeldBackCheck::HeldBackCheck(ObservedGraph& observed, HeldBackData data)
+    : observed_(observed), data_(std::move(data)), snapshot_(observed), before_(data_.error(observed)) {}
+
+HeldBackGain HeldBackCheck::keep_or_undo() {
+  const HeldBackGain gain{before_, data_.error(observed_)};
+  if (!gain.is_enough()) undo();
+  return gain;
 }
 
 }  // namespace octet

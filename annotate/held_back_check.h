@@ -2,6 +2,7 @@
 // with a row for each token (row_mask.h) count twice: row by row, and their mean, as which many are used; errors that all rows share show only there.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,29 +13,58 @@
 
 namespace octet {
 
-class HeldBackCheck {
+// How far a quantized program's outputs are from those of the float program.
+class HeldBackData {
  public:
-  // Before the pass. Keeps all batches of `data`, with the outputs of `reference`, the float program, and a copy of the weights and biases of the matrix layers. REQUIRES:
-  // can_run_stepwise(observed.graph); observed is calibrated and outlives this. Throws Error("quantize", "data", ...) without data.
-  HeldBackCheck(ObservedGraph& observed, const Graph& reference, const BatchSource& data);
-  // After it: "A -> B dB on calibration data held back", or that and ", undone". REQUIRES: the pass changed nothing but those weights and biases.
-  std::string keep_or_undo();
-  // Weights and biases as they were at first.
-  void undo();
+  // Keeps all batches of `data`, with the outputs of `reference`, the float program. Throws Error("quantize", "data", ...) without data.
+  HeldBackData(const Graph& reference, const BatchSource& data);
+  // Squared, relative to the outputs' energy. REQUIRES: can_run_stepwise(observed.graph); observed is calibrated.
+  double error(const ObservedGraph& observed) const;
+
+ private:
+  std::vector<std::vector<c10::IValue>> batches_;
+  std::vector<std::vector<c10::IValue>> outputs_;
+  std::vector<at::Tensor> masks_;
+};
+
+// "A -> B dB on calibration data held back"; and whether that is a gain worth keeping.
+struct HeldBackGain {
+  double before = 0;  // errors
+  double after = 0;
+
+  bool is_enough() const;
+  std::string description() const;  // with ", undone" when it is not enough
+};
+
+// Weights and biases of the matrix layers, and all observers, as they are at one time.
+class LayerSnapshot {
+ public:
+  explicit LayerSnapshot(const ObservedGraph& observed);
+  // REQUIRES: nothing else has changed since.
+  void restore(ObservedGraph& observed) const;
 
  private:
   struct Kept {
     at::Tensor weight;
     at::Tensor bias;  // undefined where the layer owns none
   };
-  double error() const;  // squared, relative to the outputs' energy
-
-  ObservedGraph& observed_;
-  std::vector<std::vector<c10::IValue>> batches_;
-  std::vector<std::vector<c10::IValue>> outputs_;
-  std::vector<at::Tensor> masks_;
   std::vector<Kept> kept_;  // by layer, in the order of find_matrix_layers()
-  double before_ = 0;
+  std::vector<std::shared_ptr<Observer>> observers_;
+};
+
+class HeldBackCheck {
+ public:
+  // Before the pass. REQUIRES: as HeldBackData::error(); observed outlives this.
+  HeldBackCheck(ObservedGraph& observed, HeldBackData data);
+  // After it. REQUIRES: the pass changed nothing but weights, biases and observers.
+  HeldBackGain keep_or_undo();
+  void undo() { snapshot_.restore(observed_); }
+
+ private:
+  ObservedGraph& observed_;
+  HeldBackData data_;
+  LayerSnapshot snapshot_;
+  double before_;
 };
 
 }  // namespace octet

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "annotate/float_run.h"
+#include "annotate/row_mask.h"
 #include "core/error.h"
 #include "core/interpreter.h"
 
@@ -70,15 +71,22 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
     for (const ChannelClamp& clamp : space.clamps) wanted[clamp.input] = &space.dims_of(clamp.input);
   }
   StatisticsMap statistics;
+  const std::optional<size_t> mask_input = find_row_mask(observed.graph);
+  at::Tensor mask;  // of the batch
   const NodeHook hook = [&](const Node& node, const std::vector<c10::IValue>& results) {
     const std::vector<Value*> outputs = node.outputs();
-    for (size_t i = 0; i < outputs.size(); ++i)
-      if (const auto entry = wanted.find(outputs[i]); entry != wanted.end())
-        add_batch(statistics[outputs[i]], by_channel(results.at(i).toTensor(), *entry->second));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const auto entry = wanted.find(outputs[i]);
+      if (entry == wanted.end()) continue;
+      const at::Tensor& x = results.at(i).toTensor();
+      const at::Tensor rows = *entry->second == ChannelDims{x.dim() - 1} ? rows_that_count(x, mask) : x;
+      add_batch(statistics[outputs[i]], rows.dim() == x.dim() ? by_channel(rows, *entry->second) : by_channel(rows, {1}));
+    }
   };
   Interpreter interpreter = float_interpreter(observed.graph, hook);
   size_t batches = 0;
   while (const std::optional<std::vector<c10::IValue>> batch = data()) {
+    mask = row_mask_of(*batch, mask_input);
     interpreter.run(*batch);
     if (progress) progress(++batches);
   }
@@ -211,12 +219,31 @@ class SpaceChoice {
   at::Tensor activation_;  // likewise
 };
 
+using Splits = std::vector<NormSplit>;
+
+Splits::iterator find_split(Splits& splits, const ChannelSpace& space) {
+  return std::find_if(splits.begin(), splits.end(), [&](const NormSplit& split) { return split.copy == space.makers.front().op; });
+}
+
+NormSplit take(Splits& splits, Splits::iterator split) {
+  NormSplit taken = std::move(*split);
+  splits.erase(split);
+  return taken;
+}
+
+std::string copies(const std::vector<SmoothedSpace>& smoothed) {
+  const auto count = std::count_if(smoothed.begin(), smoothed.end(), [](const SmoothedSpace& chosen) { return chosen.split.has_value(); });
+  return count == 0 ? "" : fmt::format(", {} of them of a copy of a layer norm", count);
+}
+
 void check(const SmoothOptions& options) {
   for (const double strength : options.strengths)
     if (!(strength >= 0 && strength <= 1))
       throw Error("smooth", "strengths", fmt::format("a migration strength lies within 0 .. 1, got {}", strength));
   if (options.strengths.empty()) throw Error("smooth", "strengths", "none, got 0, want at least 1");
   if (!(options.least_gain_db >= 0)) throw Error("smooth", "least_gain_db", fmt::format("got {}, want 0 or more", options.least_gain_db));
+  if (!(options.least_split_gain_db >= 0))
+    throw Error("smooth", "least_split_gain_db", fmt::format("got {}, want 0 or more", options.least_split_gain_db));
   if (!(options.headroom >= 1)) throw Error("smooth", "headroom", fmt::format("got {}, want 1 or more", options.headroom));
 }
 
@@ -224,26 +251,42 @@ void check(const SmoothOptions& options) {
 
 std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data, Report& report, const SmoothOptions& options) {
   check(options);
+  std::vector<NormSplit> splits = std::isinf(options.least_split_gain_db) ? std::vector<NormSplit>() : split_norms(observed);
   std::vector<ChannelSpace> spaces = find_channel_spaces(observed.graph, options.clamps);
   std::erase_if(spaces, [&](const ChannelSpace& space) {
     return std::any_of(space.makers.begin(), space.makers.end(),
                        [&](const ScaledOp& maker) { return !has_scale_per_channel(find_observer(observed, weight_operand(maker))); });
   });
   std::vector<SmoothedSpace> smoothed;
+  const size_t tried = spaces.size();
   if (!spaces.empty()) {
     const StatisticsMap statistics = collect(observed, spaces, data, options.progress);
     // Chosen for all before any is scaled: an op may take one set and make another, which the statistics do not follow.
-    std::vector<std::optional<at::Tensor>> factors;
-    std::vector<SmoothedSpace> chosen(spaces.size());
-    for (size_t i = 0; i < spaces.size(); ++i) factors.push_back(SpaceChoice(observed, spaces[i], statistics, options).choose(chosen[i]));
-    for (size_t i = 0; i < spaces.size(); ++i) {
-      if (!factors[i]) continue;
-      scale_channels(observed.graph, spaces[i], *factors[i]);
-      smoothed.push_back(chosen[i]);
+    for (ChannelSpace& space : spaces) {
+      SmoothedSpace chosen;
+      std::optional<at::Tensor> factors = SpaceChoice(observed, space, statistics, options).choose(chosen);
+      const auto split = find_split(splits, space);
+      if (!factors || (split != splits.end() && chosen.gain_db < options.least_split_gain_db)) continue;
+      chosen.factors = *factors;
+      chosen.space = std::move(space);
+      if (split != splits.end()) chosen.split = take(splits, split);
+      smoothed.push_back(std::move(chosen));
+    }
+    for (const SmoothedSpace& chosen : smoothed) {
+      scale_channels(observed.graph, chosen.space, chosen.factors);
+      if (chosen.split) separate_observers(observed, *chosen.split);
     }
   }
-  report.note(fmt::format("smooth: {} of {} sets of channels scaled", smoothed.size(), spaces.size()));
+  for (auto split = splits.rbegin(); split != splits.rend(); ++split) join_norm(observed, *split);
+  report.note(fmt::format("smooth: {} of {} sets of channels scaled{}", smoothed.size(), tried, copies(smoothed)));
   return smoothed;
+}
+
+void undo_smoothing(ObservedGraph& observed, const std::vector<SmoothedSpace>& smoothed) {
+  for (auto chosen = smoothed.rbegin(); chosen != smoothed.rend(); ++chosen) {
+    scale_channels(observed.graph, chosen->space, chosen->factors.reciprocal());
+    if (chosen->split) join_norm(observed, *chosen->split);
+  }
 }
 
 }  // namespace octet

@@ -4,15 +4,18 @@
 //   factor[channel] = max|activation|^strength / max|weight|^(1 - strength)
 //
 // For each set of channels (annotate/channel_space.h) the strength is the one with the least expected error of the ops behind, from the rounding of both, or
-// none. Factors are powers of two, so the float program gives the same bits, but for clamps: see SmoothOptions::clamps.
+// none. Factors are powers of two, so the float program gives the same bits, but for clamps: see SmoothOptions::clamps. A layer norm that a residual reads too
+// gets a scaled copy for its linears (norm_split.h), at the cost of one more float op.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "annotate/calibrate.h"
 #include "annotate/channel_space.h"
+#include "annotate/norm_split.h"
 #include "annotate/prepare.h"
 #include "core/report.h"
 
@@ -25,6 +28,8 @@ struct SmoothOptions {
   // cut off, as quantized ranges cut it off. Channels that reach the clamp keep their factor of 1.
   ClampChoice clamps = ClampChoice::kRefuse;
   double headroom = 1.5;  // >= 1
+  // Of expected error, else a layer norm that others read too gets no copy; infinity: none ever does; >= 0
+  double least_split_gain_db = 1;
   ProgressCallback progress = {};
 };
 
@@ -33,11 +38,17 @@ struct SmoothedSpace {
   int64_t channels = 0;
   double strength = 0;
   double gain_db = 0;  // expected
+  ChannelSpace space = {};
+  at::Tensor factors = {};
+  std::optional<NormSplit> split = {};  // the maker is its copy
 };
 
-// REQUIRES: observed is prepared and not calibrated. Reads the data once, batch by batch. Sets whose makers have weights with one scale for all channels are
+// REQUIRES: observed is prepared; observers that have seen data must be made anew (fresh_observers.h) afterwards. Reads the data once, batch by batch. Sets whose makers have weights with one scale for all channels are
 // left alone (equalize_layers is for these), as are bodies of control flow. One note in the report. Throws Error("smooth", ...) for bad options, without
 // data, and for NaN in the data.
 std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data, Report& report, const SmoothOptions& options = {});
+
+// Takes it back, bit for bit, but for groups without point. `smoothed`: of the last smooth_activations() on it, with nothing scaled since.
+void undo_smoothing(ObservedGraph& observed, const std::vector<SmoothedSpace>& smoothed);
 
 }  // namespace octet

@@ -47,7 +47,7 @@ struct RoundingOptions {
   bool correct_bias = true;  // try a new bias too, where a layer has one of its own
   size_t max_bytes = WalkOptions().max_bytes;
   const Graph* reference = nullptr;  // the float program where passes before have changed weights or biases; null: as the observed graph stands
-  std::function<void(size_t done, size_t total, const std::string& layer)> progress;  // after each layer
+  std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};  // after each layer
 };
 
 struct LayerRounding {

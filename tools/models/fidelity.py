@@ -3,6 +3,7 @@
 
     fidelity.py DIR PROGRAM ...               these programs (.pt2 or .octet)
     fidelity.py DIR ... [--rows TEXT,...]     a table of what each option adds, in Markdown, beside the peers
+    fidelity.py DIR ... --set passes          a table of what each accuracy pass adds, alone and to --effort high, and of the seconds it takes
 
 Each DIR is what export.py wrote. Figures are medians over its held-back inputs: the signal to noise ratio of the outputs against the float ones (of
 sentences: of the embeddings, pooled over the words that are there and normalized) and, of photographs, how many have the float label. A .pt2 runs
@@ -107,6 +108,13 @@ def cell(result):
     return f"{result['sqnr']:.2f}" + (f", {result['top1']}" if "top1" in result else "")
 
 
+def print_seconds(names, rows, results):
+    for row in rows:
+        seconds = [f"{results[name][row.title]['seconds']:.0f} s" if "seconds" in (results[name].get(row.title) or {}) else "" for name in names]
+        if "effort" in row.title and any(seconds):
+            print(f"| {row.title}, time | " + " | ".join(seconds) + " |")
+
+
 def print_table(folders, rows, results):
     names = [os.path.basename(os.path.normpath(folder)) for folder in folders]
     print("| SQNR in dB, equal labels | " + " | ".join(names) + " |")
@@ -115,6 +123,7 @@ def print_table(folders, rows, results):
         cells = [cell(fidelity_rows.CITED.get((row.title, name)) or results[name].get(row.title)) for name in names]
         if any(cells):
             print(f"| {row.title} | " + " | ".join(cells) + " |")
+    print_seconds(names, rows, results)
     print()
     for name in names:
         for family in fidelity_rows.FAMILIES:
@@ -130,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", help="folders, or one folder and programs")
     parser.add_argument("--rows", default="", help="only rows with one of these in their titles")
+    parser.add_argument("--set", choices=["options", "passes"], default="options", help="which rows there are")
     parser.add_argument("--redo", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -141,7 +151,7 @@ def main():
             labels = f"   top-1 {row['top1']}/{row['count']} = {row['top1'] / row['count']:.3f}" if "top1" in row else ""
             print(f"{path:40s} SQNR {row['sqnr']:6.2f} dB{labels}")
         return
-    rows = fidelity_rows.all_rows(OCTET)
+    rows = fidelity_rows.pass_rows(OCTET) if options.set == "passes" else fidelity_rows.all_rows(OCTET)
     results = {os.path.basename(os.path.normpath(folder)): measured(folder, rows, options.rows.split(","), options.redo) for folder in options.paths}
     print_table(options.paths, rows, results)
 

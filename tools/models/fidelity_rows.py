@@ -1,6 +1,7 @@
 """The rows of fidelity.py's table: ways to quantize a folder of export.py to a .pt2, by Octet and by the peers."""
 import json
 import os
+import re
 import subprocess
 import tempfile
 
@@ -87,6 +88,26 @@ CITED = {
     (ORT, "minilm"): {"sqnr": 9.49},
     (ORT_DYNAMIC, "minilm"): {"sqnr": 18.84},
 }
+
+
+def pass_rows(octet):
+    """What each accuracy pass adds, alone and to the bundle that --effort high is: each of its passes left out, each other one put in."""
+    text = " ".join(subprocess.run([octet, "quantize", "--help"], capture_output=True, text=True, check=True).stdout.split())
+    bundle = re.search(r"the same as --passes ([a-z,-]+)", text).group(1).split(",")
+    names = re.search(r"Accuracy passes of your choice, in any order, with commas between: ([a-z, -]+[a-z])", text).group(1).split(", ")
+    rows = []
+    for quantizer in ("xnnpack", "x86"):
+        passes = lambda *chosen: ["--passes", ",".join(chosen)]
+        rows.append(OctetRow(f"`{quantizer}`", quantizer))
+        rows.append(OctetRow(f"`{quantizer}`, weights min-max", quantizer, settings=MIN_MAX))
+        rows += [OctetRow(f"`{quantizer}`, `{name}`", quantizer, passes(name)) for name in names]
+        rows.append(OctetRow(f"`{quantizer}`, `--effort high`", quantizer, ["--effort", "high"]))
+        for name in names:
+            if name in bundle:
+                rows.append(OctetRow(f"`{quantizer}`, high without `{name}`", quantizer, passes(*[one for one in bundle if one != name])))
+            else:
+                rows.append(OctetRow(f"`{quantizer}`, high with `{name}`", quantizer, passes(*bundle, name)))
+    return rows
 
 
 def static_rows(quantizer, has_effort):

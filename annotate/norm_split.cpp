@@ -1,0 +1,151 @@
+#include "annotate/norm_split.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "annotate/data_free_observers.h"
+
+namespace octet {
+namespace {
+
+struct LinearForm {
+  std::string_view op, input, weight;
+};
+constexpr std::array<LinearForm, 3> kLinears = {
+    {{"aten.linear", "input", "weight"}, {"aten.addmm", "mat1", "mat2"}, {"aten.mm", "self", "mat2"}}
+};
+
+bool is_point(const Node* node) { return node != nullptr && node->target() == kObserveTarget; }
+
+// Whether the node is a linear that multiplies `input` with a quantized weight, and reads it nowhere else.
+bool is_linear_of(const Node& node, const Value* input) {
+  const auto form = std::find_if(kLinears.begin(), kLinears.end(), [&](const LinearForm& row) { return node.is(row.op); });
+  if (form == kLinears.end() || node.find_input(form->input) != input) return false;
+  const Value* weight = node.find_input(form->weight);
+  return weight != nullptr && weight != input && is_point(weight->producer());
+}
+
+bool derives_from(const ObservedGraph& observed, int group) {
+  const std::shared_ptr<Observer>& source = observed.observers[static_cast<size_t>(group)];
+  return std::any_of(observed.observers.begin(), observed.observers.end(), [&](const std::shared_ptr<Observer>& observer) {
+    const auto* derived = dynamic_cast<const DerivedObserver*>(observer.get());
+    return derived != nullptr && std::find(derived->sources().begin(), derived->sources().end(), source) != derived->sources().end();
+  });
+}
+
+// What reads one norm.
+class Readers {
+ public:
+  Readers(const ObservedGraph& observed, Value* output) : observed_(observed) { look(output); }
+
+  bool is_shared() const { return has_others_ && !points_.empty(); }
+  std::vector<NormSplit::Point> take_points() { return std::move(points_); }
+
+ private:
+  void look(Value* value) {
+    has_others_ = has_others_ || value->is_output();
+    for (Node* user : value->users()) {
+      if (user->is("aten.dropout") && !user->bool_or("train", true))
+        look(user->output());
+      else if (is_point(user))
+        add(*user, value);
+      else
+        has_others_ = true;
+    }
+  }
+
+  void add(Node& point, Value* read) {
+    Value* output = point.output();
+    NormSplit::Point found{.point = &point, .read_before = read, .group_before = group_of(point), .is_new = false, .readers = {}};
+    bool is_for_others = output->is_output();
+    for (Node* user : output->users()) {
+      if (is_linear_of(*user, output))
+        found.readers.push_back(user);
+      else
+        is_for_others = true;
+    }
+    if (found.readers.empty() || derives_from(observed_, found.group_before)) {
+      has_others_ = true;
+      return;
+    }
+    if (is_for_others) {
+      has_others_ = true;
+      found.is_new = true;
+      found.read_before = output;
+    }
+    points_.push_back(std::move(found));
+  }
+
+  const ObservedGraph& observed_;
+  bool has_others_ = false;
+  std::vector<NormSplit::Point> points_;
+};
+
+Node* copy_of(Graph& graph, const Node& norm) {
+  Node* copy = graph.insert(norm.target(), norm.arguments(), norm.name() + "_smoothed", norm.output()->meta, graph.find_next(norm));
+  copy->metadata = norm.metadata;
+  return copy;
+}
+
+void retarget(Graph& graph, NormSplit& split) {
+  Value* scaled = split.copy->output();
+  for (NormSplit::Point& point : split.points) {
+    if (!point.is_new) {
+      point.point->replace_input(point.read_before, scaled);
+      continue;
+    }
+    Node* shared = point.point;
+    point.point = graph.insert(std::string(kObserveTarget),
+                               {
+                                   {"input", scaled                     },
+                                   {"group", int64_t{point.group_before}}
+    },
+                               shared->name() + "_smoothed", scaled->meta, graph.find_next(*split.copy));
+    for (Node* reader : point.readers) reader->replace_input(point.read_before, point.point->output());
+  }
+}
+
+}  // namespace
+
+std::vector<NormSplit> split_norms(ObservedGraph& observed) {
+  std::vector<NormSplit> splits;
+  for (Node* node : observed.graph.nodes()) {
+    if (!node->is("aten.layer_norm") || node->output_or_null() == nullptr) continue;
+    Readers readers(observed, node->output());
+    if (!readers.is_shared()) continue;
+    NormSplit split{.norm = node, .copy = copy_of(observed.graph, *node), .points = readers.take_points()};
+    retarget(observed.graph, split);
+    splits.push_back(std::move(split));
+  }
+  return splits;
+}
+
+void separate_observers(ObservedGraph& observed, const NormSplit& split) {
+  std::map<int, int64_t> groups;  // by the one before
+  for (const NormSplit::Point& point : split.points) {
+    const auto [known, is_new] = groups.emplace(point.group_before, static_cast<int64_t>(observed.observers.size()));
+    if (is_new) observed.observers.push_back(make_observer(observed.observers[static_cast<size_t>(point.group_before)]->args()));
+    point.point->set_argument("group", known->second);
+  }
+}
+
+void join_norm(ObservedGraph& observed, const NormSplit& split) {
+  Graph& graph = observed.graph;
+  const std::vector<Value*> constants = split.copy->inputs();
+  for (const NormSplit::Point& point : split.points) {
+    if (!point.is_new) {
+      point.point->replace_input(split.copy->output(), point.read_before);
+      point.point->set_argument("group", int64_t{point.group_before});
+      continue;
+    }
+    for (Node* reader : point.readers) reader->replace_input(point.point->output(), point.read_before);
+    graph.erase(*point.point);
+  }
+  graph.erase(*split.copy);
+  for (Value* constant : constants)
+    if (graph.find_constant(constant) != nullptr && constant->is_unused()) graph.erase_input(*constant);
+}
+
+}  // namespace octet
