@@ -1,12 +1,33 @@
 """--effort high and --passes: more accuracy, the same int8 ops, and what cannot be combined."""
 import json
+import os
+import subprocess
+import sys
 import unittest
 
 import torch
+from torch import nn
 
 from support import CommandTest, sqnr
 
+COUNT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "models", "int8_ops.py")
+
 ARITHMETIC = ("conv2d", "linear", "add", "quantize_per_tensor", "dequantize_per_tensor", "dequantize_per_channel")
+
+
+class Block(nn.Module):
+    """A layer norm that a residual reads too, with a channel far larger than the others: what smoothing makes a copy for."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+        with torch.no_grad():
+            self.norm.weight[3] = 32
+            self.up.weight[:, 3] /= 32
+
+    def forward(self, x):
+        x = self.norm(x)
+        return x + self.down(nn.functional.gelu(self.up(x)))
 
 
 class Effort(CommandTest):
@@ -34,6 +55,28 @@ class Effort(CommandTest):
         self.assertGreater(sqnr(expected, self.run_file("high.pt2")[0]), sqnr(expected, self.run_file("q.pt2")[0]) - 0.5)
         self.octet("lower", self.path("high.pt2"), "--backend", "onednn", "--output", self.path("high.octet"))
         self.assertGreater(sqnr(expected, self.run_file("high.octet")[0]), 20)
+
+    def count(self, *names):
+        """int8_ops.py's exit code and lines."""
+        result = subprocess.run([sys.executable, "-B", COUNT, *map(self.path, names)], capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout.splitlines()
+
+    def test_the_lowered_program_has_the_same_int8_ops(self):
+        torch.manual_seed(0)
+        net = Block().requires_grad_(False).eval()
+        self.export(net, torch.randn(1, 16, 32))
+        data = ("--calibration", self.save("calibration.pt", [(torch.randn(1, 16, 32),) for _ in range(8)]))
+        for name, arguments in (("q", ()), ("high", ("--effort", "high")), ("float", ())):
+            command = ("fuse", self.path("model.pt2")) if name == "float" else ("quantize", self.path("model.pt2"), "--quantizer", "x86", *data, *arguments)
+            self.octet(*command, "--output", self.path(name + ".pt2"))
+            self.octet("lower", self.path(name + ".pt2"), "--backend", "onednn", "--output", self.path(name + ".octet"))
+        code, lines = self.count("q.octet", "high.octet")
+        self.assertEqual(code, 0, lines)
+        self.assertIn("2 linear", lines[0])
+        self.assertIn("100.0 % of the multiplications", lines[1])
+        self.assertIn("1 layer_norm", lines[0])
+        self.assertIn("2 layer_norm", lines[1])
+        self.assertEqual(self.count("q.octet", "float.octet")[0], 1)
 
     def test_one_pass_alone(self):
         _, errors = self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--passes", "correct-bias")
