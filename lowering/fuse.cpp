@@ -88,7 +88,9 @@ bool merge_with_producer(ProgramEditor& editor, size_t i) {
 
 bool changes_nothing(ProgramEditor& editor, const ProgramOp& op) {
   const std::vector<int64_t> dims = op.integers("dims");
-  return editor.tensor(op.inputs[0]).shape == editor.tensor(op.outputs[0]).shape &&
+  const ProgramTensor& from = editor.tensor(op.inputs[0]);
+  const ProgramTensor& to = editor.tensor(op.outputs[0]);
+  return from.shape == to.shape && from.sizes == to.sizes &&
          stores_alike(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])) && std::is_sorted(dims.begin(), dims.end()) &&
          !editor.is_output(op.outputs[0]);
 }
@@ -128,6 +130,7 @@ int hoist_quantize(Program& program) {
     ProgramTensor early = editor.tensor(result);
     early.name = editor.tensor(real).name + "_q";
     early.shape = editor.tensor(real).shape;
+    early.sizes = editor.tensor(real).sizes;
     early.role = ProgramTensor::Role::kIntermediate;
     const int integer = editor.add_tensor(std::move(early));
     ProgramOp moved = quantize;

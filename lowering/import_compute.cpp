@@ -1,4 +1,4 @@
-// Convolutions, matrix products, attention, pools and normalizations.
+// Convolutions, matrix products, pools and normalizations.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -19,14 +19,14 @@ int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<i
     is_even = is_even && reach[d] % 2 == 0;
   }
   if (is_even) return x;
-  std::vector<int64_t> shape = importer.tensor(x).shape;
+  Sizes shape = importer.sizes(x);
   const size_t lead = shape.size() - reach.size();
   std::vector<int64_t> pads(2 * shape.size(), 0);
   for (size_t d = 0; d < reach.size(); ++d) {
     padding[d] = 0;
     pads[2 * (lead + d)] = reach[d] / 2;
     pads[2 * (lead + d) + 1] = reach[d] - reach[d] / 2;
-    shape[lead + d] += reach[d];
+    shape[lead + d] = shape[lead + d] + reach[d];
   }
   const DType dtype = importer.tensor(x).dtype;
   return importer.emit_step(node, "pad",
@@ -39,17 +39,17 @@ int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<i
 // An input without a batch dimension gets one of size 1 for the op, and the output loses it.
 void emit_batched(Importer& importer, const Node& node, const std::string& kind, std::vector<int> inputs, size_t batched_rank,
                   std::map<std::string, Attribute> attributes) {
-  const ProgramTensor x = importer.tensor(inputs[0]);
-  if (x.shape.size() == batched_rank) {
+  const DType dtype = importer.tensor(inputs[0]).dtype;
+  Sizes in_shape = importer.sizes(inputs[0]);
+  if (in_shape.size() == batched_rank) {
     importer.emit(node, kind, std::move(inputs), std::move(attributes));
     return;
   }
-  std::vector<int64_t> in_shape = x.shape;
   in_shape.insert(in_shape.begin(), 1);
-  std::vector<int64_t> out_shape = static_shape(*node.outputs().front());
+  Sizes out_shape = importer.sizes_of(*node.outputs().front());
   out_shape.insert(out_shape.begin(), 1);
-  inputs[0] = importer.emit_step(node, "reshape", {inputs[0]}, in_shape, x.dtype);
-  const int y = importer.emit_step(node, kind, std::move(inputs), out_shape, x.dtype, std::move(attributes));
+  inputs[0] = importer.emit_step(node, "reshape", {inputs[0]}, in_shape, dtype);
+  const int y = importer.emit_step(node, kind, std::move(inputs), out_shape, dtype, std::move(attributes));
   importer.emit(node, "reshape", {y});
 }
 
@@ -108,9 +108,7 @@ void import_linear(Importer& importer, const Node& node) {
 
 // Vectors become matrices for the op and lose the dimension afterwards.
 void emit_matmul(Importer& importer, const Node& node, int a, int b) {
-  std::vector<int64_t> sa = importer.tensor(a).shape;
-  std::vector<int64_t> sb = importer.tensor(b).shape;
-  std::vector<int64_t> out = static_shape(*node.outputs().front());
+  Sizes sa = importer.sizes(a), sb = importer.sizes(b), out = importer.sizes_of(*node.outputs().front());
   const DType dtype = importer.tensor(a).dtype;
   const bool is_row = sa.size() == 1, is_column = sb.size() == 1;
   if (is_row) {
@@ -139,55 +137,9 @@ void import_matmul(Importer& importer, const Node& node) {
 // beta * self + alpha * (mat1 @ mat2)
 void import_addmm(Importer& importer, const Node& node) {
   if (node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1) return importer.refuse(node, "with alpha or beta other than 1");
-  const std::vector<int64_t> shape = static_shape(*node.outputs().front());
+  const Sizes shape = importer.sizes_of(*node.outputs().front());
   const int product = importer.emit_step(node, "matmul", {importer.operand(node, "mat1"), importer.operand(node, "mat2")}, shape, DType::kFloat32);
   importer.emit(node, "add", {product, importer.operand(node, "self")});
-}
-
-// -inf above the diagonal.
-int causal_mask(Importer& importer, const Node& node, int64_t rows, int64_t columns) {
-  std::vector<float> mask(static_cast<size_t>(rows * columns), 0.0f);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = i + 1; j < columns; ++j) mask[static_cast<size_t>(i * columns + j)] = -INFINITY;
-  return importer.add_constant(node.name() + "_causal", Tensor::from<float>(DType::kFloat32, {rows, columns}, mask));
-}
-
-// softmax(q @ transpose(k) * scale + mask) @ v
-void import_attention(Importer& importer, const Node& node) {
-  const int q = importer.operand(node, "query"), k = importer.operand(node, "key"), v = importer.operand(node, "value");
-  const std::vector<int64_t> sq = importer.tensor(q).shape, sk = importer.tensor(k).shape;
-  if (sq.size() != sk.size() || sq.size() < 2 || node.bool_or("enable_gqa", false))
-    return importer.refuse(node, "with grouped heads or tensors of unequal rank");
-  const size_t rank = sq.size();
-  std::vector<int64_t> dims, transposed = sk, scores = sq;
-  for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
-  std::swap(dims[rank - 1], dims[rank - 2]);
-  std::swap(transposed[rank - 1], transposed[rank - 2]);
-  scores.back() = sk[rank - 2];
-  const DType dtype = DType::kFloat32;
-  const int kt = importer.emit_step(node, "permute",
-                                    {
-                                        k
-  },
-                                    transposed, dtype, {{"dims", dims}});
-  int s = importer.emit_step(node, "matmul", {q, kt}, scores, dtype);
-  const std::vector<float> scale = {static_cast<float>(node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back()))))};
-  s = importer.emit_step(node, "mul", {s, importer.add_constant(node.name() + "_scale", Tensor::from<float>(dtype, {}, scale))}, scores, dtype);
-  int mask = importer.operand(node, "attn_mask");
-  if (node.bool_or("is_causal", false)) mask = causal_mask(importer, node, sq[rank - 2], sk[rank - 2]);
-  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool) {
-    const std::vector<float> hidden = {-INFINITY};
-    const int minus_infinity = importer.add_constant(node.name() + "_hidden", Tensor::from<float>(dtype, {}, hidden));
-    s = importer.emit_step(node, "where", {mask, s, minus_infinity}, scores, dtype);
-  } else if (mask >= 0) {
-    s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
-  }
-  const int p = importer.emit_step(node, "softmax",
-                                   {
-                                       s
-  },
-                                   scores, dtype, {{"dim", static_cast<int64_t>(rank) - 1}});
-  importer.emit(node, "matmul", {p, v});
 }
 
 // ---- pools
@@ -222,6 +174,25 @@ void import_max_pool_with_indices(Importer& importer, const Node& node) {
   });
 }
 
+// Windows of one size, which is the case when the output divides the input.
+void import_adaptive_max_pool(Importer& importer, const Node& node) {
+  if (node.outputs().size() > 1 && !node.outputs().back()->is_unused()) return importer.refuse(node, "whose indices are used");
+  const size_t spatial = spatial_dims(node);
+  const Sizes in = importer.sizes(importer.operand(node, "self")), out = importer.sizes_of(*node.outputs().front());
+  std::vector<int64_t> kernel;
+  for (size_t d = in.size() - spatial; d < in.size(); ++d) {
+    const bool is_known = in[d].is_number() && out[d].is_number() && out[d].number() > 0;
+    if (!is_known || in[d].number() % out[d].number() != 0) return importer.refuse(node, "whose windows differ in size");
+    kernel.push_back(in[d].number() / out[d].number());
+  }
+  const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
+  emit_batched(importer, node, "max_pool",
+               {
+                   importer.operand(node, "self")
+  },
+               spatial + 2, {{"kernel_size", kernel}, {"stride", kernel}, {"padding", zeros}, {"dilation", ones}, {"ceil_mode", false}});
+}
+
 void import_avg_pool(Importer& importer, const Node& node) {
   emit_pool(importer, node, "avg_pool", spatial_dims(node),
             {
@@ -232,12 +203,14 @@ void import_avg_pool(Importer& importer, const Node& node) {
 
 void import_adaptive_avg_pool(Importer& importer, const Node& node) {
   const size_t spatial = spatial_dims(node);
-  const std::vector<int64_t> out = static_shape(*node.outputs().front());
+  const Sizes out = importer.sizes_of(*node.outputs().front());
+  const Sizes tail(out.end() - static_cast<int64_t>(spatial), out.end());
+  if (is_symbolic(tail)) return importer.refuse(node, "to sizes that are not fixed");
   emit_batched(importer, node, "adaptive_avg_pool",
                {
                    importer.operand(node, "self")
   },
-               spatial + 2, {{"output_size", std::vector<int64_t>(out.end() - static_cast<int64_t>(spatial), out.end())}});
+               spatial + 2, {{"output_size", evaluate(tail, {})}});
 }
 
 void import_mean(Importer& importer, const Node& node) {
@@ -300,11 +273,13 @@ constexpr ImportRow kRows[] = {
     {"aten.mm",                                   import_matmul               },
     {"aten.bmm",                                  import_matmul               },
     {"aten.addmm",                                import_addmm                },
-    {"aten.scaled_dot_product_attention",         import_attention            },
     {"aten.max_pool1d",                           import_max_pool             },
     {"aten.max_pool2d",                           import_max_pool             },
     {"aten.max_pool3d",                           import_max_pool             },
     {"aten.max_pool2d_with_indices",              import_max_pool_with_indices},
+    {"aten.adaptive_max_pool1d",                  import_adaptive_max_pool    },
+    {"aten.adaptive_max_pool2d",                  import_adaptive_max_pool    },
+    {"aten.adaptive_max_pool3d",                  import_adaptive_max_pool    },
     {"aten.avg_pool1d",                           import_avg_pool             },
     {"aten.avg_pool2d",                           import_avg_pool             },
     {"aten.avg_pool3d",                           import_avg_pool             },

@@ -99,7 +99,7 @@ std::string find_obstacle(Importer& importer, const Node& quantize, const Node& 
   if (!is_integer(dtype) || size_of(dtype) > 2) return fmt::format("to {}", name_of(dtype));
   const DType scale = dtype_argument(origin, "scale_dtype", DType::kFloat32);
   if (scale != DType::kFloat32 && scale != DType::kFloat64) return fmt::format("with scales of {}", name_of(scale));
-  if (family.pair.blocks == Blocks::kGiven && quantize.ints_or("block_size", {}) != origin.ints_or("block_size", {}))
+  if (family.pair.blocks == Blocks::kGiven && importer.sizes_argument(quantize, "block_size") != importer.sizes_argument(origin, "block_size"))
     return "in other blocks than those of its range";
   return "";
 }
@@ -126,16 +126,29 @@ const Node* find_dynamic_origin(const Node& node) {
   return nullptr;
 }
 
-std::vector<int64_t> block_counts(const Importer& importer, const Node& node, const std::vector<int64_t>& shape) {
-  const std::vector<int64_t> sizes = node.ints_or("block_size", {});
-  if (sizes.size() != shape.size())
-    importer.fail(node, fmt::format("has block_size {} for {} dimensions; give one number per dimension", sizes, shape.size()));
-  std::vector<int64_t> counts;
+namespace {
+
+// How many blocks of `block` a dimension of `size` is cut into; -1: one. Nothing when it does not divide the size, or may not.
+std::optional<SizeExpr> count_blocks(const SizeExpr& block, const SizeExpr& size) {
+  if (block == SizeExpr(-1) || block == size) return 1;
+  if (block == SizeExpr(1)) return size;
+  if (!block.is_number() || !size.is_number() || block.number() < 0) return std::nullopt;
+  if (block.number() == 0) return size.number() == 0 ? std::optional<SizeExpr>(1) : std::nullopt;
+  return size.number() % block.number() == 0 ? std::optional<SizeExpr>(size.number() / block.number()) : std::nullopt;
+}
+
+}  // namespace
+
+Sizes block_counts(const Importer& importer, const Node& node, const Sizes& shape) {
+  const Sizes blocks = importer.sizes_argument(node, "block_size");
+  if (blocks.size() != shape.size())
+    importer.fail(node, fmt::format("has a block_size of {} numbers for {} dimensions; give one number per dimension", blocks.size(), shape.size()));
+  Sizes counts;
   for (size_t d = 0; d < shape.size(); ++d) {
-    const int64_t size = sizes[d] == -1 ? shape[d] : sizes[d];
-    if (size < 0 || (size == 0 ? shape[d] != 0 : shape[d] % size != 0))
-      importer.fail(node, fmt::format("has block_size {} in dimension {}, want a divisor of {}", sizes[d], d, shape[d]));
-    counts.push_back(size == 0 ? 1 : shape[d] / size);
+    const std::optional<SizeExpr> count = count_blocks(blocks[d], shape[d]);
+    if (!count)
+      importer.fail(node, fmt::format("has block_size {} in dimension {}, want a divisor of {}", blocks[d].to_text(), d, shape[d].to_text()));
+    counts.push_back(*count);
   }
   return counts;
 }
@@ -148,14 +161,15 @@ void import_dynamic_quantize(Importer& importer, const Node& node, const Node& o
   std::map<std::string, Attribute> attributes = mapping_attributes(origin, family, dtype);
   if (!agrees(node, attributes, family, dtype)) return importer.refuse(node, "with another range than that of its scale");
   const int x = importer.operand(node, "input");
-  const std::vector<int64_t>& shape = importer.tensor(x).shape;
-  if (family.pair.blocks == Blocks::kGiven) attributes["blocks"] = block_counts(importer, node, shape);
+  const Sizes shape = importer.sizes(x);
+  Sizes blocks;
+  if (family.pair.blocks == Blocks::kGiven) blocks = block_counts(importer, node, shape);
   if (family.pair.blocks == Blocks::kRows) {
-    std::vector<int64_t> rows = shape;
-    if (!rows.empty()) rows.back() = 1;
-    attributes["blocks"] = rows;
+    blocks = shape;
+    if (!blocks.empty()) blocks.back() = 1;
   }
   const int y = importer.emit_step(node, "fake_quantize_dynamic", {x}, shape, DType::kFloat32, std::move(attributes));
+  if (family.pair.blocks != Blocks::kTensor) importer.set_sizes("blocks", blocks);
   importer.alias(node.outputs().front(), y);
 }
 

@@ -14,6 +14,6 @@ void import_dynamic_dequantize(Importer& importer, const Node& node);
 void import_choose_qparams(Importer& importer, const Node& node);
 
 // How many blocks of torchao's block_size each dimension of `shape` is cut into. Fails when they do not divide it.
-std::vector<int64_t> block_counts(const Importer& importer, const Node& node, const std::vector<int64_t>& shape);
+Sizes block_counts(const Importer& importer, const Node& node, const Sizes& shape);
 
 }  // namespace octet

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "lowering/custom_kernel.h"
+#include "lowering/import_size.h"
 #include "lowering/importer.h"
 
 namespace octet {
@@ -28,7 +29,8 @@ OpName split_target(const std::string& target) {
 }
 
 const ImportRow* find_import_row(const std::string& op) {
-  for (const auto& rows : {compute_import_rows(), pointwise_import_rows(), shape_import_rows(), quantization_import_rows()})
+  for (const auto& rows : {compute_import_rows(), pointwise_import_rows(), shape_import_rows(), quantization_import_rows(), statistics_import_rows(),
+                           recurrent_import_rows(), attention_import_rows()})
     for (const ImportRow& row : rows)
       if (op == row.op) return &row;
   return nullptr;
@@ -58,23 +60,12 @@ bool is_used_after(const Value& value, const Node& node) {
 
 }  // namespace
 
-namespace {
-
-// "s77" of "Symbol('s77', positive=True)"; other expressions as they are.
-std::string symbol_text(const std::string& expr) {
-  const size_t begin = expr.find('\'');
-  const size_t end = begin == std::string::npos ? begin : expr.find('\'', begin + 1);
-  return expr.starts_with("Symbol(") && end != std::string::npos ? expr.substr(begin + 1, end - begin - 1) : expr;
-}
-
-}  // namespace
-
 std::vector<int64_t> static_shape(const Value& value) {
-  if (!value.meta) throw Error("lower", "%" + value.name(), "has no recorded shape; export the program with torch.export");
+  OCTET_ASSERT(value.meta, "static_shape wants a value with a meta");
   for (const Dim& dim : value.meta->sizes)
     if (dim.is_symbolic())
       throw Error("lower", "%" + value.name(),
-                  fmt::format("has a symbolic size {}, want numbers; export with static shapes to lower", symbol_text(dim.expr)));
+                  fmt::format("has the symbolic size {}, want numbers here; export with this size fixed", parse_size(dim.expr, value.name()).to_text()));
   return value.meta->shape();
 }
 
@@ -132,7 +123,7 @@ ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& va
   op.inputs = std::move(inputs);
   for (Value* value : values) {
     const DType dtype = value->meta ? value->meta->dtype : DType::kFloat32;
-    op.outputs.push_back(add_tensor({value->name(), dtype, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}}));
+    op.outputs.push_back(add_intermediate(value->name(), dtype, sizes_of(*value)));
     tensors_[value] = op.outputs.back();
   }
   op.attributes = std::move(attributes);
@@ -152,9 +143,9 @@ ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector
   return emit_value(node, node.outputs().front(), kind, std::move(inputs), std::move(attributes));
 }
 
-int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, std::vector<int64_t> shape, DType dtype,
+int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype,
                         std::map<std::string, Attribute> attributes) {
-  const int output = add_tensor({fmt::format("{}_{}", node.name(), kind), dtype, std::move(shape), {}, ProgramTensor::Role::kIntermediate, {}});
+  const int output = add_intermediate(fmt::format("{}_{}", node.name(), kind), dtype, sizes);
   ProgramOp op;
   op.kind = kind;
   op.name = tensor(output).name;
@@ -167,21 +158,6 @@ int Importer::emit_step(const Node& node, const std::string& kind, std::vector<i
 }
 
 void Importer::alias(Value* value, int tensor) { tensors_[value] = tensor; }
-
-void Importer::import_inputs() {
-  for (const GraphInput& input : graph_.inputs()) {
-    if (input.kind == InputKind::kConstant) program_.inputs.push_back(-1);
-    if (input.kind != InputKind::kUserInput) continue;
-    Value* value = input.value;
-    if (value->kind() != ValueKind::kTensor || value->is_unused()) {
-      program_.inputs.push_back(-1);
-      continue;
-    }
-    const std::vector<int64_t> shape = static_shape(*value);
-    tensors_[value] = add_tensor({value->name(), value->meta->dtype, shape, {}, ProgramTensor::Role::kInput, {}});
-    program_.inputs.push_back(tensors_[value]);
-  }
-}
 
 // What an in-place op writes is seen through its input from then on. That is followed for the input itself, not for other views of it.
 void Importer::check_in_place(const Node& node) const {
@@ -208,12 +184,24 @@ void Importer::check_in_place(const Node& node) const {
 void Importer::stand_in(const Node& node) {
   for (Value* value : node.outputs()) {
     if (tensors_.contains(value) || value->kind() != ValueKind::kTensor) continue;
-    tensors_[value] = add_tensor(
-        {value->name(), value->meta ? value->meta->dtype : DType::kFloat32, static_shape(*value), {}, ProgramTensor::Role::kIntermediate, {}});
+    tensors_[value] = add_intermediate(value->name(), value->meta ? value->meta->dtype : DType::kFloat32, sizes_of(*value));
   }
 }
 
+namespace {
+
+// Computes with sizes alone: what it gives stands in the shapes that use it.
+bool gives_symbols(const Node& node) {
+  const std::vector<Value*> values = node.outputs();
+  return !values.empty() && std::all_of(values.begin(), values.end(), [](const Value* value) {
+    return value->kind() == ValueKind::kSymInt || value->kind() == ValueKind::kSymFloat || value->kind() == ValueKind::kSymBool;
+  });
+}
+
+}  // namespace
+
 void Importer::import_node(const Node& node) {
+  if (gives_symbols(node)) return;
   const OpName name = split_target(node.target());
   const ImportRow* row = find_import_row(name.base);
   const size_t refused = refusals_.size();

@@ -40,6 +40,8 @@ TensorQParams qparams_of(Importer& importer, const Node& node, DType dtype) {
     qparams.axis = static_cast<int>(positive_dim(node.int_or("axis", 0), rank));
     if (qparams.axis < 0 || qparams.axis >= static_cast<int>(rank))
       importer.fail(node, fmt::format("has axis {}, want one of {} dimensions", qparams.axis, rank));
+    if (!importer.sizes(importer.operand(node, "input"))[static_cast<size_t>(qparams.axis)].is_number())
+      importer.fail(node, "has a scale for each slice along a dimension that is not fixed");
     const size_t channels = static_cast<size_t>(importer.input_shape(node, "input")[static_cast<size_t>(qparams.axis)]);
     if (qparams.scale.size() != channels || qparams.zero_point.size() != channels)
       importer.fail(node, fmt::format("has {} scales and {} zero points, want {}", qparams.scale.size(), qparams.zero_point.size(), channels));
@@ -95,7 +97,10 @@ std::vector<int64_t> group_counts(Importer& importer, const Node& node, const st
 BlockParameters block_parameters(Importer& importer, const Node& node) {
   const std::vector<int64_t> shape = importer.input_shape(node, "input");
   const bool has_groups = node.find_argument("group_size") != nullptr;
-  const std::vector<int64_t> blocks = has_groups ? group_counts(importer, node, shape) : block_counts(importer, node, shape);
+  const Sizes counts =
+      has_groups ? Sizes(group_counts(importer, node, shape)) : block_counts(importer, node, importer.sizes(importer.operand(node, "input")));
+  if (is_symbolic(counts)) importer.fail(node, "has a scale for each slice along a dimension that is not fixed");
+  const std::vector<int64_t> blocks = evaluate(counts, {});
   BlockParameters parameters{block_numbers(importer, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
   const char* zeros = has_groups ? "zero_points" : "zero_point";
   if (node.find_input(zeros) == nullptr) return parameters;
@@ -156,7 +161,7 @@ void import_block_quantize(Importer& importer, const Node& node, DType dtype) {
 void import_quantize(Importer& importer, const Node& node) {
   if (const Node* origin = find_dynamic_origin(node)) return import_dynamic_quantize(importer, node, *origin);
   const Value* value = node.outputs().front();
-  static_shape(*value);
+  importer.sizes_of(*value);
   const DType dtype = value->meta->dtype;
   if (!is_supported(dtype)) return importer.refuse(node, fmt::format("to {}", name_of(dtype)));
   if (is_in_blocks(node)) return import_block_quantize(importer, node, dtype);

@@ -29,7 +29,7 @@ void import_nothing(Importer&, const Node&) {}
 void import_cast(Importer& importer, const Node& node) {
   const int x = self_of(importer, node);
   const Value* value = node.outputs().front();
-  static_shape(*value);
+  importer.sizes_of(*value);
   value->meta->dtype == importer.tensor(x).dtype ? import_alias(importer, node) : static_cast<void>(importer.emit(node, "cast", {x}));
 }
 
@@ -62,60 +62,71 @@ void import_transpose(Importer& importer, const Node& node) {
 // [N, C*r*r, H, W] -> [N, C, H*r, W*r]
 void import_pixel_shuffle(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
-  const std::vector<int64_t> s = importer.tensor(x).shape;
+  const Sizes s = importer.sizes(x);
   const DType dtype = importer.tensor(x).dtype;
   const int64_t r = node.int_or("upscale_factor", 1);
   if (s.size() != 4) return importer.refuse(node, "of an input that has not 4 dimensions");
-  const int64_t channels = s[1] / (r * r);
-  const int split = importer.emit_step(node, "reshape", {x}, {s[0], channels, r, r, s[2], s[3]}, dtype);
-  const int moved = importer.emit_step(node, "permute",
-                                       {
-                                           split
+  const SizeExpr channels = floor_divide(s[1], r * r);
+  const int split = importer.emit_step(node, "reshape", {x}, {s[0], channels, SizeExpr(r), SizeExpr(r), s[2], s[3]}, dtype);
+  const int moved =
+      importer.emit_step(node, "permute",
+                         {
+                             split
   },
-                                       {s[0], channels, s[2], r, s[3], r}, dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
+                         {s[0], channels, s[2], SizeExpr(r), s[3], SizeExpr(r)}, dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
   importer.emit(node, "reshape", {moved});
 }
 
 // ---- some of the elements
 
-void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64_t dim, int64_t start, int64_t step = 1) {
+void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64_t dim, const SizeExpr& start, int64_t step = 1) {
   importer.emit_value(node, value, "slice",
                       {
                           x
   },
-                      {{"dim", dim}, {"start", start}, {"step", step}});
+                      {{"dim", dim}, {"step", step}});
+  importer.set_size("start", start);
 }
 
-int64_t clamped_index(int64_t index, int64_t size) { return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size); }
+// A start in [0, size]; one that depends on symbols is taken as it is where it cannot be negative.
+SizeExpr clamped_index(const SizeExpr& index, const SizeExpr& size) {
+  if (index.is_number() && size.is_number())
+    return std::clamp<int64_t>(index.number() < 0 ? index.number() + size.number() : index.number(), 0, size.number());
+  if (index.is_number() && index.number() < 0) return maximum(size + index, 0);
+  return index.is_number() && index.number() == 0 ? index : minimum(index, size);
+}
 
 void import_slice(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
-  const std::vector<int64_t> shape = importer.tensor(x).shape;
+  const Sizes shape = importer.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  emit_slice(importer, node, node.outputs().front(), x, dim, clamped_index(node.int_or("start", 0), shape[static_cast<size_t>(dim)]),
+  emit_slice(importer, node, node.outputs().front(), x, dim, clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]),
              node.int_or("step", 1));
 }
 
 void import_narrow(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
-  const std::vector<int64_t> shape = importer.tensor(x).shape;
+  const Sizes shape = importer.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  emit_slice(importer, node, node.outputs().front(), x, dim, clamped_index(node.int_or("start", 0), shape[static_cast<size_t>(dim)]));
+  emit_slice(importer, node, node.outputs().front(), x, dim,
+             clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]));
 }
 
 void import_select(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
-  std::vector<int64_t> shape = importer.tensor(x).shape;
+  Sizes shape = importer.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  const int64_t index = node.int_or("index", 0);
-  const int64_t start = index < 0 ? index + shape[static_cast<size_t>(dim)] : index;
+  const SizeExpr index = importer.size_argument(node, "index", 0);
+  const bool counts_from_end = index.is_number() && index.number() < 0;
+  const SizeExpr start = counts_from_end ? shape[static_cast<size_t>(dim)] + index : index;
   shape[static_cast<size_t>(dim)] = 1;
   const DType dtype = importer.tensor(x).dtype;
   const int taken = importer.emit_step(node, "slice",
                                        {
                                            x
   },
-                                       shape, dtype, {{"dim", dim}, {"start", start}, {"step", int64_t{1}}});
+                                       shape, dtype, {{"dim", dim}, {"step", int64_t{1}}});
+  importer.set_size("start", start);
   importer.emit(node, "reshape", {taken});
 }
 
@@ -123,16 +134,16 @@ void import_select(Importer& importer, const Node& node) {
 void import_split(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
   const int64_t dim = positive_dim(node.int_or("dim", 0), importer.tensor(x).shape.size());
-  int64_t start = 0;
+  SizeExpr start = 0;
   for (Value* value : node.outputs()) {
     emit_slice(importer, node, value, x, dim, start);
-    start += static_shape(*value)[static_cast<size_t>(dim)];
+    start = start + importer.sizes_of(*value)[static_cast<size_t>(dim)];
   }
 }
 
 void import_unbind(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
-  std::vector<int64_t> shape = importer.tensor(x).shape;
+  Sizes shape = importer.sizes(x);
   const DType dtype = importer.tensor(x).dtype;
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
   shape[static_cast<size_t>(dim)] = 1;
@@ -163,19 +174,19 @@ std::vector<int> tensor_list(Importer& importer, const Node& node) {
 void import_cat(Importer& importer, const Node& node) {
   std::vector<int> inputs = tensor_list(importer, node);
   std::erase_if(inputs, [&](int index) { return importer.tensor(index).shape == std::vector<int64_t>{0}; });  // torch skips these
-  const std::vector<int64_t> out = static_shape(*node.outputs().front());
+  const size_t rank = importer.sizes_of(*node.outputs().front()).size();
   importer.emit(node, "cat", inputs,
                 {
-                    {"dim", positive_dim(node.int_or("dim", 0), out.size())}
+                    {"dim", positive_dim(node.int_or("dim", 0), rank)}
   });
 }
 
 void import_stack(Importer& importer, const Node& node) {
-  const std::vector<int64_t> out = static_shape(*node.outputs().front());
-  const int64_t dim = positive_dim(node.int_or("dim", 0), out.size());
+  const size_t rank = importer.sizes_of(*node.outputs().front()).size();
+  const int64_t dim = positive_dim(node.int_or("dim", 0), rank);
   std::vector<int> inputs;
   for (int index : tensor_list(importer, node)) {
-    std::vector<int64_t> shape = importer.tensor(index).shape;
+    Sizes shape = importer.sizes(index);
     shape.insert(shape.begin() + dim, 1);
     const DType dtype = importer.tensor(index).dtype;
     inputs.push_back(importer.emit_step(node, "reshape", {index}, shape, dtype));
@@ -206,48 +217,100 @@ void import_pad(Importer& importer, const Node& node) {
                 {{"pads", pads}, {"value", node.float_or("value", 0)}});
 }
 
-// Input steps per output pixel along one dimension.
-double upsample_scale(int64_t in, int64_t out, std::optional<double> factor, bool align_corners) {
-  if (align_corners) return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
-  if (factor && *factor > 0) return 1 / *factor;
-  return static_cast<double>(in) / static_cast<double>(out);
+// Input steps per output pixel along one dimension; nothing when they depend on symbols.
+std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out, std::optional<double> factor, bool align_corners) {
+  if (factor && *factor > 0 && !align_corners) return 1 / *factor;
+  if (!in.is_number() || !out.is_number()) return std::nullopt;
+  if (align_corners) return out.number() > 1 ? static_cast<double>(in.number() - 1) / static_cast<double>(out.number() - 1) : 0.0;
+  return static_cast<double>(in.number()) / static_cast<double>(out.number());
 }
 
-void emit_upsample(Importer& importer, const Node& node, const char* mode) {
-  const int x = self_of(importer, node);
-  const std::vector<int64_t> in = importer.tensor(x).shape;
-  const std::vector<int64_t> out = static_shape(*node.outputs().front());
+// Input steps per output pixel, per dimension; nothing, with a refusal, when one is not known.
+std::optional<std::vector<double>> upsample_scales(Importer& importer, const Node& node, const Sizes& in, const Sizes& out) {
+  static const char* const kNames[2][2] = {
+      {"scales",   "scales"  },
+      {"scales_h", "scales_w"}
+  };
   const bool align_corners = node.bool_or("align_corners", false);
+  const size_t spatial = in.size() - 2;
   const Argument* factors = node.find_argument("scale_factors");
   const std::vector<double>* list = factors == nullptr ? nullptr : factors->find<std::vector<double>>();
   std::vector<double> scales;
-  for (size_t d = 0; d < 2; ++d) {
+  for (size_t d = 0; d < spatial; ++d) {
     std::optional<double> factor;
-    const char* name = d == 0 ? "scales_h" : "scales_w";
+    const char* name = kNames[spatial - 1][d];
     const Argument* own = node.find_argument(name);
-    if (list != nullptr && list->size() == 2) factor = (*list)[d];
+    if (list != nullptr && list->size() == spatial) factor = (*list)[d];
     if (own != nullptr && !own->is_none()) factor = node.float_or(name, 1);
-    scales.push_back(upsample_scale(in[2 + d], out[2 + d], factor, align_corners));
+    const std::optional<double> scale = upsample_scale(in[2 + d], out[2 + d], factor, align_corners);
+    if (!scale) {
+      importer.refuse(node, fmt::format("from {} to {} without a scale factor", in[2 + d].to_text(), out[2 + d].to_text()));
+      return std::nullopt;
+    }
+    scales.push_back(*scale);
   }
-  importer.emit(node, "upsample",
-                {
-                    x
-  },
-                {{"mode", std::string(mode)}, {"align_corners", align_corners}, {"scales", scales}});
+  return scales;
+}
+
+// A line is an image of one row.
+void emit_upsample(Importer& importer, const Node& node, const char* mode) {
+  int x = self_of(importer, node);
+  const DType dtype = importer.tensor(x).dtype;
+  const Sizes in = importer.sizes(x), out = importer.sizes_of(*node.outputs().front());
+  std::optional<std::vector<double>> scales = upsample_scales(importer, node, in, out);
+  if (!scales) return;
+  const bool is_line = in.size() == 3;
+  if (is_line) {
+    scales->insert(scales->begin(), 1.0);
+    x = importer.emit_step(node, "reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
+  }
+  std::map<std::string, Attribute> attributes = {
+      {"mode",          std::string(mode)           },
+      {"align_corners", node.bool_or("align_corners", false)},
+      {"scales",               *scales                                   }
+  };
+  if (is_line) {
+    x = importer.emit_step(node, "upsample", {x}, {out[0], out[1], 1, out[2]}, dtype, std::move(attributes));
+    importer.emit(node, "reshape", {x});
+  } else {
+    importer.emit(node, "upsample", {x}, std::move(attributes));
+  }
 }
 void import_upsample_nearest(Importer& importer, const Node& node) { emit_upsample(importer, node, "nearest"); }
 void import_upsample_bilinear(Importer& importer, const Node& node) { emit_upsample(importer, node, "bilinear"); }
 
 // ---- constants
 
+// Of a size that is not fixed: one element, expanded.
 void make_filled(Importer& importer, const Node& node, double fill) {
   Value* value = node.outputs().front();
-  Tensor data = Tensor::zeros(DType::kFloat32, static_shape(*value));
+  const Sizes sizes = importer.sizes_of(*value);
+  const bool is_fixed = !is_symbolic(sizes);
+  Tensor data = Tensor::zeros(DType::kFloat32, is_fixed ? static_shape(*value) : std::vector<int64_t>(sizes.size(), 1));
   if (value->meta->dtype != DType::kFloat32 && fill != 0) return importer.refuse(node, fmt::format("of dtype {}", name_of(value->meta->dtype)));
   if (value->meta->dtype != DType::kFloat32) data = Tensor::zeros(value->meta->dtype, data.shape());
   if (fill != 0) std::fill_n(data.data<float>(), data.numel(), static_cast<float>(fill));
-  importer.alias(value, importer.add_constant(value->name(), data));
+  const int constant = importer.add_constant(is_fixed ? value->name() : value->name() + "_value", data);
+  is_fixed ? importer.alias(value, constant) : static_cast<void>(importer.emit(node, "expand", {constant}));
 }
+
+// Numbers from 0 up to a size: the first ones of a constant with as many as the size can be. Those of a fixed size are folded before.
+void import_arange(Importer& importer, const Node& node) {
+  constexpr int64_t kMost = 1 << 20;
+  const Value* value = node.outputs().front();
+  const Sizes sizes = importer.sizes_of(*value);
+  const int64_t count = importer.greatest(sizes[0]);
+  const DType dtype = value->meta->dtype;
+  if (node.int_or("start", 0) != 0 || node.int_or("step", 1) != 1) return importer.refuse(node, "from another start than 0 or in other steps than 1");
+  if (count < 0 || count > kMost)
+    return importer.refuse(node, fmt::format("of {} numbers, want a symbol with a greatest size of at most {}", sizes[0].to_text(), kMost));
+  if (dtype != DType::kInt64 && dtype != DType::kFloat32) return importer.refuse(node, fmt::format("of dtype {}", name_of(dtype)));
+  Tensor data = Tensor::zeros(dtype, {count});
+  for (int64_t i = 0; i < count; ++i)
+    dtype == DType::kInt64 ? static_cast<void>(data.data<int64_t>()[i] = i) : static_cast<void>(data.data<float>()[i] = static_cast<float>(i));
+  emit_slice(importer, node, node.outputs().front(), importer.add_constant(node.name() + "_numbers", data), 0, 0);
+}
+
 void import_zeros(Importer& importer, const Node& node) { make_filled(importer, node, 0); }
 void import_ones(Importer& importer, const Node& node) { make_filled(importer, node, 1); }
 void import_full(Importer& importer, const Node& node) { make_filled(importer, node, node.float_or("fill_value", 0)); }
@@ -289,8 +352,13 @@ constexpr ImportRow kRows[] = {
     {"aten.expand_as",               import_expand           },
     {"aten.pad",                     import_pad              },
     {"aten.constant_pad_nd",         import_pad              },
+    {"aten.upsample_nearest1d",      import_upsample_nearest },
     {"aten.upsample_nearest2d",      import_upsample_nearest },
+    {"aten.upsample_linear1d",       import_upsample_bilinear},
     {"aten.upsample_bilinear2d",     import_upsample_bilinear},
+    {"aten._assert_scalar",          import_nothing          },
+    {"aten.sym_constrain_range",     import_nothing          },
+    {"aten.arange",                  import_arange           },
     {"aten.zeros",                   import_zeros            },
     {"aten.new_zeros",               import_zeros            },
     {"aten.zeros_like",              import_zeros            },

@@ -12,7 +12,10 @@
 #include "lowering/import_graph.h"
 #include "lowering/op_table.h"
 #include "lowering/partition.h"
+#include "lowering/specialize.h"
 #include "lowering/stored_constant.h"
+#include "lowering/support_at_sizes.h"
+#include "lowering/symbols.h"
 
 namespace octet {
 
@@ -28,9 +31,11 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
   program.backend = support.name();
   program.versions = support.versions();
   program.versions["octet"] = OCTET_VERSION;
-  split_refused(program, support, report);
-  partition(program, support, options.fallback == Fallback::kReference ? "reference" : "", report);
+  const SupportAtSizes support_at_sizes(support);
+  split_refused(program, support_at_sizes, report);
+  partition(program, support_at_sizes, options.fallback == Fallback::kReference ? "reference" : "", report);
   verify(program);
+  for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
   report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(), program.segments.size(),
                           program.segments.size() == 1 ? "" : "s", program.backend));
   return program;
@@ -41,7 +46,7 @@ namespace {
 std::string tensor_text(const Program& program, int index) {
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
   const std::string stored = tensor.stored ? fmt::format(" (stored as {})", describe(*tensor.stored)) : "";
-  return fmt::format("{}[{}]{}", short_name_of(tensor.dtype), fmt::join(tensor.shape, ","), stored);
+  return fmt::format("{}[{}]{}", short_name_of(tensor.dtype), shape_text(tensor), stored);
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ struct LowerOptions {
   bool fuse = true;                          // false: the graph op by op, as imported
 };
 
-// Throws Error("lower", node, ...) on symbolic sizes and on ops that no backend knows (all of them at once). Each op that stays out of the
+// Sizes that the export left open become symbols of the program. Throws Error("lower", node, ...) on sizes that the inputs' shapes do not decide, and
+// on ops that no backend knows (all of them at once). Each op that stays out of the
 // backend enters `report` and Program::reasons.
 Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options, Report& report);
 

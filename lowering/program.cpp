@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "lowering/stored_constant.h"
+#include "lowering/symbols.h"
 
 namespace octet {
 namespace {
@@ -67,7 +68,7 @@ std::vector<double> ProgramOp::reals(const std::string& key, std::vector<double>
 namespace {
 
 std::string tensor_text(const ProgramTensor& tensor) {
-  std::string text = fmt::format("{} {}[{}]", tensor.name, short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
+  std::string text = fmt::format("{} {}[{}]", tensor.name, short_name_of(tensor.dtype), shape_text(tensor));
   if (tensor.qparams && !tensor.qparams->is_per_tensor()) text += " per-channel";
   if (tensor.stored) text += fmt::format(" stored as {}", describe(*tensor.stored));
   return text;
@@ -86,16 +87,26 @@ std::string attribute_text(const Attribute& attribute) {
       attribute);
 }
 
+std::string formulas_text(const Attribute& attribute, const std::vector<SizeExpr>& formulas) {
+  std::vector<std::string> texts;
+  for (const SizeExpr& formula : formulas) texts.push_back(formula.to_text());
+  const std::string joined = fmt::format("{}", fmt::join(texts, ","));
+  return std::holds_alternative<int64_t>(attribute) ? joined : "[" + joined + "]";
+}
+
 std::string op_text(const Program& program, const ProgramOp& op) {
   std::vector<std::string> outputs;
   for (int index : op.outputs) {
     const ProgramTensor& tensor = program.tensors.at(static_cast<size_t>(index));
-    outputs.push_back(fmt::format("{}: {}[{}]", tensor.name, short_name_of(tensor.dtype), fmt::join(tensor.shape, ",")));
+    outputs.push_back(fmt::format("{}: {}[{}]", tensor.name, short_name_of(tensor.dtype), shape_text(tensor)));
   }
   std::vector<std::string> inputs;
   for (int index : op.inputs) inputs.push_back(index < 0 ? "none" : tensor_text(program.tensors.at(static_cast<size_t>(index))));
   std::string text = fmt::format("{} = {}({})", fmt::join(outputs, ", "), op.kind, fmt::join(inputs, ", "));
-  for (const auto& [key, value] : op.attributes) text += fmt::format(" {}={}", key, attribute_text(value));
+  for (const auto& [key, value] : op.attributes) {
+    const auto formulas = op.sizes.find(key);
+    text += fmt::format(" {}={}", key, formulas == op.sizes.end() ? attribute_text(value) : formulas_text(value, formulas->second));
+  }
   return text;
 }
 
@@ -109,6 +120,7 @@ std::vector<std::string> names_of(const Program& program, const std::vector<int>
 
 std::string to_text(const Program& program) {
   std::string text;
+  for (const ShapeSymbol& symbol : program.symbols) text += fmt::format("symbol {}, lowered at {}\n", describe(symbol), symbol.hint);
   for (int index : program.inputs)
     text += index < 0 ? "input none\n" : fmt::format("input {}\n", tensor_text(program.tensors.at(static_cast<size_t>(index))));
   for (const ProgramTensor& tensor : program.tensors) {
@@ -255,6 +267,7 @@ void verify(const Program& program) {
     OCTET_ASSERT(defined[static_cast<size_t>(index)], "output " + program.tensors[static_cast<size_t>(index)].name + " is never made");
   }
   verify_flow(program);
+  verify_symbols(program);
 }
 
 }  // namespace octet

@@ -15,6 +15,7 @@
 
 #include "core/dtype.h"
 #include "core/tensor.h"
+#include "lowering/size_expr.h"
 
 namespace octet {
 
@@ -45,6 +46,7 @@ struct ProgramTensor {
   Role role = Role::kIntermediate;                      // an output that is also an input has kInput; Program::outputs decides
   Tensor data;                                          // of constants: contiguous
   std::optional<StoredConstant> stored = std::nullopt;  // of f32 constants that the file holds as integers; `data` is its expansion
+  std::vector<SizeExpr> sizes = {};                     // the shape as formulas of Program::symbols; empty where it depends on none
   int64_t numel() const { return product(shape); }
 };
 
@@ -64,12 +66,18 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 //   avg_pool        (p) x; kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override (int, 0: none)
 //   adaptive_avg_pool (p) x; output_size
 //   mean            (p) x; dims, keepdim
+//   reduce          (p) x; fn: sum, max, min, prod; dims (default: all), keepdim
 //   clamp               x; min?, max? (doubles)       (relu: min = 0)
 //   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh, leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt, pow(alpha)
 //   prelu               x, weight [C] or [1]      where  condition (bool), a, b (broadcast)
 //   softmax             x; dim
 //   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
 //   batch_norm          x, mean [C], var [C], weight?, bias?; eps
+//   group_norm          x [N,C,...], weight? [C], bias? [C]; groups, eps
+//   recurrent           p [T,N,G*H] (the input's part of the gates, with its bias), r [G*H,H], bias? [G*H], h0 [N,H], c0? [N,H] (lstm)
+//                       -> y [T,N,H] (the hidden state after each step), c [N,H] (lstm: the last cell state); reverse: the last step comes first
+//                       cell lstm: rows of r are input, forget, cell, output gate      tanh, relu: G = 1
+//                            gru: reset r, update z, new n = tanh(p_n + r * (r_n h + bias_n)); h' = (1 - z) * n + z * h
 //   quantize            f32 -> integer; quant_min, quant_max (ints) when narrower than the dtype      dequantize  integer -> f32      requantize  integer -> integer
 //   reshape             x (output shape says it)      permute  x; dims      cat  inputs...; dim      slice  x; dim, start, step
 //   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim first], value (double)
@@ -88,6 +96,7 @@ struct ProgramOp {
   std::vector<int> inputs;  // tensor indices, -1: absent
   std::vector<int> outputs;
   std::map<std::string, Attribute> attributes;
+  std::map<std::string, std::vector<SizeExpr>> sizes;  // formulas of the attributes (an int, ints) that depend on Program::symbols
   std::vector<std::string> sources;  // names of every graph node folded into it, for --explain
   std::string module;                // innermost module path, may be empty
   int64_t macs = 0;                  // multiply-accumulates per run, 0 when the op has none
@@ -109,8 +118,16 @@ struct Segment {
   std::vector<int> outputs;  // tensors made here that later segments or the caller read
 };
 
+// A size that the inputs of a run decide. All shapes and attributes of a Program stand at the hints; lowering/specialize.h gives other ones.
+struct ShapeSymbol {
+  std::string name;  // as torch.export named it: "s77"
+  int64_t min = 0;
+  int64_t max = 0;
+  int64_t hint = 0;  // in [min, max]: the size of the exported example
+  bool operator==(const ShapeSymbol&) const = default;
+};
+
 struct Program {
-  static constexpr int kFormatVersion = 1;
   std::string backend;                          // it was lowered for
   std::map<std::string, std::string> versions;  // "octet", "onednn", "xnnpack" at lowering time
   std::vector<ProgramTensor> tensors;
@@ -118,6 +135,7 @@ struct Program {
   std::vector<Segment> segments;
   std::vector<int> inputs;                     // tensor indices, one per flattened user input; -1 for one that is not a tensor or is unused
   std::vector<int> outputs;                    // tensor indices in the order of the flattened outputs; may repeat
+  std::vector<ShapeSymbol> symbols;            // each decided by the shape of an input; empty: every shape is fixed
   std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
 };
 

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "lowering/symbol_json.h"
+#include "lowering/symbols.h"
 
 namespace octet {
 namespace {
@@ -42,14 +44,19 @@ Json attribute_to_json(const Attribute& attribute) {
   return std::visit([](const auto& value) -> Json { return value; }, attribute);
 }
 
-Json tensor_to_json(const ProgramTensor& tensor) {
+Json tensor_to_json(const ProgramTensor& tensor, SliceParameters place) {
   Json json = {
       {"name",  tensor.name                       },
       {"dtype", std::string(name_of(tensor.dtype))},
       {"shape", tensor.shape                      },
       {"role",  static_cast<int>(tensor.role)     }
   };
-  if (tensor.qparams) {
+  if (!tensor.sizes.empty()) json["sizes"] = sizes_to_json(tensor.sizes);
+  if (tensor.qparams && !tensor.qparams->is_per_tensor() && place == SliceParameters::kElsewhere) {
+    json["qparams"] = {
+        {"axis", tensor.qparams->axis}
+    };
+  } else if (tensor.qparams) {
     Json scales = Json::array();
     for (float scale : tensor.qparams->scale) scales.push_back(float_to_json(scale));
     json["qparams"] = {
@@ -64,7 +71,7 @@ Json tensor_to_json(const ProgramTensor& tensor) {
 Json op_to_json(const ProgramOp& op) {
   Json attributes = Json::object();
   for (const auto& [key, value] : op.attributes) attributes[key] = attribute_to_json(value);
-  return {
+  Json json = {
       {"kind",       op.kind   },
       {"name",       op.name   },
       {"inputs",     op.inputs },
@@ -74,6 +81,8 @@ Json op_to_json(const ProgramOp& op) {
       {"module",     op.module },
       {"macs",       op.macs   }
   };
+  for (const auto& [key, sizes] : op.sizes) json["sizes"][key] = sizes_to_json(sizes);
+  return json;
 }
 
 Json segment_to_json(const Segment& segment) {
@@ -127,18 +136,14 @@ Attribute attribute_from_json(const Json& json) {
   return reals;
 }
 
-// What a file may claim, so that sums and products of sizes stay in 64 bits.
-constexpr size_t kHighestRank = 64;
-constexpr int64_t kLargestSize = int64_t{1} << 31;    // of one dimension
-constexpr int64_t kLargestTensor = int64_t{1} << 46;  // bytes
-
 TensorQParams qparams_from_json(const Json& json) {
   TensorQParams qparams;
-  for (const Json& item : json.at("scale")) qparams.scale.push_back(static_cast<float>(real_from_json(item)));
-  qparams.zero_point = integers_from_json<int32_t>(json.at("zero_point"));
   const int64_t axis = integer_from_json(json.at("axis"));
   if (axis < -1 || axis > static_cast<int64_t>(kHighestRank)) throw std::invalid_argument(fmt::format("axis {}", axis));
   qparams.axis = static_cast<int>(axis);
+  if (!qparams.is_per_tensor() && !json.contains("scale")) return qparams;  // they stand elsewhere
+  for (const Json& item : json.at("scale")) qparams.scale.push_back(static_cast<float>(real_from_json(item)));
+  qparams.zero_point = integers_from_json<int32_t>(json.at("zero_point"));
   return qparams;
 }
 
@@ -150,20 +155,14 @@ ProgramTensor tensor_from_json(const Json& json) {
   if (!found) throw std::invalid_argument("dtype \"" + dtype + "\"");
   tensor.dtype = *found;
   tensor.shape = integers_from_json<int64_t>(json.at("shape"));
-  int64_t bytes = static_cast<int64_t>(size_of(tensor.dtype));
-  if (tensor.shape.size() > kHighestRank) throw std::invalid_argument("rank of tensor " + tensor.name);
-  for (int64_t size : tensor.shape)
-    if (size < 0 || size > kLargestSize || __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > kLargestTensor)
-      throw std::invalid_argument("shape of tensor " + tensor.name);
+  if (!is_sane_shape(tensor.dtype, tensor.shape)) throw std::invalid_argument("shape of tensor " + tensor.name);
+  if (json.contains("sizes")) tensor.sizes = sizes_from_json(json.at("sizes"));
   const int64_t role = integer_from_json(json.at("role"));
   if (role < 0 || role > static_cast<int>(ProgramTensor::Role::kIntermediate)) throw std::invalid_argument("role of tensor " + tensor.name);
   tensor.role = static_cast<ProgramTensor::Role>(role);
   if (json.contains("qparams")) tensor.qparams = qparams_from_json(json.at("qparams"));
-  if (tensor.qparams && is_integer(tensor.dtype) && size_of(tensor.dtype) <= 4) {
-    const IntegerRange range = integer_range(tensor.dtype);
-    for (int32_t zero : tensor.qparams->zero_point)
-      if (zero < range.min || zero > range.max) throw std::invalid_argument(fmt::format("zero point {} of tensor {}", zero, tensor.name));
-  }
+  if (const std::optional<int32_t> zero = find_misplaced_zero_point(tensor))
+    throw std::invalid_argument(fmt::format("zero point {} of tensor {}", *zero, tensor.name));
   return tensor;
 }
 
@@ -174,6 +173,8 @@ ProgramOp op_from_json(const Json& json) {
   op.inputs = integers_from_json<int>(json.at("inputs"));
   op.outputs = integers_from_json<int>(json.at("outputs"));
   for (const auto& [key, value] : json.at("attributes").items()) op.attributes[key] = attribute_from_json(value);
+  if (json.contains("sizes"))
+    for (const auto& [key, value] : json.at("sizes").items()) op.sizes[key] = sizes_from_json(value);
   op.sources = json.at("sources").get<std::vector<std::string>>();
   op.module = json.at("module").get<std::string>();
   op.macs = integer_from_json(json.at("macs"));
@@ -189,6 +190,7 @@ Program program_from_json(const Json& json) {
   Program program;
   program.backend = json.at("backend").get<std::string>();
   program.versions = json.at("versions").get<std::map<std::string, std::string>>();
+  if (json.contains("symbols")) program.symbols = symbols_from_json(json.at("symbols"));
   for (const Json& item : json.at("tensors")) program.tensors.push_back(tensor_from_json(item));
   for (const Json& item : json.at("ops")) program.ops.push_back(op_from_json(item));
   for (const Json& item : json.at("segments")) program.segments.push_back(segment_from_json(item));
@@ -200,7 +202,7 @@ Program program_from_json(const Json& json) {
 
 }  // namespace
 
-std::string to_json_text(const Program& program) {
+std::string to_json_text(const Program& program, SliceParameters place) {
   Json json = {
       {"backend",  program.backend },
       {"versions", program.versions},
@@ -211,7 +213,8 @@ std::string to_json_text(const Program& program) {
       {"outputs",  program.outputs },
       {"reasons",  program.reasons }
   };
-  for (const ProgramTensor& tensor : program.tensors) json["tensors"].push_back(tensor_to_json(tensor));
+  if (!program.symbols.empty()) json["symbols"] = symbols_to_json(program.symbols);
+  for (const ProgramTensor& tensor : program.tensors) json["tensors"].push_back(tensor_to_json(tensor, place));
   for (const ProgramOp& op : program.ops) json["ops"].push_back(op_to_json(op));
   for (const Segment& segment : program.segments) json["segments"].push_back(segment_to_json(segment));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -226,6 +229,14 @@ Program program_from_json_text(const std::string& text, const std::string& file)
   } catch (const std::invalid_argument& fault) {
     throw Error("artifact", file, fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
   }
+}
+
+std::optional<int32_t> find_misplaced_zero_point(const ProgramTensor& tensor) {
+  if (!tensor.qparams || !is_integer(tensor.dtype) || size_of(tensor.dtype) > 4) return std::nullopt;
+  const IntegerRange range = integer_range(tensor.dtype);
+  for (int32_t zero : tensor.qparams->zero_point)
+    if (zero < range.min || zero > range.max) return zero;
+  return std::nullopt;
 }
 
 bool nests_deeper(std::string_view json, size_t limit) {

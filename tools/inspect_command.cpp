@@ -17,11 +17,33 @@ namespace {
 nlohmann::ordered_json tensor_json(const Program& program, int index) {
   if (index < 0) return nullptr;
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
-  return {
+  nlohmann::ordered_json json = {
       {"name",  tensor.name          },
       {"dtype", name_of(tensor.dtype)},
       {"shape", tensor.shape         }
   };
+  if (tensor.sizes.empty()) return json;
+  json["sizes"] = nlohmann::ordered_json::array();
+  for (const SizeExpr& size : tensor.sizes) {
+    if (size.is_number()) {
+      json["sizes"].push_back(size.number());
+    } else {
+      json["sizes"].push_back(size.to_text());
+    }
+  }
+  return json;
+}
+
+nlohmann::ordered_json symbols_json(const Program& program) {
+  nlohmann::ordered_json symbols = nlohmann::ordered_json::array();
+  for (const ShapeSymbol& symbol : program.symbols)
+    symbols.push_back({
+        {"name", symbol.name},
+        {"min",  symbol.min },
+        {"max",  symbol.max },
+        {"hint", symbol.hint}
+    });
+  return symbols;
 }
 
 // The caller's side: integer tensors with what makes reals of them.
@@ -59,11 +81,12 @@ nlohmann::ordered_json program_json(const Program& program) {
   }
   const nlohmann::ordered_json inputs = border_json(program, program.inputs), outputs = border_json(program, program.outputs);
   return {
-      {"backend",  program.backend },
-      {"versions", program.versions},
-      {"inputs",   inputs          },
-      {"outputs",  outputs         },
-      {"ops",      ops             }
+      {"backend",  program.backend      },
+      {"versions", program.versions     },
+      {"symbols",  symbols_json(program)},
+      {"inputs",   inputs               },
+      {"outputs",  outputs              },
+      {"ops",      ops                  }
   };
 }
 

@@ -56,6 +56,7 @@ typedef struct octet_options {
   int threads;           /* 0: one */
   int skip_checksum;     /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
   uint64_t memory_limit; /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
+  size_t cached_shapes;  /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0: four */
 } octet_options;
 
 /* What one input or output is. The pointers stay valid as long as the model. */
@@ -64,10 +65,13 @@ typedef struct octet_tensor_info {
   const char* name;
   octet_dtype dtype;
   int rank;
-  const int64_t* shape; /* `rank` sizes */
-  size_t bytes;         /* of its row-major elements */
+  const int64_t* shape; /* `rank` sizes; -1 for an open one, see octet_bind */
+  size_t bytes;         /* of its row-major elements, at the bound sizes */
   float scale;          /* of quantized integers: real = scale * (integer - zero_point); 0 otherwise */
   int32_t zero_point;
+  const int64_t* min_shape;   /* `rank` sizes: the least that each may be */
+  const int64_t* max_shape;   /* and the greatest; where one open size decides another, at its ends */
+  const int64_t* bound_shape; /* `rank` sizes, those of the next octet_run; valid until the next octet_bind */
 } octet_tensor_info;
 
 /* The library's OCTET_ABI_VERSION, and its version as text ("0.1.0"). */
@@ -87,8 +91,14 @@ OCTET_API size_t octet_input_count(const octet_model* model);
 OCTET_API size_t octet_output_count(const octet_model* model);
 OCTET_API octet_status octet_input(const octet_model* model, size_t index, octet_tensor_info* info);
 OCTET_API octet_status octet_output(const octet_model* model, size_t index, octet_tensor_info* info);
-/* Bytes of the block that holds what flows between backends; allocated by octet_load. */
+/* Bytes of the block that holds what flows between backends; allocated by octet_load, or for open sizes by octet_bind (0 before). */
 OCTET_API size_t octet_arena_bytes(const octet_model* model);
+
+/* Of a model whose sizes are not all fixed (exported with a dynamic batch, say): the sizes of the inputs of the octet_run calls that follow. shapes[i]:
+ * address of the sizes of input i, as many as its rank; may be NULL for an input with 0 bytes and the name "". New sizes are compiled; sizes that are
+ * still compiled (octet_options.cached_shapes) cost little, and those of before nothing. Before the first octet_bind, the sizes of the exported example
+ * are bound. After a failure they may be again. */
+OCTET_API octet_status octet_bind(octet_model* model, const int64_t* const* shapes);
 
 /* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes, aligned to the element size, outputs apart from each other
  * and from the inputs. After the first run nothing is allocated for XNNPACK segments. */

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -12,9 +13,22 @@
 #include "backends/runtime/session.h"
 #include "core/error.h"
 #include "lowering/artifact.h"
+#include "lowering/symbols.h"
+
+namespace {
+
+// The sizes of one input or output as the interface tells them.
+struct Shapes {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> least;
+  std::vector<int64_t> greatest;
+};
+
+}  // namespace
 
 struct octet_model {
   octet::Session session;
+  std::vector<Shapes> shapes = {};  // by tensor index; empty for all but inputs and outputs
 };
 
 namespace octet {
@@ -87,6 +101,41 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) throw Error("octet", name, "is null, want an address");
 }
 
+// At the ends of all symbols' ranges; sizes that 64 bits do not hold, and negative ones, count as the greatest.
+int64_t size_at(const SizeExpr& size, const SymbolValues& values) {
+  try {
+    const int64_t value = size.evaluate(values);
+    return value < 0 ? kLargestSize : value;
+  } catch (const Error&) {
+    return kLargestSize;
+  }
+}
+
+Shapes shapes_of(const Program& program, const ProgramTensor& tensor) {
+  Shapes shapes{tensor.shape, tensor.shape, tensor.shape};
+  SymbolValues low, high;
+  for (const ShapeSymbol& symbol : program.symbols) {
+    low[symbol.name] = symbol.min;
+    high[symbol.name] = symbol.max;
+  }
+  for (size_t d = 0; d < tensor.sizes.size(); ++d) {
+    if (tensor.sizes[d].is_number()) continue;
+    const int64_t a = size_at(tensor.sizes[d], low), b = size_at(tensor.sizes[d], high);
+    shapes.shape[d] = -1;
+    shapes.least[d] = std::min(a, b);
+    shapes.greatest[d] = std::max(a, b);
+  }
+  return shapes;
+}
+
+void note_shapes(octet_model& model) {
+  const Program& program = model.session.program();
+  model.shapes.resize(program.tensors.size());
+  for (const std::vector<int>* indices : {&program.inputs, &program.outputs})
+    for (int index : *indices)
+      if (index >= 0) model.shapes[static_cast<size_t>(index)] = shapes_of(program, program.tensors[static_cast<size_t>(index)]);
+}
+
 template <typename Load>
 octet_model* load(const octet_options* given, const Load& load_file) {
   octet_model* model = nullptr;
@@ -94,12 +143,17 @@ octet_model* load(const octet_options* given, const Load& load_file) {
     const octet_options options = known_part(given, "octet_options");
     if (options.threads < 0) throw Error("octet", "octet_options", fmt::format("threads is {}, want at least 0", options.threads));
     const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
-    model = new octet_model{Session(load_file(load_options), {std::max(options.threads, 1), static_cast<size_t>(options.memory_limit)})};
+    const SessionOptions session_options{.threads = std::max(options.threads, 1),
+                                         .memory_limit = static_cast<size_t>(options.memory_limit),
+                                         .cached_shapes = options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes};
+    std::unique_ptr<octet_model> loaded(new octet_model{Session(load_file(load_options), session_options)});
+    note_shapes(*loaded);
+    model = loaded.release();
   });
   return model;
 }
 
-void fill_info(const Program& program, const std::vector<int>& indices, size_t position, octet_tensor_info* info) {
+void fill_info(const octet_model& model, const std::vector<int>& indices, size_t position, octet_tensor_info* info) {
   require(info, "info");
   const size_t size = known_part(info, "octet_tensor_info").size;
   if (position >= indices.size()) throw Error("octet", "index", fmt::format("got {}, want less than {}", position, indices.size()));
@@ -107,11 +161,15 @@ void fill_info(const Program& program, const std::vector<int>& indices, size_t p
   whole.size = size;
   whole.name = "";
   if (const int index = indices[position]; index >= 0) {
-    const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
-    whole.name = tensor.name.c_str();
+    const ProgramTensor& tensor = model.session.bound_program().tensors[static_cast<size_t>(index)];
+    const Shapes& shapes = model.shapes[static_cast<size_t>(index)];
+    whole.name = model.session.program().tensors[static_cast<size_t>(index)].name.c_str();
     whole.dtype = number_of(tensor.dtype);
     whole.rank = static_cast<int>(tensor.shape.size());
-    whole.shape = tensor.shape.data();
+    whole.shape = shapes.shape.data();
+    whole.min_shape = shapes.least.data();
+    whole.max_shape = shapes.greatest.data();
+    whole.bound_shape = tensor.shape.data();
     whole.bytes = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
     if (tensor.qparams && tensor.qparams->is_per_tensor()) {
       whole.scale = tensor.qparams->scale[0];
@@ -156,18 +214,29 @@ size_t octet_output_count(const octet_model* model) { return model == nullptr ? 
 octet_status octet_input(const octet_model* model, size_t index, octet_tensor_info* info) {
   return octet::guarded([&] {
     octet::require(model, "model");
-    octet::fill_info(model->session.program(), model->session.program().inputs, index, info);
+    octet::fill_info(*model, model->session.program().inputs, index, info);
   });
 }
 
 octet_status octet_output(const octet_model* model, size_t index, octet_tensor_info* info) {
   return octet::guarded([&] {
     octet::require(model, "model");
-    octet::fill_info(model->session.program(), model->session.program().outputs, index, info);
+    octet::fill_info(*model, model->session.program().outputs, index, info);
   });
 }
 
 size_t octet_arena_bytes(const octet_model* model) { return model == nullptr ? 0 : model->session.arena_bytes(); }
+
+octet_status octet_bind(octet_model* model, const int64_t* const* shapes) {
+  return octet::guarded([&] {
+    octet::require(model, "model");
+    const std::vector<int>& inputs = model->session.program().inputs;
+    if (!inputs.empty()) octet::require(shapes, "shapes");
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] >= 0 && shapes[i] == nullptr) octet::require(nullptr, "a shape");
+    model->session.bind({shapes, inputs.size()});
+  });
+}
 
 octet_status octet_run(octet_model* model, const void* const* inputs, void* const* outputs) {
   return octet::guarded([&] {

@@ -11,15 +11,17 @@
 namespace octet {
 
 struct SessionOptions {
-  int threads = 1;          // at least 1
-  size_t memory_limit = 0;  // bytes that inputs, outputs and intermediates may take at once; 0: what the machine has
+  int threads = 1;           // at least 1
+  size_t memory_limit = 0;   // bytes that inputs, outputs and intermediates may take at once; 0: what the machine has
+  size_t cached_shapes = 4;  // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used ones
 };
 
 class Session {
  public:
   // Checks every op against its shapes and attributes, plans the memory, then compiles every segment. Throws Error when the program contradicts
   // itself or needs more memory than allowed (before allocating any), when a backend is not in this build, or when the library that it was lowered
-  // for has another major or minor version.
+  // for has another major or minor version. A program with open sizes (Program::symbols) is checked at those that it was lowered at, and compiled
+  // when a run or bind() gives sizes that no cached compilation has.
   explicit Session(Program program, int threads = 1);
   Session(Program program, const SessionOptions& options);
   Session(Session&&) noexcept;
@@ -30,13 +32,28 @@ class Session {
   // Program::outputs. Throws Error on a wrong count, dtype or shape. Not thread-safe: one session per concurrent run.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
 
-  // The same on plain memory: row-major elements of the dtypes and shapes in the program, aligned to their element size; outputs are distinct and
+  // The same on plain memory: row-major elements of the dtypes and shapes in bound_program(), aligned to their element size; outputs are distinct and
   // overlap no input. What stands for -1 may be null. Throws Error on a wrong count or a null address.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
 
+  // Sizes for the runs that follow: for each input the address of its sizes, as many as the program says; what stands for -1 is not read. Allocates
+  // nothing when they are those of before. Throws Error when the program does not take them; then the sizes of before may be gone, and the sizes that it
+  // was lowered at hold.
+  void bind(std::span<const int64_t* const> shapes);
+
+  // As given: open sizes stand at those that it was lowered at.
   const Program& program() const;
-  // Bytes of the arena that holds what flows between segments.
+  // At the sizes of the next run on plain memory.
+  const Program& bound_program() const;
+  // Bytes of the arena that holds what flows between segments at these sizes; 0 when they are not compiled yet.
   size_t arena_bytes() const;
+  // How many sets of sizes are compiled now.
+  size_t compiled_count() const;
+
+  // What the next run on plain memory calls, in order; empty when its sizes are not compiled yet.
+  std::vector<KernelReport> kernels() const;
+  // From now on runs at these sizes are timed kernel by kernel, or no longer; what was counted is forgotten.
+  void time_kernels(bool on);
 
  private:
   struct Impl;

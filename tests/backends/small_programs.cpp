@@ -72,6 +72,97 @@ Program small_conv(const std::string& backend) {
   return with_one_segment(b.finish(), backend);
 }
 
+Program integer_network() {
+  ProgramBuilder b;
+  const DType u8 = DType::kUInt8;
+  const auto conv = [&](const std::string& name, int x, int64_t size, int64_t kernel) {
+    const int w = b.constant(name + "_w", random_integers(DType::kInt8, {16, 16, kernel, kernel}, 1, -127), per_channel(random_scales(16), 0));
+    const std::vector<int> inputs = {x, w, -1};
+    const std::vector<int64_t> padding(2, kernel / 2);
+    return b.op("conv", inputs, name, u8,
+                {
+                    1, 16, size, size
+    },
+                quantized(0.2f, 100), {{"stride", ints({1, 1})}, {"padding", ints(padding)}});
+  };
+  const int first = conv("first", b.input("x", u8, {1, 16, 8, 8}, quantized(0.1f, 3)), 8, 3);
+  const std::vector<int> of_first = {first};
+  const int pool = b.op("max_pool", of_first, "pool", u8,
+                        {
+                            1, 16, 4, 4
+  },
+                        quantized(0.2f, 100), {{"kernel_size", ints({2, 2})}, {"stride", ints({2, 2})}});
+  const std::vector<int> summands = {conv("second", pool, 4, 3), conv("third", pool, 4, 1)};
+  const int sum = b.op("add", summands, "sum", u8, {1, 16, 4, 4}, quantized(0.2f, 100));
+  const std::vector<int> parts = {pool, sum};
+  const int cat = b.op("cat", parts, "cat", u8,
+                       {
+                           1, 32, 4, 4
+  },
+                       quantized(0.2f, 100), {{"dim", int64_t{1}}});
+  const std::vector<int> of_cat = {cat};
+  const int mean = b.op("mean", of_cat, "mean", u8,
+                        {
+                            1, 32, 1, 1
+  },
+                        quantized(0.1f, 90), {{"dims", ints({2, 3})}, {"keepdim", true}});
+  const std::vector<int> of_mean = {mean};
+  const int flat = b.op("reshape", of_mean, "flat", u8, {1, 32}, quantized(0.1f, 90));
+  const int w = b.constant("w", random_integers(DType::kInt8, {10, 32}, 2, -127), per_channel(random_scales(10), 0));
+  const std::vector<int> of_flat = {flat, w, -1};
+  b.output(b.op("linear", of_flat, "y", u8, {1, 10}, quantized(0.1f, 128)));
+  return with_one_segment(b.finish(), "onednn");
+}
+
+namespace {
+
+void open_first(ProgramTensor& tensor, const SizeExpr& size) {
+  tensor.sizes.assign(tensor.shape.begin(), tensor.shape.end());
+  tensor.sizes[0] = size;
+}
+
+}  // namespace
+
+Program open_conv(const std::string& backend) {
+  Program program = small_conv(backend);
+  program.symbols = {
+      {"n", 1, 16, 1}
+  };
+  for (ProgramTensor& tensor : program.tensors)
+    if (tensor.role != ProgramTensor::Role::kConstant) open_first(tensor, SizeExpr::symbol("n"));
+  return program;
+}
+
+Program open_columns() {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kFloat32, {2, 4});
+  const int y = b.input("y", DType::kFloat32, {2, 3});
+  const std::vector<int> of_x = {x};
+  const int last = b.op("slice", of_x, "last", DType::kFloat32,
+                        {
+                            2, 1
+  },
+                        {}, {{"dim", int64_t{1}}, {"start", int64_t{3}}, {"step", int64_t{1}}});
+  const int sum = b.op("add", {x, x}, "sum", DType::kFloat32, {2, 4});
+  for (int index : {last, sum, y}) b.output(index);
+  Program program = with_one_segment(b.finish(), "reference");
+  program.segments[0].inputs = {x};
+  program.segments[0].outputs = {last, sum};
+  const SizeExpr n = SizeExpr::symbol("n"), m = SizeExpr::symbol("m"), k = SizeExpr::symbol("k");
+  program.symbols = {
+      {"n", 1, 8, 2},
+      {"m", 2, 9, 4},
+      {"k", 0, 5, 1}
+  };
+  const auto open = [&](int index, const SizeExpr& columns) { program.tensors[static_cast<size_t>(index)].sizes = {n, columns}; };
+  open(x, m);
+  open(y, SizeExpr(2) * k + SizeExpr(1));
+  open(last, 1);
+  open(sum, m);
+  program.ops[0].sizes["start"] = {m - SizeExpr(1)};
+  return program;
+}
+
 std::filesystem::path temporary_file(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + name);
 }

@@ -5,6 +5,7 @@
 
 #include "backends/runtime/session.h"
 #include "core/error.h"
+#include "lowering/specialize.h"
 
 namespace octet::fuzz {
 namespace {
@@ -12,17 +13,26 @@ namespace {
 constexpr size_t kMemory = 1 << 16;  // bytes: so that no run takes long
 constexpr size_t kMostOps = 64;
 
+void run_at_shapes_of(Session& session, const Program& program) {
+  std::vector<Tensor> inputs;
+  for (int index : program.inputs) {
+    const ProgramTensor* info = index < 0 ? nullptr : &program.tensors[static_cast<size_t>(index)];
+    inputs.push_back(info == nullptr ? Tensor() : Tensor::zeros(info->dtype, info->shape));
+  }
+  for (int i = 0; i < 2; ++i) session.run(inputs);
+}
+
 }  // namespace
 
 void run_program(Program program) {
   if (program.ops.size() > kMostOps) return;
   Session session(std::move(program), {.memory_limit = kMemory});
-  std::vector<Tensor> inputs;
-  for (int index : session.program().inputs) {
-    const ProgramTensor* info = index < 0 ? nullptr : &session.program().tensors[static_cast<size_t>(index)];
-    inputs.push_back(info == nullptr ? Tensor() : Tensor::zeros(info->dtype, info->shape));
-  }
-  for (int i = 0; i < 2; ++i) session.run(inputs);
+  run_at_shapes_of(session, session.program());
+  if (session.program().symbols.empty()) return;
+  SymbolValues least;
+  for (const ShapeSymbol& symbol : session.program().symbols) least[symbol.name] = symbol.min;
+  const Program smaller = specialize(session.program(), least);
+  if (peak_bytes(smaller) <= kMemory) run_at_shapes_of(session, smaller);
 }
 
 }  // namespace octet::fuzz

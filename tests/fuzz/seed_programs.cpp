@@ -167,7 +167,8 @@ Program functions() {
 std::vector<SeedProgram> seed_programs() {
   std::vector<SeedProgram> seeds = {
       {"two_segments", two_segments()  },
-      {"linear",       with_constants()}
+      {"linear",       with_constants()},
+      {"columns",      open_columns()  }
   };
   const std::vector<SeedProgram> plain = {
       {"convolutions", convolutions()         },
@@ -181,6 +182,7 @@ std::vector<SeedProgram> seed_programs() {
       const Program program = with_one_segment(seed.program, backend);
       if (!refusal(program, backend)) seeds.push_back({fmt::format("{}_{}", seed.name, backend), program});
     }
+  for (const std::string& backend : backend_names()) seeds.push_back({"open_" + backend, open_conv(backend)});
   return seeds;
 }
 

@@ -1,0 +1,178 @@
+// Compiles the segments, plans the memory between them, runs them.
+#include "backends/runtime/compiled_program.h"
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "backends/registry.h"
+#include "core/error.h"
+#include "lowering/arena_plan.h"
+
+namespace octet {
+namespace {
+
+// "3.2" of "3.2.1".
+std::string major_minor(const std::string& version) {
+  const size_t first = version.find('.');
+  return version.substr(0, first == std::string::npos ? first : version.find('.', first + 1));
+}
+
+void check_versions(const Program& program, const Backend& backend) {
+  for (const auto& [library, version] : backend.versions()) {
+    const auto lowered = program.versions.find(library);
+    if (lowered == program.versions.end() || major_minor(lowered->second) == major_minor(version)) continue;
+    throw Error("session", library,
+                fmt::format("the program was lowered for {} {}, this build has {}; lower the model again", library, lowered->second, version));
+  }
+}
+
+void check_address(const Program& program, int index, const char* what, size_t position, const void* address) {
+  const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+  if (address == nullptr && tensor.numel() != 0)
+    throw Error("session", fmt::format("{} {} ({})", what, position, tensor.name),
+                fmt::format("got no address, want that of {} bytes", static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype)));
+}
+
+// A view of memory that is given for each run.
+Tensor unbound(const ProgramTensor& tensor) {
+  auto storage = std::make_shared<Storage>();
+  storage->size = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
+  return Tensor(std::move(storage), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+}
+
+}  // namespace
+
+void check_count(const char* what, size_t got, size_t want) {
+  if (got != want)
+    throw Error("session", fmt::format("{}s", what), fmt::format("got {} {}s, want {}; give one tensor per {} of the model", got, what, want, what));
+}
+
+void check_backends(const Program& program) {
+  for (const Segment& segment : program.segments) check_versions(program, *make_backend(segment.backend));
+}
+
+CompiledProgram::CompiledProgram(const Program& program, int threads) : program_(program) {
+  OCTET_ASSERT(program.symbols.empty(), "a program whose sizes are open cannot be compiled");
+  plan_memory();
+  plan_outputs();
+  compile(threads);
+}
+
+void CompiledProgram::compile(int threads) {
+  std::map<std::string, std::unique_ptr<Backend>> backends;
+  for (const Segment& segment : program_.segments) {
+    std::unique_ptr<Backend>& backend = backends[segment.backend];
+    if (backend == nullptr) {
+      backend = make_backend(segment.backend);
+      check_versions(program_, *backend);
+    }
+    Step step{backend->compile(program_, segment, threads), {}, {}, 0};
+    for (int index : segment.inputs) step.inputs.push_back(tensors_[static_cast<size_t>(index)]);
+    for (int index : segment.outputs) step.outputs.push_back(tensors_[static_cast<size_t>(index)]);
+    steps_.push_back(std::move(step));
+  }
+}
+
+void CompiledProgram::plan_memory() {
+  tensors_.resize(program_.tensors.size());
+  for (size_t i = 0; i < program_.tensors.size(); ++i)
+    if (program_.tensors[i].role == ProgramTensor::Role::kConstant) tensors_[i] = program_.tensors[i].data;
+  for (const std::vector<int>* given : {&program_.inputs, &program_.outputs})
+    for (int index : *given)
+      if (index >= 0 && !tensors_[static_cast<size_t>(index)].defined())
+        tensors_[static_cast<size_t>(index)] = unbound(program_.tensors[static_cast<size_t>(index)]);
+  std::map<int, size_t> buffer_of;  // tensor index -> buffer
+  std::vector<ArenaBuffer> buffers;
+  for (size_t step = 0; step < program_.segments.size(); ++step) {
+    for (int index : program_.segments[step].outputs) {
+      if (tensors_[static_cast<size_t>(index)].defined()) continue;  // the caller's memory
+      const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+      buffer_of[index] = buffers.size();
+      buffers.push_back({static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype), static_cast<int>(step), static_cast<int>(step)});
+    }
+    for (int index : program_.segments[step].inputs) {
+      const auto found = buffer_of.find(index);
+      if (found != buffer_of.end()) buffers[found->second].last = static_cast<int>(step);
+    }
+  }
+  const ArenaPlan plan = plan_arena(buffers);
+  arena_ = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(plan.bytes)}).storage();
+  for (const auto& [index, buffer] : buffer_of) {
+    const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+    auto view = std::make_shared<Storage>();
+    view->data = arena_->data + plan.offsets[buffer];
+    view->size = buffers[buffer].bytes;
+    view->owner = arena_;
+    tensors_[static_cast<size_t>(index)] = Tensor(std::move(view), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+  }
+}
+
+void CompiledProgram::plan_outputs() {
+  std::set<int> placed(program_.inputs.begin(), program_.inputs.end());
+  for (size_t i = 0; i < program_.outputs.size(); ++i) {
+    const int index = program_.outputs[i];
+    const bool is_constant = program_.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant;
+    if (is_constant || !placed.insert(index).second) copied_.push_back({static_cast<size_t>(index), i});
+  }
+}
+
+void CompiledProgram::bind(int tensor, const void* address) {
+  tensors_[static_cast<size_t>(tensor)].storage()->data = static_cast<std::byte*>(const_cast<void*>(address));
+}
+
+void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
+  check_count("input", inputs.size(), program_.inputs.size());
+  check_count("output", outputs.size(), program_.outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (program_.inputs[i] < 0) continue;
+    check_address(program_, program_.inputs[i], "input", i, inputs[i]);
+    bind(program_.inputs[i], inputs[i]);
+  }
+  std::vector<CopiedOutput>::const_iterator copied = copied_.begin();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    check_address(program_, program_.outputs[i], "output", i, outputs[i]);
+    if (copied != copied_.end() && copied->position == i) {
+      ++copied;
+    } else {
+      bind(program_.outputs[i], outputs[i]);
+    }
+  }
+  for (Step& step : steps_) {
+    const std::chrono::steady_clock::time_point start = is_timed_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    step.segment->run(step.inputs, step.outputs);
+    if (!is_timed_) continue;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    step.seconds = step.seconds == 0 ? seconds : std::min(step.seconds, seconds);
+  }
+  for (const CopiedOutput& copy : copied_) {
+    const Tensor& from = tensors_[copy.tensor];
+    if (from.numel() != 0) std::memcpy(outputs[copy.position], from.raw(), from.nbytes());
+  }
+}
+
+std::vector<KernelReport> CompiledProgram::kernels() const {
+  std::vector<KernelReport> all;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const std::vector<KernelReport> told = steps_[i].segment->kernels();
+    all.insert(all.end(), told.begin(), told.end());
+    if (!told.empty()) continue;
+    KernelReport whole{{}, "segment", program_.segments[i].backend, "rows -> rows", "", steps_[i].seconds};
+    for (int op : program_.segments[i].ops) whole.ops.push_back(program_.ops[static_cast<size_t>(op)].name);
+    all.push_back(std::move(whole));
+  }
+  return all;
+}
+
+void CompiledProgram::time_kernels(bool on) {
+  is_timed_ = on;
+  for (Step& step : steps_) {
+    step.seconds = 0;
+    step.segment->time_kernels(on);
+  }
+}
+
+}  // namespace octet

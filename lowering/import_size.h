@@ -1,0 +1,14 @@
+// torch's expressions of sizes (sympy's srepr) as formulas.
+#pragma once
+
+#include <string>
+
+#include "lowering/size_expr.h"
+
+namespace octet {
+
+// "Add(FloorDiv(Symbol('s0', positive=True, integer=True), Integer(2)), Integer(1))" -> s0//2 + 1. Throws Error("lower", subject, ...) on functions that
+// no formula has.
+SizeExpr parse_size(const std::string& expression, const std::string& subject);
+
+}  // namespace octet

@@ -1,0 +1,132 @@
+// The importer's side of shapes that are not fixed: which symbols the inputs have, and sizes as formulas of them.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "lowering/import_size.h"
+#include "lowering/importer.h"
+#include "lowering/symbols.h"
+
+namespace octet {
+namespace {
+
+std::string subject_of(const Value& value) { return "%" + value.name(); }
+
+SizeExpr size_of_dim(const Dim& dim, const std::string& subject) { return dim.is_symbolic() ? parse_size(dim.expr, subject) : SizeExpr(dim.value); }
+
+bool has_symbols(const Value& value) { return value.meta && !value.meta->is_static(); }
+
+}  // namespace
+
+void Importer::import_inputs() {
+  for (const GraphInput& input : graph_.inputs()) {
+    if (input.kind == InputKind::kConstant) program_.inputs.push_back(-1);
+    if (input.kind != InputKind::kUserInput) continue;
+    Value* value = input.value;
+    // One that nobody reads stays when its sizes are to be looked at.
+    if (value->kind() != ValueKind::kTensor || (value->is_unused() && !has_symbols(*value))) {
+      program_.inputs.push_back(-1);
+      continue;
+    }
+    if (!value->meta) throw Error("lower", subject_of(*value), "has no recorded shape; export the program with torch.export");
+    Sizes sizes;
+    for (const Dim& dim : value->meta->sizes) sizes.push_back(size_of_dim(dim, subject_of(*value)));
+    ProgramTensor tensor{value->name(), value->meta->dtype, value->meta->shape(), {}, ProgramTensor::Role::kInput, {}};
+    if (is_symbolic(sizes)) tensor.sizes = std::move(sizes);
+    tensors_[value] = add_tensor(std::move(tensor));
+    program_.inputs.push_back(tensors_[value]);
+  }
+  declare_symbols();
+}
+
+// Ranges are those of the export, hints the sizes of its example.
+void Importer::declare_symbols() {
+  std::set<std::string> names;
+  std::vector<const int64_t*> shapes;
+  for (int index : program_.inputs) {
+    shapes.push_back(index < 0 ? nullptr : tensor(index).shape.data());
+    if (index < 0) continue;
+    for (const SizeExpr& size : tensor(index).sizes) names.merge(size.symbols());
+    for (int64_t size : tensor(index).shape)
+      if (size < 0) throw Error("lower", tensor(index).name, "has a size of which the export recorded no example; export with example inputs");
+  }
+  if (names.empty()) return;
+  for (const std::string& name : names) {
+    const auto range = graph_.range_constraints.find(name);
+    const RangeConstraint limits = range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+    program_.symbols.push_back({name, std::max<int64_t>(limits.min.value_or(0), 0), std::min(limits.max.value_or(kLargestSize), kLargestSize), 0});
+  }
+  hints_ = bind_symbols(program_, shapes, "lower");
+  for (ShapeSymbol& symbol : program_.symbols) {
+    const auto hint = hints_.find(symbol.name);
+    if (hint == hints_.end())
+      throw Error("lower", symbol.name, "is a size that no input's shape decides alone; export with a dimension that is this symbol");
+    symbol.hint = hint->second;
+  }
+}
+
+Sizes Importer::sizes(int index) const { return tensor(index).sizes.empty() ? Sizes(tensor(index).shape) : Sizes(tensor(index).sizes); }
+
+Sizes Importer::sizes_of(const Value& value) const {
+  if (!value.meta) throw Error("lower", subject_of(value), "has no recorded shape; export the program with torch.export");
+  Sizes sizes;
+  for (const Dim& dim : value.meta->sizes) {
+    sizes.push_back(size_of_dim(dim, subject_of(value)));
+    for (const std::string& name : sizes.back().symbols())
+      if (!hints_.contains(name))
+        throw Error(
+            "lower", subject_of(value),
+            fmt::format("has the size {}, which is known only when the program runs, want one that the inputs' sizes decide; export with a fixed one",
+                        sizes.back().to_text()));
+  }
+  return sizes;
+}
+
+SizeExpr Importer::size_argument(const Node& node, const char* name, int64_t fallback) const {
+  const Argument* argument = node.find_argument(name);
+  Value* const* value = argument == nullptr ? nullptr : argument->find<Value*>();
+  if (value == nullptr || (*value)->kind() != ValueKind::kSymInt) return SizeExpr(node.int_or(name, fallback));
+  if ((*value)->symbol.empty()) fail(node, fmt::format("has {} %{} without a recorded expression", name, (*value)->name()));
+  return parse_size((*value)->symbol, subject_of(**value));
+}
+
+Sizes Importer::sizes_argument(const Node& node, const char* name) const {
+  const Argument* argument = node.find_argument(name);
+  const SymIntList* list = argument == nullptr ? nullptr : argument->find<SymIntList>();
+  if (list == nullptr) return Sizes(node.ints_or(name, {}));
+  Sizes sizes;
+  for (const std::variant<int64_t, Value*>& item : list->items) {
+    Value* const* value = std::get_if<Value*>(&item);
+    sizes.push_back(value == nullptr ? SizeExpr(std::get<int64_t>(item)) : parse_size((*value)->symbol, subject_of(**value)));
+  }
+  return sizes;
+}
+
+int64_t Importer::greatest(const SizeExpr& size) const {
+  if (size.is_number()) return size.number();
+  if (size.steps().size() != 1) return -1;
+  for (const ShapeSymbol& symbol : program_.symbols)
+    if (symbol.name == size.steps()[0].symbol && symbol.max < kLargestSize) return symbol.max;
+  return -1;
+}
+
+int Importer::add_intermediate(const std::string& name, DType dtype, const Sizes& sizes) {
+  ProgramTensor tensor{name, dtype, evaluate(sizes, hints_), {}, ProgramTensor::Role::kIntermediate, {}};
+  if (is_symbolic(sizes)) tensor.sizes = sizes;
+  return add_tensor(std::move(tensor));
+}
+
+void Importer::set_size(const std::string& key, const SizeExpr& size) {
+  ProgramOp& op = program_.ops.back();
+  op.attributes[key] = size.evaluate(hints_);
+  if (!size.is_number()) op.sizes[key] = {size};
+}
+
+void Importer::set_sizes(const std::string& key, const Sizes& sizes) {
+  ProgramOp& op = program_.ops.back();
+  op.attributes[key] = evaluate(sizes, hints_);
+  if (is_symbolic(sizes)) op.sizes[key] = sizes;
+}
+
+}  // namespace octet

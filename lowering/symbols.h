@@ -1,0 +1,32 @@
+// Which input decides each shape symbol of a Program, and the values that the shapes of a run's inputs give. Free of torch.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "lowering/program.h"
+
+namespace octet {
+
+// What one dimension may claim, so that sums and products of sizes stay in 64 bits; likewise the bytes of one tensor.
+inline constexpr size_t kHighestRank = 64;
+inline constexpr int64_t kLargestSize = int64_t{1} << 31;
+inline constexpr int64_t kLargestTensor = int64_t{1} << 46;
+bool is_sane_shape(DType dtype, const std::vector<int64_t>& shape);
+
+SymbolValues hints_of(const Program& program);
+
+// The value of each symbol. shapes: for each of Program::inputs the address of its sizes, as many as the program says; what stands for -1 is not read.
+// Throws Error(stage, input, ...) when a size is not the wanted one, is out of its symbol's range, or contradicts that of another dimension.
+SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const> shapes, const std::string& stage);
+
+// Throws InternalError unless names are unique, hints within ranges, each symbol decided by an input, and formulas give the shapes and attributes at
+// the hints.
+void verify_symbols(const Program& program);
+
+// "s77 from 1 to 64".
+std::string describe(const ShapeSymbol& symbol);
+// "s77,3,8,8": formulas where there are some.
+std::string shape_text(const ProgramTensor& tensor, const char* separator = ",");
+
+}  // namespace octet
