@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/adaptive_rounding.h"
 #include "annotate/bias_correction.h"
 #include "annotate/equalize.h"
 #include "annotate/fresh_observers.h"
@@ -25,12 +26,13 @@ struct PassName {
   AccuracyPass pass;
   std::string_view name;
 };
-constexpr std::array<PassName, 5> kPasses = {
+constexpr std::array<PassName, 6> kPasses = {
     {{AccuracyPass::kEqualize, "equalize"},
      {AccuracyPass::kSmooth, "smooth"},
      {AccuracyPass::kRanges, "ranges"},
      {AccuracyPass::kCorrectBias, "correct-bias"},
-     {AccuracyPass::kRound, "round"}}
+     {AccuracyPass::kRound, "round"},
+     {AccuracyPass::kAdaptive, "adaptive"}}
 };
 
 class EffortRun {
@@ -134,12 +136,13 @@ class EffortRun {
         tune_ranges(observed_, usable_data(), report_, options);
         return;
       }
-      case AccuracyPass::kRound: {
+      case AccuracyPass::kRound:
+      case AccuracyPass::kAdaptive: {
         RoundingOptions options;
         options.progress = layer_done;
         run_checked(pass, [&](const BatchSource& data) {
           options.reference = reference_.get();
-          round_second_order(observed_, data, report_, options);
+          pass == AccuracyPass::kRound ? round_second_order(observed_, data, report_, options) : round_adaptive(observed_, data, report_, options);
         });
         return;
       }
@@ -218,7 +221,7 @@ std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const Da
   run.run_chain(chosen(AccuracyPass::kEqualize, AccuracyPass::kEqualize));
   run.calibrate_now();
   run.run_chain(chosen(AccuracyPass::kSmooth, AccuracyPass::kSmooth));
-  const std::vector<AccuracyPass> behind = chosen(AccuracyPass::kCorrectBias, AccuracyPass::kRound);
+  const std::vector<AccuracyPass> behind = chosen(AccuracyPass::kCorrectBias, AccuracyPass::kAdaptive);
   if (chosen(AccuracyPass::kRanges, AccuracyPass::kRanges).empty())
     run.run_chain(behind);
   else

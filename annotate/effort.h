@@ -20,8 +20,9 @@ enum class AccuracyPass {
   kRanges,       // tune_ranges.h
   kCorrectBias,  // bias_correction.h
   kRound,        // second_order_rounding.h; it chooses biases anew
+  kAdaptive,     // adaptive_rounding.h; likewise, and instead of kRound's work where it is better
 };
-std::string_view name_of(AccuracyPass pass);  // "equalize", "smooth", "ranges", "correct-bias", "round"
+std::string_view name_of(AccuracyPass pass);  // "equalize", "smooth", "ranges", "correct-bias", "round", "adaptive"
 std::vector<std::string> accuracy_pass_names();
 // Throws Error("quantize", subject, ...) for unknown names and for names that stand twice; naming the known ones.
 std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names, const std::string& subject);

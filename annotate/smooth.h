@@ -23,7 +23,7 @@ namespace octet {
 
 struct SmoothOptions {
   std::vector<double> strengths = {0.25, 0.5, 0.75, 1.0};  // in [0, 1]
-  double least_gain_db = 0.2;                              // of expected error, else the set is left as it is; >= 0
+  double least_gain_db = 1;                                // of expected error, else the set is left as it is; >= 0
   // kAllow: channels that stay clear of a clamp (relu6) over all data are spread towards it, up to limit / headroom. What exceeds that on other data is
   // cut off, as quantized ranges cut it off. Channels that reach the clamp keep their factor of 1.
   ClampChoice clamps = ClampChoice::kRefuse;

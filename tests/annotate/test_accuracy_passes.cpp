@@ -273,10 +273,11 @@ TEST_CASE("effort: all passes together keep the graph's ops, say their progress 
         CHECK(done <= std::max<size_t>(total, done));
         if (heard.empty() || heard.back() != stage) heard.emplace_back(stage);
       });
-  CHECK(heard == std::vector<std::string>{"equalize", "calibrate", "smooth", "correct-bias", "round", "ranges", "correct-bias", "round"});
+  CHECK(heard == std::vector<std::string>{"equalize", "calibrate", "smooth", "correct-bias", "round", "adaptive", "ranges", "correct-bias", "round",
+                                          "adaptive"});
   REQUIRE(stages.size() == heard.size());
   for (size_t i = 0; i < stages.size(); ++i) CHECK(stages[i].name == heard[i]);
-  CHECK(opened == 14);
+  CHECK(opened == 17);
   Report ignored;
   const double before = sqnr(expected, run_quantized(std::move(plain), unseen));
   const Graph converted = convert_pt2e(std::move(high), {}, ignored);
@@ -286,7 +287,7 @@ TEST_CASE("effort: all passes together keep the graph's ops, say their progress 
 
 TEST_CASE("effort: passes are named, each once", "[annotate][effort][error]") {
   CHECK(message_of([] { parse_accuracy_passes({"smoothe"}, "--passes"); }) ==
-        "quantize: --passes: no such pass, got \"smoothe\", want some of equalize, smooth, ranges, correct-bias, round");
+        "quantize: --passes: no such pass, got \"smoothe\", want some of equalize, smooth, ranges, correct-bias, round, adaptive");
   CHECK(message_of([] {
           parse_accuracy_passes({"round", "round"}, "--passes");
         }) == "quantize: --passes: a pass runs once, got \"round\" twice; leave one out");
