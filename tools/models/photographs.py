@@ -46,7 +46,9 @@ def _crops(names, count, mean, std, size, rng):
     return result
 
 
-def photographs(calibration_count, held_back_count, mean, std, size=224):
-    """Two lists of (title, tensor [1, 3, size, size]): for calibration, and held back for evaluation. The same on every call."""
+def photographs(calibration_count, held_back_count, mean, std, size=224, skipped=0):
+    """Two lists of (title, tensor [1, 3, size, size]): for calibration, and held back for evaluation. The same on every call. skipped: so many of those held
+    back are left out in front."""
     rng = np.random.default_rng(0)
-    return (_crops(CALIBRATION, calibration_count, mean, std, size, rng), _crops(HELD_BACK, held_back_count, mean, std, size, rng))
+    return (_crops(CALIBRATION, calibration_count, mean, std, size, rng),
+            _crops(HELD_BACK, skipped + held_back_count, mean, std, size, rng)[skipped:])

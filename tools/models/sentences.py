@@ -25,8 +25,9 @@ def _all_sentences():
     return list(dict.fromkeys(found))
 
 
-def sentences(calibration_count, held_back_count, model_folder):
-    """Two lists of (sentence, (input_ids, attention_mask)), int64 [1, 128] each: for calibration, and held back. The same on every call."""
+def sentences(calibration_count, held_back_count, model_folder, is_final=False):
+    """Two lists of (sentence, (input_ids, attention_mask)), int64 [1, 128] each: for calibration, and held back. The same on every call. is_final: held back
+    are those of the calibration's half that are not calibrated with."""
     from transformers import AutoTokenizer
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
 
@@ -34,4 +35,5 @@ def sentences(calibration_count, held_back_count, model_folder):
         tokens = tokenizer(text, padding="max_length", truncation=True, max_length=LENGTH, return_tensors="pt")
         return text, (tokens["input_ids"], tokens["attention_mask"])
     found = _all_sentences()
-    return [encoded(text) for text in found[0::2][:calibration_count]], [encoded(text) for text in found[1::2][:held_back_count]]
+    others = found[0::2][calibration_count:] if is_final else found[1::2]
+    return [encoded(text) for text in found[0::2][:calibration_count]], [encoded(text) for text in others[:held_back_count]]
