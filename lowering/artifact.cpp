@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -36,14 +37,21 @@ struct Entry {
   Tensor data;
 };
 
+void add_slice_parameters(const ProgramTensor& tensor, std::vector<Entry>& entries) {
+  const std::vector<float>& scale = tensor.qparams->scale;
+  const std::vector<int32_t>& zero_point = tensor.qparams->zero_point;
+  const int64_t count = static_cast<int64_t>(scale.size());
+  entries.push_back({tensor.name + kScale, Tensor::from<float>(DType::kFloat32, {count}, scale)});
+  if (std::any_of(zero_point.begin(), zero_point.end(), [](int32_t zero) { return zero != 0; }))
+    entries.push_back({tensor.name + kZeroPoint, Tensor::from<int32_t>(DType::kInt32, {count}, zero_point)});
+}
+
 std::vector<Entry> entries_of(const Program& program) {
   std::vector<Entry> entries;
   for (const ProgramTensor& tensor : program.tensors) {
-    if (tensor.role != ProgramTensor::Role::kConstant) continue;
-    if (!tensor.stored) {
-      entries.push_back({tensor.name, tensor.data});
-      continue;
-    }
+    if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored) entries.push_back({tensor.name, tensor.data});
+    if (tensor.qparams && !tensor.qparams->is_per_tensor()) add_slice_parameters(tensor, entries);
+    if (!tensor.stored) continue;
     const StoredConstant& stored = *tensor.stored;
     if (stored.fits_nibbles()) {
       const char* suffix = stored.values.dtype() == DType::kInt8 ? kSignedNibbles : kUnsignedNibbles;
@@ -54,16 +62,18 @@ std::vector<Entry> entries_of(const Program& program) {
     if (stored.scale.defined()) entries.push_back({tensor.name + kScale, stored.scale});
     if (stored.zero_point.defined()) entries.push_back({tensor.name + kZeroPoint, stored.zero_point});
   }
+  // What needs no filler behind it comes first.
+  std::stable_partition(entries.begin(), entries.end(), [](const Entry& entry) { return entry.data.nbytes() % kAlignment == 0; });
   return entries;
 }
 
 std::string make_header(const Program& program, const std::vector<Entry>& entries) {
   Json header = Json::object();
   header["__metadata__"] = {
-      {"checksum", checksum_digits(0)                     },
-      {"format",   "octet"                                },
-      {"program",  to_json_text(program)                  },
-      {"version",  std::to_string(Program::kFormatVersion)}
+      {"checksum", checksum_digits(0)  },
+      {"format",   "octet"             },
+      {"program",  to_json_text(program, SliceParameters::kElsewhere)},
+      {"version",          std::to_string(kVersion)                     }
   };
   size_t end = 0;
   int paddings = 0;

@@ -12,6 +12,8 @@
 
 namespace octet::artifact {
 
+inline constexpr int kVersion = 2;                       // of the format, as written
+inline constexpr int kOldestVersion = 1;                 // that is read
 inline constexpr size_t kAlignment = 64;                 // of the data and of each constant in it, from the start of the file
 inline constexpr uint64_t kLargestHeader = 100'000'000;  // what readers of the layout take
 inline constexpr const char* kPadding = "__padding";     // names of the filler tensors: the layout allows no holes
@@ -22,6 +24,7 @@ inline constexpr const char* kSignedNibbles = ":i4";
 inline constexpr const char* kUnsignedNibbles = ":u4";
 inline constexpr const char* kScale = ":scale";
 inline constexpr const char* kZeroPoint = ":zero_point";
+// Of a tensor with a scale for each slice, these two are its parameters: f32, and i32 unless all are 0; [shape[axis]].
 
 // The layout's name of a dtype, "I8"; null for those that it lacks. And back.
 const char* find_dtype_name(DType dtype);

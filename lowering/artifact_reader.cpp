@@ -45,6 +45,16 @@ std::shared_ptr<Storage> map_file(const std::string& name) {
   return storage;
 }
 
+// Asks for all pages of the file at once, as reading them one by one costs more than checking them. Only a hint.
+void fetch_pages(const Storage& file) {
+#ifdef MADV_POPULATE_READ
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  if (reinterpret_cast<uintptr_t>(file.data) % page == 0) ::madvise(file.data, file.size, MADV_POPULATE_READ);
+#else
+  static_cast<void>(file);
+#endif
+}
+
 // Bytes in memory, copied only when they are not aligned like a mapped file.
 std::shared_ptr<Storage> memory_file(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() < 8) throw Error("artifact", name, fmt::format("has {} bytes, want at least 8; the file is cut off", bytes.size()));
@@ -174,6 +184,29 @@ void read_constant(const Source& source, ProgramTensor& tensor) {
   tensor.data = expand(*tensor.stored);
 }
 
+// A scale, and unless all are 0 a zero point, for each slice along the axis.
+void read_slice_parameters(const Source& source, ProgramTensor& tensor) {
+  TensorQParams& qparams = *tensor.qparams;
+  if (qparams.axis < 0 || static_cast<size_t>(qparams.axis) >= tensor.shape.size())
+    fail(source, tensor.name, fmt::format("has its scales along axis {} of {}", qparams.axis, tensor.shape.size()));
+  const std::vector<int64_t> shape{tensor.shape[static_cast<size_t>(qparams.axis)]};
+  const Tensor scale = entry_data(source, tensor.name + kScale, DType::kFloat32, shape);
+  qparams.scale.assign(scale.data<float>(), scale.data<float>() + scale.numel());
+  qparams.zero_point.assign(qparams.scale.size(), 0);
+  if (!source.header.contains(tensor.name + kZeroPoint)) return;
+  const Tensor zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kInt32, shape);
+  qparams.zero_point.assign(zero_point.data<int32_t>(), zero_point.data<int32_t>() + zero_point.numel());
+  if (const std::optional<int32_t> zero = find_misplaced_zero_point(tensor))
+    fail(source, tensor.name, fmt::format("has zero point {}, which is no {}", *zero, name_of(tensor.dtype)));
+}
+
+void check_version(const std::string& name, const std::string& version) {
+  for (int known = kOldestVersion; known <= kVersion; ++known)
+    if (version == std::to_string(known)) return;
+  throw Error("artifact", name,
+              fmt::format("has format version {}, want {} to {}; lower the model again with this build", version, kOldestVersion, kVersion));
+}
+
 // Files of before checksums have none.
 void check_checksum(const std::string& name, const Storage& file, size_t data_begin, const Json& metadata) {
   const auto stated = metadata.find("checksum");
@@ -195,14 +228,14 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   size_t data_begin = 0;
   const Json header = parse_header(name, *file, data_begin);
   if (metadata_text(name, header, "format") != "octet") throw Error("artifact", name, "holds tensors but no program; give what `octet lower` wrote");
-  const std::string version = metadata_text(name, header, "version");
-  if (version != std::to_string(Program::kFormatVersion))
-    throw Error("artifact", name,
-                fmt::format("has format version {}, want {}; lower the model again with this build", version, Program::kFormatVersion));
+  check_version(name, metadata_text(name, header, "version"));
   if (options.verifies_checksum) check_checksum(name, *file, data_begin, header.at("__metadata__"));
   Program program = program_from_json_text(metadata_text(name, header, "program"), name);
-  for (ProgramTensor& tensor : program.tensors)
-    if (tensor.role == ProgramTensor::Role::kConstant) read_constant({name, file, header, data_begin}, tensor);
+  const Source source{name, file, header, data_begin};
+  for (ProgramTensor& tensor : program.tensors) {
+    if (tensor.role == ProgramTensor::Role::kConstant) read_constant(source, tensor);
+    if (tensor.qparams && tensor.qparams->scale.empty()) read_slice_parameters(source, tensor);
+  }
   try {
     verify(program);
   } catch (const InternalError& fault) {
@@ -214,7 +247,9 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
 }  // namespace
 
 Program load_program(const std::filesystem::path& path, const LoadOptions& options) {
-  return read_program(path.string(), map_file(path.string()), options);
+  const std::shared_ptr<Storage> file = map_file(path.string());
+  if (options.verifies_checksum) fetch_pages(*file);
+  return read_program(path.string(), file, options);
 }
 
 Program load_program(std::span<const std::byte> bytes, const LoadOptions& options) {

@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kMaxRank = 6;
 constexpr int64_t kMaxSummands = 65536;  // products of 8-bit integers that an int32 accumulator holds
 
+constexpr double kMostRatio = 256;
+constexpr double kLeastSummand = 0x1p-10;
+constexpr double kLeastFactor = 0x1p-16;
+
 bool is_float(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
 
 Verdict check_activation(const ProgramTensor& tensor) {
@@ -47,6 +51,16 @@ Verdict check_one_kind(const Program& program, const ProgramOp& op) {
     }
   }
   return Verdict::accept();
+}
+
+double scale_ratio(const Program& program, const ProgramOp& op, size_t input) {
+  return double{input_of(program, op, input).qparams->scale.at(0)} / output_of(program, op).qparams->scale.at(0);
+}
+
+// The ratios to the output's scale that integer kernels take. Newer releases do not refuse others: they stop the process.
+Verdict check_ratio(const char* what, double ratio, double least) {
+  if (ratio >= least && ratio < kMostRatio) return Verdict::accept();
+  return Verdict::refuse(fmt::format("{} is {:.4g} times the output's, XNNPACK takes from {:.4g} to {}", what, ratio, least, kMostRatio));
 }
 
 Verdict check_float_only(const Program& program, const ProgramOp& op, const std::string& what) {
@@ -145,7 +159,12 @@ Verdict check_linear(const Program& program, const ProgramOp& op) {
 Verdict check_binary(const Program& program, const ProgramOp& op) {
   const double alpha = op.real("alpha", 1.0);
   if (std::abs(alpha) != 1.0) return Verdict::refuse(fmt::format("alpha is {}, XNNPACK takes 1 and -1", alpha));
-  return check_one_kind(program, op);
+  Verdict verdict = check_one_kind(program, op);
+  if (!verdict || is_float(output_of(program, op))) return verdict;
+  const double a = scale_ratio(program, op, 0), b = scale_ratio(program, op, 1);
+  if (op.kind == "mul") return check_ratio("the product of the inputs' scales", a * b * output_of(program, op).qparams->scale.at(0), kLeastFactor);
+  verdict = check_ratio("input 0's scale", a, kLeastSummand);
+  return verdict ? check_ratio("input 1's scale", b, kLeastSummand) : verdict;
 }
 
 Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
@@ -266,7 +285,8 @@ Verdict check_conversion(const Program& program, const ProgramOp& op) {
   const bool fits = op.kind == "quantize"     ? reads_float && !writes_float
                     : op.kind == "dequantize" ? !reads_float && writes_float
                                               : !reads_float && !writes_float;
-  return fits ? Verdict::accept() : Verdict::refuse("its dtypes are not those of its kind");
+  if (!fits) return Verdict::refuse("its dtypes are not those of its kind");
+  return op.kind == "requantize" ? check_ratio("the input's scale", scale_ratio(program, op, 0), kLeastFactor) : Verdict::accept();
 }
 
 }  // namespace octet::xnnpack

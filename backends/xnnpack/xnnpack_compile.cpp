@@ -1,7 +1,9 @@
 #include "backends/xnnpack/xnnpack_compile.h"
 
 #include <algorithm>
+#include <variant>
 
+#include "backends/xnnpack/xnnpack_own.h"
 #include "backends/xnnpack/xnnpack_stage.h"
 #include "core/error.h"
 
@@ -15,15 +17,16 @@ struct BorderCopy {
   std::byte* buffer;
 };
 
+// Between runtimes.
 struct InnerCopy {
-  Shuffle shuffle;
+  std::variant<Shuffle, StridedCopy> how;
   const std::byte* from;
   std::byte* to;
 };
 
 struct CompiledStage {
   std::vector<InnerCopy> before;
-  StageRuntime stage;
+  StageRuntime stage;  // without a runtime when nothing is left for it
 };
 
 class XNNPACKSegment : public CompiledSegment {
@@ -48,7 +51,8 @@ class XNNPACKSegment : public CompiledSegment {
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     for (const BorderCopy& copy : imports_) xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
     for (const CompiledStage& compiled : stages_) {
-      for (const InnerCopy& copy : compiled.before) xnnpack::run(copy.shuffle, copy.from, copy.to);
+      for (const InnerCopy& copy : compiled.before) std::visit([&](const auto& how) { xnnpack::run(how, copy.from, copy.to); }, copy.how);
+      if (compiled.stage.runtime == nullptr) continue;
       const xnn_status status = xnn_invoke_runtime(compiled.stage.runtime.get());
       OCTET_ASSERT(status == xnn_status_success, "a runtime that was set up runs");
     }
@@ -68,17 +72,32 @@ class XNNPACKSegment : public CompiledSegment {
       const ProgramTensor& tensor = tensor_of(program, key.tensor);
       const int64_t bytes = tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
       found = Tensor::zeros(DType::kUInt8, {bytes});
+      if (is_constant(tensor))
+        xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true), tensor.data.raw(), found.raw());
     }
     return found.raw();
   }
 
   void add(const Program& program, const Stage& stage) {
-    if (stage.ops.empty()) return;
     CompiledStage compiled;
-    for (const Conversion& conversion : stage.before) {
-      const Shuffle shuffle = shuffle_of(program, conversion.from.tensor, conversion.from.order, conversion.to.order, false);
-      compiled.before.push_back({shuffle, buffer(program, conversion.from), buffer(program, conversion.to)});
+    for (const HostStep& step : stage.before) add(program, step, compiled.before);
+    if (!stage.ops.empty()) compile_runtime(program, stage, compiled);
+    stages_.push_back(std::move(compiled));
+  }
+
+  void add(const Program& program, const HostStep& step, std::vector<InnerCopy>& copies) {
+    if (step.op == nullptr) {
+      const Shuffle shuffle = shuffle_of(program, step.from[0].tensor, step.from[0].order, step.to.order, false);
+      copies.push_back({shuffle, buffer(program, step.from[0]), buffer(program, step.to)});
+      return;
     }
+    std::vector<Order> orders;
+    for (const BufferKey& key : step.from) orders.push_back(key.order);
+    for (const OwnCopy& own : own_copies(program, *step.op, orders, step.to.order))
+      copies.push_back({own.copy, buffer(program, step.from[own.input]), buffer(program, step.to)});
+  }
+
+  void compile_runtime(const Program& program, const Stage& stage, CompiledStage& compiled) {
     StageBuilder builder(program, stage);
     for (const PlannedOp& planned : stage.ops) {
       try {
@@ -91,7 +110,6 @@ class XNNPACKSegment : public CompiledSegment {
     std::vector<xnn_external_value> values;
     for (const std::pair<const BufferKey, uint32_t>& id : compiled.stage.ids) values.push_back({id.second, buffer(program, id.first)});
     require_success(xnn_setup_runtime(compiled.stage.runtime.get(), values.size(), values.data()), "xnn_setup_runtime");
-    stages_.push_back(std::move(compiled));
   }
 
   ThreadPoolHandle pool_;  // outlives the runtimes

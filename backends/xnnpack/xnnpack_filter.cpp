@@ -23,26 +23,20 @@ FilterShape shape_of(const ProgramTensor& w) {
   return {w.shape[0], w.shape[1], rank == 4 ? w.shape[2] : 1, rank > 2 ? w.shape.back() : 1};
 }
 
-template <typename T>
-void permute(const T* from, T* to, const FilterShape& f, FilterLayout layout, int64_t groups, T mask) {
-  const int64_t per_group = f.outer / groups;  // of kTransposed: input channels
-  for (int64_t o = 0; o < f.outer; ++o) {
-    for (int64_t i = 0; i < f.inner; ++i) {
-      for (int64_t t = 0; t < f.taps(); ++t) {
-        int64_t at = 0;
-        switch (layout) {
-          case FilterLayout::kConvolution:
-            at = (o * f.taps() + t) * f.inner + i;
-            break;
-          case FilterLayout::kDepthwise:
-            at = t * f.outer + o;
-            break;
-          case FilterLayout::kTransposed:
-            at = (((o / per_group) * f.inner + i) * f.taps() + t) * per_group + o % per_group;
-            break;
-        }
-        to[at] = static_cast<T>(from[(o * f.inner + i) * f.taps() + t] ^ mask);
-      }
+// The copies that bring the filter into the layout, one behind the other.
+void permute(const std::byte* from, std::byte* to, const FilterShape& f, FilterLayout layout, int64_t groups, DType dtype) {
+  Shuffle shuffle{.element_size = size_of(dtype), .flip = dtype == DType::kUInt8};
+  switch (layout) {
+    case FilterLayout::kConvolution:
+      shuffle.batch = f.outer, shuffle.rows = f.inner, shuffle.columns = f.taps();
+      return run(shuffle, from, to);
+    case FilterLayout::kDepthwise:
+      shuffle.rows = f.outer, shuffle.columns = f.taps();
+      return run(shuffle, from, to);
+    case FilterLayout::kTransposed: {  // of each group, [inputs, outputs, taps] -> [outputs, taps, inputs]
+      shuffle.rows = f.outer / groups, shuffle.columns = f.inner * f.taps();
+      const int64_t bytes = shuffle.rows * shuffle.columns * static_cast<int64_t>(shuffle.element_size);
+      for (int64_t g = 0; g < groups; ++g) run(shuffle, from + g * bytes, to + g * bytes);
     }
   }
 }
@@ -104,23 +98,22 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   const FilterShape shape = shape_of(w);
   const std::vector<size_t> dims = filter_dims(shape, layout, groups);
   const Tensor data = w.data.contiguous();
-  Tensor permuted = data;
+  const std::byte* bytes = data.raw();
+  std::shared_ptr<void> owner = data.storage();
   const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1);
   if (!keeps_order || w.dtype == DType::kUInt8) {
-    permuted = Tensor::zeros(w.dtype, w.shape);
-    const uint8_t mask = w.dtype == DType::kUInt8 ? 0x80 : 0;
-    if (w.dtype == DType::kFloat32) {
-      permute<uint32_t>(data.data<uint32_t>(), permuted.data<uint32_t>(), shape, layout, groups, 0);
-    } else {
-      permute<uint8_t>(data.data<uint8_t>(), permuted.data<uint8_t>(), shape, layout, groups, mask);
-    }
+    const std::shared_ptr<std::byte[]> permuted(new std::byte[data.nbytes()]);  // not zeroed: every byte is written
+    take_pages(permuted.get(), data.nbytes());
+    permute(data.raw(), permuted.get(), shape, layout, groups, w.dtype);
+    bytes = permuted.get();
+    owner = std::shared_ptr<void>(permuted, permuted.get());
   }
   Quantization quantization;
   if (w.qparams.has_value()) quantization.scale = w.qparams->scale;
   quantization.channel_dim = layout == FilterLayout::kDepthwise ? 3 : 0;
   const size_t channels = layout == FilterLayout::kDepthwise ? dims[3] : dims[0];
   FilterAndBias result{};
-  result.filter = builder.filter(w.dtype, dims, permuted.raw(), permuted.storage(), std::move(quantization));
+  result.filter = builder.filter(w.dtype, dims, bytes, std::move(owner), std::move(quantization));
   if (w.dtype == DType::kFloat32) {
     const std::vector<double> real = real_bias(builder.program(), op, std::vector<double>(channels, 1.0));
     result.bias = builder.bias_f32(std::vector<float>(real.begin(), real.end()));

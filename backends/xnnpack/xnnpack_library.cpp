@@ -1,8 +1,11 @@
 #include "backends/xnnpack/xnnpack_library.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -59,6 +62,23 @@ constexpr const char* kThreadPoolFunctions[] = {
     "pthreadpool_parallelize_6d_tile_2d",
 };
 
+// XNNPACK's memory: packed weights are large, and written right away.
+void* allocate(void*, size_t size) { return std::malloc(size); }
+void* reallocate(void*, void* block, size_t size) { return std::realloc(block, size); }
+void deallocate(void*, void* block) { std::free(block); }
+void* allocate_aligned(void*, size_t alignment, size_t size) {
+  void* block = nullptr;
+  if (::posix_memalign(&block, std::max(alignment, sizeof(void*)), size) != 0) return nullptr;
+  take_pages(block, size);
+  return block;
+}
+constexpr xnn_allocator kAllocator = {.context = nullptr,
+                                      .allocate = allocate,
+                                      .reallocate = reallocate,
+                                      .deallocate = deallocate,
+                                      .aligned_allocate = allocate_aligned,
+                                      .aligned_deallocate = deallocate};
+
 void start() {
   const std::vector<std::string> libraries = thread_pool_libraries();
   if (libraries.size() != 1) {
@@ -66,7 +86,7 @@ void start() {
         "xnnpack", "pthreadpool",
         fmt::format("its functions come from several libraries, got {}, want one; link libpthreadpool before LibTorch", fmt::join(libraries, ", ")));
   }
-  const xnn_status status = xnn_initialize(nullptr);
+  const xnn_status status = xnn_initialize(&kAllocator);
   if (status != xnn_status_success) {
     throw Error(
         "xnnpack", "xnn_initialize",
@@ -83,6 +103,16 @@ void require_success(xnn_status status, const char* call) {
 void initialize() {
   static const bool started = (start(), true);
   static_cast<void>(started);
+}
+
+void take_pages([[maybe_unused]] void* block, [[maybe_unused]] size_t size) {
+#ifdef MADV_POPULATE_WRITE
+  constexpr size_t kLarge = 64 * 1024;
+  if (size < kLarge) return;
+  const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(block);
+  const uintptr_t first = (begin + page - 1) / page * page, end = (begin + size) / page * page;
+  if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE);
+#endif
 }
 
 std::map<std::string, std::string> library_versions() {

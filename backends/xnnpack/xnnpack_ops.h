@@ -28,7 +28,11 @@ const OpRow* find_op_row(std::string_view kind);
 // Accepts tensors that can be XNNPACK activations: f32, or 8-bit with per-tensor scale and zero point.
 Verdict check_activations(const Program& program, const ProgramOp& op);
 
-// All checks of an op but the proof: its kind, activations, shapes, and its row's own check.
+// All checks of an op that XNNPACK does, but the proof: its kind, activations, shapes, and its row's own check.
+Verdict check_native(const Program& program, const ProgramOp& op);
+// Whether XNNPACK does an accepted op; the others are ours (xnnpack_own.h).
+bool is_native(const Program& program, const ProgramOp& op);
+// Accepts what XNNPACK does, and what we do for it. The reason of a refusal is XNNPACK's.
 Verdict check_op(const Program& program, const ProgramOp& op);
 
 const ProgramTensor& tensor_of(const Program& program, int index);

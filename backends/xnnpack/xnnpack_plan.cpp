@@ -4,12 +4,14 @@
 #include <map>
 #include <optional>
 
+#include "backends/xnnpack/xnnpack_own.h"
 #include "core/error.h"
 
 namespace octet::xnnpack {
 namespace {
 
-constexpr int kBorder = -1;  // the "stage" of segment inputs
+constexpr int kBorder = -1;  // the "stage" of what lies in a buffer before the stage of its reader: segment inputs, converted tensors
+constexpr int kOwn = -2;     // likewise, of what an op of our own made
 
 // What a form costs where it is not there yet, relative to each other.
 constexpr int kReshapeCost = 1;        // a copy inside the stage
@@ -27,6 +29,7 @@ class Planner {
   Planner(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs) : program_(program) {
     borders_.insert(inputs.begin(), inputs.end());
     for (const ProgramOp* op : ops) {
+      if (!is_native(program, *op)) continue;
       const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
       const bool is_spatial = std::all_of(forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
       if (is_spatial) spatial_ranks_.insert(input_of(program, *op, 0).shape.size());
@@ -34,7 +37,20 @@ class Planner {
     plan_.stages.emplace_back();
   }
 
-  void add(const ProgramOp& op) {
+  void add(const ProgramOp& op) { is_native(program_, op) ? add_native(op) : add_own(op); }
+
+  Plan finish(std::span<const int> outputs) {
+    for (int index : outputs) {
+      const Occurrence* made = any_of(index);
+      OCTET_ASSERT(made != nullptr && made->stage != kBorder, "a segment output is made in the segment");
+      plan_.exports.push_back(key_of(index, made->form));
+      if (made->stage != kOwn) plan_.stages[static_cast<size_t>(made->stage)].writes.insert(plan_.exports.back());
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void add_native(const ProgramOp& op) {
     const OpRow* row = find_op_row(op.kind);
     const std::vector<Forms> candidates = row->forms(program_, op);
     OCTET_ASSERT(!candidates.empty(), "an accepted op has a form");
@@ -52,17 +68,38 @@ class Planner {
     plan_.stages.back().ops.push_back({&op, row, *best});
   }
 
-  Plan finish(std::span<const int> outputs) {
-    for (int index : outputs) {
-      const Occurrence* made = any_of(index);
-      OCTET_ASSERT(made != nullptr && made->stage != kBorder, "a segment output is made in the segment");
-      plan_.exports.push_back(key_of(index, made->form));
-      plan_.stages[made->stage].writes.insert(plan_.exports.back());
+  // Reads its inputs in any order; writes the order that the segment's other ops want.
+  void add_own(const ProgramOp& op) {
+    const bool waits = std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
+      const Occurrence* made = is_activation(index) ? any_of(index) : nullptr;
+      return made != nullptr && made->stage == current();
+    });
+    if (waits) plan_.stages.emplace_back();
+    HostStep step{&op, {}, {}};
+    for (int index : op.inputs) {
+      if (!is_activation(index)) {
+        step.from.push_back({index, Order::kRowMajor});
+        continue;
+      }
+      if (any_of(index) == nullptr) {
+        occurrences_[index].push_back({preferred_form(index), kBorder});
+        plan_.imports.insert(key_of(index, preferred_form(index)));
+      }
+      const Occurrence& made = *any_of(index);
+      step.from.push_back(key_of(index, made.form));
+      if (made.stage >= 0) plan_.stages[static_cast<size_t>(made.stage)].writes.insert(step.from.back());
     }
-    return std::move(plan_);
+    const int output = op.outputs[0];
+    occurrences_[output].push_back({preferred_form(output), kOwn});
+    step.to = key_of(output, preferred_form(output));
+    plan_.stages.back().before.push_back(std::move(step));
   }
 
- private:
+  Form preferred_form(int index) const {
+    const std::vector<int64_t>& shape = tensor_of(program_, index).shape;
+    return has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0 ? Form::kChannelsLast : Form::kPlain;
+  }
+
   int current() const { return static_cast<int>(plan_.stages.size()) - 1; }
   bool is_activation(int index) const { return !is_constant(tensor_of(program_, index)); }
   Order order(int index, Form form) const { return order_of(tensor_of(program_, index).shape, form); }
@@ -115,12 +152,12 @@ class Planner {
     } else if (there == nullptr) {
       const Occurrence* other = any_of(index);
       const BufferKey from = key_of(index, other->form);
-      plan_.stages[other->stage].writes.insert(from);
-      plan_.stages.back().before.push_back({from, key});
+      if (other->stage >= 0) plan_.stages[static_cast<size_t>(other->stage)].writes.insert(from);
+      plan_.stages.back().before.push_back({nullptr, {from}, key});
       plan_.stages.back().reads.insert(key);
       occurrences_[index].push_back({form, kBorder});
     } else if (there->stage != current()) {
-      if (there->stage != kBorder) plan_.stages[there->stage].writes.insert(key);
+      if (there->stage >= 0) plan_.stages[static_cast<size_t>(there->stage)].writes.insert(key);
       plan_.stages.back().reads.insert(key);
     }
   }

@@ -1,4 +1,4 @@
-// Cuts a segment into stages, each one XNNPACK runtime, and picks the form of every tensor. XNNPACK cannot transpose, so where an op wants
+// Cuts a segment into stages, each one XNNPACK runtime and what is done before it, and picks the form of every tensor. XNNPACK cannot transpose, so where an op wants
 // the other memory order of a tensor made in the same stage, a new stage begins and the tensor is converted in between.
 #pragma once
 
@@ -24,16 +24,18 @@ struct PlannedOp {
   Forms forms;
 };
 
-struct Conversion {
-  BufferKey from;
+// What is done between runtimes: a copy into the other memory order, or an op of our own (xnnpack_own.h).
+struct HostStep {
+  const ProgramOp* op;          // null: the copy
+  std::vector<BufferKey> from;  // the op's inputs; constants in row-major order
   BufferKey to;
 };
 
 struct Stage {
-  std::vector<Conversion> before;  // to do before the runtime runs
-  std::vector<PlannedOp> ops;
-  std::set<BufferKey> reads;   // made before this stage
-  std::set<BufferKey> writes;  // made here, wanted later
+  std::vector<HostStep> before;  // to do before the runtime runs, in this order
+  std::vector<PlannedOp> ops;    // may be empty
+  std::set<BufferKey> reads;     // of the runtime: made before this stage
+  std::set<BufferKey> writes;    // made here, wanted later
 };
 
 struct Plan {
@@ -42,7 +44,7 @@ struct Plan {
   std::vector<BufferKey> exports;  // where each segment output is found
 };
 
-// ops in execution order, all with a row in the table and accepted by its check. outputs: tensors that the segment must deliver.
+// ops in execution order, all accepted by check_op. outputs: tensors that the segment must deliver.
 Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs);
 
 }  // namespace octet::xnnpack

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/xnnpack/xnnpack_ops.h"
+#include "backends/xnnpack/xnnpack_own.h"
 #include "backends/xnnpack/xnnpack_window.h"
 
 namespace octet::xnnpack {
@@ -202,7 +203,7 @@ Verdict check_shapes(const Program& program, const ProgramOp& op) {
 
 }  // namespace
 
-Verdict check_op(const Program& program, const ProgramOp& op) {
+Verdict check_native(const Program& program, const ProgramOp& op) {
   const OpRow* row = find_op_row(op.kind);
   if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
   for (Verdict (*check)(const Program&, const ProgramOp&) : {check_activations, check_shapes, row->check}) {
@@ -210,6 +211,13 @@ Verdict check_op(const Program& program, const ProgramOp& op) {
     if (!verdict) return verdict;
   }
   return Verdict::accept();
+}
+
+bool is_native(const Program& program, const ProgramOp& op) { return static_cast<bool>(check_native(program, op)); }
+
+Verdict check_op(const Program& program, const ProgramOp& op) {
+  Verdict verdict = check_native(program, op);
+  return verdict || !check_own(program, op) ? verdict : Verdict::accept();
 }
 
 }  // namespace octet::xnnpack

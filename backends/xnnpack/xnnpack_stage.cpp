@@ -38,10 +38,10 @@ StageBuilder::StageBuilder(const Program& program, const Stage& stage) : program
 }
 
 template <typename T>
-const T* StageBuilder::keep(std::vector<T> values) {
+const T* StageBuilder::keep(std::vector<T> values, std::vector<std::shared_ptr<void>>& place) {
   std::shared_ptr<std::vector<T>> kept = std::make_shared<std::vector<T>>(std::move(values));
   const T* data = kept->data();
-  result_.kept.push_back(std::move(kept));
+  place.push_back(std::move(kept));
   return data;
 }
 
@@ -117,18 +117,18 @@ uint32_t StageBuilder::scalar_s8(int8_t value, float scale) {
 
 uint32_t StageBuilder::filter(DType dtype, const std::vector<size_t>& dims, const void* data, std::shared_ptr<void> owner,
                               Quantization quantization) {
-  result_.kept.push_back(std::move(owner));
+  packed_.push_back(std::move(owner));
   return define(dtype, dims, dtype == DType::kFloat32 ? nullptr : &quantization, data, XNN_INVALID_VALUE_ID, 0);
 }
 
 uint32_t StageBuilder::bias_f32(std::vector<float> values) {
   const std::vector<size_t> dims{values.size()};
-  return define(DType::kFloat32, dims, nullptr, keep(std::move(values)), XNN_INVALID_VALUE_ID, 0);
+  return define(DType::kFloat32, dims, nullptr, keep(std::move(values), packed_), XNN_INVALID_VALUE_ID, 0);
 }
 
 uint32_t StageBuilder::bias_s32(std::vector<int32_t> values, Quantization quantization) {
   const std::vector<size_t> dims{values.size()};
-  return define(DType::kInt32, dims, &quantization, keep(std::move(values)), XNN_INVALID_VALUE_ID, 0);
+  return define(DType::kInt32, dims, &quantization, keep(std::move(values), packed_), XNN_INVALID_VALUE_ID, 0);
 }
 
 StageRuntime StageBuilder::finish(pthreadpool_t pool) {
@@ -136,6 +136,7 @@ StageRuntime StageBuilder::finish(pthreadpool_t pool) {
   require_success(xnn_create_runtime_v2(subgraph(), pool, 0, &runtime), "xnn_create_runtime_v2");
   result_.runtime.reset(runtime);
   subgraph_.reset();
+  packed_.clear();
   return std::move(result_);
 }
 

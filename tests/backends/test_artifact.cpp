@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "backends/runtime/session.h"
 #include "core/error.h"
 #include "lowering/artifact.h"
 #include "lowering/artifact_format.h"
 #include "lowering/checksum.h"
+#include "lowering/program_json.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"
@@ -85,7 +87,7 @@ TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
   CHECK_THAT(error_with(good.substr(0, 20)), Contains("its header claims"));
   CHECK_THAT(error_with(good.substr(0, good.size() - 8)), Contains("bytes of data"));
   CHECK_THAT(error_with(std::string(8, '\0')), Contains("not JSON"));
-  CHECK_THAT(error_with(replaced("\"version\":\"1\"", "\"version\":\"9\"")), Contains("has format version 9, want 1"));
+  CHECK_THAT(error_with(replaced("\"version\":\"2\"", "\"version\":\"9\"")), Contains("has format version 9, want 1 to 2"));
   CHECK_THAT(error_with(replaced("\"format\":\"octet\"", "\"format\":\"tensr\"")), Contains("holds tensors but no program"));
   CHECK_THAT(error_with(replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")), Contains("dtype or shape differ"));
   CHECK_THAT(error_with(replaced("\\\"outputs\\\":[3]", "\\\"outputs\\\":[9]")), Contains("contradicts itself"));
@@ -124,8 +126,44 @@ TEST_CASE("scales read back as the same floats, in few digits", "[backends][arti
     const std::string file = artifact_bytes(program);
     CHECK(load_program(bytes_of(file)).tensors[1].qparams->scale == scales);
   }
-  scales.front() = 0.1f;
-  CHECK_THAT(artifact_bytes(program), Contains("[0.1,"));
+  TensorQParams& of_input = *program.tensors[0].qparams;
+  of_input.scale = {0.1f};
+  const std::string file = artifact_bytes(program);
+  CHECK_THAT(file, Contains("\\\"scale\\\":[0.1]"));
+  CHECK(load_program(bytes_of(file)).tensors[0].qparams == of_input);
+}
+
+TEST_CASE("scales and zero points of slices stand in the data, zero points only when there are some", "[backends][artifact]") {
+  Program program = with_constants();
+  const std::string without = artifact_bytes(program);
+  CHECK_THAT(without, Contains("\"w:scale\"") && !Contains("w:zero_point") && Contains("\\\"qparams\\\":{\\\"axis\\\":0}"));
+  TensorQParams& qparams = *program.tensors[1].qparams;
+  qparams.zero_point = {0, -128, 127, 1};
+  std::string file = artifact_bytes(program);
+  CHECK_THAT(file, Contains("\"w:zero_point\""));
+  CHECK(load_program(bytes_of(file)).tensors[1].qparams == qparams);
+  const size_t at = file.find(std::string("\0\0\0\0\x80\xff\xff\xff\x7f\0\0\0", 12));
+  REQUIRE(at != std::string::npos);
+  file[at + 5] = 0x7f;
+  CHECK_THAT(outcome_of(file, {.verifies_checksum = false}).text, Contains("constant w: has zero point -32896, which is no int8"));
+}
+
+TEST_CASE("files of format version 1, with all scales in the header, still load", "[backends][artifact]") {
+  const Program program = with_constants();
+  const std::string now = artifact_bytes(program);
+  nlohmann::json header = nlohmann::json::parse(now.substr(8, header_bytes(now) - 8));
+  header["__metadata__"] = {
+      {"format",  "octet"              },
+      {"version", "1"                  },
+      {"program", to_json_text(program)}
+  };
+  header.erase("w:scale");
+  std::string text = header.dump();
+  text.resize((text.size() + 71) / 64 * 64 - 8, ' ');
+  const uint64_t length = text.size();
+  const std::string before = std::string(reinterpret_cast<const char*>(&length), 8) + text + now.substr(header_bytes(now));
+  CHECK(load_program(bytes_of(before)).tensors[1].qparams == program.tensors[1].qparams);
+  CHECK(outcome_of(before, {}).text == outcome_of(now, {}).text);
 }
 
 TEST_CASE("an artifact loads from memory, aligned or not", "[backends][artifact]") {
@@ -215,5 +253,8 @@ TEST_CASE("sizes and numbers that a hostile file claims are refused by name", "[
   CHECK_THAT(with("\"data_offsets\":[64,80]", "\"data_offsets\":[18446744073709551600,80]"), Contains("lies at 18446744073709551600..80"));
   CHECK_THAT(with("\\\"zero_point\\\":[3]", "\\\"zero_point\\\":[300]"), Contains("zero point 300 of tensor x"));
   CHECK_THAT(with("\\\"macs\\\":0", "\\\"macs\\\":" + std::string(100, '[') + std::string(100, ']')), Contains("nested deeper than 16"));
+  CHECK_THAT(with("\\\"axis\\\":0}", "\\\"axis\\\":2}"), Contains("constant w: has its scales along axis 2 of 2"));
+  CHECK_THAT(with("\\\"axis\\\":0}", "\\\"axis\\\":1}"), Contains("constant w:scale: dtype or shape differ"));
+  CHECK_THAT(with("\"w:scale\"", "\"w:scole\""), Contains("constant w:scale: is missing"));
   CHECK_THAT(with("\"format\"", "\"f\":" + std::string(100, '[') + std::string(100, ']') + ",\"format\""), Contains("its header is not JSON"));
 }

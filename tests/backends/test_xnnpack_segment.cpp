@@ -143,21 +143,12 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
   ProgramBuilder b;
   const int x = b.input("x", kS8, shape, q);
   const int f = b.input("f", DType::kFloat32, shape);
-  b.op("cat",
-       {
-           x, x
-  },
-       "cat", kS8, {1, 8, 5, 5}, q, {{"dim", int64_t{1}}});
+  b.op("div", {f, f}, "div", DType::kFloat32, shape);
   b.op("unary",
        {
-           x
+           f
   },
-       "hardswish", kS8, shape, q, {{"fn", std::string("hardswish")}});
-  b.op("unary",
-       {
-           x
-  },
-       "sigmoid", kS8, shape, q, {{"fn", std::string("sigmoid")}});
+       "gelu", DType::kFloat32, shape, {}, {{"fn", std::string("gelu")}});
   b.op("softmax",
        {
            x
@@ -174,16 +165,15 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
        {
            x
   },
-       "permute", kS8, {5, 5, 4, 1}, q, {{"dims", ints({2, 3, 1, 0})}});
+       "permute", kS8, {5, 5, 4, 1}, quantized(0.06f, 3), {{"dims", ints({2, 3, 1, 0})}});
   const std::pair<const char*, const char*> reasons[] = {
-      {"cat",       "XNNPACK has no cat"                                                                 },
-      {"hardswish", "this XNNPACK has no 8-bit hardswish"                                                },
-      {"sigmoid",   "output scale is 0.05 and zero point 3, XNNPACK's sigmoid wants 1/256 and the lowest"},
-      {"softmax",   "XNNPACK has softmax in float32 only"                                                },
-      {"mixed",     "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"   },
-      {"far",       "XNNPACK refuses it (xnn_create_runtime_v2: unsupported parameter)"                  },
-      {"pool",      "input and output differ in scale or zero point"                                     },
-      {"permute",   "XNNPACK does not permute, but for channels to the last place or back"               },
+      {"div",     "XNNPACK has no div"                                                              },
+      {"gelu",    "this XNNPACK has no float gelu"                                                  },
+      {"softmax", "XNNPACK has softmax in float32 only"                                             },
+      {"mixed",   "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
+      {"far",     "input 0's scale is 4000 times the output's, XNNPACK takes from 0.0009766 to 256" },
+      {"pool",    "input and output differ in scale or zero point"                                  },
+      {"permute", "XNNPACK does not permute, but for channels to the last place or back"            },
   };
   const Program program = b.finish();
   const XNNPACKSupport support;
@@ -196,14 +186,14 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
 TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that says so", "[backends][xnnpack]") {
   ProgramBuilder b;
   const int x = b.input("x", kS8, {1, 4}, quantized(0.05f, 3));
-  b.output(b.op("unary",
+  b.output(b.op("softmax",
                 {
                     x
   },
-                "y", kS8, {1, 4}, quantized(0.05f, 3), {{"fn", std::string("hardswish")}}));
+                "y", kS8, {1, 4}, quantized(0.05f, 3), {{"dim", int64_t{1}}}));
   const Program program = with_one_segment(b.finish(), "xnnpack");
   CHECK_THROWS_WITH(XNNPACKBackend().compile(program, program.segments[0], 1),
-                    Catch::Contains("cannot run unary: this XNNPACK has no 8-bit hardswish; lower the model again"));
+                    Catch::Contains("cannot run softmax: XNNPACK has softmax in float32 only; lower the model again"));
 }
 
 TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run", "[backends][xnnpack]") {

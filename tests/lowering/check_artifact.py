@@ -16,7 +16,7 @@ path = os.path.join(folder, "conv.octet")
 subprocess.run([program, "[.artifact]"], env={**os.environ, "OCTET_ARTIFACT": path}, check=True)
 with safe_open(path, framework="np") as file:
     metadata = file.metadata()
-    assert metadata["format"] == "octet" and metadata["version"] == "1", metadata
+    assert metadata["format"] == "octet" and metadata["version"] == "2", metadata
     described = json.loads(metadata["program"])
     constants = {t["name"]: t for t in described["tensors"] if t["role"] == 2}
     assert constants, "the program has constants"
@@ -24,5 +24,7 @@ with safe_open(path, framework="np") as file:
         data = file.get_tensor(name)
         assert list(data.shape) == tensor["shape"], name
         assert str(data.dtype) == tensor["dtype"], name
+        if tensor.get("qparams", {"axis": -1})["axis"] >= 0:
+            assert list(file.get_tensor(name + ":scale").shape) == [tensor["shape"][tensor["qparams"]["axis"]]], name
         assert numpy.abs(data.astype("float64")).sum() > 0, name
 print("ok:", ", ".join(sorted(constants)))

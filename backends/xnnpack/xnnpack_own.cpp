@@ -1,0 +1,226 @@
+// See the header.
+#include "backends/xnnpack/xnnpack_own.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "backends/xnnpack/xnnpack_ops.h"
+#include "core/error.h"
+#include "lowering/real_functions.h"
+
+namespace octet::xnnpack {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// A dimension number from the front; -1 when there is no such dimension.
+int64_t from_front(int64_t dim, size_t rank) {
+  const int64_t positive = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
+  return positive < 0 || positive >= static_cast<int64_t>(rank) ? -1 : positive;
+}
+
+// Steps between the elements of a tensor in that order, by logical dimension.
+Shape strides_in(const Shape& shape, Order order) {
+  if (order == Order::kRowMajor) return contiguous_strides(shape);
+  Shape moved{shape[0]};
+  moved.insert(moved.end(), shape.begin() + 2, shape.end());
+  moved.push_back(shape[1]);
+  const Shape strides = contiguous_strides(moved);
+  Shape result{strides[0], strides.back()};
+  result.insert(result.end(), strides.begin() + 1, strides.end() - 1);
+  return result;
+}
+
+bool is_byte(const ProgramTensor& tensor) { return tensor.dtype == DType::kInt8 || tensor.dtype == DType::kUInt8; }
+
+bool have_same_parameters(const ProgramTensor& a, const ProgramTensor& b) {
+  return a.dtype == b.dtype && (!is_byte(a) || (a.qparams->scale == b.qparams->scale && a.qparams->zero_point == b.qparams->zero_point));
+}
+
+// What each signed byte of x becomes as one of y, when the real value goes through `function`. In float, as backends/reference.
+template <typename Function>
+ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Function& function) {
+  ByteTable table{};
+  const float inverse = static_cast<float>(1.0 / double{y.qparams->scale[0]}), zero_point = static_cast<float>(signed_zero_point(y));
+  for (int q = -128; q < 128; ++q) {
+    const float real = static_cast<float>(q - signed_zero_point(x)) * x.qparams->scale[0];
+    const float step = std::nearbyint(static_cast<float>(function(double{real})) * inverse) + zero_point;
+    table[static_cast<uint8_t>(q)] = static_cast<uint8_t>(static_cast<int8_t>(std::isnan(step) ? zero_point : std::clamp(step, -128.0f, 127.0f)));
+  }
+  return table;
+}
+
+// ---- checks: after check_activations, so there is a first input and one output
+
+Verdict check_moved(const Program& program, const ProgramOp& op) {
+  if (have_same_parameters(input_of(program, op, 0), output_of(program, op))) return Verdict::accept();
+  return Verdict::refuse("input and output differ in dtype, scale or zero point");
+}
+
+Verdict check_own_permute(const Program& program, const ProgramOp& op) {
+  const Shape& in = input_of(program, op, 0).shape;
+  const Shape dims = op.integers("dims");
+  Shape want, seen = dims;
+  for (int64_t& dim : seen) dim = from_front(dim, in.size());
+  for (int64_t dim : seen) want.push_back(dim < 0 ? -1 : in[static_cast<size_t>(dim)]);
+  std::sort(seen.begin(), seen.end());
+  const bool is_permutation =
+      dims.size() == in.size() && (seen.empty() || seen.front() == 0) && std::adjacent_find(seen.begin(), seen.end()) == seen.end();
+  if (!is_permutation || want != output_of(program, op).shape) return Verdict::refuse("dims are no permutation that gives the output's shape");
+  return check_moved(program, op);
+}
+
+Verdict check_own_slice(const Program& program, const ProgramOp& op) {
+  const Shape& in = input_of(program, op, 0).shape;
+  const Shape& out = output_of(program, op).shape;
+  const int64_t dim = from_front(op.integer("dim", 0), in.size()), start = op.integer("start", 0), step = op.integer("step", 1);
+  if (dim < 0 || in.size() != out.size() || start < 0 || step < 1 || step > in[static_cast<size_t>(dim)])
+    return Verdict::refuse("slice out of range");
+  const size_t d = static_cast<size_t>(dim);
+  Shape want = in;
+  want[d] = out[d];
+  if (want != out || start >= in[d] || start + (out[d] - 1) * step >= in[d]) return Verdict::refuse("slice reaches outside of its input");
+  return check_moved(program, op);
+}
+
+Verdict check_own_expand(const Program& program, const ProgramOp& op) {
+  const Shape& out = output_of(program, op).shape;
+  if (input_of(program, op, 0).shape.size() > out.size()) return Verdict::refuse("output has a lower rank than the input");
+  const Shape in = padded_shape(input_of(program, op, 0).shape, out.size());
+  for (size_t d = 0; d < out.size(); ++d)
+    if (in[d] != 1 && in[d] != out[d]) return Verdict::refuse("input does not broadcast to the output");
+  return check_moved(program, op);
+}
+
+Verdict check_own_cat(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& out = output_of(program, op);
+  const int64_t dim = from_front(op.integer("dim", 0), out.shape.size());
+  if (dim < 0) return Verdict::refuse("its dimension does not exist");
+  Shape want = out.shape;
+  want[static_cast<size_t>(dim)] = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!has_input(op, i)) return Verdict::refuse("an input is absent");
+    const ProgramTensor& in = input_of(program, op, i);
+    if (in.dtype != out.dtype && !(is_byte(in) && is_byte(out))) return Verdict::refuse("inputs and output are not all integer or all float");
+    Shape others = in.shape;
+    if (others.size() != want.size()) return Verdict::refuse("inputs differ in rank");
+    want[static_cast<size_t>(dim)] += in.shape[static_cast<size_t>(dim)];
+    others[static_cast<size_t>(dim)] = want[static_cast<size_t>(dim)];
+    if (others != want) return Verdict::refuse("inputs differ in shape");
+  }
+  return want == out.shape ? Verdict::accept() : Verdict::refuse("inputs together are not the output");
+}
+
+Verdict check_own_unary(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& in = input_of(program, op, 0);
+  const ProgramTensor& out = output_of(program, op);
+  if (!is_byte(in) || !is_byte(out) || in.shape != out.shape) return Verdict::refuse("a table takes 8-bit integers of one shape");
+  if (find_real_function(op.text("fn", "")) == nullptr) return Verdict::refuse(fmt::format("unknown function {}", op.text("fn", "")));
+  return Verdict::accept();
+}
+
+// ---- copies
+
+// From an input to the whole output, dimension by dimension; its own shape and strides are the input's.
+OwnCopy plain_copy(const Program& program, const ProgramOp& op, size_t i, Order from, Order to) {
+  const ProgramTensor& in = input_of(program, op, i);
+  const ProgramTensor& out = output_of(program, op);
+  StridedCopy copy;
+  copy.shape = out.shape;
+  copy.from_strides = strides_in(in.shape, from);
+  copy.to_strides = strides_in(out.shape, to);
+  copy.element_size = size_of(out.dtype);
+  return {i, copy};
+}
+
+std::vector<OwnCopy> permute_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  OwnCopy result = plain_copy(program, op, 0, from[0], to);
+  const Shape of_input = result.copy.from_strides, dims = op.integers("dims");
+  for (size_t d = 0; d < dims.size(); ++d) result.copy.from_strides[d] = of_input[static_cast<size_t>(from_front(dims[d], dims.size()))];
+  return {result};
+}
+
+std::vector<OwnCopy> slice_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  OwnCopy result = plain_copy(program, op, 0, from[0], to);
+  int64_t& stride = result.copy.from_strides[static_cast<size_t>(from_front(op.integer("dim", 0), result.copy.shape.size()))];
+  result.copy.from_offset = op.integer("start", 0) * stride;
+  stride *= op.integer("step", 1);
+  return {result};
+}
+
+std::vector<OwnCopy> expand_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  OwnCopy result = plain_copy(program, op, 0, from[0], to);
+  Shape& strides = result.copy.from_strides;
+  strides.insert(strides.begin(), result.copy.shape.size() - strides.size(), 0);
+  const Shape in = padded_shape(input_of(program, op, 0).shape, strides.size());
+  for (size_t d = 0; d < in.size(); ++d) strides[d] = in[d] == 1 ? 0 : strides[d];
+  return {result};
+}
+
+std::vector<OwnCopy> cat_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  const ProgramTensor& out = output_of(program, op);
+  const size_t dim = static_cast<size_t>(from_front(op.integer("dim", 0), out.shape.size()));
+  std::vector<OwnCopy> copies;
+  int64_t offset = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const ProgramTensor& in = input_of(program, op, i);
+    OwnCopy copy = plain_copy(program, op, i, from[i], to);
+    copy.copy.shape = in.shape;
+    copy.copy.to_offset = offset * copy.copy.to_strides[dim];
+    if (is_byte(in) && (in.qparams->scale != out.qparams->scale || signed_zero_point(in) != signed_zero_point(out)))
+      copy.copy.table = table_of(in, out, [](double real) { return real; });
+    offset += in.shape[dim];
+    copies.push_back(std::move(copy));
+  }
+  return copies;
+}
+
+std::vector<OwnCopy> unary_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  OwnCopy result = plain_copy(program, op, 0, from[0], to);
+  const RealFunction& function = *find_real_function(op.text("fn", ""));
+  const double alpha = op.real("alpha", function.alpha);
+  result.copy.table = table_of(input_of(program, op, 0), output_of(program, op), [&](double real) { return function.value(real, alpha); });
+  return {result};
+}
+
+struct OwnRow {
+  std::string_view kind;
+  Verdict (*check)(const Program&, const ProgramOp&);
+  std::vector<OwnCopy> (*copies)(const Program&, const ProgramOp&, std::span<const Order>, Order);
+};
+
+constexpr OwnRow kRows[] = {
+    {"permute", check_own_permute, permute_copies},
+    {"slice",   check_own_slice,   slice_copies  },
+    {"expand",  check_own_expand,  expand_copies },
+    {"cat",     check_own_cat,     cat_copies    },
+    {"unary",   check_own_unary,   unary_copies  },
+};
+
+const OwnRow* find_row(std::string_view kind) {
+  for (const OwnRow& row : kRows)
+    if (row.kind == kind) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+Verdict check_own(const Program& program, const ProgramOp& op) {
+  const OwnRow* row = find_row(op.kind);
+  if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
+  Verdict verdict = check_activations(program, op);
+  return verdict ? row->check(program, op) : verdict;
+}
+
+std::vector<OwnCopy> own_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  const OwnRow* row = find_row(op.kind);
+  OCTET_ASSERT(row != nullptr, op.kind + " is none of our own ops");
+  std::vector<OwnCopy> copies = row->copies(program, op, from, to);
+  for (OwnCopy& copy : copies) copy.copy = simplified(copy.copy);
+  return copies;
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,17 @@
+// The functions of the op `unary` on real numbers: their meaning for tables and reference kernels. Free of torch.
+#pragma once
+
+#include <string_view>
+
+namespace octet {
+
+struct RealFunction {
+  std::string_view name;  // the op's attribute `fn`
+  double (*value)(double x, double alpha);
+  double alpha;  // when the op says none; not read by functions without one
+};
+
+// Null for a name that `unary` does not have.
+const RealFunction* find_real_function(std::string_view name);
+
+}  // namespace octet
