@@ -2,7 +2,7 @@
 """Golden cases as .octet files for XNNPACK: lower_golden.py OCTET GOLDEN OUT [pattern...].
 
 Each case's float program is quantized by the command with XNNPACK's quantizer on the case's calibration data, then lowered. What the command refuses is
-named and left out. tools/aarch64.sh runs the files on another machine.
+named and left out; a program in which the quantizer finds nothing is lowered as it is, in float. tools/aarch64.sh runs the files on another machine.
 """
 import fnmatch
 import json
@@ -24,6 +24,12 @@ def calibration(case):
     return [tuple(step[i] for i in sorted(step)) for _, step in sorted(steps.items())]
 
 
+def message(command):
+    """The last line of a command that fails; empty for one that does not."""
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    return result.stderr.strip().splitlines()[-1] if result.returncode else ""
+
+
 def lower(octet, case, out):
     """The message of the command that failed; empty when none did."""
     data, quantized = out / "calibration.pt", out / "q.pt2"
@@ -31,12 +37,11 @@ def lower(octet, case, out):
     settings = {"base": "xnnpack", "global": {"is_per_channel": True, "is_dynamic": case.name.startswith("dyn_")}}
     quantizer = out / "quantizer.json"
     quantizer.write_text(json.dumps(settings))
-    for command in ([octet, "quantize", case / "model.pt2", "--quantizer", quantizer, "--calibration", data, "--output", quantized],
-                    [octet, "lower", quantized, "--backend", "xnnpack", "--output", out / (case.name + ".octet")]):
-        result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-        if result.returncode:
-            return result.stderr.strip().splitlines()[-1]
-    return ""
+    fault = message([octet, "quantize", case / "model.pt2", "--quantizer", quantizer, "--calibration", data, "--output", quantized])
+    if fault and "finds nothing to quantize" not in fault:
+        return fault
+    program = case / "model.pt2" if fault else quantized
+    return message([octet, "lower", program, "--backend", "xnnpack", "--output", out / (case.name + ".octet")])
 
 
 def main(octet, golden, out, *patterns):

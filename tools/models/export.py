@@ -35,12 +35,24 @@ MODELS = {
 }
 
 
-def data(normalization, calibration_count, held_back_count, size):
+SEEN_CROPS = 96  # that settings of accuracy passes were chosen with
+
+
+def data(normalization, calibration_count, held_back_count, size, is_final):
     """Two lists of (title, inputs)."""
     if normalization is None:
         networks.torchvision_models()  # transformers imports torchvision
-        return sentences(calibration_count, held_back_count, networks.minilm_folder())
-    return [[(title, (x,)) for title, x in part] for part in photographs(calibration_count, held_back_count, *normalization, size)]
+        return sentences(calibration_count, held_back_count, networks.minilm_folder(), is_final)
+    crops = photographs(calibration_count, held_back_count, *normalization, size, skipped=SEEN_CROPS if is_final else 0)
+    return [[(title, (x,)) for title, x in part] for part in crops]
+
+
+def dynamic_export(net, example, strict):
+    """With an example of two; minilm's inputs are [sentences, tokens]."""
+    is_text = len(example) == 2
+    batch, length = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("length", min=2, max=networks.MiniLMAnyLength.LONGEST)
+    shapes = tuple({0: batch, 1: length} if is_text else {0: batch} for _ in example)
+    return torch.export.export(net, tuple(torch.cat([x, x]) for x in example), dynamic_shapes=shapes, strict=strict)
 
 
 def main():
@@ -50,16 +62,23 @@ def main():
     parser.add_argument("--calibration", type=int, default=16, help="crops or sentences to calibrate with")
     parser.add_argument("--held-back", type=int, default=24, help="crops or sentences to evaluate on; there are 54 sentences at most")
     parser.add_argument("--size", type=int, default=224, help="of photographs")
+    parser.add_argument("--dynamic", action="store_true", help="any batch from 1 to 64; of minilm also any length from 2 to 512")
+    parser.add_argument("--final", action="store_true",
+                        help=f"evaluate on inputs that no setting was chosen with: crops behind the first {SEEN_CROPS}, other sentences (39 at most)")
     parser.add_argument("--strict", action="store_true", help="export with strict=True")
     options = parser.parse_args()
     torch.set_num_threads(1)
     make, normalization = MODELS[options.model]
-    calibration, held_back = data(normalization, options.calibration, options.held_back, options.size)
+    calibration, held_back = data(normalization, options.calibration, options.held_back, options.size, options.final)
+    if options.dynamic and options.model == "minilm":
+        make = networks.minilm_any_length
     net = make(calibration).requires_grad_(False)
     os.makedirs(os.path.join(options.out, "inputs"), exist_ok=True)
     path = lambda name: os.path.join(options.out, name)
     with torch.no_grad():
-        torch.export.save(torch.export.export(net, held_back[0][1], strict=options.strict), path("model.pt2"))
+        exported = dynamic_export(net, held_back[0][1], options.strict) if options.dynamic else \
+            torch.export.export(net, held_back[0][1], strict=options.strict)
+        torch.export.save(exported, path("model.pt2"))
         torch.save([net(*inputs) for _, inputs in held_back], path("float.pt"))
     torch.save([inputs for _, inputs in calibration], path("calibration.pt"))
     torch.save([inputs for _, inputs in held_back], path("held_back.pt"))

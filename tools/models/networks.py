@@ -149,6 +149,28 @@ class MiniLM(nn.Module):
         return self.bert(input_ids=input_ids, attention_mask=mask, token_type_ids=self.token_types, position_ids=self.positions).last_hidden_state
 
 
+class MiniLMAnyLength(MiniLM):
+    """The same for any number of sentences of up to `LONGEST` tokens."""
+    LONGEST = 512
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("token_types", torch.zeros(1, self.LONGEST, dtype=torch.long))
+        self.register_buffer("positions", torch.arange(self.LONGEST).unsqueeze(0).clone(memory_format=torch.contiguous_format))
+
+    def forward(self, input_ids, attention_mask):
+        count, length = input_ids.shape
+        mask = (1.0 - attention_mask.to(torch.float32).reshape(count, 1, 1, length)) * -10000.0
+        mask = mask.expand(count, 1, length, length)
+        types = self.token_types[:, :length].expand(count, length)
+        return self.bert(input_ids=input_ids, attention_mask=mask, token_type_ids=types, position_ids=self.positions[:, :length]).last_hidden_state
+
+
+def minilm_any_length(_calibration):
+    torchvision_models()
+    return MiniLMAnyLength().eval()
+
+
 def minilm(_calibration):
     torchvision_models()  # transformers imports torchvision
     return MiniLM().eval()
