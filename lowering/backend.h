@@ -22,12 +22,26 @@ class BackendSupport {
   virtual Verdict accepts(const Program& program, const ProgramOp& op) const = 0;
 };
 
+// One call of a compiled segment, for whoever wants to know what runs and where the time goes.
+struct KernelReport {
+  std::vector<std::string> ops;  // names of the Program's ops that it does; a change of order or type counts to the op that needs it
+  std::string what;              // "convolution", "reorder"
+  std::string kernel;            // the library's name of the implementation, or "own"
+  std::string layout;            // type and order of what the op reads and writes: "u8 nhwc -> u8 nhwc"
+  std::string post_ops;          // what it does besides: "add u8, relu"; empty for nothing
+  double seconds = 0;            // in the fastest timed run; 0 when there was none
+};
+
 // One compiled segment. Not thread-safe: one instance per concurrent run.
 class CompiledSegment {
  public:
   virtual ~CompiledSegment() = default;
   // inputs and outputs in the order of Segment::inputs and ::outputs, contiguous, of the right dtype and shape; outputs are preallocated.
   virtual void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
+  // In the order of the calls. Empty for a backend that does not tell.
+  virtual std::vector<KernelReport> kernels() const { return {}; }
+  // From now on runs are timed kernel by kernel, or no longer; what was counted is forgotten.
+  virtual void time_kernels(bool) {}
 };
 
 class Backend {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <oneapi/dnnl/dnnl_debug.h>
 
 #include "backends/onednn/onednn_kernels.h"
 #include "backends/onednn/onednn_library.h"
@@ -81,6 +82,45 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
   for (int index : segment.outputs) only_reader_[static_cast<size_t>(index)] = nullptr;
   for (size_t i = 0; i < segment.inputs.size(); ++i)
     kept_[static_cast<size_t>(segment.inputs[i])] = load_external(segment.inputs[i], static_cast<int>(i));
+}
+
+void SegmentBuilder::begin_op(const ProgramOp& op) {
+  doing_ = {&op};
+  first_step_ = steps_.size();
+}
+
+void SegmentBuilder::end_op() {
+  const ProgramOp& op = *doing_.front();
+  const auto form = [&](int index) {
+    const Stored* kept = index < 0 ? nullptr : find_kept(index);
+    return kept == nullptr ? std::string("?") : to_text(*kept);
+  };
+  const std::string layout = fmt::format("{} -> {}", form(op.inputs[0]), form(doing_.back()->outputs[0]));
+  for (size_t i = first_step_; i < steps_.size(); ++i) {
+    steps_[i].ops = doing_;
+    steps_[i].layout = layout;
+  }
+  first_step_ = steps_.size();
+}
+
+std::string SegmentBuilder::describe(const dnnl::post_ops& post_ops) {
+  std::string text;
+  for (int i = 0; i < post_ops.len(); ++i) {
+    std::string one = "sum";
+    if (post_ops.kind(i) == dnnl::primitive::kind::eltwise) {
+      dnnl::algorithm algorithm{};
+      float alpha = 0, beta = 0;
+      post_ops.get_params_eltwise(i, algorithm, alpha, beta);
+      one = dnnl_alg_kind2str(dnnl::convert_to_c(algorithm));
+    } else if (post_ops.kind(i) == dnnl::primitive::kind::binary) {
+      dnnl::algorithm algorithm{};
+      dnnl::memory::desc operand;
+      post_ops.get_params_binary(i, algorithm, operand);
+      one = fmt::format("{} {}", dnnl_alg_kind2str(dnnl::convert_to_c(algorithm)), dnnl_dt2str(dnnl::memory::convert_to_c(operand.get_data_type())));
+    }
+    text += (i == 0 ? "" : ", ") + one.substr(one.starts_with("eltwise_") ? 8 : 0);
+  }
+  return text;
 }
 
 int SegmentBuilder::add_buffer(Buffer buffer) {

@@ -33,6 +33,10 @@ struct Argument {
 
 struct Step {
   const char* what = "";
+  std::string kernel = "own";  // oneDNN's name of the implementation
+  std::string post_ops;
+  std::string layout;
+  std::vector<const ProgramOp*> ops;
   dnnl::primitive primitive;  // empty for loops, and when proving
   Loop loop;
   std::vector<Argument> arguments;
@@ -67,8 +71,14 @@ class SegmentBuilder {
   // The only op in here that reads the tensor; null when there are others, or when the tensor leaves the segment.
   const ProgramOp* find_only_reader(int index) const { return only_reader_[static_cast<size_t>(index)]; }
   // The op's work is part of an earlier one; nothing is to be emitted for it.
-  void absorb(const ProgramOp& op) { absorbed_.insert(&op); }
+  void absorb(const ProgramOp& op) {
+    absorbed_.insert(&op);
+    doing_.push_back(&op);
+  }
   bool is_absorbed(const ProgramOp& op) const { return absorbed_.contains(&op); }
+  // Between the two stand the steps of one op: what `kernels()` tells of them.
+  void begin_op(const ProgramOp& op);
+  void end_op();
   // The integers behind a float tensor that was quantized at run time; null when there are none.
   const DynamicRows* find_dynamic(int index) const;
   void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) { dynamic_[static_cast<size_t>(index)] = std::move(rows); }
@@ -106,6 +116,8 @@ class SegmentBuilder {
   void add_primitive(const char* what, const PrimitiveDesc& desc, std::vector<Argument> arguments) {
     Step step;
     step.what = what;
+    step.kernel = desc.impl_info_str();
+    step.post_ops = describe(desc.get_primitive_attr().get_post_ops());
     if (purpose_ == Purpose::kRun) step.primitive = dnnl::primitive(desc.get());
     step.scratch_bytes = static_cast<int64_t>(desc.scratchpad_desc().get_size());
     step.arguments = std::move(arguments);
@@ -129,6 +141,7 @@ class SegmentBuilder {
     Stored to;
   };
 
+  static std::string describe(const dnnl::post_ops& post_ops);
   int add_buffer(Buffer buffer);
   void add_reorder(const Stored& from, const Stored& to);
   bool redirect_output(const Stored& kept, int output_position);
@@ -147,6 +160,8 @@ class SegmentBuilder {
   std::vector<std::optional<Stored>> integers_;              // per Program tensor
   std::vector<const ProgramOp*> only_reader_;                // per Program tensor
   std::set<const ProgramOp*> absorbed_;
+  std::vector<const ProgramOp*> doing_;  // the op that is being emitted, and what it absorbed
+  size_t first_step_ = 0;                // of that op
   std::vector<Conversion> conversions_;
   std::vector<Buffer> buffers_;
   std::vector<Step> steps_;

@@ -1,10 +1,13 @@
 // Convolutions. Integer arithmetic has every scale folded into one per output channel, and works in output steps.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "backends/onednn/onednn_depthwise.h"
 #include "backends/onednn/onednn_followers.h"
+#include "backends/onednn/onednn_image_conv.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "core/error.h"
@@ -190,9 +193,57 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   }
 }
 
+// By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one channel a group or few channels in all; false when it
+// is something else.
+bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& x = builder.tensor(op.inputs[0]).shape;
+  const Dims& w = builder.tensor(op.inputs[1]).shape;
+  const Dims& y = builder.tensor(op.outputs[0]).shape;
+  const int64_t groups = op.integer("groups", 1), outputs = w[0];
+  if (x.size() != 4) return false;
+  const Geometry g = conv_geometry(op, x, w, y, false);
+  const DepthwiseShape depthwise{x[0], x[1], x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
+  const ImageConvShape image{
+      x[0], x[1], outputs, x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
+  const bool is_depthwise = groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(depthwise);
+  const bool is_image = groups == 1 && has_image_conv_kernel(image);
+  const Quantity written = builder.output_quantity(op.outputs[0]);
+  if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image) || !written.is_integer()) return false;
+
+  Arithmetic plan = plan_arithmetic(builder, op, outputs, true, conv_channel);  // padding is bytes here, too
+  if (!plan.is_integer) return false;
+  const Quantity steps = SegmentBuilder::as_unsigned(written);
+  const StepRange range = clamp_in_steps(steps, clamp_of(op));
+  plan.bias.resize(static_cast<size_t>(outputs), 0.0f);
+  plan.scale.resize(static_cast<size_t>(outputs), plan.scale[0]);
+  const double most_products = 255.0 * 128.0 * static_cast<double>(w[1] * w[2] * w[3]);
+  for (size_t c = 0; c < plan.bias.size(); ++c) {
+    plan.bias[c] += static_cast<float>(steps.zero_point);
+    if (!(std::fabs(plan.scale[c]) * most_products + std::fabs(plan.bias[c]) < 1e9)) return false;  // must fit into 32 bits
+  }
+  const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
+  const Stored to = builder.allocate(y, written, channels_last(y));
+  const Tensor data = builder.tensor(op.inputs[1]).data.contiguous();
+  const std::span<const int8_t> weights(data.data<int8_t>(), static_cast<size_t>(data.numel()));
+  const ByteScales scales{plan.scale,
+                          plan.bias,
+                          static_cast<uint8_t>(plan.x.zero_point),
+                          static_cast<uint8_t>(range.low),
+                          static_cast<uint8_t>(range.high),
+                          written.type == ElementType::s8};
+  if (is_depthwise) {
+    add_depthwise(builder, depthwise, weights, scales, from.place, to.place);
+  } else {
+    add_image_conv(builder, image, weights, scales, from.place, to.place);
+  }
+  builder.define(op.outputs[0], to);
+  return true;
+}
+
 }  // namespace
 
 void emit_conv(SegmentBuilder& builder, const ProgramOp& op) {
+  if (emit_by_own_kernel(builder, op)) return;
   emit_convolution<dnnl::convolution_forward>(builder, op, dnnl::algorithm::convolution_direct, false);
 }
 

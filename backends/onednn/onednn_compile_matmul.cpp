@@ -53,7 +53,7 @@ struct Product {
 }  // namespace
 
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
-  if (emit_dynamic_linear(builder, op) || emit_weight_only_linear(builder, op)) return;
+  if (emit_dynamic_linear(builder, op) || emit_dynamic_group_linear(builder, op) || emit_weight_only_linear(builder, op)) return;
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);

@@ -30,6 +30,11 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims order = dense_like(shape, nesting);
   const Stored x = builder.to_real(op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
+  if (has_softmax_kernel()) {
+    add_softmax(builder, x, y, shape[axis]);
+    define_real(builder, op.outputs[0], y);
+    return;
+  }
   const dnnl::softmax_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, x.desc(),
                                                    y.desc(), static_cast<int>(axis), new_attributes());
   SegmentBuilder::refuse_reference_kernel("softmax", desc.impl_info_str());

@@ -31,16 +31,35 @@ struct PoolAttributes {
         dilation(op.integers("dilation", Dims(axes, 1))) {}
 };
 
+// What each output position reads, one list a spatial axis.
+std::vector<std::vector<Window>> windows_of(const PoolAttributes& pool, const Dims& in, const Dims& out, bool counts_padding) {
+  std::vector<std::vector<Window>> windows(in.size() - 2);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    for (int64_t o = 0; o < out[i + 2]; ++o) {
+      const int64_t first = o * pool.stride[i] - pool.padding[i];
+      const int64_t last = std::min(first + pool.kernel[i], in[i + 2] + pool.padding[i]);
+      const int64_t begin = std::max<int64_t>(first, 0);
+      const int64_t end = std::min(last, in[i + 2]);
+      windows[i].push_back({begin, end, counts_padding ? last - first : end - begin});
+    }
+  }
+  return windows;
+}
+
+void to_three_axes(const std::vector<std::vector<Window>>& spatial, std::vector<Window> (&windows)[3]) {
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const size_t missing = 3 - spatial.size();
+    windows[axis] = axis < missing ? std::vector<Window>{{0, 1, 1}} : spatial[axis - missing];
+  }
+}
+
 // Windows for the last `spatial.size()` axes; the leading ones are a single position.
 void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape, const std::vector<std::vector<Window>>& spatial, int64_t divisor) {
   const Stored x0 = builder.read(op.inputs[0]);
   const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(x0.shape));
   const Stored y = builder.allocate(shape, builder.output_quantity(op.outputs[0]), channels_last(shape));
   std::vector<Window> windows[3];
-  for (size_t axis = 0; axis < 3; ++axis) {
-    const size_t missing = 3 - spatial.size();
-    windows[axis] = axis < missing ? std::vector<Window>{{0, 1, 1}} : spatial[axis - missing];
-  }
+  to_three_axes(spatial, windows);
   add_average(builder, with_three_axes(x), with_three_axes(y), windows, divisor, clamp_of(op));
   builder.define(op.outputs[0], y);
 }
@@ -59,6 +78,13 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x0 = builder.read(op.inputs[0]);
   const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(in));
   const Stored y = builder.allocate(out, x.quantity, channels_last(out));
+  if (x.quantity.type == ElementType::u8 && std::all_of(pool.dilation.begin(), pool.dilation.end(), [](int64_t d) { return d == 0; })) {
+    std::vector<Window> windows[3];
+    to_three_axes(windows_of(pool, in, out, false), windows);
+    add_maximum(builder, with_three_axes(x), with_three_axes(y), windows);
+    builder.define(op.outputs[0], builder.to_dense(y, builder.output_quantity(op.outputs[0])));
+    return;
+  }
   const dnnl::pooling_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(), y.desc(),
                                                    pool.stride, pool.kernel, pool.dilation, pool.padding, end, new_attributes());
   builder.add_primitive("max_pool", desc,
@@ -74,17 +100,7 @@ void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& out = builder.tensor(op.outputs[0]).shape;
   const PoolAttributes pool(op, in.size() - 2);
   const bool counts_padding = op.flag("count_include_pad", true);
-  std::vector<std::vector<Window>> windows(in.size() - 2);
-  for (size_t i = 0; i < windows.size(); ++i) {
-    for (int64_t o = 0; o < out[i + 2]; ++o) {
-      const int64_t first = o * pool.stride[i] - pool.padding[i];
-      const int64_t last = std::min(first + pool.kernel[i], in[i + 2] + pool.padding[i]);
-      const int64_t begin = std::max<int64_t>(first, 0);
-      const int64_t end = std::min(last, in[i + 2]);
-      windows[i].push_back({begin, end, counts_padding ? last - first : end - begin});
-    }
-  }
-  emit_average(builder, op, out, windows, op.integer("divisor_override", 0));
+  emit_average(builder, op, out, windows_of(pool, in, out, counts_padding), op.integer("divisor_override", 0));
 }
 
 void emit_adaptive_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {

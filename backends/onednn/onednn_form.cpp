@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <oneapi/dnnl/dnnl_debug.h>
 
 #include "core/tensor.h"
 
@@ -60,6 +61,13 @@ bool same_strides(const Dims& shape, const Dims& a, const Dims& b) {
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] != 1 && a[i] != b[i]) return false;
   return true;
+}
+
+std::string to_text(const Stored& stored) {
+  const char* type = dnnl_dt2str(dnnl::memory::convert_to_c(stored.quantity.type));
+  if (same_strides(stored.shape, stored.strides, row_major(stored.shape))) return fmt::format("{} rows", type);
+  const bool is_channels_last = stored.shape.size() == 4 && same_strides(stored.shape, stored.strides, channels_last(stored.shape));
+  return fmt::format("{} {}", type, is_channels_last ? "nhwc" : is_dense(stored.shape, stored.strides) ? "permuted" : "strided");
 }
 
 bool is_dense(const Dims& shape, const Dims& strides) { return same_strides(shape, strides, dense_like(shape, strides)); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -54,6 +55,9 @@ bool same_strides(const Dims& shape, const Dims& a, const Dims& b);
 bool is_dense(const Dims& shape, const Dims& strides);
 // Strides of a tensor of `shape` whose dimensions nest in the same order as those of `like`, without gaps.
 Dims dense_like(const Dims& shape, const Dims& like);
+
+// "u8 nhwc", "f32 rows", "f32 strided": element type, and the order when it has a name.
+std::string to_text(const Stored& stored);
 
 // The op cannot run here; the reason reaches the user through the Verdict.
 struct Refusal {

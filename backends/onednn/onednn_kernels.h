@@ -57,4 +57,11 @@ struct Window {
 // y u8, s8 or f32. divisor: 0 for the product of the windows' counts.
 void add_average(SegmentBuilder& builder, const Stored& x, const Stored& y, std::vector<Window> (&windows)[3], int64_t divisor, const Clamp& clamp);
 
+// Softmax of rows of `width` floats, one after the other in memory. Only where has_softmax_kernel().
+bool has_softmax_kernel();
+void add_softmax(SegmentBuilder& builder, const Stored& x, const Stored& y, int64_t width);
+
+// Maxima over the same kind of windows; x and y: u8 with one scale and zero point.
+void add_maximum(SegmentBuilder& builder, const Stored& x, const Stored& y, std::vector<Window> (&windows)[3]);
+
 }  // namespace octet::onednn

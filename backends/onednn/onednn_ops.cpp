@@ -76,34 +76,55 @@ Verdict check_norm(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+Verdict check_recurrent(const Program& program, const ProgramOp& op) {
+  for (size_t i : {size_t{0}, size_t{1}, size_t{3}})
+    if (!has_input(op, i)) return Verdict::refuse(fmt::format("input {} is absent", i));
+  if (!is_constant(input(program, op, 1))) return Verdict::refuse("the weight is not constant");
+  if (has_input(op, 2) && !is_constant(input(program, op, 2))) return Verdict::refuse("the bias is not constant");
+  return Verdict::accept();
+}
+
+Verdict check_upsample(const Program& program, const ProgramOp& op) {
+  const size_t rank = input(program, op, 0).shape.size();
+  return rank != 4 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank)) : Verdict::accept();
+}
+
 const OpRow kOps[] = {
-    {"conv",                  check_conv,   emit_conv                 },
-    {"conv_transpose",        check_conv,   emit_conv_transpose       },
-    {"linear",                check_linear, emit_linear               },
-    {"matmul",                check_matmul, emit_matmul               },
-    {"add",                   check_two,    emit_elementwise          },
-    {"sub",                   check_two,    emit_elementwise          },
-    {"mul",                   check_two,    emit_elementwise          },
-    {"max_pool",              check_pool,   emit_max_pool             },
-    {"avg_pool",              check_pool,   emit_avg_pool             },
-    {"adaptive_avg_pool",     check_pool,   emit_adaptive_avg_pool    },
-    {"mean",                  no_check,     emit_mean                 },
-    {"clamp",                 no_check,     emit_clamp                },
-    {"unary",                 no_check,     emit_unary                },
-    {"softmax",               no_check,     emit_softmax              },
-    {"layer_norm",            check_norm,   emit_layer_norm           },
-    {"batch_norm",            check_norm,   emit_batch_norm           },
-    {"quantize",              no_check,     emit_change_of_quantity   },
-    {"dequantize",            no_check,     emit_change_of_quantity   },
-    {"fake_quantize_dynamic", no_check,     emit_fake_quantize_dynamic},
-    {"requantize",            no_check,     emit_change_of_quantity   },
-    {"reshape",               no_check,     emit_reshape              },
-    {"permute",               no_check,     emit_permute              },
-    {"cat",                   no_check,     emit_cat                  },
-    {"slice",                 no_check,     emit_slice                },
-    {"expand",                no_check,     emit_expand               },
-    {"pad",                   no_check,     emit_pad                  },
-    {"copy",                  no_check,     emit_copy                 },
+    {"conv",                  check_conv,      emit_conv                 },
+    {"conv_transpose",        check_conv,      emit_conv_transpose       },
+    {"linear",                check_linear,    emit_linear               },
+    {"matmul",                check_matmul,    emit_matmul               },
+    {"add",                   check_two,       emit_elementwise          },
+    {"sub",                   check_two,       emit_elementwise          },
+    {"mul",                   check_two,       emit_elementwise          },
+    {"div",                   check_two,       emit_binary               },
+    {"minimum",               check_two,       emit_binary               },
+    {"maximum",               check_two,       emit_binary               },
+    {"prelu",                 check_norm,      emit_prelu                },
+    {"max_pool",              check_pool,      emit_max_pool             },
+    {"avg_pool",              check_pool,      emit_avg_pool             },
+    {"adaptive_avg_pool",     check_pool,      emit_adaptive_avg_pool    },
+    {"mean",                  no_check,        emit_mean                 },
+    {"reduce",                no_check,        emit_reduce               },
+    {"group_norm",            check_norm,      emit_group_norm           },
+    {"recurrent",             check_recurrent, emit_recurrent            },
+    {"upsample",              check_upsample,  emit_upsample             },
+    {"clamp",                 no_check,        emit_clamp                },
+    {"unary",                 no_check,        emit_unary                },
+    {"softmax",               no_check,        emit_softmax              },
+    {"layer_norm",            check_norm,      emit_layer_norm           },
+    {"batch_norm",            check_norm,      emit_batch_norm           },
+    {"quantize",              no_check,        emit_change_of_quantity   },
+    {"dequantize",            no_check,        emit_change_of_quantity   },
+    {"fake_quantize_dynamic", no_check,        emit_fake_quantize_dynamic},
+    {"requantize",            no_check,        emit_change_of_quantity   },
+    {"reshape",               no_check,        emit_reshape              },
+    {"permute",               no_check,        emit_permute              },
+    {"cat",                   no_check,        emit_cat                  },
+    {"slice",                 no_check,        emit_slice                },
+    {"expand",                no_check,        emit_expand               },
+    {"pad",                   no_check,        emit_pad                  },
+    {"copy",                  no_check,        emit_copy                 },
 };
 
 }  // namespace
@@ -120,7 +141,9 @@ void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   if (builder.is_absorbed(op)) return;
   const OpRow* row = find_op_row(op.kind);
   if (row == nullptr) throw Refusal{fmt::format("there is no {} here", op.kind)};
+  builder.begin_op(op);
   row->emit(builder, op);
+  builder.end_op();
 }
 
 // The addition that alone reads a product and whose other summand is not there yet; null otherwise.

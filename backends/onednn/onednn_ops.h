@@ -28,9 +28,13 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op);
 void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op);
 // linear on integers, when the input was quantized at run time in here and the weight is stored as integers; false when it is not so.
 bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op);
+// The same with scales for groups within a row of weights.
+bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op);
 // linear on few rows of floats with weights stored as integers; false when it is not so.
 bool emit_weight_only_linear(SegmentBuilder& builder, const ProgramOp& op);
 void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op);  // add, sub, mul
+void emit_binary(SegmentBuilder& builder, const ProgramOp& op);       // div, minimum, maximum
+void emit_prelu(SegmentBuilder& builder, const ProgramOp& op);
 void emit_clamp(SegmentBuilder& builder, const ProgramOp& op);
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op);
 void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op);  // quantize, dequantize, requantize
@@ -38,6 +42,10 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op);
 void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op);
 void emit_adaptive_avg_pool(SegmentBuilder& builder, const ProgramOp& op);
 void emit_mean(SegmentBuilder& builder, const ProgramOp& op);
+void emit_reduce(SegmentBuilder& builder, const ProgramOp& op);
+void emit_group_norm(SegmentBuilder& builder, const ProgramOp& op);
+void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op);
+void emit_upsample(SegmentBuilder& builder, const ProgramOp& op);
 void emit_softmax(SegmentBuilder& builder, const ProgramOp& op);
 void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op);
 void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op);

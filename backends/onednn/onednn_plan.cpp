@@ -2,6 +2,7 @@
 #include "backends/onednn/onednn_plan.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -93,6 +94,21 @@ void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {
     }
   }
   calls_.push_back(std::move(call));
+  KernelReport report{{}, step.what, step.kernel, step.layout, step.post_ops, 0};
+  for (const ProgramOp* op : step.ops) report.ops.push_back(op->name);
+  kernels_.push_back(std::move(report));
+}
+
+void OneDnnSegment::time_kernels(bool on) {
+  is_timed_ = on;
+  for (KernelReport& report : kernels_) report.seconds = 0;
+}
+
+void OneDnnSegment::execute(const Call& call) {
+  if (call.loop) return call.loop(addresses_.data() + call.first_argument);
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(call.primitive.get(), stream_.get(), static_cast<int>(call.argument_count), arguments_.data() + call.first_argument),
+      "oneDNN did not run a primitive");
 }
 
 void OneDnnSegment::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
@@ -106,14 +122,16 @@ void OneDnnSegment::run(std::span<const Tensor> inputs, std::span<Tensor> output
       dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(patch.memory, address), "oneDNN refused a data handle");
     }
   }
-  for (const Call& call : calls_) {
-    if (call.loop) {
-      call.loop(addresses_.data() + call.first_argument);
-    } else {
-      dnnl::error::wrap_c_api(
-          dnnl_primitive_execute(call.primitive.get(), stream_.get(), static_cast<int>(call.argument_count), arguments_.data() + call.first_argument),
-          "oneDNN did not run a primitive");
+  using Clock = std::chrono::steady_clock;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (!is_timed_) {
+      execute(calls_[i]);
+      continue;
     }
+    const Clock::time_point start = Clock::now();
+    execute(calls_[i]);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    kernels_[i].seconds = kernels_[i].seconds == 0 ? seconds : std::min(kernels_[i].seconds, seconds);
   }
   dnnl::error::wrap_c_api(dnnl_stream_wait(stream_.get()), "oneDNN did not finish");
 }

@@ -15,6 +15,8 @@ class OneDnnSegment : public CompiledSegment {
   // Takes the builder's steps and constants; plans one arena for everything in between. threads: at least 1.
   OneDnnSegment(SegmentBuilder& builder, int threads);
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
+  std::vector<KernelReport> kernels() const override { return kernels_; }
+  void time_kernels(bool on) override;
 
  private:
   struct Call {
@@ -33,6 +35,7 @@ class OneDnnSegment : public CompiledSegment {
   };
 
   void add_step(Step& step, const std::vector<Buffer>& buffers);
+  void execute(const Call& call);
 
   int threads_;
   dnnl::stream stream_;
@@ -45,6 +48,8 @@ class OneDnnSegment : public CompiledSegment {
   std::vector<std::byte*> addresses_;
   std::vector<Patch> patches_;
   std::vector<Call> calls_;
+  std::vector<KernelReport> kernels_;  // one per call
+  bool is_timed_ = false;
 };
 
 }  // namespace octet::onednn

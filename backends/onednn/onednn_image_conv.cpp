@@ -1,0 +1,191 @@
+// For each output row, the input rows under it are copied to the first-level cache with their padding; then some pixels times some channels are summed
+// in registers.
+#include "backends/onednn/onednn_image_conv.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "backends/onednn/onednn_isa.h"
+#include "core/error.h"
+
+namespace octet::onednn {
+namespace {
+
+constexpr int64_t kScratch = 32 * 1024;  // bytes of input rows
+
+struct Plan {
+  ImageConvShape shape;
+  ByteScales scales;
+  int64_t words = 1;             // of four bytes, in a kernel row
+  int64_t tile = 1;              // output columns done together
+  int64_t row_step = 1;          // bytes of scratch for an input row
+  std::vector<int64_t> offsets;  // bytes from the first word under a pixel to each of the others: kernel rows x words
+  std::vector<ChannelBlock> blocks;
+  std::shared_ptr<std::byte> weights;    // per block, kernel row, word: vectors
+  std::shared_ptr<std::byte> constants;  // per block: pack_constants
+};
+
+// A 1x1 convolution: what lies under a pixel is one run of whole words in x itself. From few channels to many: else oneDNN is faster.
+bool is_pointwise(const ImageConvShape& s) {
+  const bool is_plain = s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.padding_h == 0 && s.padding_w == 0;
+  return is_plain && s.width == s.out_width && s.height == s.out_height && s.channels % 4 == 0 && s.channels <= 32 && s.outputs >= 64 &&
+         s.out_width >= 8;
+}
+
+// Bytes of an input row under `columns` output columns, up to the end of the last word.
+int64_t row_bytes(const ImageConvShape& s, int64_t columns) {
+  return ((columns - 1) * s.stride_w * s.channels + (s.kernel_w * s.channels + 3) / 4 * 4 + kVector - 1) / kVector * kVector;
+}
+
+void pack_block(const Plan& plan, const ChannelBlock& block, std::span<const int8_t> weights) {
+  const ImageConvShape& s = plan.shape;
+  int8_t* to = reinterpret_cast<int8_t*>(plan.weights.get()) + block.weights * kVector;
+  for (int64_t kh = 0; kh < s.kernel_h; ++kh)
+    for (int64_t word = 0; word < plan.words; ++word)
+      for (int64_t vector = 0; vector < block.vectors; ++vector)
+        for (int64_t lane = 0; lane < kLanes; ++lane)
+          for (int64_t i = word * 4; i < word * 4 + 4; ++i, ++to) {
+            const int64_t output = channel_of_lane(block.vectors, vector, lane), kw = i / s.channels, channel = i % s.channels;
+            if (output < block.count && kw < s.kernel_w)
+              *to = weights[static_cast<size_t>((((block.channel + output) * s.channels + channel) * s.kernel_h + kh) * s.kernel_w + kw)];
+          }
+}
+
+Plan make_plan(const ImageConvShape& shape, const ByteScales& scales, std::span<const int8_t> weights) {
+  Plan plan;
+  plan.shape = shape;
+  plan.scales = scales;
+  plan.words = (shape.kernel_w * shape.channels + 3) / 4;
+  plan.tile = shape.out_width;
+  while (plan.tile > 1 && shape.kernel_h * row_bytes(shape, plan.tile) > kScratch) plan.tile = (plan.tile + 1) / 2;
+  plan.row_step = row_bytes(shape, plan.tile);
+  for (int64_t kh = 0; kh < shape.kernel_h; ++kh)
+    for (int64_t word = 0; word < plan.words; ++word) plan.offsets.push_back(kh * plan.row_step + word * 4);
+  int64_t packed = 0, constants = 0;
+  for (int64_t channel = 0; channel < shape.outputs; channel += plan.blocks.back().count) {
+    const int64_t left = shape.outputs - channel;
+    const int vectors = left >= 64 ? 4 : left > kLanes ? 2 : 1;
+    plan.blocks.push_back({channel, std::min<int64_t>(left, vectors * kLanes), vectors, packed, constants});
+    packed += shape.kernel_h * plan.words * vectors;
+    constants += constant_vectors(vectors);
+  }
+  plan.weights = zeroed_vectors(packed);
+  plan.constants = zeroed_vectors(constants);
+  for (const ChannelBlock& block : plan.blocks) {
+    pack_block(plan, block, weights);
+    pack_constants(block, scales, plan.constants.get());
+  }
+  return plan;
+}
+
+#if defined(__x86_64__)
+
+OCTET_VNNI_INLINE __m512i broadcast_word(const uint8_t* from) {
+  int32_t word;
+  std::memcpy(&word, from, sizeof(word));
+  return _mm512_set1_epi32(word);
+}
+
+// As many pixels of one output row as kPixels counts; kSums counts their sums. rows: the first byte under the first pixel in the first kernel row.
+template <int kVectors, int... kSums, int... kPixels>
+OCTET_VNNI_INLINE void multiply(std::integer_sequence<int, kSums...>, std::integer_sequence<int, kPixels...>, const Plan& p, const uint8_t* rows,
+                                const __m512i* weights, const ByteFinish& finish, uint8_t* y) {
+  const int64_t step = p.shape.stride_w * p.shape.channels;
+  __m512i sums[sizeof...(kSums)];
+  ((sums[kSums] = _mm512_setzero_si512()), ...);
+  for (const int64_t offset : p.offsets) {
+    ((sums[kSums] = _mm512_dpbusd_epi32(sums[kSums], broadcast_word(rows + kSums / kVectors * step + offset), weights[kSums % kVectors])), ...);
+    weights += kVectors;
+  }
+  (store_bytes<kVectors>(sums + kPixels * kVectors, finish, y + kPixels * p.shape.outputs), ...);
+}
+
+template <int kVectors, int kColumns>
+OCTET_VNNI_INLINE void multiply(const Plan& p, const uint8_t* rows, const __m512i* weights, const ByteFinish& finish, uint8_t* y) {
+  multiply<kVectors>(std::make_integer_sequence<int, kColumns * kVectors>(), std::make_integer_sequence<int, kColumns>(), p, rows, weights, finish,
+                     y);
+}
+
+template <int kVectors>
+OCTET_VNNI void multiply_row(const Plan& p, const ChannelBlock& block, const uint8_t* rows, int64_t columns, uint8_t* y) {
+  constexpr int kColumns = 24 / kVectors < 12 ? 24 / kVectors : 12;
+  const __m512i* weights = reinterpret_cast<const __m512i*>(p.weights.get()) + block.weights;
+  const ByteFinish finish = finish_of(block, p.constants.get());
+  const int64_t step = p.shape.stride_w * p.shape.channels, outputs = p.shape.outputs;
+  y += block.channel;
+  int64_t x = 0;
+  for (; x + kColumns <= columns; x += kColumns) multiply<kVectors, kColumns>(p, rows + x * step, weights, finish, y + x * outputs);
+  for (; x + 4 <= columns; x += 4) multiply<kVectors, 4>(p, rows + x * step, weights, finish, y + x * outputs);
+  for (; x < columns; ++x) multiply<kVectors, 1>(p, rows + x * step, weights, finish, y + x * outputs);
+}
+
+// The input rows under `columns` output columns from `begin` on.
+void copy_rows(const Plan& p, const uint8_t* x, int64_t out_row, int64_t begin, int64_t columns, uint8_t* scratch) {
+  const ImageConvShape& s = p.shape;
+  const int64_t first = begin * s.stride_w - s.padding_w, last = first + (columns - 1) * s.stride_w + s.kernel_w;
+  const int64_t from = std::clamp<int64_t>(first, 0, s.width), to = std::clamp<int64_t>(last, from, s.width);
+  for (int64_t kh = 0; kh < s.kernel_h; ++kh, scratch += p.row_step) {
+    const int64_t row = out_row * s.stride_h - s.padding_h + kh;
+    if (row < 0 || row >= s.height) {
+      std::memset(scratch, p.scales.padding, static_cast<size_t>((last - first) * s.channels));
+      continue;
+    }
+    std::memset(scratch, p.scales.padding, static_cast<size_t>((from - first) * s.channels));
+    std::memcpy(scratch + (from - first) * s.channels, x + (row * s.width + from) * s.channels, static_cast<size_t>((to - from) * s.channels));
+    std::memset(scratch + (to - first) * s.channels, p.scales.padding, static_cast<size_t>((last - to) * s.channels));
+  }
+}
+
+void multiply_blocks(const Plan& p, const uint8_t* rows, int64_t columns, uint8_t* y) {
+  for (const ChannelBlock& block : p.blocks)
+    (block.vectors == 4 ? multiply_row<4> : block.vectors == 2 ? multiply_row<2> : multiply_row<1>)(p, block, rows, columns, y);
+}
+
+void run_row(const Plan& p, const uint8_t* x, uint8_t* y, int64_t out_row) {
+  const ImageConvShape& s = p.shape;
+  if (is_pointwise(s)) return multiply_blocks(p, x + out_row * s.width * s.channels, s.out_width, y + out_row * s.out_width * s.outputs);
+  alignas(kVector) uint8_t scratch[kScratch];
+  for (int64_t begin = 0; begin < s.out_width; begin += p.tile) {
+    const int64_t columns = std::min(p.tile, s.out_width - begin);
+    copy_rows(p, x, out_row, begin, columns, scratch);
+    uint8_t* to = y + (out_row * s.out_width + begin) * s.outputs;
+    multiply_blocks(p, scratch, columns, to);
+  }
+}
+
+void run(const Plan& p, const uint8_t* x, uint8_t* y) {
+  const ImageConvShape& s = p.shape;
+  for_parts(s.batch * s.out_height, s.out_width * s.outputs * s.kernel_h * p.words, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t n = i / s.out_height;
+      run_row(p, x + n * s.height * s.width * s.channels, y + n * s.out_height * s.out_width * s.outputs, i % s.out_height);
+    }
+  });
+}
+
+#else
+
+void run(const Plan&, const uint8_t*, uint8_t*) {}
+
+#endif
+
+}  // namespace
+
+bool has_image_conv_kernel(const ImageConvShape& shape) {
+  const bool is_image = shape.channels <= 4 && shape.kernel_h * row_bytes(shape, 1) <= kScratch;
+  return has_vnni() && shape.outputs >= 8 && (is_image || is_pointwise(shape));
+}
+
+void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
+                    const Place& y) {
+  OCTET_ASSERT(has_image_conv_kernel(shape), "an image that the kernel does not take");
+  const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, scales, weights));
+  builder.add_loop(
+      "image convolution",
+      [plan](std::byte* const* arguments) { run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), reinterpret_cast<uint8_t*>(arguments[1])); },
+      {x, y});
+}
+
+}  // namespace octet::onednn

@@ -1,0 +1,30 @@
+// Convolution of few input channels (u8 x s8) for AVX512-VNNI: up to 4, or 1x1 of up to 32. A kernel row of a channels-last image is one run of bytes, so
+// that every four bytes of it are one multiplication, whatever channel they belong to. oneDNN 3.2 spends one on the three channels of each pixel, and with
+// few channels more time around its multiplications than in them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backends/onednn/onednn_builder.h"
+#include "backends/onednn/onednn_vnni.h"
+
+namespace octet::onednn {
+
+// x: u8 [N, C, H, W] channels-last; y: u8 or s8 [N, O, its own H and W], channels-last. Kernel [O, C, kernel_h, kernel_w] of s8, row-major.
+struct ImageConvShape {
+  int64_t batch = 1, channels = 3, outputs = 1;
+  int64_t height = 1, width = 1, out_height = 1, out_width = 1;
+  int64_t kernel_h = 1, kernel_w = 1;
+  int64_t stride_h = 1, stride_w = 1;
+  int64_t padding_h = 0, padding_w = 0;  // in front
+};
+
+// Whether this CPU has the instructions, and the shape is one that the kernel was written for.
+bool has_image_conv_kernel(const ImageConvShape& shape);
+
+// Appends one step. Requires has_image_conv_kernel(shape).
+void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
+                    const Place& y);
+
+}  // namespace octet::onednn

@@ -1,0 +1,130 @@
+// What the own kernels for AVX512-VNNI share: the instruction set, the order of channels in their vectors, and the way from sums of products to bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512")]]
+#define OCTET_VNNI_INLINE [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512"), gnu::always_inline]] inline
+#endif
+
+namespace octet::onednn {
+
+inline constexpr int64_t kVector = 64;  // bytes
+inline constexpr int64_t kLanes = 16;   // sums of 32 bits in a vector
+
+inline bool has_vnni() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+#else
+  return false;
+#endif
+}
+
+// What turns sums of products into bytes: low <= round(sum * scale + bias) <= high, all in steps of the output as u8, its zero point in `bias`.
+struct ByteScales {
+  std::vector<float> scale;  // one per channel
+  std::vector<float> bias;   // one per channel
+  uint8_t padding = 0;       // the byte that stands where the input is padded: its zero point
+  uint8_t low = 0, high = 255;
+  bool is_signed = false;  // the output is s8: 128 is taken off in the end
+};
+
+// Channels that are summed side by side: 64 in four vectors, up to 32 in two, up to 16 in one.
+struct ChannelBlock {
+  int64_t channel;
+  int64_t count;
+  int vectors;        // 4, 2 or 1
+  int64_t weights;    // vectors before this block's
+  int64_t constants;  // vectors before this block's scales and biases
+};
+
+// The channel, counted from its block, that stands in a 32-bit lane: the order in which unpacking bytes in vectors of as many channels leaves them, and
+// from which packing restores it.
+inline int64_t channel_of_lane(int vectors, int64_t vector, int64_t lane) {
+  const int64_t quarter = lane / 4, place = vector * 4 + quarter;  // of 16 bytes
+  const int64_t across = vectors;                                  // quarters of 16 channels each
+  return place % across * 16 + place / across * 4 + lane % 4;
+}
+
+inline std::shared_ptr<std::byte> zeroed_vectors(int64_t count) {
+  void* block = std::aligned_alloc(kVector, static_cast<size_t>(std::max<int64_t>(count, 1) * kVector));
+  if (block == nullptr) throw std::bad_alloc();
+  std::fill_n(static_cast<std::byte*>(block), count * kVector, std::byte{0});
+  return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
+}
+
+// Vectors that a block's constants take: scales, biases, then low, high and what is flipped in the end.
+inline constexpr int64_t constant_vectors(int vectors) { return 2 * vectors + 3; }
+
+inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, std::byte* all) {
+  float* to = reinterpret_cast<float*>(all) + block.constants * kLanes;
+  for (int64_t vector = 0; vector < block.vectors; ++vector)
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const int64_t channel = channel_of_lane(block.vectors, vector, lane);
+      if (channel >= block.count) continue;
+      to[vector * kLanes + lane] = scales.scale[static_cast<size_t>(block.channel + channel)];
+      to[(block.vectors + vector) * kLanes + lane] = scales.bias[static_cast<size_t>(block.channel + channel)];
+    }
+  std::byte* limits = all + (block.constants + 2 * block.vectors) * kVector;
+  std::fill_n(limits, kVector, std::byte{scales.low});
+  std::fill_n(limits + kVector, kVector, std::byte{scales.high});
+  std::fill_n(limits + 2 * kVector, kVector, std::byte{static_cast<unsigned char>(scales.is_signed ? 128 : 0)});
+}
+
+#if defined(__x86_64__)
+
+struct ByteFinish {
+  const __m512* constants;
+  bool is_full;    // the block has as many channels as its vectors
+  __mmask32 mask;  // channels of a block of one or two vectors
+};
+
+inline ByteFinish finish_of(const ChannelBlock& block, const std::byte* all) {
+  return {reinterpret_cast<const __m512*>(all) + block.constants, block.count == block.vectors * kLanes,
+          static_cast<__mmask32>((uint64_t{1} << std::min<int64_t>(block.count, 32)) - 1)};
+}
+
+OCTET_VNNI_INLINE __m512i steps_of(__m512i sums, __m512 scale, __m512 bias) {
+  return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, bias));
+}
+
+// One pixel of a block's channels. Constant indices instead of loops, and constants that stay in memory: else GCC 12 keeps sums in memory, too.
+template <int kVectors>
+OCTET_VNNI_INLINE void store_bytes(const __m512i* sums, const ByteFinish& f, uint8_t* y) {
+  const __m512* c = f.constants;
+  asm volatile("" : "+r"(c));
+  const __m512i* limit = reinterpret_cast<const __m512i*>(c + 2 * kVectors);
+  if constexpr (kVectors == 4) {
+    const __m512i low = _mm512_packs_epi32(steps_of(sums[0], c[0], c[4]), steps_of(sums[1], c[1], c[5]));
+    const __m512i high = _mm512_packs_epi32(steps_of(sums[2], c[2], c[6]), steps_of(sums[3], c[3], c[7]));
+    const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), limit[0]), limit[1]);
+    _mm512_storeu_si512(y, _mm512_xor_si512(bytes, limit[2]));
+  } else {
+    const __m512i first = steps_of(sums[0], c[0], c[kVectors]), second = kVectors == 2 ? steps_of(sums[1], c[1], c[3]) : first;
+    const __m512i words = _mm512_packs_epi32(first, second);
+    __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(words, words), limit[0]), limit[1]);
+    bytes = _mm512_xor_si512(bytes, limit[2]);
+    if constexpr (kVectors == 2) {
+      const __m256i in_order =
+          _mm512_castsi512_si256(_mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 0, 0, 0, 0, 0, 0, 0, 0), bytes));
+      f.is_full ? _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), in_order) : _mm256_mask_storeu_epi8(y, f.mask, in_order);
+    } else {
+      const __m128i in_order =
+          _mm512_castsi512_si128(_mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), bytes));
+      f.is_full ? _mm_storeu_si128(reinterpret_cast<__m128i*>(y), in_order) : _mm_mask_storeu_epi8(y, static_cast<__mmask16>(f.mask), in_order);
+    }
+  }
+}
+
+#endif
+
+}  // namespace octet::onednn
