@@ -22,10 +22,17 @@ void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms form
                   "xnn_define_depthwise_convolution_2d");
 }
 
+// The result is [N, 1, 1, C]. Newer releases drop the dimensions of one otherwise, whatever was declared.
+#ifdef OCTET_XNNPACK_HAS_KEEP_DIMS
+constexpr uint32_t kKeepDims = XNN_FLAG_KEEP_DIMS;
+#else
+constexpr uint32_t kKeepDims = 0;
+#endif
+
 void emit_global_average(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const OutputRange range = post_range_of(op);
   require_success(xnn_define_global_average_pooling_2d(builder.subgraph(), range.min, range.max, builder.input(op.inputs[0], forms.in),
-                                                       builder.output(op.outputs[0], forms.out), 0),
+                                                       builder.output(op.outputs[0], forms.out), kKeepDims),
                   "xnn_define_global_average_pooling_2d");
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/xnnpack/xnnpack_memory.h"
 #include "core/error.h"
 
 namespace octet::xnnpack {
@@ -102,11 +103,10 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   std::shared_ptr<void> owner = data.storage();
   const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1);
   if (!keeps_order || w.dtype == DType::kUInt8) {
-    const std::shared_ptr<std::byte[]> permuted(new std::byte[data.nbytes()]);  // not zeroed: every byte is written
-    take_pages(permuted.get(), data.nbytes());
+    const std::shared_ptr<std::byte> permuted = scratch_block(data.nbytes());
     permute(data.raw(), permuted.get(), shape, layout, groups, w.dtype);
     bytes = permuted.get();
-    owner = std::shared_ptr<void>(permuted, permuted.get());
+    owner = permuted;
   }
   Quantization quantization;
   if (w.qparams.has_value()) quantization.scale = w.qparams->scale;

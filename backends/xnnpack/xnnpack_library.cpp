@@ -1,8 +1,6 @@
 #include "backends/xnnpack/xnnpack_library.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/xnnpack/xnnpack_memory.h"
 #include "core/error.h"
 
 namespace octet::xnnpack {
@@ -62,22 +61,18 @@ constexpr const char* kThreadPoolFunctions[] = {
     "pthreadpool_parallelize_6d_tile_2d",
 };
 
-// XNNPACK's memory: packed weights are large, and written right away.
+// XNNPACK's memory. What it wants aligned is mostly packed weights.
 void* allocate(void*, size_t size) { return std::malloc(size); }
 void* reallocate(void*, void* block, size_t size) { return std::realloc(block, size); }
 void deallocate(void*, void* block) { std::free(block); }
-void* allocate_aligned(void*, size_t alignment, size_t size) {
-  void* block = nullptr;
-  if (::posix_memalign(&block, std::max(alignment, sizeof(void*)), size) != 0) return nullptr;
-  take_pages(block, size);
-  return block;
-}
+void* allocate_aligned(void*, size_t alignment, size_t size) { return packed_blocks().take(alignment, size); }
+void deallocate_aligned(void*, void* block) { packed_blocks().give_back(block); }
 constexpr xnn_allocator kAllocator = {.context = nullptr,
                                       .allocate = allocate,
                                       .reallocate = reallocate,
                                       .deallocate = deallocate,
                                       .aligned_allocate = allocate_aligned,
-                                      .aligned_deallocate = deallocate};
+                                      .aligned_deallocate = deallocate_aligned};
 
 void start() {
   const std::vector<std::string> libraries = thread_pool_libraries();
@@ -103,16 +98,6 @@ void require_success(xnn_status status, const char* call) {
 void initialize() {
   static const bool started = (start(), true);
   static_cast<void>(started);
-}
-
-void take_pages([[maybe_unused]] void* block, [[maybe_unused]] size_t size) {
-#ifdef MADV_POPULATE_WRITE
-  constexpr size_t kLarge = 64 * 1024;
-  if (size < kLarge) return;
-  const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(block);
-  const uintptr_t first = (begin + page - 1) / page * page, end = (begin + size) / page * page;
-  if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE);
-#endif
 }
 
 std::map<std::string, std::string> library_versions() {

@@ -25,9 +25,6 @@ void require_success(xnn_status status, const char* call);
 // several libraries (LibTorch carries functions of the same names).
 void initialize();
 
-// Takes the pages of a large block that is about to be written from the system at once: one by one costs more than what is written. Only a hint.
-void take_pages(void* block, size_t size);
-
 // "xnnpack" -> which library file and which generation of its interface. XNNPACK has no version numbers.
 std::map<std::string, std::string> library_versions();
 

@@ -122,6 +122,14 @@ Verdict check_own_unary(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+Verdict check_own_requantize(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& in = input_of(program, op, 0);
+  const ProgramTensor& out = output_of(program, op);
+  const bool narrows = op.attributes.contains("quant_min") || op.attributes.contains("quant_max");
+  const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape && !narrows;
+  return fits ? Verdict::accept() : Verdict::refuse("a table takes 8-bit integers of one shape and the whole range");
+}
+
 // ---- copies
 
 // From an input to the whole output, dimension by dimension; its own shape and strides are the input's.
@@ -186,6 +194,12 @@ std::vector<OwnCopy> unary_copies(const Program& program, const ProgramOp& op, s
   return {result};
 }
 
+std::vector<OwnCopy> requantize_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  OwnCopy result = plain_copy(program, op, 0, from[0], to);
+  result.copy.table = table_of(input_of(program, op, 0), output_of(program, op), [](double real) { return real; });
+  return {result};
+}
+
 struct OwnRow {
   std::string_view kind;
   Verdict (*check)(const Program&, const ProgramOp&);
@@ -193,11 +207,12 @@ struct OwnRow {
 };
 
 constexpr OwnRow kRows[] = {
-    {"permute", check_own_permute, permute_copies},
-    {"slice",   check_own_slice,   slice_copies  },
-    {"expand",  check_own_expand,  expand_copies },
-    {"cat",     check_own_cat,     cat_copies    },
-    {"unary",   check_own_unary,   unary_copies  },
+    {"permute",    check_own_permute,    permute_copies   },
+    {"slice",      check_own_slice,      slice_copies     },
+    {"expand",     check_own_expand,     expand_copies    },
+    {"cat",        check_own_cat,        cat_copies       },
+    {"unary",      check_own_unary,      unary_copies     },
+    {"requantize", check_own_requantize, requantize_copies},
 };
 
 const OwnRow* find_row(std::string_view kind) {
