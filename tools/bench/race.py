@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Latency of int8 and float programs beside the peers: OpenVINO, ONNX Runtime, Inductor, ExecuTorch and eager PyTorch, in one run, in turns.
+"""Latency of int8 and float programs beside the peers: OpenVINO, ONNX Runtime, Inductor (compiled ahead of time), ExecuTorch and eager PyTorch, in one run,
+in turns. octet_xnnpack and octet_xnnpack13 are Octet on XNNPACK, beside ExecuTorch: the installed release, and Debian 13's in the root of tools/debian13.sh.
 
     race.py [--models a,b] [--peers x,y] [--variants float,int8,int8dyn] [--threads 1,2] [--rounds N] [--folder DIR] [--binaries DIR] [--stages setup,export,build,run,report]
 
@@ -21,9 +22,10 @@ ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 PYTHON = os.path.join(ROOT, ".venv-peers", "bin", "python")
 
 sys.path.insert(0, HERE)
-from race_peers import TRANSFORMERS, VARIANTS  # noqa: E402
+from race_peers import PROGRAM_SUFFIX, TRANSFORMERS, VARIANTS  # noqa: E402
 
 MODELS = ["resnet18", "resnet50", "mobilenet_v2", "efficientnet_lite0", "minilm", "vit_small"]
+PEERS = [peer for peer in VARIANTS if not peer.startswith("octet_")]  # unless others are asked for
 STAGES = ["setup", "export", "build", "run", "report"]
 BURST_SECONDS = 0.25
 LEAST_CLEAN_BURSTS = 4
@@ -134,13 +136,17 @@ class Entrant:
         bursts = self.clean if len(self.clean) >= LEAST_CLEAN_BURSTS else self.bursts
         quarters = statistics.quantiles(bursts, n=4) if len(bursts) > 1 else bursts * 3
         return {"median_ms": statistics.median(bursts), "spread_ms": quarters[2] - quarters[0], "clean": len(self.clean), "bursts": len(self.bursts),
-                "load_ms": self.facts["load_ms"], "peak_rss_mb": self.facts["peak_rss_mb"]}
+                **{key: self.facts[key] for key in ("load_ms", "start_rss_mb", "peak_rss_mb")}}
 
 
 def processor_seconds():
     """What all processes of the machine used since it started."""
     fields = [int(x) for x in open("/proc/stat").readline().split()[1:]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def library_mb(peer):
+    return float(subprocess.run([PYTHON, os.path.join(HERE, "race_peers.py"), "size", peer], check=True, capture_output=True, text=True).stdout.split()[-1])
 
 
 def kernel_peak(threads):
@@ -164,6 +170,9 @@ def race(model, folder, peers, variants, threads, rounds, evaluated):
         if threads == 1 and evaluated:
             entrant.ask(f"EVAL {outputs} {evaluated}")
         result = {"model": model, "peer": entrant.peer, "variant": entrant.variant, "threads": threads, **entrant.result()}
+        program = os.path.join(folder, entrant.peer, entrant.variant + PROGRAM_SUFFIX.get(entrant.peer, ""))
+        if not entrant.error and os.path.isfile(program):
+            result["file_mb"] = os.path.getsize(program) / 1e6
         if not entrant.error and os.path.exists(outputs):
             result["outputs"] = outputs
         results.append(result)
@@ -180,7 +189,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")
     parser.add_argument("--models", type=words, default=MODELS)
-    parser.add_argument("--peers", type=words, default=list(VARIANTS))
+    parser.add_argument("--peers", type=words, default=PEERS, help=f"of {', '.join(VARIANTS)}; octet_xnnpack13 after tools/debian13.sh")
     parser.add_argument("--variants", type=words, default=["float", "int8", "int8dyn"])
     parser.add_argument("--threads", type=words, default=["1", "2"])
     parser.add_argument("--rounds", type=int, default=10)
@@ -206,6 +215,7 @@ def main():
     path = os.path.join(options.folder, "results.json")
     if "run" in options.stages:
         measured = json.load(open(path)) if os.path.exists(path) else {"results": [], "peaks": [], "gop": {}}
+        measured["library_mb"] = {**measured.get("library_mb", {}), **{peer: library_mb(peer) for peer in options.peers}}
         key = lambda row: (row["model"], row.get("peer"), row.get("variant"), row["threads"])
         for model in options.models:
             measured["gop"][model] = operations(folder(model))

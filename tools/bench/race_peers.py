@@ -1,14 +1,15 @@
 """What race.py knows of each peer: how its own quantizer makes an int8 program of a model, and how a program is loaded and run.
 
     race_peers.py build PEER FOLDER             quantizes and converts; artifacts go to FOLDER/PEER/
-    race_peers.py work PEER VARIANT FOLDER N    a worker with N threads: prints READY {...}, then answers RUN COUNT, EVAL FILE and QUIT on stdin
+    race_peers.py work PEER VARIANT FOLDER N    a worker with N threads: prints READY, then answers BENCH SECONDS, EVAL FILE COUNT and QUIT on stdin
+    race_peers.py compile VARIANT FOLDER N      Inductor's code for N threads, to FOLDER/inductor/; a worker calls this when it is not there yet
+    race_peers.py size PEER                     MB of the libraries that run a program of this peer, 0 when that is not asked
 
 FOLDER is what tools/models/export.py writes: model.pt2, calibration.pt, held_back.pt.
 """
 import importlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,15 @@ import time
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HERE = os.path.dirname(os.path.abspath(__file__))
-OCTET = os.path.join(os.environ.get("OCTET_BINARIES", os.path.join(HERE, "..", "..", "build", "release", "bin")), "octet")
+ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
+BINARIES = os.environ.get("OCTET_BINARIES", os.path.join(ROOT, "build", "release", "bin"))
+OCTET = os.path.join(BINARIES, "octet")
 
 # peer: its variants, float first. int8dyn stands for transformers only.
 VARIANTS = {
     "octet": ["float", "int8", "int8dyn"],
+    "octet_xnnpack": ["float", "int8"],
+    "octet_xnnpack13": ["float", "int8"],
     "openvino": ["float", "int8"],
     "ort": ["float", "int8", "int8dyn"],
     "inductor": ["float", "int8", "int8dyn"],
@@ -28,6 +33,14 @@ VARIANTS = {
     "eager": ["float"],
 }
 TRANSFORMERS = {"minilm", "vit_small"}
+# What runs Octet's programs: (the quantizer, the backend, the command that measures the runtime, which the program's path follows). Of XNNPACK there are
+# the installed release, and Debian 13's in the root that tools/debian13.sh made.
+OCTETS = {
+    "octet": ("x86", "onednn", [os.path.join(BINARIES, "octet_runtime_bench")]),
+    "octet_xnnpack": ("xnnpack", "xnnpack", [os.path.join(BINARIES, "octet_runtime_bench")]),
+    "octet_xnnpack13": ("xnnpack", "xnnpack", [os.path.join(ROOT, "tools", "debian13.sh"), "--in", "build/debian13/build/bin/octet_runtime_bench"]),
+}
+PROGRAM_SUFFIX = {"openvino": ".bin", "ort": ".onnx", "executorch": ".pte", **{peer: ".octet" for peer in OCTETS}}
 MODULES = {"openvino": ["openvino"], "ort": ["onnxruntime"], "executorch": ["executorch.runtime", "executorch.extension.pybindings.portable_lib"],
            "inductor": ["torch._inductor.config", "torchao.quantization.pt2e.quantizer.x86_inductor_quantizer"]}
 
@@ -60,19 +73,20 @@ def pt2e(folder, quantizer):
         return torch.export.export(convert_pt2e(module), batches[0])
 
 
-def build_octet(folder, out):
+def build_octet(folder, out, quantizer, backend):
     def octet(*arguments):
         subprocess.run([OCTET, *arguments], check=True, stdout=subprocess.DEVNULL)
     model = os.path.join(folder, "model.pt2")
     program = lambda variant: os.path.join(out, variant + ".pt2")
-    octet("quantize", model, "--quantizer", "x86", "--calibration", os.path.join(folder, "calibration.pt"), "--output", program("int8"))
+    octet("quantize", model, "--quantizer", quantizer, "--calibration", os.path.join(folder, "calibration.pt"), "--effort", "high",
+          "--output", program("int8"))
     octet("fuse", model, "--output", program("float"))
     variants = ["float", "int8"]
-    if is_transformer(folder):
-        octet("quantize", model, "--quantizer", "x86", "--mode", "dynamic", "--output", program("int8dyn"))
+    if is_transformer(folder) and backend == "onednn":
+        octet("quantize", model, "--quantizer", quantizer, "--mode", "dynamic", "--output", program("int8dyn"))
         variants.append("int8dyn")
     for variant in variants:
-        octet("lower", program(variant), "--backend", "onednn", "--output", os.path.join(out, variant + ".octet"))
+        octet("lower", program(variant), "--backend", backend, "--output", os.path.join(out, variant + ".octet"))
 
 
 def build_inductor(folder, out):
@@ -165,13 +179,25 @@ def run_eager(_variant, folder, _out, threads):
     return torch_runner(float_module(folder), threads)
 
 
-def run_inductor(variant, folder, out, threads):
+def package_of(variant, out, threads):
+    """Inductor's code is made for a number of threads."""
+    return os.path.join(out, f"{variant}.{threads}.aoti.pt2")
+
+
+def compile_inductor(variant, folder, out, threads):
+    """Ahead of time, in C++, with frozen weights: of Inductor's forms the one that runs fastest at batch 1. It takes a minute or more, so it is kept."""
     import torch
-    import torch._inductor.config
-    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer  # noqa: F401  registers the rewrites
-    torch._inductor.config.freezing = True
-    module = float_module(folder) if variant == "float" else torch.export.load(os.path.join(out, variant + ".pt2")).module(check_guards=False)
-    return torch_runner(torch.compile(module), threads)
+    torch.set_num_threads(threads)
+    with torch.no_grad():
+        program = torch.export.load(os.path.join(folder, "model.pt2") if variant == "float" else os.path.join(out, variant + ".pt2"))
+        made = torch._inductor.aoti_compile_and_package(program, package_path=os.path.join(out, f"{variant}.{threads}.unfinished.pt2"),
+                                                        inductor_configs={"freezing": True})
+    os.rename(made, package_of(variant, out, threads))
+
+
+def run_inductor(variant, _folder, out, threads):
+    import torch._inductor
+    return torch_runner(torch._inductor.aoti_load_package(package_of(variant, out, threads)), threads)
 
 
 def run_ort(variant, _folder, out, threads):
@@ -204,24 +230,39 @@ def run_executorch(variant, _folder, out, threads):
 
 
 class OctetWorker:
-    """Each burst is a run of `octet bench`, whose times leave out the process's start."""
+    """Each burst is a process of the runtime alone, whose times leave out its start. Paths are from the project's folder, which Debian 13's root has elsewhere."""
 
-    def __init__(self, variant, folder, out, threads):
-        self.program, self.folder, self.threads = os.path.join(out, variant + ".octet"), folder, threads
-        self.inputs = os.path.join(folder, "inputs", "00.pt")
+    def __init__(self, peer, variant, folder, out, threads):
+        self.command = [*OCTETS[peer][2], os.path.relpath(os.path.join(out, variant + ".octet"), ROOT), "--threads", str(threads)]
+        self.scratch = os.path.join(out, f"raw_{variant}_{threads}")
+        os.makedirs(self.scratch, exist_ok=True)
+        self.inputs = self.write_inputs("first", load(folder, os.path.join("inputs", "00.pt")))
+
+    def write_inputs(self, name, batch):
+        options = []
+        for k, x in enumerate(batch):
+            path = os.path.join(self.scratch, f"{name}.{k}.raw")
+            x.contiguous().numpy().tofile(path)
+            options += ["--input", os.path.relpath(path, ROOT)]
+        return options
+
+    def call(self, *options):
+        return json.loads(subprocess.run([*self.command, *options], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
     def bench(self, seconds):
-        command = [OCTET, "bench", self.program, "--inputs", self.inputs, "--threads", str(self.threads), "--seconds", str(seconds), "--json"]
-        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return self.call(*self.inputs, "--seconds", str(seconds))
 
     def outputs(self, batches):
+        import numpy
         import torch
-        with tempfile.TemporaryDirectory() as scratch:
-            x, y = os.path.join(scratch, "x.pt"), os.path.join(scratch, "y.pt")
-            for batch in batches:
-                torch.save(batch, x)
-                subprocess.run([OCTET, "run", self.program, "--inputs", x, "--outputs", y], check=True)
-                yield torch.load(y, weights_only=True)[0]
+        path = os.path.join(self.scratch, "output.raw")
+        for batch in batches:
+            facts = self.call(*self.write_inputs("next", batch), "--output", os.path.relpath(path, ROOT), "--seconds", "0")
+            yield torch.from_numpy(numpy.fromfile(path, dtype=numpy.float32)).reshape(facts["shape"])
+
+
+def peak_rss_mb():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:")) / 1024
 
 
 class PeerWorker:
@@ -231,6 +272,9 @@ class PeerWorker:
         run = globals()["run_" + peer]
         for name in MODULES.get(peer, []):  # Python's own loading of the library is no part of the program's load time
             importlib.import_module(name)
+        if peer == "inductor" and not os.path.exists(package_of(variant, out, threads)):
+            subprocess.run([sys.executable, os.path.abspath(__file__), "compile", variant, folder, str(threads)], check=True)  # its memory is not that of running
+        self.start_rss_mb = peak_rss_mb()
         start = time.perf_counter()
         self.prepare, self.run, self.result = run(variant, folder, out, threads)
         batch = self.prepare(load(folder, os.path.join("inputs", "00.pt")))
@@ -246,7 +290,7 @@ class PeerWorker:
             self.run(self.batch)
             times.append(1e3 * (time.perf_counter() - start))
         times.sort()
-        return {"median_ms": times[len(times) // 2], "load_ms": self.load_ms, "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+        return {"median_ms": times[len(times) // 2], "load_ms": self.load_ms, "start_rss_mb": self.start_rss_mb, "peak_rss_mb": peak_rss_mb()}
 
     def outputs(self, batches):
         for batch in batches:
@@ -258,7 +302,7 @@ def work(peer, variant, folder, threads):
     os.dup2(2, 1)  # what the peers print goes to the log
     import torch
     out = os.path.join(folder, peer)
-    worker = OctetWorker(variant, folder, out, threads) if peer == "octet" else PeerWorker(peer, variant, folder, out, threads)
+    worker = OctetWorker(peer, variant, folder, out, threads) if peer in OCTETS else PeerWorker(peer, variant, folder, out, threads)
     answers.write("READY\n")
     for line in sys.stdin:
         word, *rest = line.split()
@@ -272,9 +316,42 @@ def work(peer, variant, folder, threads):
             answers.write("DONE\n")
 
 
+def library_mb(peer):
+    """The libraries that run a program, stripped, without those of other backends."""
+    if peer == "executorch":
+        import importlib.util
+        folder = os.path.join(importlib.util.find_spec("executorch").submodule_search_locations[0], "lib")
+        files = [os.path.join(folder, f"libexecutorch{part}.so") for part in ("", "_backend_xnnpack", "_threadpool")]
+    elif peer in OCTETS:
+        *prefix, binary = OCTETS[peer][2]
+        lines = subprocess.run([*prefix, "ldd", binary], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        wanted = ("liboctet", "libdnnl", "libgomp") if peer == "octet" else ("liboctet", "libXNNPACK", "libpthreadpool", "libcpuinfo", "libkleidiai")
+        files = [line.split()[2] for line in lines if " => /" in line and line.split()[0].startswith(wanted)]
+        if prefix:  # as this system sees the paths of the root
+            files = [path.replace("/octet", ROOT, 1) if path.startswith("/octet/") else os.path.join(ROOT, "build", "debian13", "root") + path for path in files]
+    else:
+        return 0
+    total = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for file in files:
+            subprocess.run(["strip", "-o", os.path.join(scratch, "stripped"), file], check=True)
+            total += os.path.getsize(os.path.join(scratch, "stripped"))
+    return total / 1e6
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "build":
-        os.makedirs(os.path.join(sys.argv[3], sys.argv[2]), exist_ok=True)
-        globals()["build_" + sys.argv[2]](sys.argv[3], os.path.join(sys.argv[3], sys.argv[2]))
+        peer, folder = sys.argv[2:]
+        os.makedirs(os.path.join(folder, peer), exist_ok=True)
+        if peer in OCTETS:
+            build_octet(folder, os.path.join(folder, peer), *OCTETS[peer][:2])
+        else:
+            globals()["build_" + peer](folder, os.path.join(folder, peer))
+    elif sys.argv[1] == "compile":
+        for name in MODULES["inductor"]:  # registers the rewrites
+            importlib.import_module(name)
+        compile_inductor(sys.argv[2], sys.argv[3], os.path.join(sys.argv[3], "inductor"), int(sys.argv[4]))
+    elif sys.argv[1] == "size":
+        print(library_mb(sys.argv[2]))
     else:
         work(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))

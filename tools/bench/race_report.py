@@ -10,9 +10,13 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "models"))
 from demo_table import sqnr  # noqa: E402
+from fidelity import pooled  # noqa: E402
 
 COLUMNS = ["model", "threads", "variant", "best peer", "its ms", "Octet ms", "ratio", "Octet GOP/s", "of kernel peak", "load ms", "peak MB"]
-COLOURS = {"octet": "#1a5fb4", "openvino": "#8f8f8f", "ort": "#b5835a", "inductor": "#c061cb", "executorch": "#e5a50a", "eager": "#d0d0d0"}
+XNNPACK_COLUMNS = ["model", "threads", "variant", "Octet with", "its ms", "ExecuTorch ms", "ratio", "load ms", "ExecuTorch", "memory MB", "ExecuTorch", "file MB",
+                   "ExecuTorch"]
+OCTETS = {"octet_xnnpack": "XNNPACK 2022-02", "octet_xnnpack13": "XNNPACK 2024-11"}
+COLOURS = {"octet": "#1a5fb4", "octet_xnnpack": "#62a0ea", "octet_xnnpack13": "#99c1f1", "openvino": "#8f8f8f", "ort": "#b5835a", "inductor": "#c061cb", "executorch": "#e5a50a", "eager": "#d0d0d0"}
 
 
 def markdown(header, rows):
@@ -28,7 +32,7 @@ def latency_rows(measured):
     results, rows, ratios = measured["results"], [], {}
     for ours in of(results, peer="octet"):
         model, threads, variant = ours["model"], ours["threads"], ours["variant"]
-        rivals = [row for row in of(results, model=model, threads=threads, variant=variant) if row["peer"] not in ("octet", "eager")]
+        rivals = [row for row in of(results, model=model, threads=threads, variant=variant) if row["peer"] not in ("octet", "eager", *OCTETS)]
         if not rivals:
             continue
         best = min(rivals, key=lambda row: row["median_ms"])
@@ -39,6 +43,21 @@ def latency_rows(measured):
         rows.append([model, threads, variant, best["peer"], f"{best['median_ms']:.2f}", f"{ours['median_ms']:.2f}", f"**{ratio:.2f}**", f"{speed:.0f}",
                      f"{100 * speed / peak:.0f} %", f"{ours['load_ms']:.0f}", f"{ours['peak_rss_mb']:.0f}"])
     return rows, ratios
+
+
+def memory(row):
+    """What loading and running took, without the process's own libraries."""
+    return row["peak_rss_mb"] - row.get("start_rss_mb", 0)
+
+
+def xnnpack_rows(results):
+    """Octet on XNNPACK against ExecuTorch's XNNPACK, cell by cell."""
+    for ours in results:
+        theirs = of(results, peer="executorch", model=ours["model"], threads=ours["threads"], variant=ours["variant"])
+        if ours["peer"] in OCTETS and "error" not in ours and theirs:
+            yield [ours["model"], ours["threads"], ours["variant"], OCTETS[ours["peer"]], f"{ours['median_ms']:.2f}", f"{theirs[0]['median_ms']:.2f}",
+                   f"**{ours['median_ms'] / theirs[0]['median_ms']:.2f}**", *(f"{row['load_ms']:.0f}" for row in (ours, theirs[0])),
+                   *(f"{memory(row):.0f}" for row in (ours, theirs[0])), *(f"{row.get('file_mb', math.nan):.1f}" for row in (ours, theirs[0]))]
 
 
 def all_rows(results):
@@ -52,8 +71,12 @@ def fidelity_rows(folder, results):
         if "outputs" not in row or row["variant"] == "float":
             continue
         outputs, floats = torch.load(row["outputs"]), torch.load(os.path.join(folder, row["model"], "float.pt"))
+        batches = torch.load(os.path.join(folder, row["model"], "held_back.pt"))
         pairs = [(a.reshape(b.shape), b) for a, b in zip(floats, outputs)]
-        same = sum(torch.equal(a.argmax(-1), b.argmax(-1)) for a, b in pairs) if pairs[0][0].dim() == 2 else None
+        if len(batches[0]) == 2:  # sentences: token ids and mask; padding is nobody's result
+            pairs = [(pooled(a, batch[1]), pooled(b, batch[1])) for (a, b), batch in zip(pairs, batches)]
+        is_classifier = len(batches[0]) == 1
+        same = sum(torch.equal(a.argmax(-1), b.argmax(-1)) for a, b in pairs) if is_classifier else None
         yield [row["model"], row["variant"], row["peer"], f"{statistics.median(sqnr(a, b) for a, b in pairs):.2f}", "" if same is None else f"{same} of {len(pairs)}"]
 
 
@@ -75,7 +98,7 @@ def plot(results, path):
         axis.set_xticks([x + 0.4 for x in range(len(models))], models)
         axis.set_ylabel("int8 latency, Octet = 1")
         axis.set_title(f"{count} thread{'s' if count > 1 else ''}, batch 1")
-        if peers:
+        if axis.get_legend_handles_labels()[0]:
             axis.legend()
     figure.tight_layout()
     figure.savefig(path)
@@ -85,10 +108,16 @@ def main():
     folder = sys.argv[1]
     measured = json.load(open(os.path.join(folder, "results.json")))
     rows, ratios = latency_rows(measured)
-    print(markdown(COLUMNS, rows))
+    if rows:
+        print(markdown(COLUMNS, rows))
     for (threads, variant), values in sorted(ratios.items()):
         mean = math.exp(statistics.fmean(map(math.log, values)))
         print(f"\n{variant}, {threads} thread(s): geometric mean of the ratios {mean:.3f} over {len(values)} models, worst {max(values):.2f}")
+    on_xnnpack = list(xnnpack_rows(measured["results"]))
+    if on_xnnpack:
+        print("\n" + markdown(XNNPACK_COLUMNS, on_xnnpack))
+        sizes = measured.get("library_mb", {})
+        print("\nLibraries, stripped, in MB: " + ", ".join(f"{peer} {sizes[peer]:.1f}" for peer in (*OCTETS, "executorch") if sizes.get(peer)))
     print("\n" + markdown(["model", "threads", "variant", "peer", "ms", "spread", "load ms", "peak MB"], all_rows(measured["results"])))
     print("\n" + markdown(["model", "variant", "peer", "SQNR dB, median", "top-1 as in float"], list(fidelity_rows(folder, measured["results"]))))
     plot(measured["results"], os.path.join(folder, "latency.svg"))
