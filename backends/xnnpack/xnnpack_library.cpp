@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -61,18 +60,17 @@ constexpr const char* kThreadPoolFunctions[] = {
     "pthreadpool_parallelize_6d_tile_2d",
 };
 
-// XNNPACK's memory. What it wants aligned is mostly packed weights.
-void* allocate(void*, size_t size) { return std::malloc(size); }
-void* reallocate(void*, void* block, size_t size) { return std::realloc(block, size); }
-void deallocate(void*, void* block) { std::free(block); }
-void* allocate_aligned(void*, size_t alignment, size_t size) { return packed_blocks().take(alignment, size); }
-void deallocate_aligned(void*, void* block) { packed_blocks().give_back(block); }
+// XNNPACK's memory.
+void* allocate(void*, size_t size) { return runtime_blocks().take(1, size); }
+void* allocate_aligned(void*, size_t alignment, size_t size) { return runtime_blocks().take(alignment, size); }
+void* reallocate(void*, void* block, size_t size) { return runtime_blocks().resize(block, size); }
+void deallocate(void*, void* block) { runtime_blocks().give_back(block); }
 constexpr xnn_allocator kAllocator = {.context = nullptr,
                                       .allocate = allocate,
                                       .reallocate = reallocate,
                                       .deallocate = deallocate,
                                       .aligned_allocate = allocate_aligned,
-                                      .aligned_deallocate = deallocate_aligned};
+                                      .aligned_deallocate = deallocate};
 
 void start() {
   const std::vector<std::string> libraries = thread_pool_libraries();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace octet::xnnpack {
@@ -33,6 +34,7 @@ struct BlockPool::Chunk {
 struct BlockPool::Header {
   Chunk* chunk;  // null: malloc's
   void* base;    // of malloc's
+  size_t size;   // of the block
 };
 
 void* BlockPool::take(size_t alignment, size_t size) {
@@ -43,7 +45,7 @@ void* BlockPool::take(size_t alignment, size_t size) {
   void* base = nullptr;
   if (::posix_memalign(&base, alignment, lead + size) != 0) return nullptr;
   std::byte* const block = static_cast<std::byte*>(base) + lead;
-  *(reinterpret_cast<Header*>(block) - 1) = {nullptr, base};
+  *(reinterpret_cast<Header*>(block) - 1) = {nullptr, base, size};
   return block;
 }
 
@@ -65,10 +67,18 @@ void* BlockPool::cut(size_t lead, size_t alignment, size_t size) {
     begin = 0;
   }
   std::byte* const block = current_->memory + begin + lead;
-  *(reinterpret_cast<Header*>(block) - 1) = {current_, nullptr};
+  *(reinterpret_cast<Header*>(block) - 1) = {current_, nullptr, size};
   current_->used = begin + lead + size;
   ++current_->blocks;
   return block;
+}
+
+void* BlockPool::resize(void* block, size_t size) {
+  void* const moved = take(alignof(std::max_align_t), size);
+  if (block == nullptr || moved == nullptr) return moved;
+  std::memcpy(moved, block, std::min(size, (static_cast<Header*>(block) - 1)->size));
+  give_back(block);
+  return moved;
 }
 
 void BlockPool::give_back(void* block) {
@@ -82,7 +92,7 @@ void BlockPool::give_back(void* block) {
   delete header.chunk;
 }
 
-BlockPool& packed_blocks() {
+BlockPool& runtime_blocks() {
   static BlockPool& pool = *new BlockPool;  // outlives whatever is destroyed at exit
   return pool;
 }
