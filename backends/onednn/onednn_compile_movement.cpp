@@ -24,19 +24,34 @@ size_t dimension(const ProgramOp& op, const char* key, const Dims& shape) {
   return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim);
 }
 
-// Strides of `shape` over the same memory, when only dimensions of size 1 come or go.
+// Strides of `shape` over the same memory; false when elements would have to move. Dimensions that continue each other in memory are one run, which the new
+// dimensions cut anew.
 bool reshape_strides(const Stored& from, const Dims& shape, Dims& strides) {
-  std::vector<std::pair<int64_t, int64_t>> real;
-  for (size_t i = 0; i < from.shape.size(); ++i)
-    if (from.shape[i] != 1) real.emplace_back(from.shape[i], from.strides[i]);
-  strides.assign(shape.size(), 1);
-  size_t next = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 1) continue;
-    if (next == real.size() || real[next].first != shape[i]) return false;
-    strides[i] = real[next++].second;
+  std::vector<std::pair<int64_t, int64_t>> runs;  // elements, innermost stride
+  for (size_t i = 0; i < from.shape.size(); ++i) {
+    if (from.shape[i] == 1) continue;
+    if (!runs.empty() && runs.back().second == from.strides[i] * from.shape[i]) {
+      runs.back() = {runs.back().first * from.shape[i], from.strides[i]};
+    } else {
+      runs.emplace_back(from.shape[i], from.strides[i]);
+    }
   }
-  return next == real.size();
+  strides.assign(shape.size(), 1);
+  size_t end = shape.size();
+  for (size_t run = runs.size(); run-- > 0;) {
+    int64_t left = runs[run].first, step = runs[run].second;
+    while (left > 1) {
+      while (end > 0 && shape[end - 1] == 1) --end;
+      if (end == 0 || left % shape[end - 1] != 0) return false;
+      strides[--end] = step;
+      step *= shape[end];
+      left /= shape[end];
+    }
+  }
+  // Where the size is 1, the stride of dense memory: oneDNN knows orders by it.
+  for (size_t i = shape.size(); i-- > 0;)
+    if (shape[i] == 1) strides[i] = i + 1 < shape.size() ? strides[i + 1] * shape[i + 1] : 1;
+  return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(end), [](int64_t size) { return size == 1; });
 }
 
 }  // namespace
