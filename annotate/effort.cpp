@@ -61,6 +61,7 @@ class EffortRun {
     const LayerSnapshot without(observed_);
     start.restore(observed_);
     run(AccuracyPass::kRanges);
+    if (ranges_changed_ == 0) return without.restore(observed_);
     run_chain(behind);
     const HeldBackGain gain{before, check.error(observed_)};
     report_.note(fmt::format("ranges: with the passes behind {}", gain.description()));
@@ -133,7 +134,7 @@ class EffortRun {
       case AccuracyPass::kRanges: {
         RangeOptions options;
         options.progress = part_done;
-        tune_ranges(observed_, usable_data(), report_, options);
+        ranges_changed_ = tune_ranges(observed_, usable_data(), report_, options).changed;
         return;
       }
       case AccuracyPass::kRound:
@@ -177,6 +178,7 @@ class EffortRun {
   Report& report_;
   const EffortProgress& progress_;
   std::vector<EffortStage> stages_;
+  size_t ranges_changed_ = 0;
 };
 
 }  // namespace

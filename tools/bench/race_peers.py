@@ -78,12 +78,13 @@ def build_octet(folder, out, quantizer, backend):
         subprocess.run([OCTET, *arguments], check=True, stdout=subprocess.DEVNULL)
     model = os.path.join(folder, "model.pt2")
     program = lambda variant: os.path.join(out, variant + ".pt2")
-    octet("quantize", model, "--quantizer", quantizer, "--calibration", os.path.join(folder, "calibration.pt"), "--effort", "high",
-          "--output", program("int8"))
+    # The same data as the peers: OpenVINO's default smooths and corrects biases with it too.
+    data = ["--calibration", os.path.join(folder, "calibration.pt"), "--effort", "high"]
+    octet("quantize", model, "--quantizer", quantizer, *data, "--output", program("int8"))
     octet("fuse", model, "--output", program("float"))
     variants = ["float", "int8"]
     if is_transformer(folder) and backend == "onednn":
-        octet("quantize", model, "--quantizer", quantizer, "--mode", "dynamic", "--output", program("int8dyn"))
+        octet("quantize", model, "--quantizer", quantizer, "--mode", "dynamic", *data, "--output", program("int8dyn"))
         variants.append("int8dyn")
     for variant in variants:
         octet("lower", program(variant), "--backend", backend, "--output", os.path.join(out, variant + ".octet"))
