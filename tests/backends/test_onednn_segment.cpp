@@ -265,4 +265,36 @@ TEST_CASE("oneDNN: the backend names the linked library", "[backends][onednn]") 
   CHECK(make_support("onednn")->versions() == make_backend("onednn")->versions());
 }
 
+// The forms of reshape: dimensions cut, joined, both, and of size 1 anywhere; of rows, of a slice between other elements, of columns.
+TEST_CASE("oneDNN: a reshape of what lies in memory with gaps or in another order", "[backends][onednn]") {
+  for (const Shape& shape : {
+           Shape{4,   6, 8 },
+           Shape{4,   1, 2,  3, 8},
+           Shape{24,  8  },
+           Shape{1,   4,  3,    16},
+           Shape{2, 2,  48},
+           Shape{1, 192, 1}
+  }) {
+    for (bool is_permuted : {false, true}) {
+      CAPTURE(shape, is_permuted);
+      ProgramBuilder b;
+      const std::vector<int> of_x = {b.input("x", DType::kFloat32, is_permuted ? Shape{4, 8, 9} : Shape{4, 9, 8})};
+      const Shape rows = {4, 9, 8};
+      const std::vector<int> whole = is_permuted ? std::vector<int>{b.op("permute", of_x, "turned", DType::kFloat32, rows, {}, {{"dims", ints({0, 2, 1})}})} : of_x;
+      const std::vector<int> part = {
+          b.op("slice", whole, "part", DType::kFloat32, {4,                     6, 8},
+              {},
+              {{"dim", int64_t{1}},                      {"start", int64_t{2}},                       {"step", int64_t{1}}     }
+              )
+      };
+      const std::vector<int> cut = {b.op("reshape", part, "cut", DType::kFloat32, shape)};
+      b.output(b.op("unary", cut, "y", DType::kFloat32, shape,
+                    {
+      },
+                    {{"fn", std::string("abs")}}));
+      CHECK(check_against_reference(b.finish(), "onednn", {random_floats(is_permuted ? Shape{4, 8, 9} : Shape{4, 9, 8})}) == 0);
+    }
+  }
+}
+
 }  // namespace octet
