@@ -190,7 +190,7 @@ void count_macs(Program& program) {
     if (op.kind == "matmul") {
       op.macs = y.numel() * x.shape.back();
     } else {
-      op.macs = (op.kind == "conv_transpose" ? x : y).numel() * product({w.begin() + 1, w.end()});
+      op.macs = (op.kind == "conv_transpose" || op.kind == "recurrent" ? x : y).numel() * product({w.begin() + 1, w.end()});
     }
   }
 }

@@ -66,6 +66,7 @@ int emit_reshape(Importer& importer, const Node& node, int x, const Sizes& sizes
 // x[index] of x [L, N, H], as [N, H].
 int take_row(Importer& importer, const Node& node, int x, const SizeExpr& index) {
   Sizes sizes = importer.sizes(x);
+  if (sizes[0] == SizeExpr(1)) return emit_reshape(importer, node, x, {sizes[1], sizes[2]});
   sizes[0] = 1;
   const int row = importer.emit_step(node, "slice",
                                      {

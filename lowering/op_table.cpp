@@ -23,12 +23,14 @@ constexpr OpRow kRows[] = {
     {"avg_pool",              IntegerInputs::kFirst,    PostOps::kClamp, Nature::kCompute,    kNoMacs},
     {"adaptive_avg_pool",     IntegerInputs::kFirst,    PostOps::kClamp, Nature::kCompute,    kNoMacs},
     {"mean",                  IntegerInputs::kFirst,    PostOps::kClamp, Nature::kCompute,    kNoMacs},
+    {"reduce",                IntegerInputs::kFirst,    PostOps::kClamp, Nature::kCompute,    kNoMacs},
     {"clamp",                 IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"unary",                 IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"prelu",                 IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"softmax",               IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"layer_norm",            IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"batch_norm",            IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
+    {"group_norm",            IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"upsample",              IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"embedding",             IntegerInputs::kFirst,    PostOps::kNone,  Nature::kCompute,    kNoMacs},
     {"max_pool",              IntegerInputs::kFirst,    PostOps::kNone,  Nature::kMovement,   kNoMacs},
@@ -45,6 +47,7 @@ constexpr OpRow kRows[] = {
     {"where",                 IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"cast",                  IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"fake_quantize_dynamic", IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
+    {"recurrent",             IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kMacs  },
     {"custom",                IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
 };
 

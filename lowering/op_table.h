@@ -21,7 +21,7 @@ struct OpRow {
   IntegerInputs integer_inputs;
   PostOps post_ops;
   Nature nature;
-  bool has_macs;  // counts multiply-accumulates: conv, conv_transpose, linear, matmul
+  bool has_macs;  // counts multiply-accumulates: conv, conv_transpose, linear, matmul, recurrent
 
   // How many leading inputs the rule covers, of an op with `count` inputs.
   size_t integer_input_count(size_t count) const;

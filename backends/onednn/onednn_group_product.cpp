@@ -52,7 +52,7 @@ struct Weights {
 
 Weights pack(const ProgramTensor& w, const Sizes& sizes) {
   const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();
-  const int64_t outputs_per_scale = sizes.out / scales.shape()[0], padded = sizes.blocks() * kBlock;
+  const int64_t group = sizes.group(), outputs_per_scale = sizes.out / scales.shape()[0], padded = sizes.blocks() * kBlock;
   Weights packed{Tensor::zeros(DType::kInt8, {padded, sizes.in}), std::vector<float>(static_cast<size_t>(padded * sizes.groups), 0.0f),
                  std::vector<float>(static_cast<size_t>(padded), 0.0f)};
   for (int64_t n = 0; n < sizes.out; ++n) {
@@ -62,7 +62,7 @@ Weights pack(const ProgramTensor& w, const Sizes& sizes) {
     for (int64_t g = 0; g < sizes.groups; ++g) {
       const float scale = scales.data<float>()[n / outputs_per_scale * sizes.groups + g];
       int32_t sum = 0;
-      for (int64_t k = g * sizes.group(); k < (g + 1) * sizes.group(); ++k) sum += from[k];
+      for (int64_t k = g * group; k < (g + 1) * group; ++k) sum += from[k];
       packed.scale[static_cast<size_t>((n / kBlock * sizes.groups + g) * kBlock + n % kBlock)] = scale;
       packed.shift[static_cast<size_t>(n)] += scale * static_cast<float>(sum);
     }
@@ -91,6 +91,7 @@ template <int64_t R>
 OCTET_VNNI inline void multiply_block(const Operands& o, const Sizes& s, int64_t m, int64_t block) {
   const int8_t* w = o.w + block * kBlock * s.in;
   const float* w_scale = o.w_scale + block * s.groups * kBlock;
+  const int64_t group = s.group();  // divides, which is slow
   __m512 total[R][kVectors];
   for (int64_t r = 0; r < R; ++r)
     for (int64_t v = 0; v < kVectors; ++v) total[r][v] = _mm512_setzero_ps();
@@ -98,7 +99,7 @@ OCTET_VNNI inline void multiply_block(const Operands& o, const Sizes& s, int64_t
     __m512i sum[R][kVectors];
     for (int64_t r = 0; r < R; ++r)
       for (int64_t v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_si512();
-    for (int64_t k = g * s.group(); k < (g + 1) * s.group(); k += 4, w += kBlock * 4) {
+    for (int64_t k = g * group; k < (g + 1) * group; k += 4, w += kBlock * 4) {
       __m512i weights[kVectors];
       for (int64_t v = 0; v < kVectors; ++v) weights[v] = _mm512_loadu_si512(w + v * kLanes * 4);
       for (int64_t r = 0; r < R; ++r) {

@@ -34,21 +34,23 @@ struct Sizes {
 
 // 8 bits: sixteen elements of each of the four outputs in turn. 0 where there are none.
 void pack_bytes(const int8_t* from, const Sizes& sizes, uint8_t* to) {
+  const int64_t group = sizes.group();
   for (int64_t n = 0; n < sizes.packed_out(); n += kColumns)
     for (int64_t g = 0; g < sizes.groups; ++g)
-      for (int64_t k = 0; k < sizes.group(); k += kLanes)
+      for (int64_t k = 0; k < group; k += kLanes)
         for (int64_t c = 0; c < kColumns; ++c, to += kLanes)
-          if (n + c < sizes.out) std::copy_n(from + (n + c) * sizes.in + g * sizes.group() + k, std::min(kLanes, sizes.group() - k), to);
+          if (n + c < sizes.out) std::copy_n(from + (n + c) * sizes.in + g * group + k, std::min(kLanes, group - k), to);
 }
 
 // 4 bits: 32 elements of the four outputs are 16 words of 32 bits; lane i of output c has its elements i and 16 + i in nibbles 2c and 2c + 1.
 void pack_nibbles(const int8_t* from, const Sizes& sizes, uint8_t* to) {
+  const int64_t group = sizes.group();
   for (int64_t n = 0; n < sizes.packed_out(); n += kColumns)
     for (int64_t g = 0; g < sizes.groups; ++g)
-      for (int64_t k = 0; k < sizes.group(); k += 2 * kLanes, to += 4 * kLanes)
+      for (int64_t k = 0; k < group; k += 2 * kLanes, to += 4 * kLanes)
         for (int64_t c = 0; c < std::min(kColumns, sizes.out - n); ++c)
-          for (int64_t i = 0; i < std::min(2 * kLanes, sizes.group() - k); ++i) {
-            const int nibble = from[(n + c) * sizes.in + g * sizes.group() + k + i] & 15;
+          for (int64_t i = 0; i < std::min(2 * kLanes, group - k); ++i) {
+            const int nibble = (from[(n + c) * sizes.in + g * group + k + i] + (sizes.is_signed ? 8 : 0)) & 15;
             to[i % kLanes * 4 + c] = static_cast<uint8_t>(to[i % kLanes * 4 + c] | nibble << (i / kLanes * 4));
           }
 }
@@ -66,54 +68,86 @@ struct Product {
 bool has_kernel() { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"); }
 
 #define OCTET_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl")]]
+#define OCTET_AVX512_INLINE [[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline
 
 __mmask16 lanes_left(int64_t count) { return static_cast<__mmask16>(count >= kLanes ? 0xffff : (1 << std::max<int64_t>(count, 0)) - 1); }
 
-// The sums of one group over x for four outputs.
+// The sums of one group over x for four outputs: of x times weight less zero point, the latter by way of the sum of x.
 template <int64_t kRows>
-OCTET_AVX512 inline void sum_bytes(const float* x, const uint8_t* w, const float* zero_point, const Sizes& sizes, __m512 (&sum)[kColumns][kRows]) {
-  __m512 zero[kColumns];
-  for (int64_t c = 0; c < kColumns; ++c) zero[c] = _mm512_set1_ps(zero_point[c * sizes.groups]);
-  for (int64_t k = 0; k < sizes.group(); k += kLanes, w += kColumns * kLanes) {
-    const __mmask16 mask = lanes_left(sizes.group() - k);
+OCTET_AVX512_INLINE void sum_bytes(const float* x, const uint8_t* w, const float* zero_point, const Sizes& sizes, __m512 (&sum)[kColumns][kRows]) {
+  const int64_t group = sizes.group();
+  __m512 whole[kRows] = {};
+  for (int64_t k = 0; k < group; k += kLanes, w += kColumns * kLanes) {
+    const __mmask16 mask = lanes_left(group - k);
     __m512 row[kRows];
-    for (int64_t m = 0; m < kRows; ++m) row[m] = _mm512_maskz_loadu_ps(mask, x + m * sizes.in + k);
+    for (int64_t m = 0; m < kRows; ++m) {
+      row[m] = _mm512_maskz_loadu_ps(mask, x + m * sizes.in + k);
+      whole[m] = _mm512_add_ps(whole[m], row[m]);
+    }
     for (int64_t c = 0; c < kColumns; ++c) {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + c * kLanes));
-      const __m512 factor = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)), zero[c]);
+      const __m512 factor = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
       for (int64_t m = 0; m < kRows; ++m) sum[c][m] = _mm512_fmadd_ps(row[m], factor, sum[c][m]);
+    }
+  }
+  for (int64_t c = 0; c < kColumns; ++c)
+    for (int64_t m = 0; m < kRows; ++m) sum[c][m] = _mm512_fnmadd_ps(whole[m], _mm512_set1_ps(zero_point[c * sizes.groups]), sum[c][m]);
+}
+
+// The nibble at bit 4 * i of each lane, 0 to 15, as the float 1 + nibble / 16: the highest bits of a fraction.
+template <int i>
+OCTET_AVX512_INLINE __m512 nibble_fraction(__m512i word) {
+  constexpr int kPlace = 19;  // of the nibble in a fraction of 23 bits
+  const __m512i moved = 4 * i < kPlace ? _mm512_slli_epi32(word, kPlace - 4 * i) : _mm512_srli_epi32(word, 4 * i - kPlace);
+  constexpr int kMaskThenOr = 0xea;  // (a and b) or c
+  return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(moved, _mm512_set1_epi32(15 << kPlace), _mm512_set1_epi32(0x3f800000), kMaskThenOr));
+}
+
+template <int c, int64_t kRows>
+OCTET_AVX512_INLINE void add_column(__m512i word, const __m512 (&low)[kRows], const __m512 (&high)[kRows], __m512 (&sum)[kColumns][kRows],
+                                    __m512 (&other)[kColumns][kRows]) {
+  const __m512 first = nibble_fraction<2 * c>(word), second = nibble_fraction<2 * c + 1>(word);
+  for (int64_t m = 0; m < kRows; ++m) {
+    sum[c][m] = _mm512_fmadd_ps(low[m], first, sum[c][m]);
+    if constexpr (kRows == 1) {  // two sums, so that one does not wait for the other
+      other[c][m] = _mm512_fmadd_ps(high[m], second, other[c][m]);
+    } else {
+      sum[c][m] = _mm512_fmadd_ps(high[m], second, sum[c][m]);
     }
   }
 }
 
-// The same from nibbles, each of which is looked up in a table of the sixteen values less the zero point.
+// The same from nibbles q, as sums of x * (1 + q / 16).
 template <int64_t kRows>
-OCTET_AVX512 inline void sum_nibbles(const float* x, const uint8_t* w, const float* zero_point, const Sizes& sizes, __m512 (&sum)[kColumns][kRows]) {
-  const __m512 values = sizes.is_signed ? _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1)
-                                        : _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  __m512 table[kColumns];
-  for (int64_t c = 0; c < kColumns; ++c) table[c] = _mm512_sub_ps(values, _mm512_set1_ps(zero_point[c * sizes.groups]));
-  for (int64_t k = 0; k < sizes.group(); k += 2 * kLanes, w += kColumns * kLanes) {
+OCTET_AVX512_INLINE void sum_nibbles(const float* x, const uint8_t* w, const float* zero_point, const Sizes& sizes, __m512 (&sum)[kColumns][kRows]) {
+  const int64_t group = sizes.group();
+  __m512 whole[kRows] = {};
+  __m512 other[kColumns][kRows] = {};
+  for (int64_t k = 0; k < group; k += 2 * kLanes, w += kColumns * kLanes) {
     __m512 low[kRows], high[kRows];
     for (int64_t m = 0; m < kRows; ++m) {
-      low[m] = _mm512_maskz_loadu_ps(lanes_left(sizes.group() - k), x + m * sizes.in + k);
-      high[m] = _mm512_maskz_loadu_ps(lanes_left(sizes.group() - k - kLanes), x + m * sizes.in + k + kLanes);
+      low[m] = _mm512_maskz_loadu_ps(lanes_left(group - k), x + m * sizes.in + k);
+      high[m] = _mm512_maskz_loadu_ps(lanes_left(group - k - kLanes), x + m * sizes.in + k + kLanes);
+      whole[m] = _mm512_add_ps(whole[m], _mm512_add_ps(low[m], high[m]));
     }
-    __m512i word = _mm512_loadu_si512(w);
-    for (int64_t c = 0; c < kColumns; ++c) {  // the look-up reads the lowest four bits of a lane
-      const __m512 first = _mm512_permutexvar_ps(word, table[c]);
-      word = _mm512_srli_epi32(word, 4);
-      const __m512 second = _mm512_permutexvar_ps(word, table[c]);
-      word = _mm512_srli_epi32(word, 4);
-      for (int64_t m = 0; m < kRows; ++m) sum[c][m] = _mm512_fmadd_ps(high[m], second, _mm512_fmadd_ps(low[m], first, sum[c][m]));
-    }
+    const __m512i word = _mm512_loadu_si512(w);
+    add_column<0>(word, low, high, sum, other);
+    add_column<1>(word, low, high, sum, other);
+    add_column<2>(word, low, high, sum, other);
+    add_column<3>(word, low, high, sum, other);
   }
+  const float shift = sizes.is_signed ? 24.0f : 16.0f;  // signed nibbles are stored 8 higher
+  for (int64_t c = 0; c < kColumns; ++c)
+    for (int64_t m = 0; m < kRows; ++m) {
+      const __m512 both = kRows == 1 ? _mm512_add_ps(sum[c][m], other[c][m]) : sum[c][m];
+      sum[c][m] = _mm512_fmsub_ps(both, _mm512_set1_ps(16.0f), _mm512_mul_ps(whole[m], _mm512_set1_ps(zero_point[c * sizes.groups] + shift)));
+    }
 }
 
 // Columns [4 * first, 4 * last) of y[m, n].
 template <int64_t kRows, int kBits>
 OCTET_AVX512 void multiply_columns(const Product& p, const Sizes& sizes, int64_t first, int64_t last) {
-  const int64_t group_bytes = kColumns * sizes.packed_group() * kBits / 8;
+  const int64_t group = sizes.group(), group_bytes = kColumns * sizes.packed_group() * kBits / 8;
   const uint8_t* w = p.values + first * kColumns * sizes.packed_row();
   for (int64_t n = first * kColumns; n < last * kColumns; n += kColumns) {
     __m512 total[kColumns][kRows] = {};
@@ -121,9 +155,9 @@ OCTET_AVX512 void multiply_columns(const Product& p, const Sizes& sizes, int64_t
       const int64_t parameter = n * sizes.groups + g;
       __m512 sum[kColumns][kRows] = {};
       if constexpr (kBits == 4) {
-        sum_nibbles<kRows>(p.x + g * sizes.group(), w, p.zero_point + parameter, sizes, sum);
+        sum_nibbles<kRows>(p.x + g * group, w, p.zero_point + parameter, sizes, sum);
       } else {
-        sum_bytes<kRows>(p.x + g * sizes.group(), w, p.zero_point + parameter, sizes, sum);
+        sum_bytes<kRows>(p.x + g * group, w, p.zero_point + parameter, sizes, sum);
       }
       for (int64_t c = 0; c < kColumns; ++c) {
         const __m512 scale = _mm512_set1_ps(p.scale[parameter + c * sizes.groups]);
@@ -135,6 +169,7 @@ OCTET_AVX512 void multiply_columns(const Product& p, const Sizes& sizes, int64_t
   }
 }
 #undef OCTET_AVX512
+#undef OCTET_AVX512_INLINE
 #else
 bool has_kernel() { return false; }
 

@@ -39,6 +39,8 @@ std::span<const KernelRow> conv_kernels();
 std::span<const KernelRow> matmul_kernels();
 std::span<const KernelRow> elementwise_kernels();
 std::span<const KernelRow> pool_kernels();
+std::span<const KernelRow> reduce_kernels();
+std::span<const KernelRow> recurrent_kernels();
 std::span<const KernelRow> norm_kernels();
 std::span<const KernelRow> shape_kernels();
 std::span<const KernelRow> custom_kernels();

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include "core/error.h"
 #include "lowering/blocks.h"
 #include "lowering/dynamic_range.h"
+#include "lowering/real_functions.h"
 
 namespace octet::reference {
 namespace {
@@ -56,18 +56,25 @@ void div(const KernelCall& call) {
 void minimum(const KernelCall& call) { binary(call, lesser); }
 void maximum(const KernelCall& call) { binary(call, greater); }
 
-void where(const KernelCall& call) {
+template <typename T>
+void choose(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.output_shape();
-  const Reals<double> operands[] = {doubles(call, 0), doubles(call, 1), doubles(call, 2)};
+  const Reals<float> condition = floats(call, 0);
+  const Reals<T> operands[] = {Reals<T>(call.inputs[1], call.input(1)), Reals<T>(call.inputs[2], call.input(2))};
   std::vector<StridedWalk> walks;
   for (size_t i = 0; i < 3; ++i) walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
-  std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
-  for (double& value : y) {
-    const size_t chosen = operands[0][walks[0].offset()] != 0 ? 1 : 2;
-    value = operands[chosen][walks[chosen].offset()];
+  std::vector<T> y(static_cast<size_t>(call.outputs[0].numel()));
+  for (T& value : y) {
+    const size_t chosen = condition[walks[0].offset()] != 0 ? 0 : 1;
+    value = operands[chosen][walks[1 + chosen].offset()];
     for (StridedWalk& walk : walks) walk.next();
   }
-  store<double>(call, y);
+  store<T>(call, y);
+}
+
+void where(const KernelCall& call) {
+  const bool is_float = call.input(1).dtype == DType::kFloat32 && call.input(2).dtype == DType::kFloat32;
+  is_float ? choose<float>(call) : choose<double>(call);
 }
 
 // ---- one operand
@@ -89,32 +96,10 @@ void clamp(const KernelCall& call) {
   store<double>(call, y);
 }
 
-using Function = double (*)(double x, double alpha);
-const std::map<std::string, Function> kFunctions = {
-    {"sigmoid",     [](double x, double) { return 1 / (1 + std::exp(-x)); }                                                            },
-    {"tanh",        [](double x, double) { return std::tanh(x); }                                                                      },
-    {"hardswish",   [](double x, double) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }                                       },
-    {"hardsigmoid", [](double x, double) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }                                           },
-    {"silu",        [](double x, double) { return x / (1 + std::exp(-x)); }                                                            },
-    {"gelu",        [](double x, double) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }                                           },
-    {"gelu_tanh",   [](double x, double) { return 0.5 * x * (1 + std::tanh(M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * x * x * x))); }},
-    {"leaky_relu",  [](double x, double alpha) { return x >= 0 ? x : alpha * x; }                                                      },
-    {"elu",         [](double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }                                           },
-    {"exp",         [](double x, double) { return std::exp(x); }                                                                       },
-    {"neg",         [](double x, double) { return -x; }                                                                                },
-    {"abs",         [](double x, double) { return std::fabs(x); }                                                                      },
-    {"sqrt",        [](double x, double) { return std::sqrt(x); }                                                                      },
-    {"rsqrt",       [](double x, double) { return 1 / std::sqrt(x); }                                                                  },
-    {"pow",         [](double x, double alpha) { return std::pow(x, alpha); }                                                          },
-};
-
-double default_alpha(const std::string& function) { return function == "leaky_relu" ? 0.01 : 1.0; }
-
 void unary(const KernelCall& call) {
-  const std::string name = call.op.text("fn", "");
-  const Function function = kFunctions.at(name);
-  const double alpha = call.op.real("alpha", default_alpha(name));
-  map_floats(call, [function, alpha](double x) { return function(x, alpha); });
+  const RealFunction& function = *find_real_function(call.op.text("fn", ""));
+  const double alpha = call.op.real("alpha", function.alpha);
+  map_floats(call, [&function, alpha](double x) { return function.value(x, alpha); });
 }
 
 void prelu(const KernelCall& call) {
@@ -246,7 +231,7 @@ Verdict check_convert(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_unary(const Program& program, const ProgramOp& op) {
-  if (!kFunctions.contains(op.text("fn", ""))) return Verdict::refuse(fmt::format("unknown function \"{}\"", op.text("fn", "")));
+  if (find_real_function(op.text("fn", "")) == nullptr) return Verdict::refuse(fmt::format("unknown function \"{}\"", op.text("fn", "")));
   return check_one(program, op);
 }
 

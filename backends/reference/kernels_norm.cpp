@@ -1,4 +1,4 @@
-// Normalizations: softmax, layer_norm, batch_norm.
+// Normalizations: softmax, layer_norm, batch_norm, group_norm.
 #include <algorithm>
 #include <cmath>
 
@@ -70,6 +70,31 @@ void batch_norm(const KernelCall& call) {
   store<double>(call, y);
 }
 
+// Each group of channels by its own mean and variance.
+void group_norm(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  const DimSplit split = split_at(call.input_shape(0), 1);
+  const int64_t groups = call.op.integer("groups", 1), size = split.size / groups * split.inner;
+  const std::vector<double> bias = bias_or_zeros(call, 2, split.size);
+  std::vector<double> weight(static_cast<size_t>(split.size), 1.0);
+  if (call.has_input(1)) weight = bias_or_zeros(call, 1, split.size);
+  const double eps = call.op.real("eps", 1e-5);
+  std::vector<double> y(x.size());
+  for (int64_t group = 0; group < split.outer * groups; ++group) {
+    const float* in = x.data() + group * size;
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < size; ++i) sum += in[i];
+    const double center = sum / static_cast<double>(size);
+    for (int64_t i = 0; i < size; ++i) squares += (in[i] - center) * (in[i] - center);
+    const double inverse = 1 / std::sqrt(squares / static_cast<double>(size) + eps);
+    for (int64_t i = 0; i < size; ++i) {
+      const size_t c = static_cast<size_t>(group % groups * (split.size / groups) + i / split.inner);
+      y[static_cast<size_t>(group * size + i)] = (in[i] - center) * inverse * weight[c] + bias[c];
+    }
+  }
+  store<double>(call, y);
+}
+
 // ---- checks
 
 Verdict check_shape_kept(const Program& program, const ProgramOp& op) {
@@ -113,10 +138,20 @@ Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
   return check_parameters(program, op, 1, x[1]);
 }
 
+Verdict check_group_norm(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 3); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const int64_t groups = op.integer("groups", 1);
+  if (x.size() < 2 || groups < 1 || x[1] % groups != 0)
+    return Verdict::refuse(fmt::format("{} groups of the channels of input {}", groups, shape_text(x)));
+  return check_parameters(program, op, 1, x[1]);
+}
+
 constexpr KernelRow kRows[] = {
     {"softmax",    softmax,    check_softmax   },
     {"layer_norm", layer_norm, check_layer_norm},
     {"batch_norm", batch_norm, check_batch_norm},
+    {"group_norm", group_norm, check_group_norm},
 };
 
 }  // namespace

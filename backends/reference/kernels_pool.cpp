@@ -125,33 +125,6 @@ void adaptive_avg_pool(const KernelCall& call) {
   store<double>(call, result);
 }
 
-// Which dimensions of the input are reduced; all when `dims` is empty or absent.
-std::vector<bool> reduced_dims(const ProgramOp& op, size_t rank) {
-  const std::vector<int64_t> dims = op.integers("dims");
-  std::vector<bool> is_reduced(rank, dims.empty());
-  for (int64_t dim : dims)
-    if (const std::optional<size_t> found = find_dim(dim, rank)) is_reduced[*found] = true;
-  return is_reduced;
-}
-
-void mean(const KernelCall& call) {
-  const Reals<float> x = floats(call, 0);
-  const std::vector<int64_t>& shape = call.input_shape(0);
-  const std::vector<bool> is_reduced = reduced_dims(call.op, shape.size());
-  std::vector<int64_t> kept = shape;
-  int64_t count = 1;
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (is_reduced[d]) {
-      count *= shape[d];
-      kept[d] = 1;
-    }
-  StridedWalk walk(shape, broadcast_strides(kept, shape));
-  std::vector<double> y(static_cast<size_t>(product(kept)), 0.0);
-  for (int64_t i = 0, n = static_cast<int64_t>(x.size()); i < n; ++i, walk.next()) y[static_cast<size_t>(walk.offset())] += x[i];
-  for (double& value : y) value /= static_cast<double>(count);
-  store<double>(call, y);
-}
-
 // ---- checks
 
 Verdict check_pool_attributes(const ProgramOp& op, size_t spatial) {
@@ -206,25 +179,10 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-Verdict check_mean(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
-  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  for (int64_t dim : op.integers("dims"))
-    if (!find_dim(dim, x.size())) return Verdict::refuse(fmt::format("dimension {} of input {}", dim, shape_text(x)));
-  const std::vector<bool> is_reduced = reduced_dims(op, x.size());
-  std::vector<int64_t> want;
-  for (size_t d = 0; d < x.size(); ++d)
-    if (!is_reduced[d] || op.flag("keepdim")) want.push_back(is_reduced[d] ? 1 : x[d]);
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
-  if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
-  return Verdict::accept();
-}
-
 constexpr KernelRow kRows[] = {
     {"max_pool",          max_pool,          check_pool},
     {"avg_pool",          avg_pool,          check_pool},
     {"adaptive_avg_pool", adaptive_avg_pool, check_pool},
-    {"mean",              mean,              check_mean},
 };
 
 }  // namespace

@@ -17,15 +17,25 @@ bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b) {
   return a.dtype == b.dtype && (a.qparams == b.qparams || !a.qparams || !b.qparams);
 }
 
+// Moves elements as words of their size.
+template <typename Word, typename Source>
+void gather_words(const KernelCall& call, const Source& source, Word fill) {
+  Word* out = reinterpret_cast<Word*>(call.outputs[0].raw());
+  const Word* in = reinterpret_cast<const Word*>(call.inputs[0].raw());
+  for (int64_t i = 0, count = call.outputs[0].numel(); i < count; ++i) {
+    const int64_t at = source();
+    out[i] = at < 0 ? fill : in[at];
+  }
+}
+
 // Gathers output element i from input 0 at source(i); a negative source gives `fill`.
 template <typename Source>
 void gather(const KernelCall& call, const Source& source, double fill = 0) {
   const ProgramTensor& from = call.input(0);
   const ProgramTensor& to = call.output();
-  const int64_t count = call.outputs[0].numel();
   if (!is_stored_alike(from, to) || fill != 0) {
     const Reals<double> x = doubles(call, 0);
-    std::vector<double> y(static_cast<size_t>(count));
+    std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
     for (double& value : y) {
       const int64_t at = source();
       value = at < 0 ? fill : x[at];
@@ -33,21 +43,24 @@ void gather(const KernelCall& call, const Source& source, double fill = 0) {
     return store<double>(call, y);
   }
   // Alike: bytes. What is filled in is 0 in real units, so the zero point.
-  const size_t element = size_of(to.dtype);
   const int64_t zero = to.qparams ? to.qparams->zero_point[0] : 0;
-  std::byte* out = call.outputs[0].raw();
-  const std::byte* in = call.inputs[0].raw();
-  for (int64_t i = 0; i < count; ++i, out += element) {
-    const int64_t at = source();
-    if (at < 0) {
-      std::memcpy(out, &zero, std::min(element, sizeof(zero)));  // little endian
-    } else {
-      std::memcpy(out, in + static_cast<size_t>(at) * element, element);
-    }
+  switch (size_of(to.dtype)) {
+    case 1:
+      return gather_words<uint8_t>(call, source, static_cast<uint8_t>(zero));
+    case 2:
+      return gather_words<uint16_t>(call, source, static_cast<uint16_t>(zero));
+    case 4:
+      return gather_words<uint32_t>(call, source, static_cast<uint32_t>(zero));
+    default:
+      return gather_words<uint64_t>(call, source, static_cast<uint64_t>(zero));
   }
 }
 
 void reshape(const KernelCall& call) {
+  if (is_stored_alike(call.input(0), call.output())) {
+    if (call.outputs[0].numel() > 0) std::memcpy(call.outputs[0].raw(), call.inputs[0].raw(), call.outputs[0].nbytes());
+    return;
+  }
   int64_t next = 0;
   gather(call, [&next] { return next++; });
 }
@@ -191,15 +204,19 @@ void embedding(const KernelCall& call) {
   // Only the chosen rows are converted.
   const ProgramTensor& table = call.input(0);
   std::vector<float> y;
+  y.reserve(chosen.size() * static_cast<size_t>(width));
   for (int64_t row : chosen) {
-    auto storage = std::make_shared<Storage>(*weight.storage());
-    const Tensor slice(storage, weight.dtype(), {1, width}, {width, 1}, weight.offset() + row * width);
-    ProgramTensor info{
-        table.name, table.dtype, {1,                                      width},
-          table.qparams, table.role, {                                      }
+    const Tensor slice(weight.storage(), weight.dtype(), {1, width}, {width, 1}, weight.offset() + row * width);
+    std::optional<TensorQParams> qparams;  // of this row: copying those of all rows for each would take longer than the conversion
+    if (table.qparams && table.qparams->axis == 0) {
+      qparams = TensorQParams{{table.qparams->scale[static_cast<size_t>(row)]}, {table.qparams->zero_point[static_cast<size_t>(row)]}, -1};
+    } else {
+      qparams = table.qparams;
+    }
+    const ProgramTensor info{
+        table.name, table.dtype, {1,                                           width},
+          std::move(qparams), table.role, {                                           }
     };
-    if (info.qparams && info.qparams->axis == 0)
-      info.qparams = TensorQParams{{table.qparams->scale[static_cast<size_t>(row)]}, {table.qparams->zero_point[static_cast<size_t>(row)]}, -1};
     const Reals<float> values(slice, info);
     y.insert(y.end(), values.data(), values.data() + width);
   }

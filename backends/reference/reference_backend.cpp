@@ -14,7 +14,8 @@ namespace {
 
 const reference::KernelRow* find_kernel(const std::string& kind) {
   for (const auto& rows : {reference::conv_kernels(), reference::matmul_kernels(), reference::elementwise_kernels(), reference::pool_kernels(),
-                           reference::norm_kernels(), reference::shape_kernels(), reference::custom_kernels()})
+                           reference::norm_kernels(), reference::shape_kernels(), reference::reduce_kernels(), reference::recurrent_kernels(),
+                           reference::custom_kernels()})
     for (const reference::KernelRow& row : rows)
       if (kind == row.kind) return &row;
   return nullptr;

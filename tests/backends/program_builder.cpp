@@ -82,6 +82,11 @@ int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const s
   return index;
 }
 
+int ProgramBuilder::second_output(const std::string& output, std::vector<int64_t> shape) {
+  program_.ops.back().outputs.push_back(add({output, DType::kFloat32, std::move(shape), {}, ProgramTensor::Role::kIntermediate, {}}));
+  return program_.ops.back().outputs.back();
+}
+
 void ProgramBuilder::output(int tensor) {
   ProgramTensor& entry = program_.tensors.at(static_cast<size_t>(tensor));
   if (entry.role == ProgramTensor::Role::kIntermediate) entry.role = ProgramTensor::Role::kOutput;

@@ -34,6 +34,8 @@ class ProgramBuilder {
   // Returns the index of the op's only output.
   int op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
          std::optional<TensorQParams> qparams = {}, std::map<std::string, Attribute> attributes = {});
+  // A further output of the last op, of floats.
+  int second_output(const std::string& output, std::vector<int64_t> shape);
   void output(int tensor);
   // The program without segments, verified.
   Program finish();

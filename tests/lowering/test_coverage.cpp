@@ -98,11 +98,17 @@ bool is_conversion(const std::string& kind) {
   return kind == "quantize" || kind == "dequantize" || kind == "requantize" || kind == "fake_quantize_dynamic" || kind == "cast";
 }
 
+// Ops that read and write integers and compute in floats.
+bool computes_in_floats(const std::string& kind) {
+  static const char* const kKinds[] = {"layer_norm", "group_norm", "batch_norm", "reduce", "prelu", "div", "minimum", "maximum"};
+  return std::any_of(std::begin(kKinds), std::end(kKinds), [&](const char* known) { return kind == known; });
+}
+
 std::string place_of(const Program& program, const ProgramOp& op, const std::string& backend) {
   const auto reason = program.reasons.find(op.name);
   if (backend != "onednn") return "reference: " + (reason == program.reasons.end() ? std::string("no reason") : reason->second);
   const ProgramTensor& x = program.tensors[static_cast<size_t>(op.inputs[0])];
-  if (x.qparams) return "int8";
+  if (x.qparams) return computes_in_floats(op.kind) ? "int8 by floats" : "int8";
   const auto made_at_run_time = [&](const ProgramOp& other) { return other.kind == "fake_quantize_dynamic" && other.outputs[0] == op.inputs[0]; };
   const bool is_dynamic = std::any_of(program.ops.begin(), program.ops.end(), made_at_run_time);
   const ProgramTensor* w = op.inputs.size() > 1 && op.inputs[1] >= 0 ? &program.tensors[static_cast<size_t>(op.inputs[1])] : nullptr;
@@ -126,8 +132,8 @@ std::string kernels_of(const Program& program) {
   return parts.empty() ? "none: only the view changes" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// One line of the table; checks the numbers on the way.
-std::string check_row(const CoverageRow& row, const FormName& form) {
+// The kernels of one cell of the table; checks the numbers on the way.
+std::string check_cell(const CoverageRow& row, const FormName& form) {
   CAPTURE(row.item, form.name);
   double scale = 0;
   if (form.form == CoverageForm::kStatic) {
@@ -143,14 +149,22 @@ std::string check_row(const CoverageRow& row, const FormName& form) {
   const Program program = lowered_for(graph, "onednn");
   const double from_reference = distance(want, Session(program).run(inputs).front());
   CHECK(from_reference <= limit_of(want));
-  return fmt::format("| {} | {} | {} |\n", row.item, form.name, kernels_of(program));
+  return kernels_of(program);
 }
 
 std::string coverage_table() {
-  std::string table = "| op | form | on oneDNN |\n|---|---|---|\n";
-  for (const CoverageRow& row : coverage_rows())
-    for (const FormName& form : kForms)
-      if (has_form(row, form.form)) table += check_row(row, form);
+  std::string table = "| op | float | int8 | other forms |\n|---|---|---|---|\n";
+  for (const CoverageRow& row : coverage_rows()) {
+    std::vector<std::string> others;
+    std::string line = fmt::format("| {} |", row.item);
+    for (const FormName& form : kForms) {
+      const bool has_column = form.form == CoverageForm::kFloat || form.form == CoverageForm::kStatic;
+      const std::string cell = has_form(row, form.form) ? check_cell(row, form) : "";
+      if (has_column) line += fmt::format(" {} |", cell);
+      if (!has_column && !cell.empty()) others.push_back(fmt::format("{}: {}", form.name, cell));
+    }
+    table += fmt::format("{} {} |\n", line, fmt::join(others, "; "));
+  }
   return table;
 }
 

@@ -79,16 +79,16 @@ TEST_CASE("int8 weights of a recurrent layer stay integers in the file, and its 
   const Graph graph =
       make_graph(R"(graph(%wi = param "wi": i8[8,3], %wh = param "wh": i8[8,2], %si = buffer "scale_i": f32[8], %sh = buffer "scale_h": f32[8],
         %z = buffer "z": i64[8], %x: f32[5,1,3], %h: f32[1,1,2], %c: f32[1,1,2]):
-      %xq: i8[5,1,3] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 3, -128, 127, dtype(int8))
-      %xd: f32[5,1,3] = quantized_decomposed.dequantize_per_tensor.default(%xq, 0.01, 3, -128, 127, dtype(int8))
-      %wid: f32[8,3] = quantized_decomposed.dequantize_per_channel.default(%wi, %si, %z, 0, -127, 127, dtype(int8))
-      %whd: f32[8,2] = quantized_decomposed.dequantize_per_channel.default(%wh, %sh, %z, 0, -127, 127, dtype(int8))
+      %xq: i8[5,1,3] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 3, -128, 127, i8)
+      %xd: f32[5,1,3] = quantized_decomposed.dequantize_per_tensor.default(%xq, 0.01, 3, -128, 127, i8)
+      %wid: f32[8,3] = quantized_decomposed.dequantize_per_channel.default(%wi, %si, %z, 0, -127, 127, i8)
+      %whd: f32[8,2] = quantized_decomposed.dequantize_per_channel.default(%wh, %sh, %z, 0, -127, 127, i8)
       %y: f32[5,1,2], %hn: f32[1,1,2], %cn: f32[1,1,2] = aten.lstm.input(%xd, [%h, %c], [%wid, %whd], False, 1, 0.0, False, False, False) as lstm
       return (%y))");
   const std::string text = lowered(graph);
   CAPTURE(text);
   CHECK(text.find("linear(xq i8[5,1,3], wi i8[8,3] per-channel, none)") != std::string::npos);
-  CHECK(text.find("whd f32[8,2] stored as 8-bit i8") != std::string::npos);
+  CHECK(text.find("whd_folded f32[8,2] stored as i8 in 8x1 blocks") != std::string::npos);
   CHECK(compare_with_interpreter(graph).greatest < 1e-4);
 }
 

@@ -8,7 +8,7 @@ namespace octet {
 namespace {
 
 double difference(const std::string& head, const std::string& shape, const std::string& call) {
-  return compare_with_interpreter(make_graph("graph(" + head + "):\n      %y: f32[" + shape + "] = " + call + "\n      return (%y))")).greatest;
+  return compare_with_interpreter(make_graph("graph(" + head + "):\n      %y: f32[" + shape + "] = " + call + "\n      return (%y)")).greatest;
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ TEST_CASE("reductions give what the interpreter gives", "[lowering][statistics]"
 
 TEST_CASE("a greatest element along a dimension loses its indices when nobody reads them", "[lowering][statistics]") {
   const std::string begin = "graph(%x: f32[2,3,4]):\n      %v: f32[2,4], %i: i64[2,4] = aten.max.dim(%x, 1)\n      return (";
-  CHECK(compare_with_interpreter(make_graph(begin + "%v))")).greatest == 0);
-  CHECK(error_of(make_graph(begin + "%v, %i))")).find("(aten.max.dim) whose indices are used") != std::string::npos);
+  CHECK(compare_with_interpreter(make_graph(begin + "%v)")).greatest == 0);
+  CHECK(error_of(make_graph(begin + "%v, %i)")).find("(aten.max.dim) whose indices are used") != std::string::npos);
 }
 
 TEST_CASE("normalizations by groups give what the interpreter gives", "[lowering][statistics]") {
@@ -38,11 +38,11 @@ TEST_CASE("normalizations by groups give what the interpreter gives", "[lowering
 
 TEST_CASE("integers behind a reduction stay integers", "[lowering][statistics]") {
   CHECK(lowered(make_graph(R"(graph(%x: f32[2,3,4]):
-      %q: u8[2,3,4] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 128, 0, 255, dtype(uint8))
-      %d: f32[2,3,4] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.01, 128, 0, 255, dtype(uint8))
+      %q: u8[2,3,4] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 128, 0, 255, u8)
+      %d: f32[2,3,4] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.01, 128, 0, 255, u8)
       %s: f32[2,4] = aten.sum.dim_IntList(%d, [1])
       %r: f32[2,4] = aten.relu.default(%s)
-      %o: u8[2,4] = quantized_decomposed.quantize_per_tensor.default(%r, 0.02, 0, 0, 255, dtype(uint8))
+      %o: u8[2,4] = quantized_decomposed.quantize_per_tensor.default(%r, 0.02, 0, 0, 255, u8)
       return (%o))")) == R"(q: u8[2,3,4] = quantize(x f32[2,3,4])
 o: u8[2,4] = reduce(q u8[2,3,4]) dims=[1] fn=sum keepdim=false post_min=0
 return o
