@@ -1,9 +1,21 @@
 // Recurrent layers and cells: a linear op for the inputs of all steps, one op for what depends on the hidden state.
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/core/Tensor.h>
 #include <catch2/catch.hpp>
 
-#include "core/graph.h"
+#include "annotate/calibrate.h"
+#include "annotate/convert.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/aten_bridge.h"
+#include "core/interpreter.h"
 #include "core/pt2_reader.h"
+#include "lowering/lower.h"
+#include "quantizers/registry.h"
 #include "tests/lowering/lowering_helpers.h"
+#include "tests/support/golden.h"
 
 namespace octet {
 namespace {
@@ -30,7 +42,41 @@ std::string deep_lstm() {
       return (%y, %hn, %cn))";
 }
 
+Graph quantized(const test::GoldenCase& golden) {
+  Report report;
+  ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), *make_quantizer("xnnpack"), report);
+  calibrate(observed, golden.calibration());
+  return convert_pt2e(std::move(observed), {}, report);
+}
+
+// The greatest difference between the interpreted graph and the lowered one, as a share of the greatest element.
+double share_off(const Graph& graph, const std::vector<c10::IValue>& inputs, const std::string& backend) {
+  const at::Tensor want = Interpreter(graph).run(inputs).front().toTensor().to(at::kDouble).contiguous();
+  std::vector<Tensor> tensors;
+  for (const c10::IValue& input : inputs) tensors.push_back(from_aten(input.toTensor().contiguous()));
+  Report report;
+  const Tensor result = Session(lower(graph, *make_support(backend), {}, report)).run(tensors).front();
+  const at::Tensor got = to_aten(result).to(at::kDouble).contiguous();
+  double off = 0, greatest = 0;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    off = std::max(off, std::abs(want.data_ptr<double>()[i] - got.data_ptr<double>()[i]));
+    greatest = std::max(greatest, std::abs(want.data_ptr<double>()[i]));
+  }
+  return off / greatest;
+}
+
 }  // namespace
+
+TEST_CASE("golden: recurrent models run on every backend, float and quantized", "[lowering][recurrent][golden]") {
+  for (const char* name : {"xnn_lstm", "real_lstm_classifier", "xnn_lstm_manual", "xnn_gru_manual"})
+    for (const test::GoldenCase& golden : test::golden_cases(name))
+      for (const std::string& backend : backend_names()) {
+        if (golden.name() != name) continue;
+        CAPTURE(name, backend);
+        CHECK_FALSE(share_off(read_pt2(golden.folder / "model.pt2"), golden.example(), backend) > 1e-4);
+        CHECK_FALSE(share_off(quantized(golden), golden.example(), backend) > 0.02);
+      }
+}
 
 TEST_CASE("an lstm of two layers in both directions gives what the interpreter gives", "[lowering][recurrent]") {
   CHECK(compare_with_interpreter(make_graph(deep_lstm())).greatest < 1e-5);
