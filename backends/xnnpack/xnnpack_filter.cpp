@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/xnnpack/xnnpack_memory.h"
 #include "core/error.h"
 
 namespace octet::xnnpack {
@@ -103,10 +102,10 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   std::shared_ptr<void> owner = data.storage();
   const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1);
   if (!keeps_order || w.dtype == DType::kUInt8) {
-    const std::shared_ptr<std::byte> permuted = scratch_block(data.nbytes());
+    const std::shared_ptr<std::byte[]> permuted(new std::byte[data.nbytes()]);  // not zeroed: every byte is written
     permute(data.raw(), permuted.get(), shape, layout, groups, w.dtype);
     bytes = permuted.get();
-    owner = permuted;
+    owner = std::shared_ptr<void>(permuted, permuted.get());
   }
   Quantization quantization;
   if (w.qparams.has_value()) quantization.scale = w.qparams->scale;

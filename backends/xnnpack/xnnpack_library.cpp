@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/xnnpack/xnnpack_memory.h"
 #include "core/error.h"
 
 namespace octet::xnnpack {
@@ -60,18 +59,6 @@ constexpr const char* kThreadPoolFunctions[] = {
     "pthreadpool_parallelize_6d_tile_2d",
 };
 
-// XNNPACK's memory.
-void* allocate(void*, size_t size) { return runtime_blocks().take(1, size); }
-void* allocate_aligned(void*, size_t alignment, size_t size) { return runtime_blocks().take(alignment, size); }
-void* reallocate(void*, void* block, size_t size) { return runtime_blocks().resize(block, size); }
-void deallocate(void*, void* block) { runtime_blocks().give_back(block); }
-constexpr xnn_allocator kAllocator = {.context = nullptr,
-                                      .allocate = allocate,
-                                      .reallocate = reallocate,
-                                      .deallocate = deallocate,
-                                      .aligned_allocate = allocate_aligned,
-                                      .aligned_deallocate = deallocate};
-
 void start() {
   const std::vector<std::string> libraries = thread_pool_libraries();
   if (libraries.size() != 1) {
@@ -79,7 +66,7 @@ void start() {
         "xnnpack", "pthreadpool",
         fmt::format("its functions come from several libraries, got {}, want one; link libpthreadpool before LibTorch", fmt::join(libraries, ", ")));
   }
-  const xnn_status status = xnn_initialize(&kAllocator);
+  const xnn_status status = xnn_initialize(nullptr);
   if (status != xnn_status_success) {
     throw Error(
         "xnnpack", "xnn_initialize",
