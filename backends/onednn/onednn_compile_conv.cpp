@@ -193,6 +193,33 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   }
 }
 
+// The arithmetic of `plan` as the own kernels do it, into steps of `written`; nullopt when a sum might not fit into 32 bits. w: the kernel's shape.
+std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const std::optional<Residual>& residual,
+                                      const Dims& w) {
+  const size_t outputs = static_cast<size_t>(w[0]);
+  const Quantity steps = SegmentBuilder::as_unsigned(written);
+  const StepRange range = clamp_in_steps(steps, clamp);
+  const float factor = static_cast<float>(plan.unit / steps.scale);  // 1, unless the plan is in real units
+  ByteScales scales;
+  scales.scale = plan.scale;
+  scales.scale.resize(outputs, plan.scale[0]);
+  scales.bias = plan.bias;
+  scales.bias.resize(outputs, 0.0f);
+  scales.residual = residual ? residual->r.quantity.scale / steps.scale : 0;
+  const float offset = static_cast<float>(steps.zero_point) - (residual ? static_cast<float>(residual->r.quantity.zero_point) * scales.residual : 0);
+  const double most_products = 255.0 * 128.0 * static_cast<double>(w[1] * w[2] * w[3]);
+  for (size_t c = 0; c < outputs; ++c) {
+    scales.scale[c] *= factor;
+    scales.bias[c] = scales.bias[c] * factor + offset;
+    if (!(std::fabs(scales.scale[c]) * most_products + std::fabs(scales.bias[c]) + 255.0 * scales.residual < 1e9)) return std::nullopt;
+  }
+  scales.padding = static_cast<uint8_t>(plan.x.zero_point);
+  scales.low = static_cast<uint8_t>(range.low);
+  scales.high = static_cast<uint8_t>(range.high);
+  scales.is_signed = written.type == ElementType::s8;
+  return scales;
+}
+
 // By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one channel a group or few channels in all; false when it
 // is something else.
 bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
@@ -207,36 +234,28 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
       x[0], x[1], outputs, x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
   const bool is_depthwise = groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(depthwise);
   const bool is_image = groups == 1 && has_image_conv_kernel(image);
-  const Quantity written = builder.output_quantity(op.outputs[0]);
-  if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image) || !written.is_integer()) return false;
+  if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image)) return false;
 
   Arithmetic plan = plan_arithmetic(builder, op, outputs, true, conv_channel);  // padding is bytes here, too
   if (!plan.is_integer) return false;
-  const Quantity steps = SegmentBuilder::as_unsigned(written);
-  const StepRange range = clamp_in_steps(steps, clamp_of(op));
-  plan.bias.resize(static_cast<size_t>(outputs), 0.0f);
-  plan.scale.resize(static_cast<size_t>(outputs), plan.scale[0]);
-  const double most_products = 255.0 * 128.0 * static_cast<double>(w[1] * w[2] * w[3]);
-  for (size_t c = 0; c < plan.bias.size(); ++c) {
-    plan.bias[c] += static_cast<float>(steps.zero_point);
-    if (!(std::fabs(plan.scale[c]) * most_products + std::fabs(plan.bias[c]) < 1e9)) return false;  // must fit into 32 bits
-  }
+  std::optional<Residual> residual;
+  if (!plan.y.is_integer() && is_image && takes_residual(image)) residual = find_residual(builder, op, plan, channels_last(y));
+  if (residual && residual->r.quantity.type != ElementType::u8) return false;
+  const Quantity written = residual ? residual->y : plan.y;
+  if (!written.is_integer()) return false;
+  const std::optional<ByteScales> scales = byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual, w);
+  if (!scales) return false;
+  const int output = absorb_followers(builder, op, residual ? residual->followers : std::vector<Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor data = builder.tensor(op.inputs[1]).data.contiguous();
   const std::span<const int8_t> weights(data.data<int8_t>(), static_cast<size_t>(data.numel()));
-  const ByteScales scales{plan.scale,
-                          plan.bias,
-                          static_cast<uint8_t>(plan.x.zero_point),
-                          static_cast<uint8_t>(range.low),
-                          static_cast<uint8_t>(range.high),
-                          written.type == ElementType::s8};
   if (is_depthwise) {
-    add_depthwise(builder, depthwise, weights, scales, from.place, to.place);
+    add_depthwise(builder, depthwise, weights, *scales, from.place, to.place);
   } else {
-    add_image_conv(builder, image, weights, scales, from.place, to.place);
+    add_image_conv(builder, image, weights, *scales, from.place, to.place, residual ? &residual->r.place : nullptr);
   }
-  builder.define(op.outputs[0], to);
+  builder.define(output, to);
   return true;
 }
 

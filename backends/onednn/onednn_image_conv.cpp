@@ -14,6 +14,7 @@ namespace octet::onednn {
 namespace {
 
 constexpr int64_t kScratch = 32 * 1024;  // bytes of input rows
+constexpr int64_t kMostPointwise = 640;  // input channels of a 1x1 convolution
 
 struct Plan {
   ImageConvShape shape;
@@ -30,7 +31,7 @@ struct Plan {
 // A 1x1 convolution: what lies under a pixel is one run of whole words in x itself. From few channels to many: else oneDNN is faster.
 bool is_pointwise(const ImageConvShape& s) {
   const bool is_plain = s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.padding_h == 0 && s.padding_w == 0;
-  return is_plain && s.width == s.out_width && s.height == s.out_height && s.channels % 4 == 0 && s.channels <= 32 && s.outputs >= 64 &&
+  return is_plain && s.width == s.out_width && s.height == s.out_height && s.channels % 4 == 0 && s.channels <= kMostPointwise && s.outputs >= 64 &&
          s.out_width >= 8;
 }
 
@@ -53,7 +54,22 @@ void pack_block(const Plan& plan, const ChannelBlock& block, std::span<const int
           }
 }
 
-Plan make_plan(const ImageConvShape& shape, const ByteScales& scales, std::span<const int8_t> weights) {
+// Of a 1x1 convolution several rows are one, so that weights that were read serve for more pixels.
+ImageConvShape with_long_rows(ImageConvShape shape) {
+  constexpr int64_t kPixels = 112;
+  if (!is_pointwise(shape)) return shape;
+  int64_t rows = 1;
+  for (int64_t r = 2; r <= shape.height; ++r)
+    if (shape.height % r == 0 && r * shape.width <= kPixels) rows = r;
+  shape.height /= rows;
+  shape.width *= rows;
+  shape.out_height = shape.height;
+  shape.out_width = shape.width;
+  return shape;
+}
+
+Plan make_plan(const ImageConvShape& given, const ByteScales& scales, std::span<const int8_t> weights) {
+  const ImageConvShape shape = with_long_rows(given);
   Plan plan;
   plan.shape = shape;
   plan.scales = scales;
@@ -88,10 +104,17 @@ OCTET_VNNI_INLINE __m512i broadcast_word(const uint8_t* from) {
   return _mm512_set1_epi32(word);
 }
 
+// Where bytes go, and, at the same distances, those that are added first; null: none.
+struct Target {
+  uint8_t* y;
+  const uint8_t* residual;
+  Target at(int64_t offset) const { return {y + offset, residual == nullptr ? nullptr : residual + offset}; }
+};
+
 // As many pixels of one output row as kPixels counts; kSums counts their sums. rows: the first byte under the first pixel in the first kernel row.
 template <int kVectors, int... kSums, int... kPixels>
 OCTET_VNNI_INLINE void multiply(std::integer_sequence<int, kSums...>, std::integer_sequence<int, kPixels...>, const Plan& p, const uint8_t* rows,
-                                const __m512i* weights, const ByteFinish& finish, uint8_t* y) {
+                                const __m512i* weights, const ByteFinish& finish, const Target& to) {
   const int64_t step = p.shape.stride_w * p.shape.channels;
   __m512i sums[sizeof...(kSums)];
   ((sums[kSums] = _mm512_setzero_si512()), ...);
@@ -99,26 +122,30 @@ OCTET_VNNI_INLINE void multiply(std::integer_sequence<int, kSums...>, std::integ
     ((sums[kSums] = _mm512_dpbusd_epi32(sums[kSums], broadcast_word(rows + kSums / kVectors * step + offset), weights[kSums % kVectors])), ...);
     weights += kVectors;
   }
-  (store_bytes<kVectors>(sums + kPixels * kVectors, finish, y + kPixels * p.shape.outputs), ...);
+  if constexpr (kVectors == 4) {
+    if (to.residual != nullptr)
+      return (store_sum(sums + kPixels * kVectors, finish, to.residual + kPixels * p.shape.outputs, to.y + kPixels * p.shape.outputs), ...);
+  }
+  (store_bytes<kVectors>(sums + kPixels * kVectors, finish, to.y + kPixels * p.shape.outputs), ...);
 }
 
 template <int kVectors, int kColumns>
-OCTET_VNNI_INLINE void multiply(const Plan& p, const uint8_t* rows, const __m512i* weights, const ByteFinish& finish, uint8_t* y) {
+OCTET_VNNI_INLINE void multiply(const Plan& p, const uint8_t* rows, const __m512i* weights, const ByteFinish& finish, const Target& to) {
   multiply<kVectors>(std::make_integer_sequence<int, kColumns * kVectors>(), std::make_integer_sequence<int, kColumns>(), p, rows, weights, finish,
-                     y);
+                     to);
 }
 
 template <int kVectors>
-OCTET_VNNI void multiply_row(const Plan& p, const ChannelBlock& block, const uint8_t* rows, int64_t columns, uint8_t* y) {
+OCTET_VNNI void multiply_row(const Plan& p, const ChannelBlock& block, const uint8_t* rows, int64_t columns, const Target& row) {
   constexpr int kColumns = 24 / kVectors < 12 ? 24 / kVectors : 12;
   const __m512i* weights = reinterpret_cast<const __m512i*>(p.weights.get()) + block.weights;
   const ByteFinish finish = finish_of(block, p.constants.get());
   const int64_t step = p.shape.stride_w * p.shape.channels, outputs = p.shape.outputs;
-  y += block.channel;
+  const Target to = row.at(block.channel);
   int64_t x = 0;
-  for (; x + kColumns <= columns; x += kColumns) multiply<kVectors, kColumns>(p, rows + x * step, weights, finish, y + x * outputs);
-  for (; x + 4 <= columns; x += 4) multiply<kVectors, 4>(p, rows + x * step, weights, finish, y + x * outputs);
-  for (; x < columns; ++x) multiply<kVectors, 1>(p, rows + x * step, weights, finish, y + x * outputs);
+  for (; x + kColumns <= columns; x += kColumns) multiply<kVectors, kColumns>(p, rows + x * step, weights, finish, to.at(x * outputs));
+  for (; x + 4 <= columns; x += 4) multiply<kVectors, 4>(p, rows + x * step, weights, finish, to.at(x * outputs));
+  for (; x < columns; ++x) multiply<kVectors, 1>(p, rows + x * step, weights, finish, to.at(x * outputs));
 }
 
 // The input rows under `columns` output columns from `begin` on.
@@ -138,40 +165,45 @@ void copy_rows(const Plan& p, const uint8_t* x, int64_t out_row, int64_t begin, 
   }
 }
 
-void multiply_blocks(const Plan& p, const uint8_t* rows, int64_t columns, uint8_t* y) {
+void multiply_blocks(const Plan& p, const uint8_t* rows, int64_t columns, const Target& to) {
   for (const ChannelBlock& block : p.blocks)
-    (block.vectors == 4 ? multiply_row<4> : block.vectors == 2 ? multiply_row<2> : multiply_row<1>)(p, block, rows, columns, y);
+    (block.vectors == 4 ? multiply_row<4> : block.vectors == 2 ? multiply_row<2> : multiply_row<1>)(p, block, rows, columns, to);
 }
 
-void run_row(const Plan& p, const uint8_t* x, uint8_t* y, int64_t out_row) {
+void run_row(const Plan& p, const uint8_t* x, const Target& to, int64_t out_row) {
   const ImageConvShape& s = p.shape;
-  if (is_pointwise(s)) return multiply_blocks(p, x + out_row * s.width * s.channels, s.out_width, y + out_row * s.out_width * s.outputs);
+  if (is_pointwise(s)) return multiply_blocks(p, x + out_row * s.width * s.channels, s.out_width, to.at(out_row * s.out_width * s.outputs));
   alignas(kVector) uint8_t scratch[kScratch];
   for (int64_t begin = 0; begin < s.out_width; begin += p.tile) {
     const int64_t columns = std::min(p.tile, s.out_width - begin);
     copy_rows(p, x, out_row, begin, columns, scratch);
-    uint8_t* to = y + (out_row * s.out_width + begin) * s.outputs;
-    multiply_blocks(p, scratch, columns, to);
+    multiply_blocks(p, scratch, columns, to.at((out_row * s.out_width + begin) * s.outputs));
   }
 }
 
-void run(const Plan& p, const uint8_t* x, uint8_t* y) {
+void run(const Plan& p, const uint8_t* x, const Target& to) {
   const ImageConvShape& s = p.shape;
   for_parts(s.batch * s.out_height, s.out_width * s.outputs * s.kernel_h * p.words, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const int64_t n = i / s.out_height;
-      run_row(p, x + n * s.height * s.width * s.channels, y + n * s.out_height * s.out_width * s.outputs, i % s.out_height);
+      run_row(p, x + n * s.height * s.width * s.channels, to.at(n * s.out_height * s.out_width * s.outputs), i % s.out_height);
     }
   });
 }
 
 #else
 
-void run(const Plan&, const uint8_t*, uint8_t*) {}
+struct Target {
+  uint8_t* y;
+  const uint8_t* residual;
+};
+void run(const Plan&, const uint8_t*, const Target&) {}
 
 #endif
 
 }  // namespace
+
+bool takes_residual(const ImageConvShape& shape) { return is_pointwise(shape) && shape.outputs % 64 == 0; }
 
 bool has_image_conv_kernel(const ImageConvShape& shape) {
   const bool is_image = shape.channels <= 4 && shape.kernel_h * row_bytes(shape, 1) <= kScratch;
@@ -179,13 +211,19 @@ bool has_image_conv_kernel(const ImageConvShape& shape) {
 }
 
 void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
-                    const Place& y) {
-  OCTET_ASSERT(has_image_conv_kernel(shape), "an image that the kernel does not take");
+                    const Place& y, const Place* residual) {
+  OCTET_ASSERT(has_image_conv_kernel(shape) && (residual == nullptr || takes_residual(shape)), "a shape that the kernel does not take");
   const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, scales, weights));
+  const bool adds = residual != nullptr;
+  std::vector<Place> places = {x, y};
+  if (adds) places.push_back(*residual);
   builder.add_loop(
-      "image convolution",
-      [plan](std::byte* const* arguments) { run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), reinterpret_cast<uint8_t*>(arguments[1])); },
-      {x, y});
+      is_pointwise(shape) ? "pointwise convolution" : "image convolution",
+      [plan, adds](std::byte* const* arguments) {
+        const Target to{reinterpret_cast<uint8_t*>(arguments[1]), adds ? reinterpret_cast<const uint8_t*>(arguments[2]) : nullptr};
+        run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), to);
+      },
+      places);
 }
 
 }  // namespace octet::onednn

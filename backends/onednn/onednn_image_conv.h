@@ -1,4 +1,4 @@
-// Convolution of few input channels (u8 x s8) for AVX512-VNNI: up to 4, or 1x1 of up to 32. A kernel row of a channels-last image is one run of bytes, so
+// Convolution of images (up to 4 channels) and 1x1 convolution (u8 x s8) for AVX512-VNNI. A kernel row of a channels-last image is one run of bytes, so
 // that every four bytes of it are one multiplication, whatever channel they belong to. oneDNN 3.2 spends one on the three channels of each pixel, and with
 // few channels more time around its multiplications than in them.
 #pragma once
@@ -23,8 +23,11 @@ struct ImageConvShape {
 // Whether this CPU has the instructions, and the shape is one that the kernel was written for.
 bool has_image_conv_kernel(const ImageConvShape& shape);
 
-// Appends one step. Requires has_image_conv_kernel(shape).
+// Whether it can add a tensor of y's shape, u8 and channels-last, before y is rounded. Requires has_image_conv_kernel(shape).
+bool takes_residual(const ImageConvShape& shape);
+
+// Appends one step. Requires has_image_conv_kernel(shape). residual: null for none.
 void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
-                    const Place& y);
+                    const Place& y, const Place* residual);
 
 }  // namespace octet::onednn

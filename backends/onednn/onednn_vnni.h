@@ -36,6 +36,7 @@ struct ByteScales {
   uint8_t padding = 0;       // the byte that stands where the input is padded: its zero point
   uint8_t low = 0, high = 255;
   bool is_signed = false;  // the output is s8: 128 is taken off in the end
+  float residual = 0;      // what a byte of a tensor that is added counts; its zero point is in `bias`
 };
 
 // Channels that are summed side by side: 64 in four vectors, up to 32 in two, up to 16 in one.
@@ -62,8 +63,8 @@ inline std::shared_ptr<std::byte> zeroed_vectors(int64_t count) {
   return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
 }
 
-// Vectors that a block's constants take: scales, biases, then low, high and what is flipped in the end.
-inline constexpr int64_t constant_vectors(int vectors) { return 2 * vectors + 3; }
+// Vectors that a block's constants take: scales, biases, then low, high, what is flipped in the end, and the residual's scale.
+inline constexpr int64_t constant_vectors(int vectors) { return 2 * vectors + 4; }
 
 inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, std::byte* all) {
   float* to = reinterpret_cast<float*>(all) + block.constants * kLanes;
@@ -78,6 +79,7 @@ inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, 
   std::fill_n(limits, kVector, std::byte{scales.low});
   std::fill_n(limits + kVector, kVector, std::byte{scales.high});
   std::fill_n(limits + 2 * kVector, kVector, std::byte{static_cast<unsigned char>(scales.is_signed ? 128 : 0)});
+  std::fill_n(reinterpret_cast<float*>(limits + 3 * kVector), kLanes, scales.residual);
 }
 
 #if defined(__x86_64__)
@@ -95,6 +97,23 @@ inline ByteFinish finish_of(const ChannelBlock& block, const std::byte* all) {
 
 OCTET_VNNI_INLINE __m512i steps_of(__m512i sums, __m512 scale, __m512 bias) {
   return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, bias));
+}
+
+// 64 channels with those of a residual.
+OCTET_VNNI_INLINE void store_sum(const __m512i* sums, const ByteFinish& f, const uint8_t* residual, uint8_t* y) {
+  const __m512* c = f.constants;
+  asm volatile("" : "+r"(c));
+  const __m512i* limit = reinterpret_cast<const __m512i*>(c + 8);
+  const __m512i zero = _mm512_setzero_si512(), r = _mm512_loadu_si512(residual);
+  const __m512i r_low = _mm512_unpacklo_epi8(r, zero), r_high = _mm512_unpackhi_epi8(r, zero);
+  const __m512i low =
+      _mm512_packs_epi32(steps_of(sums[0], c[0], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpacklo_epi16(r_low, zero)), c[11], c[4])),
+                         steps_of(sums[1], c[1], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpackhi_epi16(r_low, zero)), c[11], c[5])));
+  const __m512i high =
+      _mm512_packs_epi32(steps_of(sums[2], c[2], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpacklo_epi16(r_high, zero)), c[11], c[6])),
+                         steps_of(sums[3], c[3], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpackhi_epi16(r_high, zero)), c[11], c[7])));
+  const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), limit[0]), limit[1]);
+  _mm512_storeu_si512(y, _mm512_xor_si512(bytes, limit[2]));
 }
 
 // One pixel of a block's channels. Constant indices instead of loops, and constants that stay in memory: else GCC 12 keeps sums in memory, too.

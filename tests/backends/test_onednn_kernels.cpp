@@ -13,21 +13,26 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-const std::map<std::string, Attribute> kDense3x3 = {
-    {"stride",  ints({1, 1})},
-    {"padding", ints({1, 1})}
-};
-
 // r = first(x), then quantize(relu(conv(r) + dequantize(r))), the end of a residual block; the zero point of y makes relu more than the limit of bytes.
-Program residual_block() {
+Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
   ProgramBuilder b;
-  const std::vector<int64_t> shape = {1, 32, 8, 8};
-  const int x = b.input("x", DType::kUInt8, shape, quantized(0.02f, 3));
-  const int w = b.constant("w", random_integers(DType::kInt8, {32, 32, 3, 3}, 1, -127), per_channel(random_scales(32), 0));
-  const std::vector<int> first_inputs = {x, w, -1};
-  const int r = b.op("conv", first_inputs, "first", DType::kUInt8, shape, quantized(0.1f, 90), kDense3x3);
-  const std::vector<int> conv_inputs = {r, w, -1}, of_r = {r};
-  const int conv = b.op("conv", conv_inputs, "conv", DType::kFloat32, shape, {}, kDense3x3);
+  const std::vector<int64_t> shape = {2, channels, 7, 9};
+  const int low = dtype == DType::kUInt8 ? 0 : -128;
+  const auto geometry = [](int64_t size) {
+    return std::map<std::string, Attribute>{
+        {"stride",  ints({1, 1})              },
+        {"padding", ints({size / 2, size / 2})}
+    };
+  };
+  const auto weight = [&](const std::string& name, int64_t size) {
+    return b.constant(name, random_integers(DType::kInt8, {channels, channels, size, size}, 1, -127),
+                      per_channel(random_scales(static_cast<size_t>(channels)), 0));
+  };
+  const std::vector<int> first_inputs = {b.input("x", dtype, shape, quantized(0.02f, low + 3)), weight("first_w", 3), -1};
+  const int r = b.op("conv", first_inputs, "first", dtype, shape, quantized(0.1f, low + 90), geometry(3));
+  const int bias = b.constant("bias", random_floats({channels}));
+  const std::vector<int> conv_inputs = {r, weight("w", kernel), bias}, of_r = {r};
+  const int conv = b.op("conv", conv_inputs, "conv", DType::kFloat32, shape, {}, geometry(kernel));
   const int real = b.op("dequantize", of_r, "real", DType::kFloat32, shape);
   const std::vector<int> summands = {conv, real};
   const std::vector<int> of_sum = {
@@ -35,14 +40,14 @@ Program residual_block() {
            {{"post_min", 0.0}}
            )
   };
-  b.output(b.op("quantize", of_sum, "y", DType::kUInt8, shape, quantized(0.05f, 20)));
-  return with_one_segment(b.finish(), "onednn");
+  b.output(b.op("quantize", of_sum, "y", dtype, shape, quantized(0.05f, low + 20)));
+  return b.finish();
 }
 
 }  // namespace
 
 TEST_CASE("oneDNN: residual addition and relu are part of the convolution", "[backends][onednn][kernels]") {
-  const std::vector<KernelReport> kernels = Session(residual_block()).kernels();
+  const std::vector<KernelReport> kernels = Session(with_one_segment(residual_block(32, 3, DType::kUInt8), "onednn")).kernels();
   size_t convolutions = 0;
   for (const KernelReport& kernel : kernels) {
     INFO(kernel.what << " " << kernel.kernel);
@@ -56,6 +61,19 @@ TEST_CASE("oneDNN: residual addition and relu are part of the convolution", "[ba
     }
   }
   CHECK(convolutions == 1);
+}
+
+TEST_CASE("oneDNN: residual additions of 3x3 and 1x1 convolutions stay within a step of the reference", "[backends][onednn][kernels]") {
+  for (DType dtype : {DType::kUInt8, DType::kInt8})
+    for (int64_t kernel : {1, 3}) {
+      CAPTURE(name_of(dtype), kernel);
+      const Program program = residual_block(64, kernel, dtype);
+      CHECK(check_against_reference(program, "onednn", {random_integers(dtype, {2, 64, 7, 9})}) <= 1);
+      for (const KernelReport& kernel_report : Session(with_one_segment(program, "onednn")).kernels()) {
+        CHECK(kernel_report.what != "addition");
+        CHECK(kernel_report.what != "dequantize");
+      }
+    }
 }
 
 TEST_CASE("oneDNN: integers stay integers through pooling, addition, cat, mean and reshape", "[backends][onednn][kernels]") {
