@@ -1,0 +1,34 @@
+// .pt2 files taken apart into records, changed and put together again, for the fuzzers.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace octet::fuzz {
+
+using Record = std::pair<std::string, std::string>;  // name, bytes
+using Records = std::vector<Record>;
+
+// What the archive holds but what the writer adds by itself. Throws Error when the file is no archive.
+Records records_of(const std::filesystem::path& path);
+void write_archive(const std::filesystem::path& path, const Records& records);
+// Whether the record is JSON, by its first letter.
+bool is_text(const Record& record);
+
+class Mutator {
+ public:
+  explicit Mutator(uint32_t seed) : random_(seed) {}
+
+  size_t below(size_t limit) { return limit == 0 ? 0 : std::uniform_int_distribution<size_t>(0, limit - 1)(random_); }
+  // One change of a text or of bytes.
+  void change(std::string& bytes);
+
+ private:
+  std::mt19937 random_;
+};
+
+}  // namespace octet::fuzz
