@@ -57,13 +57,11 @@ void Importer::declare_symbols() {
     const RangeConstraint limits = range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
     program_.symbols.push_back({name, std::max<int64_t>(limits.min.value_or(0), 0), std::min(limits.max.value_or(kLargestSize), kLargestSize), 0});
   }
+  const std::set<std::string> undecided = undecided_symbols(program_);
+  if (!undecided.empty())
+    throw Error("lower", *undecided.begin(), "is a size that no input's shape decides alone; export with a dimension that is this symbol");
   hints_ = bind_symbols(program_, shapes, "lower");
-  for (ShapeSymbol& symbol : program_.symbols) {
-    const auto hint = hints_.find(symbol.name);
-    if (hint == hints_.end())
-      throw Error("lower", symbol.name, "is a size that no input's shape decides alone; export with a dimension that is this symbol");
-    symbol.hint = hint->second;
-  }
+  for (ShapeSymbol& symbol : program_.symbols) symbol.hint = hints_.at(symbol.name);
 }
 
 Sizes Importer::sizes(int index) const { return tensor(index).sizes.empty() ? Sizes(tensor(index).shape) : Sizes(tensor(index).sizes); }

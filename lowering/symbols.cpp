@@ -131,6 +131,13 @@ SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const
   return values;
 }
 
+std::set<std::string> undecided_symbols(const Program& program) {
+  std::set<std::string> names;
+  for (const ShapeSymbol& symbol : program.symbols) names.insert(symbol.name);
+  for (const Source& source : find_sources(program)) names.erase(source.symbol->name);
+  return names;
+}
+
 void verify_symbols(const Program& program) {
   std::set<std::string> names;
   for (const ShapeSymbol& symbol : program.symbols) {
@@ -167,9 +174,9 @@ void verify_symbols(const Program& program) {
       check(op.name, sizes, one != nullptr ? std::vector<int64_t>{*one} : *many);
     }
   if (program.symbols.empty()) return;
-  for (const Source& source : find_sources(program)) names.erase(source.symbol->name);
-  OCTET_ASSERT(names.empty(), fmt::format("the symbol{} {} {} no size of an input", names.size() == 1 ? "" : "s", fmt::join(names, ", "),
-                                          names.size() == 1 ? "is" : "are"));
+  const std::set<std::string> undecided = undecided_symbols(program);
+  OCTET_ASSERT(undecided.empty(), fmt::format("the symbol{} {} {} no size of an input", undecided.size() == 1 ? "" : "s", fmt::join(undecided, ", "),
+                                              undecided.size() == 1 ? "is" : "are"));
 }
 
 std::string describe(const ShapeSymbol& symbol) { return fmt::format("{} from {} to {}", symbol.name, symbol.min, symbol.max); }

@@ -20,6 +20,9 @@ SymbolValues hints_of(const Program& program);
 // Throws Error(stage, input, ...) when a size is not the wanted one, is out of its symbol's range, or contradicts that of another dimension.
 SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const> shapes, const std::string& stage);
 
+// Symbols that no dimension of an input decides: none is alone in it.
+std::set<std::string> undecided_symbols(const Program& program);
+
 // Throws InternalError unless names are unique, hints within ranges, each symbol decided by an input, and formulas give the shapes and attributes at
 // the hints.
 void verify_symbols(const Program& program);
