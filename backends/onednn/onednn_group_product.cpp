@@ -36,7 +36,7 @@ struct Sizes {
 
 // int8 weights [out, in] with scales [blocks of rows, groups] and no zero points, in groups of a multiple of 4.
 bool has_plain_groups(const ProgramTensor& w) {
-  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() || w.shape.size() != 2) return false;
+  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() || w.shape.size() != 2 || w.numel() == 0) return false;
   const std::vector<int64_t> scales = w.stored->scale.shape();
   if (scales.size() != 2 || w.shape[1] / scales[1] < kLeastGroup || w.shape[1] / scales[1] % 4 != 0) return false;
   if (!w.stored->zero_point.defined()) return true;

@@ -193,7 +193,7 @@ bool has_nibbles(const StoredConstant& stored) { return size_of(stored.values.dt
 }  // namespace
 
 bool has_weight_product(const ProgramTensor& w, int64_t rows) {
-  if (!has_kernel() || rows < 1 || rows > kMostRows || !w.stored || !w.stored->scale.defined() || w.shape.size() != 2) return false;
+  if (!has_kernel() || rows < 1 || rows > kMostRows || !w.stored || !w.stored->scale.defined() || w.shape.size() != 2 || w.numel() == 0) return false;
   const DType dtype = w.stored->values.dtype();
   return w.shape[1] / w.stored->scale.shape()[1] >= kLeastGroup && (dtype == DType::kInt8 || has_nibbles(*w.stored));
 }

@@ -1,5 +1,6 @@
 // Recurrent layers and cells: a linear op for the inputs of all steps, one op for what depends on the hidden state.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <ATen/core/Tensor.h>
@@ -14,6 +15,7 @@
 #include "core/pt2_reader.h"
 #include "lowering/lower.h"
 #include "quantizers/registry.h"
+#include "tests/backends/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 #include "tests/support/golden.h"
 
@@ -136,6 +138,33 @@ TEST_CASE("int8 weights of a recurrent layer stay integers in the file, and its 
   CHECK(text.find("linear(xq i8[5,1,3], wi i8[8,3] per-channel, none)") != std::string::npos);
   CHECK(text.find("whd_folded f32[8,2] stored as i8 in 8x1 blocks") != std::string::npos);
   CHECK(compare_with_interpreter(graph).greatest < 1e-4);
+}
+
+TEST_CASE("a recurrent layer runs on sequences and batches of other sizes than the exported ones", "[lowering][recurrent][open]") {
+  const std::string steps = R"size({"Symbol('s0', positive=True, integer=True)": 5})size",
+                    batch = R"size({"Symbol('s1', positive=True, integer=True)": 2})size";
+  std::string text = R"(graph(%wi = param "wi": f32[12,3], %wh = param "wh": f32[12,4], %bi = param "bi": f32[12], %bh = param "bh": f32[12],
+        %x: f32[<T>,<N>,3], %h: f32[1,<N>,4]):
+      %y: f32[<T>,<N>,4], %hn: f32[1,<N>,4] = aten.gru.input(%x, %h, [%wi, %wh, %bi, %bh], True, 1, 0.0, False, False, False)
+      return (%hn, %y))";
+  for (const auto& [word, size] : {
+           std::pair{"<T>", steps},
+           {"<N>", batch}
+  })
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) text.replace(at, 3, size);
+  Graph graph = make_graph(text);
+  graph.range_constraints["s0"] = {1, 64};
+  graph.range_constraints["s1"] = {1, 64};
+  for (const std::string& backend : backend_names())
+    for (const std::array<int64_t, 2>& sizes : {
+             std::array<int64_t, 2>{5, 2},
+              {9, 1},
+              {1, 7}
+    }) {
+      CAPTURE(backend, sizes[0], sizes[1]);
+      const std::vector<c10::IValue> inputs = {to_aten(random_floats({sizes[0], sizes[1], 3})), to_aten(random_floats({1, sizes[1], 4}))};
+      CHECK_FALSE(share_off(graph, inputs, backend) > 1e-4);
+    }
 }
 
 TEST_CASE("what a recurrent op cannot express is refused by name", "[lowering][recurrent]") {
