@@ -116,7 +116,11 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
     std::swap(a, b);
     scaled = DNNL_ARG_SRC_0;
   }
-  if (product(a.shape) != product(shape)) throw Refusal{"both inputs are broadcast"};
+  if (product(a.shape) != product(shape)) {  // both repeat, which oneDNN does for the second only
+    const Stored full = builder.allocate(shape, {}, dense_like(shape, order));
+    add_copy(builder, broadcast(a, shape), full);
+    a = full;
+  }
   for (Stored* side : {&a, &b}) {
     while (side->shape.size() < shape.size()) {
       side->strides.insert(side->strides.begin(), side->shape.empty() ? 1 : side->strides[0] * side->shape[0]);
