@@ -225,14 +225,16 @@ OCTET_VNNI void run_block(const Plan& p, const ChannelBlock& block, const uint8_
 
 void run(const Plan& p, const uint8_t* x, uint8_t* y) {
   const DepthwiseShape& s = p.shape;
-  const int64_t bands = (s.out_height + p.band - 1) / p.band;
-  for_parts(s.batch * bands, p.band * s.out_width * s.channels * s.kernel_h, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i)
-      for (const ChannelBlock& block : p.blocks)
-        (block.vectors == 4   ? run_block<4>
-         : block.vectors == 2 ? run_block<2>
-                              : run_block<1>)(p, block, x + i / bands * s.height * s.width * s.channels,
-                                              y + i / bands * s.out_height * s.out_width * s.channels, i % bands * p.band);
+  const int64_t bands = (s.out_height + p.band - 1) / p.band, blocks = static_cast<int64_t>(p.blocks.size());
+  for_parts(s.batch * bands * blocks, p.band * s.out_width * s.channels * s.kernel_h / blocks, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const ChannelBlock& block = p.blocks[static_cast<size_t>(i % blocks)];
+      const int64_t band = i / blocks, n = band / bands;
+      (block.vectors == 4 ? run_block<4>
+       : block.vectors == 2
+           ? run_block<2>
+           : run_block<1>)(p, block, x + n * s.height * s.width * s.channels, y + n * s.out_height * s.out_width * s.channels, band % bands * p.band);
+    }
   });
 }
 

@@ -165,28 +165,36 @@ void copy_rows(const Plan& p, const uint8_t* x, int64_t out_row, int64_t begin, 
   }
 }
 
-void multiply_blocks(const Plan& p, const uint8_t* rows, int64_t columns, const Target& to) {
-  for (const ChannelBlock& block : p.blocks)
-    (block.vectors == 4 ? multiply_row<4> : block.vectors == 2 ? multiply_row<2> : multiply_row<1>)(p, block, rows, columns, to);
+void multiply_block(const Plan& p, const ChannelBlock& block, const uint8_t* rows, int64_t columns, const Target& to) {
+  (block.vectors == 4 ? multiply_row<4> : block.vectors == 2 ? multiply_row<2> : multiply_row<1>)(p, block, rows, columns, to);
 }
 
-void run_row(const Plan& p, const uint8_t* x, const Target& to, int64_t out_row) {
+// One output row of all images counted through.
+void run_row(const Plan& p, const uint8_t* x, const Target& to, int64_t row) {
   const ImageConvShape& s = p.shape;
-  if (is_pointwise(s)) return multiply_blocks(p, x + out_row * s.width * s.channels, s.out_width, to.at(out_row * s.out_width * s.outputs));
+  const uint8_t* image = x + row / s.out_height * s.height * s.width * s.channels;
   alignas(kVector) uint8_t scratch[kScratch];
   for (int64_t begin = 0; begin < s.out_width; begin += p.tile) {
     const int64_t columns = std::min(p.tile, s.out_width - begin);
-    copy_rows(p, x, out_row, begin, columns, scratch);
-    multiply_blocks(p, scratch, columns, to.at((out_row * s.out_width + begin) * s.outputs));
+    copy_rows(p, image, row % s.out_height, begin, columns, scratch);
+    for (const ChannelBlock& block : p.blocks) multiply_block(p, block, scratch, columns, to.at((row * s.out_width + begin) * s.outputs));
   }
 }
 
 void run(const Plan& p, const uint8_t* x, const Target& to) {
   const ImageConvShape& s = p.shape;
-  for_parts(s.batch * s.out_height, s.out_width * s.outputs * s.kernel_h * p.words, [&](int64_t first, int64_t last) {
+  const int64_t rows = s.batch * s.out_height, row_work = s.out_width * s.outputs * s.kernel_h * p.words;
+  if (!is_pointwise(s)) {
+    for_parts(rows, row_work, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) run_row(p, x, to, row);
+    });
+    return;
+  }
+  const int64_t blocks = static_cast<int64_t>(p.blocks.size());
+  for_parts(rows * blocks, row_work / blocks, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const int64_t n = i / s.out_height;
-      run_row(p, x + n * s.height * s.width * s.channels, to.at(n * s.out_height * s.out_width * s.outputs), i % s.out_height);
+      const int64_t row = i / blocks;
+      multiply_block(p, p.blocks[static_cast<size_t>(i % blocks)], x + row * s.width * s.channels, s.out_width, to.at(row * s.out_width * s.outputs));
     }
   });
 }
