@@ -120,6 +120,7 @@ TEST_CASE("no heap allocation after the first run on XNNPACK", "[backends][sessi
     if (backend != "xnnpack") continue;
     CAPTURE(backend);
     CHECK(allocations_of(artifact_bytes(small_conv(backend))) == 0);
+    CHECK(allocations_of(artifact_bytes(open_conv(backend))) == 0);
   }
 }
 
