@@ -3,8 +3,8 @@
 # Downloads the arm64 packages of XNNPACK into build/aarch64/sysroot (they cannot be installed beside the machine's own). Each .octet file of the folder
 # that was lowered for XNNPACK runs on both machines, on the same inputs; outputs may differ by one step.
 set -euo pipefail
+programs=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/.."
-programs=${1:-}
 
 missing=()
 for package in g++-aarch64-linux-gnu qemu-user-static; do
@@ -40,22 +40,4 @@ emulate=(qemu-aarch64-static -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$sysr
 "${emulate[@]}" $build/bin/test_backends '~[long]~[native]'
 
 # ---- the same programs here and there
-if [ -n "$programs" ]; then
-  native=build/aarch64/native
-  [ -f $native/build.ninja ] || cmake -S . -B $native -G Ninja -DCMAKE_BUILD_TYPE=Release -DOCTET_TORCH=OFF -DOCTET_ONEDNN=OFF >/dev/null
-  ninja -C $native run_lowered >$native/build.log || { tail -n 40 $native/build.log >&2; exit 1; }
-  passed=0
-  failed=0
-  for program in "$programs"/*.octet; do
-    name=$(basename "$program" .octet)
-    if $native/bin/run_lowered "$program" build/aarch64/here.raw &&
-      "${emulate[@]}" $build/bin/run_lowered "$program" build/aarch64/there.raw build/aarch64/here.raw; then
-      passed=$((passed + 1))
-    else
-      failed=$((failed + 1))
-      echo "aarch64: $name differs" >&2
-    fi
-  done
-  echo "$passed passed, $failed failed"
-  [ $failed -eq 0 ]
-fi
+[ -z "$programs" ] || tools/compare_programs.sh "$programs" build/aarch64/programs "${emulate[@]}" $build/bin/run_lowered
