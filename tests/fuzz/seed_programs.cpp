@@ -162,6 +162,39 @@ Program functions() {
   return b.finish();
 }
 
+// An LSTM with integer weights, and what reads statistics of its input.
+Program recurrences() {
+  ProgramBuilder b;
+  const int gates = b.input("gates", kF32, {2, 1, 16}), state = b.constant("state", random_floats({1, 4}));
+  const Tensor scale = Tensor::from<float>(kF32, {16, 1}, random_scales(16));
+  const int weights = b.constant("weights", StoredConstant{random_integers(kI8, {16, 4}, 1, -127), scale, Tensor()});
+  const int y = b.op("recurrent",
+                     {
+                         gates, weights, -1, state, state
+  },
+                     "y", kF32, {2, 1, 4}, {}, {{"cell", std::string("lstm")}, {"reverse", true}});
+  b.output(b.second_output("last", {1, 4}));
+  const int image = b.op("reshape", {y}, "image", kF32, {1, 4, 1, 2});
+  const int even = b.op("group_norm",
+                        {
+                            image, b.constant("factor", random_floats({4}
+                              )), -1
+  },
+                        "even", kF32, {1, 4, 1, 2}, {}, {{"groups", int64_t{2}}, {"eps", 1e-5}});
+  const Attributes twice = {
+      {"mode",          std::string("bilinear")      },
+      {"align_corners", false                        },
+      {"scales",        std::vector<double>{0.5, 0.5}}
+  };
+  const int larger = b.op("upsample", {even}, "larger", kF32, {1, 4, 2, 4}, {}, twice);
+  b.output(b.op("reduce",
+                {
+                    larger
+  },
+                "least", kF32, {1, 4}, {}, {{"fn", std::string("min")}, {"dims", ints({2, 3})}, {"keepdim", false}}));
+  return b.finish();
+}
+
 }  // namespace
 
 std::vector<SeedProgram> seed_programs() {
@@ -175,6 +208,7 @@ std::vector<SeedProgram> seed_programs() {
       {"matrices",     matrices()             },
       {"movements",    movements()            },
       {"functions",    functions()            },
+      {"recurrences",  recurrences()          },
       {"conv",         small_conv("reference")},
   };
   for (const SeedProgram& seed : plain)
