@@ -1,0 +1,89 @@
+"""Programs with a dynamic batch or length: quantized, lowered and run at several sizes; what does not fit is refused."""
+import unittest
+
+import torch
+from torch import nn
+from torch.export import Dim
+
+from support import CommandTest, SmallNet, last_scale
+
+
+class Attention(nn.Module):
+    """Positions by table, a mask, one head."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(64, 16)
+        self.inward, self.outward = nn.Linear(16, 48), nn.Linear(16, 16)
+        self.register_buffer("positions", torch.arange(64))
+
+    def forward(self, words, mask):
+        x = self.words(words) + self.places(self.positions[:words.shape[1]])
+        q, k, v = self.inward(x).chunk(3, 2)
+        hidden = (1.0 - mask.to(torch.float32)).unsqueeze(1) * -10000.0
+        return self.outward(nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=hidden.expand(words.shape[0], words.shape[1], words.shape[1])))
+
+
+class OpenSizes(CommandTest):
+    def lowered(self, backend):
+        self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path(backend + ".octet"))
+        return backend + ".octet"
+
+    def backends(self):
+        return [name for name in ("reference", "onednn", "xnnpack") if name in self.octet("lower", "--help")[0]]
+
+    def interpreted(self, inputs):
+        """For each sizes: the file of the inputs, and what the q/dq graph gives for them."""
+        results = {}
+        for sizes, values in inputs.items():
+            name = "x_" + "_".join(map(str, sizes)) + ".pt"
+            self.save(name, values)
+            results[sizes] = name, self.run_file("q.pt2", name)[0]
+        return results
+
+    def test_images(self):
+        torch.manual_seed(0)
+        self.export(SmallNet().requires_grad_(False), torch.randn(2, 3, 32, 32), dynamic_shapes=({0: Dim("batch", min=1, max=16)},))
+        self.save("calibration.pt", [(torch.randn(2, 3, 32, 32),) for _ in range(4)])
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
+        step = last_scale(self.inspect("q.pt2")["nodes"])
+        wanted = self.interpreted({(batch,): (torch.randn(batch, 3, 32, 32),) for batch in (1, 3, 16)})
+        for backend in self.backends():
+            program = self.lowered(backend)
+            for sizes, (x, want) in wanted.items():
+                with self.subTest(backend=backend, sizes=sizes):
+                    got = self.run_file(program, x)[0]
+                    self.assertEqual(got.shape, want.shape)
+                    self.assertLess((got - want).abs().max().item(), 2.01 * step)
+        self.save("x.pt", (torch.randn(17, 3, 32, 32),))
+        self.assertRegex(self.fails("run", self.path(program), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")),
+                         r"^octet: session: input 0 \(x\): dimension 0 is 17, want (s\d+) from 1 to 16; give an input of that size$")
+        shown = self.inspect(program)
+        self.assertEqual([(symbol["min"], symbol["max"], symbol["hint"]) for symbol in shown["symbols"]], [(1, 16, 2)])
+        self.assertEqual(shown["inputs"][0]["sizes"], [shown["symbols"][0]["name"], 3, 32, 32])
+        self.assertRegex(self.octet("inspect", self.path(program))[0], r"^symbol s\d+ from 1 to 16, lowered at 2\ninput x f32\[s\d+,3,32,32\]\n")
+
+    def test_sentences(self):
+        torch.manual_seed(0)
+        sizes = {0: Dim("batch", min=1, max=8), 1: Dim("length", min=2, max=64)}
+        words = lambda batch, length: (torch.randint(0, 50, (batch, length)), torch.ones(batch, length, dtype=torch.long))
+        self.export(Attention().requires_grad_(False), *words(2, 10), dynamic_shapes=(sizes, sizes))
+        self.save("calibration.pt", [words(2, 10) for _ in range(4)])
+        for mode in ([], ["--mode", "dynamic"]):
+            data = [] if mode else ["--calibration", self.path("calibration.pt")]
+            self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", *mode, *data, "--output", self.path("q.pt2"))
+            wanted = self.interpreted({sizes: words(*sizes) for sizes in ((1, 64), (8, 2), (3, 17))})
+            for backend in self.backends():
+                program = self.lowered(backend)
+                for sizes, (x, want) in wanted.items():
+                    with self.subTest(mode=mode, backend=backend, sizes=sizes):
+                        got = self.run_file(program, x)[0]
+                        self.assertEqual(got.shape, want.shape)
+                        self.assertLess((got - want).abs().max().item(), 0.05 * want.abs().max().item())
+        self.save("x.pt", (words(2, 10)[0], words(2, 11)[1]))
+        self.assertRegex(self.fails("run", self.path(program), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")),
+                         r"^octet: session: input 1 \(mask\): dimension 1 is 11, want 10 \((s\d+); \1 is 10 by dimension 1 of input 0 \(words\)\); give an input of that size$")
+
+
+if __name__ == "__main__":
+    unittest.main()
