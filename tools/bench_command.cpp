@@ -2,8 +2,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <exception>
+#include <thread>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -38,6 +41,30 @@ std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& i
   return times;
 }
 
+// Runs per second of all programs together, each in a thread of its own, over `seconds`.
+double throughput(std::vector<std::unique_ptr<Runnable>>& programs, const std::vector<c10::IValue>& inputs, double seconds) {
+  std::atomic<size_t> runs{0};
+  std::atomic<bool> stops{false};
+  std::vector<std::exception_ptr> failures(programs.size());
+  std::vector<std::thread> threads;
+  const Clock::time_point start = Clock::now();
+  for (size_t i = 0; i < programs.size(); ++i)
+    threads.emplace_back([&, i] {
+      try {
+        for (; !stops; ++runs) programs[i]->run(inputs);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  stops = true;
+  for (std::thread& thread : threads) thread.join();
+  const double elapsed = milliseconds_since(start) / 1e3;
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return static_cast<double>(runs) / elapsed;
+}
+
 double peak_rss_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -49,9 +76,9 @@ double peak_rss_mb() {
 void add_bench_command(CLI::App& app) {
   struct Options {
     std::string file, inputs;
-    int threads = 1;
+    int threads = 1, streams = 1;
     double seconds = 1;
-    bool json = false;
+    bool json = false, explain = false;
     std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
@@ -59,8 +86,13 @@ void add_bench_command(CLI::App& app) {
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; made up when absent (integers are 0)");
   command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  command
+      ->add_option("--streams", options->streams, "Measure throughput: so many copies of the program run at the same time, each on --threads threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long to measure")->check(CLI::Range(0.001, 3600.0))->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON object");
+  command->add_flag("--explain", options->explain, "Print each op's kernel, its layout and its share of the time (.octet)")->excludes("--json");
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
@@ -68,6 +100,26 @@ void add_bench_command(CLI::App& app) {
     const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
+    if (options->explain) {
+      fmt::print("{}", program->explain(inputs));
+      return;
+    }
+    if (options->streams > 1) {
+      std::vector<std::unique_ptr<Runnable>> programs;
+      for (int i = 0; i < options->streams; ++i) programs.push_back(load_runnable(options->file, options->threads));
+      for (const std::unique_ptr<Runnable>& each : programs) each->run(inputs);
+      const double rate = throughput(programs, inputs, options->seconds);
+      const nlohmann::ordered_json result = {
+          {"runs_per_second", rate            },
+          {"streams",         options->streams},
+          {"threads",         options->threads},
+          {"peak_rss_mb",     peak_rss_mb()   }
+      };
+      fmt::print("{}\n", options->json ? result.dump()
+                                       : fmt::format("{:.1f} runs per second in {} streams of {} thread{}, peak memory {:.0f} MB", rate,
+                                                     options->streams, options->threads, options->threads == 1 ? "" : "s", peak_rss_mb()));
+      return;
+    }
     const std::vector<double> times = measure(*program, inputs, options->seconds);
     const double median = times[times.size() / 2];
     const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];

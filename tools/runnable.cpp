@@ -4,6 +4,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/runtime/session.h"
 #include "core/aten_bridge.h"
@@ -27,6 +28,19 @@ Tensor example_tensor(DType dtype, const std::vector<int64_t>& shape, std::mt199
   return tensor;
 }
 
+// One line for each kernel, in the order of the run, with the time of its fastest run.
+std::string to_table(const std::vector<KernelReport>& kernels) {
+  double total = 0;
+  for (const KernelReport& kernel : kernels) total += kernel.seconds;
+  std::string text = fmt::format("{:>6} {:>9}  {:<24} {:<32} {:<26} ops\n", "share", "us", "what", "kernel", "layout");
+  for (const KernelReport& kernel : kernels) {
+    const std::string what = kernel.post_ops.empty() ? kernel.what : fmt::format("{} + {}", kernel.what, kernel.post_ops);
+    text += fmt::format("{:>5.1f}% {:>9.1f}  {:<24} {:<32} {:<26} {}\n", total > 0 ? 100 * kernel.seconds / total : 0.0, 1e6 * kernel.seconds, what,
+                        kernel.kernel, kernel.layout, fmt::join(kernel.ops, " "));
+  }
+  return text;
+}
+
 class InterpretedProgram : public Runnable {
  public:
   explicit InterpretedProgram(const std::string& path) : graph_(read_pt2(path)), interpreter_(verified(graph_)) {}
@@ -45,6 +59,10 @@ class InterpretedProgram : public Runnable {
       inputs.emplace_back(to_aten(example_tensor(input.value->meta->dtype, input.value->meta->shape(), random)));
     }
     return inputs;
+  }
+
+  std::string explain(const std::vector<c10::IValue>&) override {
+    throw Error("explain", "the program", "is interpreted op by op and has no kernels; give an .octet program, from `octet lower`");
   }
 
  private:
@@ -87,6 +105,16 @@ class LoweredProgram : public Runnable {
       inputs.emplace_back(to_aten(example_tensor(tensor.dtype, tensor.shape, random)));
     }
     return inputs;
+  }
+
+  std::string explain(const std::vector<c10::IValue>& inputs) override {
+    constexpr int kRuns = 20;
+    run(inputs);
+    session_.time_kernels(true);
+    for (int i = 0; i < kRuns; ++i) run(inputs);
+    const std::vector<KernelReport> kernels = session_.kernels();
+    session_.time_kernels(false);
+    return to_table(kernels);
   }
 
  private:

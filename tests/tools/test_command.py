@@ -113,6 +113,21 @@ class Command(CommandTest):
         self.assertEqual(set(result), {"median_ms", "p90_ms", "runs", "threads", "load_ms", "peak_rss_mb"})
         self.assertGreater(result["runs"], 0)
 
+    def test_bench_explains_each_kernel(self):
+        self.quantized_model()
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+        lines = self.octet("bench", self.path("m.octet"), "--explain")[0].splitlines()
+        self.assertEqual(lines[0].split(), ["share", "us", "what", "kernel", "layout", "ops"])
+        self.assertTrue(any("u8 nhwc" in line for line in lines))
+        self.assertAlmostEqual(sum(float(line.split("%")[0]) for line in lines[1:]), 100, delta=0.06 * len(lines))
+
+    def test_bench_measures_throughput(self):
+        self.quantized_model()
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+        result = json.loads(self.octet("bench", self.path("m.octet"), "--streams", "2", "--seconds", "0.2", "--json")[0])
+        self.assertEqual(set(result), {"runs_per_second", "streams", "threads", "peak_rss_mb"})
+        self.assertGreater(result["runs_per_second"], 0)
+
     def test_inspect_prints_the_tabular_form_and_json(self):
         self.quantized_model()
         table = self.octet("inspect", self.path("q.pt2"))[0].splitlines()
