@@ -116,11 +116,12 @@ void AffineObserver::observe(const at::Tensor& x) {
   const BlockReduction blocks = block_reduction(block_size(x.sizes()), x.sizes());
   const at::Tensor view = x.detach().reshape(blocks.shape);
   const auto [low, high] = ranges_of(view, blocks.dims);
-  if (min_.defined() && min_.numel() != low.numel())
+  const bool starts_anew = !min_.defined() || args_.is_dynamic;
+  if (!starts_anew && min_.numel() != low.numel())
     throw Error("calibrate", "",
                 fmt::format("the number of blocks with a scale changed, got {}, want {}; static scales {} want tensors of one shape", low.numel(),
                             min_.numel(), name_of(options().granularity.kind)));
-  if (!min_.defined()) {
+  if (starts_anew) {
     min_ = first_min_ = low;
     max_ = first_max_ = high;
   } else if (kind_ == Kind::kMse) {

@@ -12,7 +12,7 @@ namespace octet {
 
 class AffineObserver : public Observer {
  public:
-  // min(old, new); old + constant * (new - old); the range of least squared error, of one constant tensor; looks at no data
+  // min(old, new); old + constant * (new - old), or new alone when dynamic; the range of least squared error, of one constant tensor; looks at no data
   enum class Kind { kMinMax, kMovingAverage, kMse, kPlaceholder };
 
   // Throws Error("prepare", ...) without ObserverChoice::affine, for dtypes that the affine ops lack, when the kind cannot serve
@@ -33,6 +33,8 @@ class AffineObserver : public Observer {
   const AffineOptions& options() const { return *args_.choice.affine; }
   // Elements of each dimension per scale of a tensor of `shape` (-1: unknown); throws as block_size_of does.
   std::vector<int64_t> block_size(std::span<const int64_t> shape) const;
+  // (scale, zero point) of the observed blocks. Wants data.
+  std::pair<at::Tensor, at::Tensor> observed_qparams() const { return qparams_of(min_, max_); }
   // (scale, zero point) for a tensor of `shape` (known) and `dtype`, in the shape of its blocks and in the dtypes of the options, else in `dtype`.
   // Throws Error("convert", subject, ...) without data, and when the observed blocks are not those of `shape`.
   std::pair<at::Tensor, at::Tensor> qparam_tensors(std::span<const int64_t> shape, DType dtype, const std::string& subject) const;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/affine_fake_quantize.h"
 #include "annotate/bodies.h"
 #include "annotate/calibrate.h"
 #include "annotate/check_limits.h"
@@ -39,7 +40,7 @@ class Converter {
     Value* input = point.find_input("input");
     const Observer& observer = *observed_.observers.at(static_cast<size_t>(group_of(point)));
     Value* result = input;
-    if (const AffineObserver* affine = dynamic_cast<const AffineObserver*>(&observer)) {
+    if (const AffineObserver* affine = find_affine_observer(observer)) {
       result = add_affine_pair(graph_, point, input, *affine);
     } else if (observer.args().is_dynamic) {
       result = add_dynamic(point, input, observer);

@@ -4,14 +4,15 @@
 #include <cmath>
 #include <limits>
 
-#include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/fake_quantize_per_channel_affine.h>
 #include <ATen/ops/fake_quantize_per_tensor_affine.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/fused_moving_avg_obs_fake_quant.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "annotate/data_free_observers.h"
@@ -46,23 +47,19 @@ bool has_no_scale(const Observer& observer) {
          dynamic_cast<const RecordingObserver*>(&observer) != nullptr;
 }
 
-// The observer that a fake-quant's name asks for.
-std::shared_ptr<Observer> make_inner(ObserverArgs args) {
-  const std::string inner = split_observer_name(args.choice.name).inner;
-  args.choice.name = !inner.empty() ? inner : is_per_channel(args.qscheme) ? "moving_average_per_channel_min_max" : "moving_average_min_max";
-  return make_observer(args);
-}
-
 const Observer& same_inner(const Observer& other) { return dynamic_cast<const FakeQuantize&>(other).observer(); }
 
 }  // namespace
 
-FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer)
+FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer) : FakeQuantize(std::move(args), std::move(observer), WithBlocks{}) {
+  if (args_.choice.affine) throw Error("prepare", args_.choice.name, "this fake-quant works per tensor or per channel; use affine_fake_quantize");
+}
+
+FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer, WithBlocks)
     : Observer(std::move(args), IntegerRange{observer->quant_min(), observer->quant_max()}), observer_(std::move(observer)) {
   if (has_no_scale(*observer_))
     throw Error("prepare", args_.choice.name,
                 fmt::format("a fake-quant needs a scale, which {} has not; use min_max", observer_->args().choice.name));
-  if (args_.choice.affine) throw Error("prepare", args_.choice.name, "a fake-quant works per tensor or per channel; leave out the granularity");
   scale_ = at::ones({1}, at::kFloat);
   zero_point_ = at::zeros({1}, args_.qscheme == QScheme::kPerChannelAffineFloatQParams ? at::kFloat : at::kInt);
 }
@@ -70,12 +67,15 @@ FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer
 void FakeQuantize::observe(const at::Tensor& x) {
   if (!observer_enabled_) return;
   observer_->observe(x);
-  FakeQuantize::update_qparams();
+  update_qparams();
 }
 
 at::Tensor FakeQuantize::forward(const at::Tensor& x) {
   observe(x.detach());
-  if (!fake_quant_enabled_ || x.numel() == 0) return x;
+  return fake_quant_enabled_ && x.numel() > 0 ? round(x) : x;
+}
+
+at::Tensor FakeQuantize::round(const at::Tensor& x) {
   if (!is_per_channel(args_.qscheme)) return at::fake_quantize_per_tensor_affine(x, scale_, zero_point_, quant_min_, quant_max_);
   if (!has_data()) return x;  // no channel count, so no scale
   return at::fake_quantize_per_channel_affine(x, scale_, zero_point_, args_.ch_axis.value_or(0), quant_min_, quant_max_);
@@ -84,13 +84,25 @@ at::Tensor FakeQuantize::forward(const at::Tensor& x) {
 void FakeQuantize::update_qparams() {
   if (!has_data()) return;
   const QParams qparams = observer_->calculate_qparams();
-  scale_ = tensor_of(qparams.scale);
-  zero_point_ = qparams.float_zero_point.empty() ? tensor_of(qparams.zero_point) : tensor_of(qparams.float_zero_point);
+  set_qparams(tensor_of(qparams.scale), qparams.float_zero_point.empty() ? tensor_of(qparams.zero_point) : tensor_of(qparams.float_zero_point));
 }
 
 void FakeQuantize::set_qparams(const at::Tensor& scale, const at::Tensor& zero_point) {
   scale_ = scale.clone();
   zero_point_ = zero_point.clone();
+}
+
+void FakeQuantize::set_initial_range(const QParams& qparams) {
+  ObserverState state;
+  for (size_t i = 0; i < qparams.scale.size(); ++i) {
+    const float zero_point = static_cast<float>(qparams.zero_point.at(i));
+    state.min.push_back(qparams.scale[i] * (static_cast<float>(quant_min_) - zero_point));
+    state.max.push_back(qparams.scale[i] * (static_cast<float>(quant_max_) - zero_point));
+  }
+  state.batches = 1;
+  state.first_min = state.min;
+  state.first_max = state.max;
+  set_state(state);
 }
 
 void FakeQuantize::set_state(const ObserverState& state) {
@@ -113,25 +125,40 @@ FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args, 
     throw Error("prepare", args_.choice.name, "this fake-quant has no float zero points; use fake_quantize");
   if (is_per_channel(args_.qscheme) && args_.ch_axis.value_or(0) != 0)
     throw Error("prepare", args_.choice.name, fmt::format("this fake-quant takes channel axis 0 only, got {}; use fake_quantize", *args_.ch_axis));
+  reset_range();
+}
+
+void FusedMovingAvgObsFakeQuantize::reset_range() {
+  if (has_data()) return update_qparams();
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<int64_t> shape = is_per_channel(args_.qscheme) ? std::vector<int64_t>{0} : std::vector<int64_t>{};
   min_ = at::full(shape, infinity, at::kFloat);
   max_ = at::full(shape, -infinity, at::kFloat);
+  scale_ = at::ones({1}, at::kFloat);
+  zero_point_ = at::zeros({1}, at::kInt);
+}
+
+void FusedMovingAvgObsFakeQuantize::check_range() {
+  if (at::isfinite(min_).all().item<bool>() && at::isfinite(max_).all().item<bool>()) return;
+  reset_range();
+  throw Error("calibrate", "", "the observed values hold NaN or infinities; want finite numbers");
 }
 
 at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_quant) {
   if (x.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
   if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);  // the op would take scale and zero point from an empty range
   ObserverState state = observer_->state();
-  if (observer_enabled_) {
-    const auto [low, high] = at::aminmax(x.detach());
-    if (!std::isfinite(low.item<double>()) || !std::isfinite(high.item<double>()))
-      throw Error("calibrate", "", "the observed values hold NaN or infinities; want finite numbers");
+  at::Tensor result;
+  try {
+    result = at::fused_moving_avg_obs_fake_quant(x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
+                                                 args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),
+                                                 is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
+  } catch (const c10::Error&) {  // it refuses NaN only after it has taken it into the range
+    if (observer_enabled_) check_range();
+    throw;
   }
-  at::Tensor result = at::fused_moving_avg_obs_fake_quant(x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
-                                                          args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),
-                                                          is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
   if (!observer_enabled_) return result;
+  check_range();
   state.min = vector_of(min_);
   state.max = vector_of(max_);
   if (state.batches++ == 0) {
@@ -177,12 +204,22 @@ WrappedName split_observer_name(const std::string& name) {
   return {name.substr(0, open), name.substr(open + 1, name.size() - open - 2)};
 }
 
-std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args) { return std::make_shared<FakeQuantize>(args, make_inner(args)); }
+const char* moving_average_name(QScheme qscheme) { return is_per_channel(qscheme) ? "moving_average_per_channel_min_max" : "moving_average_min_max"; }
+
+std::shared_ptr<Observer> make_inner_observer(ObserverArgs args, const char* otherwise) {
+  const std::string inner = split_observer_name(args.choice.name).inner;
+  args.choice.name = inner.empty() ? otherwise : inner;
+  return make_observer(args);
+}
+
+std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args) {
+  return std::make_shared<FakeQuantize>(args, make_inner_observer(args, moving_average_name(args.qscheme)));
+}
 
 std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args) {
   const bool is_averaged = split_observer_name(args.choice.name).inner.empty();
   if (is_averaged && is_per_channel(args.qscheme) && args.ch_axis.value_or(0) != 0) return make_fake_quantize(args);  // the op knows axis 0 alone
-  return std::make_shared<FusedMovingAvgObsFakeQuantize>(args, make_inner(args));
+  return std::make_shared<FusedMovingAvgObsFakeQuantize>(args, make_inner_observer(args, moving_average_name(args.qscheme)));
 }
 
 void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled) {

@@ -34,21 +34,28 @@ class FakeQuantize : public Observer {
   void merge(const Observer& other) override;
 
   // Both are on at first.
-  void enable_observer(bool enabled = true) { observer_enabled_ = enabled; }
-  void disable_observer() { observer_enabled_ = false; }
+  virtual void enable_observer(bool enabled = true) { observer_enabled_ = enabled; }
+  void disable_observer() { enable_observer(false); }
   void enable_fake_quant(bool enabled = true) { fake_quant_enabled_ = enabled; }
   void disable_fake_quant() { fake_quant_enabled_ = false; }
   bool observer_enabled() const { return observer_enabled_; }
   bool fake_quant_enabled() const { return fake_quant_enabled_; }
 
   // Instead of those that follow from the observer, until it observes again. Shapes and dtypes as of scale() and zero_point().
-  void set_qparams(const at::Tensor& scale, const at::Tensor& zero_point);
+  virtual void set_qparams(const at::Tensor& scale, const at::Tensor& zero_point);
+  // The range [scale * (quant_min - zero_point), scale * (quant_max - zero_point)] as if one batch had had it: what training begins with. One scale, or
+  // one per channel. `qparams` are of an observer with these quant_min and quant_max.
+  void set_initial_range(const QParams& qparams);
   const Observer& observer() const { return *observer_; }
-  const at::Tensor& scale() const { return scale_; }            // f32 [1] or [channels]; 1 before the first data
+  const at::Tensor& scale() const { return scale_; }            // f32 [1], [channels] or [blocks]; 1 before the first data
   const at::Tensor& zero_point() const { return zero_point_; }  // int32, of float qparams f32; same shape
 
  protected:
-  virtual void update_qparams();
+  // For observers that have blocks: no scale yet.
+  struct WithBlocks {};
+  FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer, WithBlocks);
+  virtual void update_qparams();  // from the observer, which has data
+  virtual at::Tensor round(const at::Tensor& x);
 
   std::shared_ptr<Observer> observer_;
   bool observer_enabled_ = true;
@@ -77,6 +84,8 @@ class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
 
  private:
   at::Tensor run(const at::Tensor& x, bool fake_quant);
+  void reset_range();  // to what the observer knows
+  void check_range();  // resets it and throws Error("calibrate", ...) when it holds NaN or infinities
 
   at::Tensor min_;  // f32 [] or [channels]; infinity before the first data
   at::Tensor max_;
@@ -99,6 +108,11 @@ WrappedName split_observer_name(const std::string& name);
 // The makers behind the registered names.
 std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args);
 std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args);
+
+// The observer that the name of a fake-quant asks for: the one in parentheses, else `otherwise`.
+std::shared_ptr<Observer> make_inner_observer(ObserverArgs args, const char* otherwise);
+// The default of it per tensor and per channel.
+const char* moving_average_name(QScheme qscheme);
 
 // Switch all fake-quants among the observers of a graph.
 void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled);

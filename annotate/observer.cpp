@@ -6,10 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/affine_observer.h"
+#include "annotate/affine_fake_quantize.h"
 #include "annotate/data_free_observers.h"
 #include "annotate/fake_quantize.h"
 #include "annotate/histogram_observer.h"
+#include "annotate/learnable_fake_quantize.h"
 #include "annotate/min_max_observer.h"
 #include "annotate/mse_observer.h"
 #include "annotate/percentile_observer.h"
@@ -58,6 +59,9 @@ const std::vector<ObserverKind> kBuiltIn = {
     {"recording",                          ObserverScope::kEither,  make<RecordingObserver>},
     {"fake_quantize",                      ObserverScope::kEither,  make_fake_quantize, true},
     {"fused_moving_avg_obs_fake_quantize", ObserverScope::kEither,  make_fused_fake_quantize, true},
+    {"learnable_fake_quantize",            ObserverScope::kEither,  make_learnable_fake_quantize, true},
+    {"lsq_fake_quantize",                  ObserverScope::kEither,  make_lsq_fake_quantize, true},
+    {"affine_fake_quantize",               ObserverScope::kTensor,  make_affine_fake_quantize, true},
     {"affine_min_max",                     ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMinMax>},
     {"affine_moving_average_min_max",      ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMovingAverage>},
     {"affine_mse",                         ObserverScope::kTensor,  make_affine<AffineObserver::Kind::kMse>},

@@ -6,6 +6,8 @@
 // The weight that the fake-quant sees is the folded one; the batch norm still learns and still keeps its statistics. After training the pair is folded.
 #pragma once
 
+#include <string>
+
 #include "annotate/annotation.h"
 #include "annotate/prepare.h"
 #include "core/graph.h"
@@ -19,8 +21,8 @@ struct QatFusionOptions {
   bool compat_torchao = false;
 };
 
-// Between annotation and observation points. conv1d/2d/3d (.padding too), conv_transpose1d/2d/3d without groups, and linear on matrices, whose result
-// only the batch norm reads; weight and statistics must be data of the program. Annotations follow: a spec of the weight is then one of w * s, that of
+// Between annotation and observation points. conv1d/2d/3d (.padding too), conv_transpose1d/2d/3d, and linear on matrices, whose result only the
+// batch norm reads; weight and statistics must be data of the program. Annotations follow: a spec of the weight is then one of w * s, that of
 // the bias one of the zeros, and shared and derived specs that named those edges do too. Of a gamma of 0, for which s would be 0, s is 1.
 // Batch norms behind other convolutions are noted in the report with the reason. Returns the number of pairs.
 int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, const QatFusionOptions& options = {});
@@ -28,5 +30,9 @@ int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, con
 // The way back, at convert: weight and bias take in the batch norm, which goes, with its statistics and the counter of its batches; observers stay.
 // Returns the number of pairs.
 int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options = {});
+
+// What the value is called when the program is calibrated instead, with its batch norms folded: the weight for w * s, the convolution's result for that
+// of the batch norm, and other values as they are.
+std::string name_when_folded(const Value& value);
 
 }  // namespace octet

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "annotate/fake_quantize.h"
+#include "annotate/learnable_fake_quantize.h"
 #include "core/error.h"
 
 namespace octet {
@@ -55,6 +56,16 @@ std::vector<c10::IValue> QatModel::forward(const std::vector<c10::IValue>& input
 void QatModel::enable_observers(bool enabled) { octet::enable_observers(prepared_->observers, enabled); }
 
 void QatModel::enable_fake_quants(bool enabled) { octet::enable_fake_quants(prepared_->observers, enabled); }
+
+void QatModel::enable_range_learning(bool enabled) { octet::enable_range_learning(prepared_->observers, enabled); }
+
+std::vector<at::Tensor> QatModel::parameters() const {
+  std::vector<at::Tensor> result = program_.parameters();
+  for (const at::Tensor& parameter : range_parameters()) result.push_back(parameter);
+  return result;
+}
+
+std::vector<at::Tensor> QatModel::range_parameters() const { return octet::range_parameters(prepared_->observers); }
 
 ObservedGraph QatModel::finish() && {
   program_.store(prepared_->graph);

@@ -34,8 +34,10 @@ class QatModel {
   // range and 0 outside. Throws Error("train", ...) for unfit inputs and for NaN or infinities at an observer, which it names.
   std::vector<c10::IValue> forward(const std::vector<c10::IValue>& inputs);
 
-  // What an optimizer trains.
-  std::vector<at::Tensor> parameters() const { return program_.parameters(); }
+  // What an optimizer trains: the program's parameters, then range_parameters().
+  std::vector<at::Tensor> parameters() const;
+  // Scales and zero points of learnable fake-quants (learnable_fake_quantize.h); they get gradients while range learning is enabled.
+  std::vector<at::Tensor> range_parameters() const;
   // Parameters, buffers and constants by fqn.
   const std::map<std::string, at::Tensor>& tensors() const { return program_.tensors(); }
 
@@ -47,6 +49,8 @@ class QatModel {
   void freeze_batch_norm(bool is_frozen = true) { program_.freeze_batch_norm(is_frozen); }
   void enable_observers(bool enabled = true);    // whether fake-quants follow the ranges of what they see
   void enable_fake_quants(bool enabled = true);  // whether they round, or hand on what they get
+  // Whether scales and zero points of learnable fake-quants are trained; switches their observers off, and ends when observers are enabled.
+  void enable_range_learning(bool enabled = true);
 
   // With the tensors as they were prepared; for observers.
   const ObservedGraph& prepared() const { return *prepared_; }

@@ -73,13 +73,14 @@ void read_own(const Place& place, OwnOptions& options) {
   if (place.has("weight_observer")) options.weight_observer = observer_at(place.at("weight_observer"));
 }
 
-// What serves accuracy is on unless the peer's choices are asked for. Fake-quants have neither.
+// What serves accuracy is on unless the peer's choices are asked for. Ranges of weights that change in training are not searched.
 template <typename Options>
 Options default_options(const QuantizerOptions& overrides, bool is_qat) {
   Options options;
   options.is_qat = is_qat;
-  options.own.is_per_token = !overrides.compat_torchao && !is_qat;
+  options.own.is_per_token = !overrides.compat_torchao;
   options.own.search_weight_ranges = !overrides.compat_torchao && !is_qat;
+  options.own.learns_ranges = overrides.learns_ranges;
   return options;
 }
 

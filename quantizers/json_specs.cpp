@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "annotate/derive_functions.h"
+#include "annotate/fake_quantize.h"
 #include "annotate/observer.h"
 #include "core/error.h"
 #include "quantizers/json_affine.h"
@@ -111,6 +112,15 @@ SameAs same_at(const Place& place) {
   return {string_at(target.at(is_edge ? "edge" : "node")), is_edge ? SameAs::Half::kEdge : SameAs::Half::kValue};
 }
 
+// A fake-quant may have another observer in parentheses: "fake_quantize(histogram)".
+std::string observer_name_at(const Place& place, const std::vector<std::string>& names) {
+  const auto is_known = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const std::string text = place.value.is_string() ? place.value.get<std::string>() : "";
+  const WrappedName split = split_observer_name(text);
+  if (!split.inner.empty() && is_known(split.outer) && is_known(split.inner)) return text;
+  return word_at(place, names);
+}
+
 // The spec with an observer that stands under the only key of the object.
 QuantizationSpec inner_spec_at(const Place& place, const char* key, const SpecTable& table) {
   const std::array<const char*, 1> keys = {key};
@@ -130,13 +140,13 @@ ObserverChoice observer_at(const Place& place) {
   ObserverChoice choice;
   const std::vector<std::string> names = observer_names();
   if (place.value.is_string()) {
-    choice.name = word_at(place, names);
+    choice.name = observer_name_at(place, names);
     if (choice.name.starts_with(kAffinePrefix)) choice.affine = AffineOptions();
     return choice;
   }
   if (!place.value.is_object()) place.want("the name of an observer, or an object with its \"name\" and arguments");
   if (!place.has("name")) place.refuse(fmt::format("has no \"name\", want one of {}", fmt::join(names, ", ")));
-  choice.name = word_at(place.at("name"), names);
+  choice.name = observer_name_at(place.at("name"), names);
   std::vector<const char*> keys(kObserverKeys.begin(), kObserverKeys.end());
   if (choice.name.starts_with(kAffinePrefix)) {
     choice.affine = affine_at(place);

@@ -17,6 +17,7 @@ struct OwnOptions {
   std::optional<int64_t> group_size = std::nullopt;  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
   std::optional<ObserverChoice> act_observer = std::nullopt;     // instead of histogram; not with dynamic or float activations
   std::optional<ObserverChoice> weight_observer = std::nullopt;  // instead of those of the ranges; not with groups
+  bool learns_ranges = false;                                    // in training: lsq_fake_quantize for static activations and weights without groups
   bool operator==(const OwnOptions&) const = default;
 };
 

@@ -17,6 +17,7 @@ struct QuantizerOptions {
   std::optional<int64_t> weight_bits = {};  // likewise: 8 or 4
   std::optional<int64_t> group_size = {};   // likewise: input channels that share a weight scale, 0 for no groups
   bool is_qat = false;                      // for training: fake-quants, unless a configuration says otherwise; without it none may ask for them
+  bool learns_ranges = false;               // in training, fake-quants whose scales can be trained (lsq_fake_quantize)
   std::filesystem::path config = {};        // a JSON file whose rows (see json_quantizer.h) are set on top; may be empty
 
   Compat compat() const { return compat_torchao ? Compat::kTorchao : Compat::kNone; }

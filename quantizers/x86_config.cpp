@@ -42,7 +42,6 @@ QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
 
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& given) {
   X86InductorOptions options = given;
-  if (options.is_qat) options.own = options_for_training(options.own);
   QuantizationConfig config = own_config(options.own, x86_weight_spec(options), activation_spec(options), true);
   return options.is_qat ? to_qat_config(std::move(config), options.own) : config;
 }

@@ -62,7 +62,6 @@ QuantizationSpec activation_spec(const SymmetricOptions& options) {
 
 QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& given) {
   SymmetricOptions options = given;
-  if (options.is_qat) options.own = options_for_training(options.own);
   check_range("act_qmin .. act_qmax", options.act_qmin, options.act_qmax);
   check_range("weight_qmin .. weight_qmax", options.weight_qmin, options.weight_qmax);
   QuantizationConfig config = own_config(options.own, symmetric_weight_spec(options), activation_spec(options), !options.is_dynamic);

@@ -47,6 +47,9 @@ std::string describe_run(const TrainOptions& options, size_t batch_count, const 
                                  options.momentum, options.weight_decay, options.seed, batch_count);
   size_t elements = 0;
   for (const auto& [name, tensor] : model.tensors()) elements += static_cast<size_t>(tensor.numel());
+  if (options.schedule == Schedule::kCosine) text += fmt::format("; cosine over {} epochs", options.epochs);
+  if (options.freeze_after) text += fmt::format("; frozen after {}", *options.freeze_after);
+  if (options.learn_ranges) text += fmt::format("; ranges learned after {}", *options.learn_ranges);
   return text + fmt::format("; {} tensors of {} elements; {} observers", model.tensors().size(), elements, model.prepared().observers.size());
 }
 
@@ -91,8 +94,8 @@ std::vector<at::Tensor> capture(const QatModel& model) {
   for (const auto& [name, tensor] : model.tensors()) result.push_back(tensor.detach().clone());
   for (const std::shared_ptr<Observer>& observer : model.prepared().observers)
     if (const FakeQuantize* fake_quant = dynamic_cast<const FakeQuantize*>(observer.get())) {
-      result.push_back(fake_quant->scale().clone());
-      result.push_back(fake_quant->zero_point().clone());
+      result.push_back(fake_quant->scale().detach().clone());
+      result.push_back(fake_quant->zero_point().detach().clone());
     }
   result.push_back(bytes_of(observer_state_to_json(model.prepared())));
   return result;

@@ -2,10 +2,13 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "annotate/convert.h"
+#include "annotate/initial_ranges.h"
 #include "annotate/qat_model.h"
+#include "annotate/saved_groups.h"
 #include "core/error.h"
 #include "core/pt2_reader.h"
 #include "core/pt2_writer.h"
@@ -26,10 +29,15 @@ const std::map<std::string, OptimizerKind> kOptimizers = {
     {"adamw", OptimizerKind::kAdamW}
 };
 
+const std::map<std::string, Schedule> kSchedules = {
+    {"constant", Schedule::kConstant},
+    {"cosine",   Schedule::kCosine  }
+};
+
 struct QatOptions {
   QuantizeFlow flow;
   TrainOptions train;
-  std::string loss = "cross_entropy", optimizer = "sgd", output;
+  std::string loss = "cross_entropy", optimizer = "sgd", schedule = "constant", state, output;
 };
 
 template <typename Value>
@@ -49,9 +57,17 @@ void add_train_options(CLI::App& command, QatOptions& options) {
   command.add_option("--optimizer", options.optimizer, "sgd or adamw")->check(CLI::IsMember(keys_of(kOptimizers)))->capture_default_str();
   command.add_option("--epochs", train.epochs)->check(CLI::PositiveNumber)->capture_default_str();
   command.add_option("--lr", train.rate, "Learning rate")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--schedule", options.schedule, "Of the learning rate; cosine: falls to 0 over all epochs")
+      ->check(CLI::IsMember(keys_of(kSchedules)))
+      ->capture_default_str();
   command.add_option("--momentum", train.momentum, "Of sgd")->check(CLI::Range(0.0, 1.0))->capture_default_str();
   command.add_option("--weight-decay", train.weight_decay)->check(CLI::NonNegativeNumber)->capture_default_str();
   command.add_option("--freeze-after", train.freeze_after, "Epochs after which ranges and batch norm statistics stay as they are")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--state", options.state, "What octet calibrate wrote for the same model: the ranges to begin with");
+  command
+      .add_option("--learn-ranges", train.learn_ranges,
+                  "Epochs after which scales of static activations and of weights are trained too (LSQ); 0: from the first batch on")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--patience", train.patience, "Stop after so many epochs without a lower loss, and take the best epoch")
       ->check(CLI::PositiveNumber);
@@ -64,8 +80,16 @@ void check_options(const QatOptions& options) {
   if (!options.flow.recorded.empty()) throw Error("qat", "--recorded", "recorded parts do not run, so nothing is trained through them; leave it out");
   if (options.train.checkpoint_every && options.train.checkpoint.empty())
     throw Error("qat", "--checkpoint-every", "goes with --checkpoint; give it a file");
+  if (options.train.learn_ranges && options.flow.is_compat())
+    throw Error("qat", "--learn-ranges", "torchao's quantizers have no learned ranges; leave out --compat torchao");
   check_writable(options.output);
   if (!options.train.checkpoint.empty()) check_writable(options.train.checkpoint.string());
+}
+
+void load_ranges(ObservedGraph& prepared, const std::string& file) {
+  const InitialRanges ranges = set_initial_ranges(prepared, read_state(file), file);
+  log_line(fmt::format("{} ranges from {}{}", ranges.taken, file,
+                       ranges.others.empty() ? "" : fmt::format("; %{} follow the data", fmt::join(ranges.others, ", %"))));
 }
 
 void train_and_write(const QatOptions& options) {
@@ -73,6 +97,7 @@ void train_and_write(const QatOptions& options) {
   Report report;
   const Graph float_model = read_pt2(options.flow.model);
   QatModel model(prepare_model(options.flow, report));
+  if (!options.state.empty()) load_ranges(model.prepared(), options.state);
   QatTrainer(model, float_model, options.train).run();
   const Graph graph = convert_pt2e(std::move(model).finish(), {.compat_torchao = options.flow.is_compat()}, report);
   write_pt2(graph, options.output);
@@ -90,6 +115,8 @@ void add_qat_command(CLI::App& app) {
   command->add_option("--output", options->output, "The quantized .pt2")->required();
   command->callback([options] {
     options->flow.is_training = true;
+    options->flow.learns_ranges = options->train.learn_ranges.has_value();
+    options->train.schedule = kSchedules.at(options->schedule);
     options->train.loss = kLosses.at(options->loss);
     options->train.optimizer = kOptimizers.at(options->optimizer);
     options->train.quantizer = options->flow.quantizer;

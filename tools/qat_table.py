@@ -1,10 +1,11 @@
-"""Accuracy of a small residual network on Fashion-MNIST: float, quantized after training, and trained with fake quantization, beside torchao's PT2E.
+"""Accuracy of two small networks on Fashion-MNIST: float, quantized after training, and trained with fake quantization, beside torchao's PT2E.
 
     apt-get install dataset-fashion-mnist
-    OMP_NUM_THREADS=1 .venv/bin/python tools/qat_table.py build/release/bin/octet [--samples 60000] [--epochs 3] [--qat-epochs 2]
+    OMP_NUM_THREADS=1 .venv/bin/python tools/qat_table.py build/release/bin/octet [--plot annotate/qat_curves.svg] [--net resnet,mobilenet]
 
-Every number is of the whole test set. The network trains in float first; both sides then start from the same weights, see the same batches of the
-same size with the same learning rate, and freeze nothing. 4 bits: weights in -8 .. 7, one scale per output channel, activations int8.
+Every number is of the whole test set. A network trains in float first; both sides then start from the same weights and see the same batches of the same
+size with the same learning rate, which falls to 0 along a cosine. Octet learns its scales after the first epoch. 4 bits: weights in -8 .. 7, one scale
+per output channel, activations int8. The plot (it needs matplotlib) shows the accuracy on the test set by epoch.
 """
 import argparse
 import gzip
@@ -13,29 +14,52 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
 from torch import nn
 
-BATCH = 50
+BATCH = 100
+CALIBRATION = 10  # batches
+BITS = (8, 4)
 
 
-class Block(nn.Module):
+def conv_bn(inputs, outputs, kernel, stride=1, groups=1):
+    return [nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(outputs)]
+
+
+class Residual(nn.Module):
     def __init__(self, inputs, outputs):
         super().__init__()
-        self.first = nn.Sequential(nn.Conv2d(inputs, outputs, 3, 2, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
-        self.second = nn.Sequential(nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs))
-        self.skip = nn.Sequential(nn.Conv2d(inputs, outputs, 1, 2, bias=False), nn.BatchNorm2d(outputs))
+        self.body = nn.Sequential(*conv_bn(inputs, outputs, 3, 2), nn.ReLU(), *conv_bn(outputs, outputs, 3))
+        self.skip = nn.Sequential(*conv_bn(inputs, outputs, 1, 2))
 
     def forward(self, x):
-        return torch.relu(self.second(self.first(x)) + self.skip(x))
+        return torch.relu(self.body(x) + self.skip(x))
 
 
-def make_network():
-    stem = [nn.Conv2d(1, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
-    return nn.Sequential(*stem, Block(16, 32), Block(32, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+class Inverted(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        wide = 4 * inputs
+        self.body = nn.Sequential(*conv_bn(inputs, wide, 1), nn.ReLU6(), *conv_bn(wide, wide, 3, stride, wide), nn.ReLU6(), *conv_bn(wide, outputs, 1))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        return x + self.body(x) if self.adds else self.body(x)
+
+
+def head(channels):
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10)]
+
+
+NETWORKS = {
+    "resnet": lambda: nn.Sequential(*conv_bn(1, 8, 3), nn.ReLU(), Residual(8, 16), Residual(16, 32), *head(32)),
+    "mobilenet": lambda: nn.Sequential(*conv_bn(1, 8, 3, 2), nn.ReLU6(), Inverted(8, 12, 1), Inverted(12, 16, 2), Inverted(16, 16, 1), *conv_bn(16, 64, 1),
+                                       nn.ReLU6(), *head(64)),
+}
 
 
 def read(folder, name, count=None):
@@ -47,20 +71,30 @@ def read(folder, name, count=None):
     return list(zip(((images / 255 - 0.286) / 0.353).split(BATCH), labels.split(BATCH)))
 
 
-def train(program, parameters, data, epochs, rate):
-    optimizer = torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+def train(program, data, epochs, rate, before_epoch, after_epoch):
+    optimizer = torch.optim.SGD(program.parameters(), lr=rate, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(data))
     for epoch in range(epochs):
+        before_epoch()
         order = torch.randperm(len(data), generator=torch.Generator().manual_seed(epoch)).tolist()
         for i in order:
             loss = nn.functional.cross_entropy(program(data[i][0]), data[i][1])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            schedule.step()
+        after_epoch()
 
 
 def accuracy(program, data):
     with torch.no_grad():
         return 100 * sum((program(x).argmax(1) == y).sum().item() for x, y in data) / sum(len(y) for _, y in data)
+
+
+def train_float(network, options, data, test):
+    curve = []
+    train(network, data, options.epochs, 0.1, network.train, lambda: curve.append(accuracy(network.eval(), test)))
+    return curve
 
 
 def octet(command, *arguments):
@@ -75,68 +109,132 @@ def of_file(path, data):
 
 
 def of_octet(options, folder, test):
-    """{(flow, bits): accuracy}, and the losses of each epoch."""
+    """{(flow, bits): accuracy} and {bits: accuracy after each epoch}."""
     path = lambda name: os.path.join(folder, name)  # noqa: E731
     results, curves = {}, {}
-    for bits in (8, 4):
-        weights = ["--weight-bits", str(bits), "--group-size", "0"] if bits == 4 else []
-        octet(options.octet, "quantize", path("eval.pt2"), "--quantizer", "xnnpack", *weights, "--calibration", path("calibration.pt"), "--output", path("q.pt2"))
+    for bits in BITS:
+        flow = ["--quantizer", "xnnpack", *(["--weight-bits", str(bits), "--group-size", "0"] if bits == 4 else []), "--output", path("q.pt2")]
+        octet(options.octet, "quantize", path("eval.pt2"), *flow, "--calibration", path("calibration.pt"))
         results["PTQ", bits] = of_file(path("q.pt2"), test)
-        log = octet(options.octet, "qat", path("train.pt2"), "--quantizer", "xnnpack", *weights, "--train", path("train.pt"), "--output", path("q.pt2"),
-                    "--epochs", str(options.qat_epochs), "--lr", str(options.qat_rate))
+        log = octet(options.octet, "qat", path("train.pt2"), *flow, "--train", path("train.pt"), "--validation", path("test.pt"), "--epochs",
+                    str(options.qat_epochs), "--lr", str(options.qat_rate), "--schedule", "cosine", "--learn-ranges", "1")
         results["QAT", bits] = of_file(path("q.pt2"), test)
-        curves[bits] = re.findall(r"loss ([0-9.e-]+), accuracy ([0-9.]+)", log)
+        curves[bits] = [float(value) for value in re.findall(r"validation loss .*accuracy ([0-9.]+)", log)]
     return results, curves
 
 
 def of_torchao(options, folder, data, test):
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
-    from torchao.quantization.pt2e import move_exported_model_to_eval, move_exported_model_to_train
+    from torchao.quantization.pt2e import disable_observer, enable_observer, move_exported_model_to_eval, move_exported_model_to_train
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
-    results = {}
-    for bits in (8, 4):
+    results, curves = {}, {}
+    for bits in BITS:
         ranges = {"weight_qmin": -8, "weight_qmax": 7} if bits == 4 else {}
         quantizer = lambda **more: XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, **more, **ranges))  # noqa: E731
         program = prepare_pt2e(torch.export.load(os.path.join(folder, "eval.pt2")).module(), quantizer())
         with torch.no_grad():
-            for x, _ in data[:20]:
+            for x, _ in data[:CALIBRATION]:
                 program(x)
         results["PTQ", bits] = accuracy(convert_pt2e(program), test)
         program = prepare_qat_pt2e(torch.export.load(os.path.join(folder, "train.pt2")).module(), quantizer(is_qat=True))
-        move_exported_model_to_train(program)
-        train(program, program.parameters(), data, options.qat_epochs, options.qat_rate)
-        move_exported_model_to_eval(program)
+        curves[bits] = []
+
+        def before():
+            move_exported_model_to_train(program)
+            program.apply(enable_observer)
+
+        def after():
+            move_exported_model_to_eval(program)
+            program.apply(disable_observer)
+            curves[bits].append(accuracy(program, test))
+        train(program, data, options.qat_epochs, options.qat_rate, before, after)
         results["QAT", bits] = accuracy(convert_pt2e(program), test)
-    return results
+    return results, curves
+
+
+def kept(path, make):
+    """What `make` gives, or gave when the file was written."""
+    if not os.path.exists(path):
+        torch.save(make(), path)
+    return torch.load(path, weights_only=False)
+
+
+def run(name, options, data, test):
+    """Float curve, and what of_octet and of_torchao give."""
+    network = NETWORKS[name]()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = os.path.join(options.keep or temporary, name)
+        os.makedirs(folder, exist_ok=True)
+
+        def trained():
+            torch.manual_seed(0)
+            network.apply(lambda part: part.reset_parameters() if hasattr(part, "reset_parameters") else None)
+            curve = train_float(network, options, data, test)
+            return network.state_dict(), curve
+        state, curve = kept(os.path.join(folder, "float.pth"), trained)
+        network.load_state_dict(state)
+        print(f"{name}: in float {', '.join(f'{value:.2f}' for value in curve)} %", file=sys.stderr, flush=True)
+        example = (data[0][0],)
+        torch.export.save(torch.export.export(network.eval(), example), os.path.join(folder, "eval.pt2"))
+        torch.export.save(torch.export.export(network.train(), example), os.path.join(folder, "train.pt2"))
+        torch.save(data[: options.qat_samples // BATCH], os.path.join(folder, "train.pt"))
+        torch.save(test, os.path.join(folder, "test.pt"))
+        torch.save([(x,) for x, _ in data[:CALIBRATION]], os.path.join(folder, "calibration.pt"))
+        peer = kept(os.path.join(folder, "torchao.pth"), lambda: of_torchao(options, folder, data[: options.qat_samples // BATCH], test))
+        return curve, of_octet(options, folder, test), peer
+
+
+def print_table(name, curve, own, peer):
+    print(f"\n| {name}, float {curve[-1]:.2f} % | Octet | torchao |\n|---|---|---|")
+    for flow, bits in own:
+        print(f"| {flow}, int{bits} weights | {own[flow, bits]:.2f} % | {peer[flow, bits]:.2f} % |")
+    recovered = [(side["QAT", 4] - side["PTQ", 4]) / max(curve[-1] - side["PTQ", 4], 1e-9) for side in (own, peer)]
+    print("| of PTQ's loss at 4 bits, QAT recovers | " + " | ".join(f"{100 * part:.0f} %" for part in recovered) + " |", flush=True)
+
+
+def plot(measured, path):
+    import matplotlib
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "octet"
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(1, len(measured), figsize=(6 * len(measured), 4), squeeze=False)
+    for axis, (name, (curve, own, peer)) in zip(axes[0], measured.items()):
+        axis.plot(range(1, len(curve) + 1), curve, "k.-", label="float")
+        for (side, (results, curves)), style in zip({"Octet": own, "torchao": peer}.items(), ("-", ":")):
+            for bits, colour in zip(BITS, ("tab:blue", "tab:orange")):
+                values = [results["PTQ", bits], *curves[bits]]
+                axis.plot(range(len(curve), len(curve) + len(values)), values, style, marker=".", color=colour, label=f"{side}, int{bits} weights")
+        axis.set_title(name)
+        axis.set_xlabel("epochs; those of QAT begin at what PTQ gives")
+        axis.set_ylabel("accuracy on the test set, %")
+        axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("octet")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
-    parser.add_argument("--samples", type=int, default=60000)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--qat-epochs", type=int, default=2)
-    parser.add_argument("--qat-rate", type=float, default=0.005)
+    parser.add_argument("--net", default=",".join(NETWORKS))
+    parser.add_argument("--samples", type=int, default=60000, help="of training in float")
+    parser.add_argument("--qat-samples", type=int, default=20000, help="the first of them, of QAT")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--qat-epochs", type=int, default=3)
+    parser.add_argument("--qat-rate", type=float, default=0.01)
+    parser.add_argument("--keep", metavar="FOLDER", help="where the networks in float and torchao's results stay, and are taken from when they are there")
+    parser.add_argument("--plot", help="an .svg file")
     options = parser.parse_args()
-    torch.manual_seed(0)
     data, test = read(options.data, "train", options.samples), read(options.data, "t10k")
-    network = make_network().train()
-    train(network, network.parameters(), data, options.epochs, 0.05)
-    train(network, network.parameters(), data, 1, 0.005)
-    with tempfile.TemporaryDirectory() as folder:
-        example = (data[0][0],)
-        torch.export.save(torch.export.export(network, example), os.path.join(folder, "train.pt2"))
-        torch.export.save(torch.export.export(network.eval(), example), os.path.join(folder, "eval.pt2"))
-        torch.save(data, os.path.join(folder, "train.pt"))
-        torch.save([(x,) for x, _ in data[:20]], os.path.join(folder, "calibration.pt"))
-        own, curves = of_octet(options, folder, test)
-        peer = of_torchao(options, folder, data, test)
-    print(f"{options.samples} training images, float {accuracy(network, test):.2f} %\n\n| | Octet | torchao |\n|---|---|---|")
-    for flow, bits in own:
-        print(f"| {flow}, int{bits} weights | {own[flow, bits]:.2f} % | {peer[flow, bits]:.2f} % |")
-    for bits, epochs in curves.items():
-        print(f"\nOctet, int{bits} weights, by epoch: " + ", ".join(f"loss {loss} ({right} %)" for loss, right in epochs))
+    measured = {}
+    begin = time.monotonic()
+    for name in options.net.split(","):
+        measured[name] = run(name, options, data, test)
+        curve, (own, _), (peer, _) = measured[name]
+        print_table(name, curve, own, peer)
+    print(f"\n{options.samples} training images, {options.epochs} epochs in float, then {options.qat_epochs} of QAT with {options.qat_samples}; {(time.monotonic() - begin) / 60:.0f} minutes")
+    if options.plot:
+        plot(measured, options.plot)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <random>
 
@@ -16,6 +17,7 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include "annotate/learnable_fake_quantize.h"
 #include "core/error.h"
 #include "core/interpreter.h"
 #include "core/passes/set_training.h"
@@ -38,12 +40,36 @@ std::vector<size_t> shuffled(size_t count, int64_t seed, int64_t epoch) {
 }
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model, const TrainOptions& options) {
-  const std::vector<at::Tensor> parameters = model.parameters();
+  const std::vector<at::Tensor> ranges = model.range_parameters();
+  std::vector<at::Tensor> parameters = model.parameters();
+  parameters.resize(parameters.size() - ranges.size());
   if (parameters.empty()) throw Error("train", "model", "no parameter requires gradients; export the model with parameters that do");
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
   if (options.optimizer == OptimizerKind::kAdamW)
-    return std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(options.rate).weight_decay(options.weight_decay));
-  return std::make_unique<torch::optim::SGD>(parameters,
-                                             torch::optim::SGDOptions(options.rate).momentum(options.momentum).weight_decay(options.weight_decay));
+    optimizer = std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(options.rate).weight_decay(options.weight_decay));
+  else
+    optimizer = std::make_unique<torch::optim::SGD>(
+        parameters, torch::optim::SGDOptions(options.rate).momentum(options.momentum).weight_decay(options.weight_decay));
+  if (ranges.empty()) return optimizer;
+  std::unique_ptr<torch::optim::OptimizerOptions> undecayed;  // scales do not shrink towards 0
+  if (options.optimizer == OptimizerKind::kAdamW)
+    undecayed = std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(options.rate).weight_decay(0));
+  else
+    undecayed = std::make_unique<torch::optim::SGDOptions>(torch::optim::SGDOptions(options.rate).momentum(options.momentum));
+  optimizer->add_param_group(torch::optim::OptimizerParamGroup(ranges, std::move(undecayed)));
+  return optimizer;
+}
+
+// Fake-quants that never observe want a range from the beginning.
+void check_frozen_ranges(const QatModel& model) {
+  const ObservedGraph& prepared = model.prepared();
+  for (const Node* point : observation_points(prepared.graph)) {
+    const Observer& observer = *prepared.observers.at(static_cast<size_t>(group_of(*point)));
+    const bool finds_own = dynamic_cast<const LearnableFakeQuantize*>(&observer) != nullptr || !observer.keeps_state();
+    if (!observer.has_data() && !finds_own && dynamic_cast<const FakeQuantize*>(&observer) != nullptr)
+      throw Error("train", "--freeze-after",
+                  fmt::format("got 0, but %{} has no range yet; freeze later, or give --state of a calibration", observed_value(*point)->name()));
+  }
 }
 
 size_t input_count(const Graph& graph) {
@@ -78,6 +104,7 @@ struct QatTrainer::State {
   void run_epoch();
   bool end_epoch();
   void set_up_epoch();
+  void set_rate();
   RunningLoss validate();
   at::Tensor loss_of(const Values& batch, const std::string& subject, RunningLoss& sums);
   at::Tensor distance(const Values& inputs, const Values& outputs);
@@ -143,7 +170,17 @@ void QatTrainer::State::set_up_epoch() {
   const bool is_frozen = options.freeze_after && position.epoch >= *options.freeze_after;
   model.train();
   model.enable_observers(!is_frozen);
+  model.enable_range_learning(options.learn_ranges && position.epoch >= *options.learn_ranges && !is_frozen);
   model.freeze_batch_norm(is_frozen);
+}
+
+void QatTrainer::State::set_rate() {
+  if (options.schedule == Schedule::kConstant) return;
+  const double count = static_cast<double>(batches.size());
+  const double done =
+      (static_cast<double>(position.epoch) * count + static_cast<double>(position.batch)) / (static_cast<double>(options.epochs) * count);
+  for (torch::optim::OptimizerParamGroup& group : optimizer->param_groups())
+    group.options().set_lr(options.rate * 0.5 * (1 + std::cos(std::numbers::pi * done)));
 }
 
 void QatTrainer::State::run_epoch() {
@@ -156,6 +193,7 @@ void QatTrainer::State::run_epoch() {
       const at::Tensor loss = loss_of(batches.at(index), subject, position.sums);
       if (!std::isfinite(loss.item<double>()))
         throw Error("train", subject, fmt::format("the loss is {}, want a finite number; lower --lr, got {}", loss.item<double>(), options.rate));
+      set_rate();
       optimizer->zero_grad();
       loss.backward();
       optimizer->step();
@@ -216,6 +254,7 @@ void QatTrainer::State::run() {
     load_checkpoint(options, batches.size(), model, *optimizer, position, best);
     log_line(fmt::format("continued from {}: epoch {}, batch {}", options.checkpoint.string(), position.epoch + 1, position.batch));
   }
+  if (options.freeze_after && *options.freeze_after <= position.epoch) check_frozen_ranges(model);
   while (position.epoch < options.epochs && !position.is_stopped) {
     set_up_epoch();
     run_epoch();

@@ -19,6 +19,7 @@ enum class Loss {
   kDistill        // mean squared difference between each output and that of the float model; needs no target
 };
 enum class OptimizerKind { kSgd, kAdamW };
+enum class Schedule { kConstant, kCosine };  // of the learning rate; cosine: down to 0 at the end of the last epoch, step by step
 
 struct TrainOptions {
   std::filesystem::path train;       // DATA.pt: a list of tuples, the model's inputs and then the target
@@ -26,10 +27,12 @@ struct TrainOptions {
   Loss loss = Loss::kCrossEntropy;
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double rate = 0.01;
+  Schedule schedule = Schedule::kConstant;
   double momentum = 0.9;  // of SGD
   double weight_decay = 0;
   int64_t epochs = 1;
   std::optional<int64_t> freeze_after;  // epochs after which ranges and batch norm statistics stay as they are
+  std::optional<int64_t> learn_ranges;  // epochs after which scales of learnable fake-quants are trained, until freeze_after
   std::optional<int64_t> patience;      // stop after so many epochs without a lower loss (of validation if there is some), and take the best epoch
   int64_t seed = 0;                     // of the order of batches and of dropout
   std::filesystem::path checkpoint;     // written while training, and continued from when it is there; may be empty

@@ -64,6 +64,7 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   quantizer_options.weight_bits = flow.weight_bits;
   quantizer_options.group_size = flow.group_size;
   quantizer_options.is_qat = flow.is_training;
+  quantizer_options.learns_ranges = flow.learns_ranges;
   const std::unique_ptr<Quantizer> quantizer = make_quantizer(flow.quantizer, quantizer_options);
   PrepareOptions options;
   options.fold_bn = flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;

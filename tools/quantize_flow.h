@@ -25,7 +25,8 @@ struct QuantizeFlow {
   std::string compat;
   std::string recorded;
   bool per_tensor = false;
-  bool is_training = false;  // fake-quants instead of observers; of `octet qat`
+  bool is_training = false;    // fake-quants instead of observers; of `octet qat`
+  bool learns_ranges = false;  // fake-quants whose scales can be trained
   std::optional<int64_t> weight_bits;
   std::optional<int64_t> group_size;
 

@@ -113,7 +113,7 @@ TEST_CASE("qat: convolution, batch norm and relu are trained as one, with their 
   check_pair(kConvBn, "aten.conv2d.default");
 }
 
-TEST_CASE("qat: batch norms without gamma and beta, padding by name, three dimensions, transposed, linear", "[annotate][qat]") {
+TEST_CASE("qat: batch norms without gamma and beta, padding by name, three dimensions, transposed, with groups, linear", "[annotate][qat]") {
   check_pair(R"(graph(%x: f32[2,3,6,6], %w = param "w": f32[4,3,3,3], %m = buffer "running_mean": f32[4], %v = buffer "running_var": f32[4]):
     %c: f32[2,4,6,6] = aten.conv2d.padding(%x, %w, None, [1, 1], "same")
     %y: f32[2,4,6,6] = aten.batch_norm.default(%c, None, None, %m, %v, True, 0.1, 1e-05, False)
@@ -131,6 +131,12 @@ TEST_CASE("qat: batch norms without gamma and beta, padding by name, three dimen
     %y: f32[2,4,7] = aten.batch_norm.default(%c, %g, %h, %m, %v, True, 0.1, 1e-05, False)
     return (%y))",
              "aten.conv_transpose1d.default");
+  check_pair(R"(graph(%x: f32[2,4,5,5], %w = param "w": f32[4,3,2,2], %b = param "b": f32[6], %g = param "g": f32[6], %h = param "h": f32[6],
+      %m = buffer "running_mean": f32[6], %v = buffer "running_var": f32[6]):
+    %c: f32[2,6,6,6] = aten.conv_transpose2d.input(%x, %w, %b, [1, 1], [0, 0], [0, 0], 2)
+    %y: f32[2,6,6,6] = aten.batch_norm.default(%c, %g, %h, %m, %v, True, 0.1, 1e-05, False)
+    return (%y))",
+             "aten.conv_transpose2d.input");
   check_pair(R"(graph(%x: f32[6,3], %w = param "w": f32[4,3], %b = param "b": f32[4], %g = param "g": f32[4], %h = param "h": f32[4],
       %m = buffer "running_mean": f32[4], %v = buffer "running_var": f32[4]):
     %c: f32[6,4] = aten.linear.default(%x, %w, %b)
@@ -161,9 +167,9 @@ TEST_CASE("qat: a gamma of zero gives numbers and gradients", "[annotate][qat]")
 }
 
 TEST_CASE("qat: what cannot be trained as one is said, with the reason", "[annotate][qat]") {
-  const auto note_of = [](const char* text, const std::string& op) {
+  const auto note_of = [](const char* text, const std::string& op, bool is_compat = false) {
     Report report;
-    const ObservedGraph observed = prepared(text, op, report);
+    const ObservedGraph observed = prepared(text, op, report, {.compat_torchao = is_compat});
     CHECK(count_of(observed.graph, "aten.div.Tensor") == 0);
     return report.notes().empty() ? std::string() : report.notes().front();
   };
@@ -171,7 +177,8 @@ TEST_CASE("qat: what cannot be trained as one is said, with the reason", "[annot
     %c: f32[2,4,5,5] = aten.conv_transpose2d.input(%x, %w, None, [1, 1], [0, 0], [0, 0], 2)
     %y: f32[2,4,5,5] = aten.batch_norm.default(%c, None, None, %m, %v, True, 0.1, 1e-05, False)
     return (%y))",
-                "aten.conv_transpose2d.input") == "prepare: %y is not trained as one with %c: the transposed convolution has groups");
+                "aten.conv_transpose2d.input",
+                true) == "prepare: %y is not trained as one with %c: the batch norm has no gamma and beta (compat torchao)");
   CHECK(note_of(R"(graph(%x: f32[2,3,5,5], %w = param "w": f32[4,3,1,1], %m = buffer "m": f32[4], %v = buffer "running_var": f32[4]):
     %c: f32[2,4,5,5] = aten.conv2d.default(%x, %w)
     %y: f32[2,4,5,5] = aten.batch_norm.default(%c, None, None, %m, %v, True, 0.1, 1e-05, False)

@@ -58,9 +58,15 @@ TEST_CASE("training: a batch norm and the clamp behind it belong to their convol
 TEST_CASE("training: weights of 4 bits, dynamic activations, weights alone and chosen observers have fake-quants", "[quantizers][qat]") {
   QuantizerOptions options = training();
   options.weight_bits = 4;
+  options.group_size = 0;
   CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("%w: int8 -8..7 per_channel_symmetric axis 0 fused_moving_avg_obs_fake_quantize"));
+  options.group_size = 4;
+  CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("per_group 4") && Contains("affine_fake_quantize"));
   options = training();
   options.is_dynamic = true;
+  CHECK_THAT(annotated("xnnpack", kLinear, options),
+             Contains("%x: int8 -128..127 dynamic") && Contains("per_token") && Contains("affine_fake_quantize"));
+  options.compat_torchao = true;
   CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("%x: int8 -128..127 per_tensor_affine dynamic fake_quantize"));
   options = training();
   options.is_weight_only = true;
@@ -77,13 +83,34 @@ TEST_CASE("training: a part that says so is observed only", "[quantizers][qat]")
   CHECK_THAT(annotate_text(kConvBn, *mixed).text, Contains("fused_moving_avg_obs_fake_quantize"));
 }
 
-TEST_CASE("training: what fake-quants lack is refused, and so is training where there is none", "[quantizers][qat]") {
-  CHECK(message_of(R"({"base": "xnnpack", "global": {"weight_bits": 4, "group_size": 32}})") ==
-        "quantizer: q.json: /global: group_size: got affine_min_max, want one scale for the tensor or for each channel; training has no other "
-        "fake-quants");
-  CHECK(message_of(R"({"base": "xnnpack", "global": {"is_dynamic": true, "is_per_token": true}})") ==
-        "quantizer: q.json: /global: is_per_token: got affine_placeholder, want one scale for the tensor or for each channel; training has no other "
-        "fake-quants");
+TEST_CASE("training: scales are learned where the options or an observer's name ask for it", "[quantizers][qat]") {
+  QuantizerOptions options = training();
+  options.learns_ranges = true;
+  CHECK_THAT(annotated("x86", kLinear, options), Contains("%x: uint8 0..255 per_tensor_affine lsq_fake_quantize") &&
+                                                     Contains("%w: int8 -128..127 per_channel_symmetric axis 0 lsq_fake_quantize"));
+  options.is_dynamic = true;
+  options.compat_torchao = true;
+  CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("dynamic fake_quantize") && Contains("axis 0 lsq_fake_quantize"));
+  const std::unique_ptr<Quantizer> chosen =
+      parse_quantizer(R"json({"base": "xnnpack", "global": {"weight_observer": "learnable_fake_quantize(min_max)"}})json", "q.json", training());
+  CHECK_THAT(annotate_text(kLinear, *chosen).text, Contains("%w: int8 -127..127 per_tensor_symmetric learnable_fake_quantize(min_max)"));
+}
+
+TEST_CASE("training: a quantizer of one's own names fake-quants as observers, of groups too", "[quantizers][qat]") {
+  const std::unique_ptr<Quantizer> own = parse_quantizer(R"json({"name": "own", "specs": {
+      "act": {"dtype": "int8", "observer": "fake_quantize(histogram)"},
+      "w": {"dtype": "int8", "quant_min": -8, "quant_max": 7, "observer": {"name": "affine_fake_quantize(affine_min_max)", "granularity": "per_group",
+            "group_size": 4, "mapping_type": "symmetric"}}},
+      "patterns": [{"pattern": "linear(x, w)", "inputs": {"x": "act", "w": "w"}, "output": null}]})json",
+                                                         "q.json", training());
+  Report report;
+  const ObservedGraph observed = prepare_qat_pt2e(parse_graph(kLinear), *own, report);
+  CHECK(observed.observers.size() == 2);
+  CHECK_THAT(message_of(R"json({"name": "own", "specs": {"act": {"dtype": "int8", "observer": "min_max(histogram)"}}, "patterns": []})json"),
+             Contains("observer \"min_max(histogram)\": unknown"));
+}
+
+TEST_CASE("training: it is refused where there is none", "[quantizers][qat]") {
   CHECK(message_of(R"({"base": "x86", "global": {"is_qat": true}})", {}) ==
         "quantizer: q.json: /global/is_qat: got true, want false: this is no training; train with octet qat");
 }

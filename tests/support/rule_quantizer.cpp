@@ -1,5 +1,7 @@
 #include "support/rule_quantizer.h"
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "annotate/granularity.h"
@@ -24,10 +26,11 @@ const std::map<std::string, std::string> kObservers = {
     {"FusedMovingAvgObsFakeQuantize",              "fused_moving_avg_obs_fake_quantize"},
 };
 
-// args: those of the class; a fake-quant has the class of the observer inside among them.
+// args: those of the class; a fake-quant has the class of the observer inside among them. Octet's own observers have the names of its registry.
 std::string observer_name(const std::string& peer_class, const Json& args) {
   if (peer_class == "FakeQuantize")
     return fmt::format("fake_quantize({})", observer_name(args.value("observer", "MovingAverageMinMaxObserver"), Json::object()));
+  if (std::none_of(peer_class.begin(), peer_class.end(), [](unsigned char c) { return std::isupper(c); })) return peer_class;
   const std::string* name = find_observer_name(peer_class);
   if (name == nullptr) throw Error("annotate", peer_class, "an observer without counterpart");
   return *name;

@@ -92,6 +92,32 @@ class Qat(CommandTest):
             other = got.state_dict[name] if name in got.state_dict else got.constants[name]
             self.assertTrue(torch.equal(tensor, other), name)
 
+    def test_training_begins_with_the_ranges_of_a_calibration_and_learns_them(self):
+        net = self.train_data(count=8)
+        self.save("calibration.pt", [(x,) for x, _ in labelled(8, 16, 1)])
+        torch.export.save(torch.export.export(net.eval(), (torch.randn(16, 3, 16, 16),)), self.path("eval.pt2"))
+        self.octet("calibrate", self.path("eval.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--state", self.path("s.json"))
+        more = ["--state", self.path("s.json"), "--learn-ranges", "0", "--epochs", "8", "--schedule", "cosine"]
+        errors = self.octet(*self.arguments(*more))[1]
+        self.assertRegex(errors, "[0-9]+ ranges from .*s.json\n")
+        losses = [float(line.split("loss ")[1].split(",")[0]) for line in errors.splitlines() if line.startswith("epoch ")]
+        self.assertLess(losses[-1], 0.5 * losses[0])
+        self.octet(*self.arguments("--state", self.path("s.json"), "--freeze-after", "0"))
+
+    def test_broken_off_while_ranges_are_learned_it_continues_to_the_same_result(self):
+        self.train_data(count=6)
+        options = ["--learn-ranges", "1", "--schedule", "cosine", "--epochs", "3", "--checkpoint", self.path("c.pt")]
+        self.octet(*self.arguments("--learn-ranges", "1", "--schedule", "cosine", "--epochs", "3", output="whole.pt2"))
+        process = subprocess.Popen([OCTET, *self.arguments(*options, "--checkpoint-every", "2", output="broken.pt2")], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        while process.poll() is None and not os.path.exists(self.path("c.pt")):
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        self.octet(*self.arguments(*options, output="broken.pt2"))
+        want, got = (torch.export.load(self.path(name)) for name in ("whole.pt2", "broken.pt2"))
+        self.assertEqual(want.graph_module.code, got.graph_module.code)
+
     def test_distillation_needs_no_targets_and_early_stop_takes_the_best_epoch(self):
         self.train_data(count=4)
         self.save("train.pt", [(x,) for x, _ in labelled(4, 16, 1)])
@@ -124,6 +150,11 @@ class Qat(CommandTest):
         self.assertRegex(self.fails(*options), "octet: train: .*NaN")
         self.save("train.pt", labelled(2, 16, 1))
         self.assertEqual(self.fails(*options, "--checkpoint-every", "2"), "octet: qat: --checkpoint-every: goes with --checkpoint; give it a file")
+        self.assertRegex(self.fails(*options, "--freeze-after", "0"),
+                         "octet: train: --freeze-after: got 0, but %.* has no range yet; freeze later, or give --state of a calibration")
+        self.assertEqual(self.fails(*options, "--learn-ranges", "0", "--compat", "torchao"),
+                         "octet: qat: --learn-ranges: torchao's quantizers have no learned ranges; leave out --compat torchao")
+        self.assertRegex(self.fails(*options, "--state", self.path("none.json")), "octet: state: .*none.json: cannot be read; check the path")
         self.octet(*options, "--checkpoint", self.path("c.pt"))
         self.assertRegex(self.fails(*options, "--seed", "5", "--checkpoint", self.path("c.pt")), "octet: train: .*c.pt: is of another run, got .*seed 0.*want .*seed 5")
         self.assertIn("is no checkpoint of octet qat", self.fails(*options, "--checkpoint", self.save("x.pt", (torch.ones(2),))))

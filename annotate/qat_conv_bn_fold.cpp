@@ -1,0 +1,175 @@
+// The way back from the form that qat_conv_bn.cpp makes.
+#include "annotate/qat_conv_bn.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/passes/fold_conv_bn.h"
+
+namespace octet {
+namespace {
+
+Node* producer_of(const Value* value, std::string_view target) {
+  Node* node = value == nullptr ? nullptr : value->producer();
+  return node != nullptr && node->target() == target ? node : nullptr;
+}
+
+// A pair as fuse() left it, observation points among it.
+struct FusedPair {
+  Node* conv = nullptr;
+  Node* bn = nullptr;
+  Value* weight = nullptr;
+  Value* bias = nullptr;  // may be null
+};
+
+const Value* behind_points(const Value* value) {
+  while (const Node* point = producer_of(value, kObserveTarget)) value = point->find_input("input");
+  return value;
+}
+
+// What a broadcast factor or addend was before it got its shape; null when `value` is none.
+Value* before_reshape(const Value* value) {
+  const Node* reshape = producer_of(value, "aten.reshape.default");
+  return reshape == nullptr ? nullptr : reshape->find_input("self");
+}
+
+// The product of weight and scale that a convolution takes, in its shape; null when `value` is none.
+const Node* find_product(const Value* value) {
+  if (const Node* reshape = producer_of(value, "aten.reshape.default")) value = reshape->find_input("self");
+  return producer_of(value, "aten.mul.Tensor");
+}
+
+// The weight behind the shape that groups give it.
+Value* scaled_weight(const Node& product) {
+  Value* weight = product.find_input("self");
+  const Node* reshape = producer_of(weight, "aten.reshape.default");
+  return reshape == nullptr ? weight : reshape->find_input("self");
+}
+
+// The scale may be anything: it cancels out.
+std::optional<FusedPair> find_fused_pair(Node& bn) {
+  FusedPair pair{.bn = &bn};
+  const Value* value = bn.find_input("input");
+  if (const Node* sum = producer_of(value, "aten.add.Tensor")) {
+    pair.bias = before_reshape(sum->find_input("other"));
+    if (pair.bias == nullptr) return std::nullopt;
+    value = sum->find_input("self");
+  }
+  const Node* quotient = producer_of(value, "aten.div.Tensor");
+  if (quotient == nullptr || quotient->find_input("self") == nullptr) return std::nullopt;
+  pair.conv = quotient->find_input("self")->producer();
+  if (pair.conv == nullptr) return std::nullopt;
+  const Node* product = find_product(behind_points(pair.conv->find_input("weight")));
+  if (product == nullptr) return std::nullopt;
+  const Value* scale = before_reshape(product->find_input("other"));
+  if (scale == nullptr || scale != before_reshape(quotient->find_input("other"))) return std::nullopt;
+  pair.weight = scaled_weight(*product);
+  const bool has_zeros = producer_of(behind_points(pair.conv->find_input("bias")), "aten.zeros_like.default") != nullptr;
+  if (has_zeros != (pair.bias != nullptr)) return std::nullopt;
+  return pair;
+}
+
+struct Point {
+  std::string name;
+  int group = 0;
+};
+
+// The observation points between `value` and what they observe, outermost first.
+std::vector<Point> points_on(const Value* value) {
+  std::vector<Point> points;
+  for (const Node* point = producer_of(value, kObserveTarget); point != nullptr; point = producer_of(point->find_input("input"), kObserveTarget))
+    points.push_back({point->name(), group_of(*point)});
+  return points;
+}
+
+// Erases the producer when nobody reads it, and what it alone read.
+void erase_unread(Graph& graph, Value* value) {
+  Node* node = value == nullptr ? nullptr : value->producer();
+  if (node == nullptr || !value->is_unused()) return;
+  const std::vector<Value*> inputs = node->inputs();
+  graph.erase(*node);
+  for (Value* input : inputs) erase_unread(graph, input);
+}
+
+void set_weight_or_bias(Graph& graph, Node& conv, const std::string& argument, Value* value) {
+  Value* before = conv.find_input(argument);
+  conv.set_argument(argument, value);
+  erase_unread(graph, before);
+}
+
+void observe_again(Graph& graph, Node& conv, const std::string& argument, const std::vector<Point>& points) {
+  for (auto point = points.rbegin(); point != points.rend(); ++point) {
+    Value* value = conv.find_input(argument);
+    std::vector<NamedArgument> arguments = {
+        {"input", value                },
+        {"group", int64_t{point->group}}
+    };
+    conv.set_argument(argument, graph.insert(std::string(kObserveTarget), std::move(arguments), point->name, value->meta, &conv)->output());
+  }
+}
+
+// The counter of batches that torch keeps beside the statistics. torchao leaves it where the batch norm is not of two dimensions.
+void erase_counter(Graph& graph, const Node& bn, const QatFusionOptions& options) {
+  constexpr std::string_view kMean = "running_mean";
+  std::string fqn = graph.find_input(bn.find_input("running_mean"))->fqn;
+  if (!fqn.ends_with(kMean)) return;
+  fqn.replace(fqn.size() - kMean.size(), kMean.size(), "num_batches_tracked");
+  const auto counter = std::find_if(graph.inputs().begin(), graph.inputs().end(), [&](const GraphInput& input) { return input.fqn == fqn; });
+  if (counter == graph.inputs().end() || counter->value == nullptr) return;
+  const std::vector<Node*> users = counter->value->users();
+  for (Node* user : users) {
+    const std::vector<ModuleFrame> stack = module_stack(*user);
+    const bool is_2d =
+        std::any_of(stack.begin(), stack.end(), [](const ModuleFrame& frame) { return frame.type == "torch.nn.modules.batchnorm.BatchNorm2d"; });
+    const bool counts = user->target() == "aten.add_.Tensor" && user->output()->is_unused();
+    if (counts && (is_2d || !options.compat_torchao)) graph.erase(*user);
+  }
+}
+
+}  // namespace
+
+std::string name_when_folded(const Value& value) {
+  const Node* norm = value.producer();
+  if (norm != nullptr && norm->target() == "aten.batch_norm.default") {
+    const std::optional<FusedPair> pair = find_fused_pair(*value.producer());
+    return pair ? pair->conv->output()->name() : value.name();
+  }
+  const Node* product = find_product(&value);
+  const bool is_scaled = product != nullptr && before_reshape(product->find_input("other")) != nullptr;
+  return is_scaled ? scaled_weight(*product)->name() : value.name();
+}
+
+int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options) {
+  struct Observed {
+    Node* conv = nullptr;
+    std::vector<Point> weight;
+    std::vector<Point> bias;
+  };
+  std::vector<Observed> observed;
+  std::unordered_set<const Node*> norms;
+  for (Node* bn : graph.nodes_of("aten.batch_norm")) {
+    const std::optional<FusedPair> pair = find_fused_pair(*bn);
+    if (!pair) continue;
+    Node& conv = *pair->conv;
+    observed.push_back({&conv, points_on(conv.find_input("weight")), points_on(conv.find_input("bias"))});
+    Value* result = bn->find_input("input");
+    bn->replace_input(result, conv.output());
+    erase_unread(graph, result);
+    set_weight_or_bias(graph, conv, "weight", pair->weight);
+    if (pair->bias != nullptr) set_weight_or_bias(graph, conv, "bias", pair->bias);
+    bn->set_argument("training", false);
+    erase_counter(graph, *bn, options);
+    norms.insert(bn);
+  }
+  if (observed.empty()) return 0;
+  const int count = fold_conv_bn(graph, {.check_users = !options.compat_torchao, .only = [&](const Node& bn) { return norms.contains(&bn); }});
+  for (const Observed& each : observed) {
+    observe_again(graph, *each.conv, "weight", each.weight);
+    observe_again(graph, *each.conv, "bias", each.bias);
+  }
+  return count;
+}
+
+}  // namespace octet
