@@ -218,11 +218,11 @@ TEST_CASE("numbers up to an open size are the first of a constant", "[lowering][
   %y: f32[<B>,<S>,3] = aten.add.Tensor(%x, %e)
   return (%y))graph");
   Session session(lowered_for(graph, "reference"));
-for (int64_t length : {4, 32, 2})
-  CHECK(difference(session, graph,
-                   {
-                       {3, length, 3}
-  }) < 1e-6);
+  for (int64_t length : {4, 32, 2})
+    CHECK(difference(session, graph,
+                     {
+                         {3, length, 3}
+    }) < 1e-6);
 }
 
 TEST_CASE("rows with scales of their own follow an open batch", "[lowering][open]") {
@@ -245,15 +245,16 @@ TEST_CASE("rows with scales of their own follow an open batch", "[lowering][open
 TEST_CASE("sizes that the inputs do not decide are refused", "[lowering][open]") {
   CHECK(error_of(open_graph(R"graph(graph(%x: f32[<B>,3]):
   %y: f32[{"Symbol('u0', integer=True)": 7},3] = aten.exp.default(%x)
-  return (%y))graph")) == "lower: %y: has the size u0, which is known only when the program runs, want one that the inputs' sizes decide; export with a fixed one");
+  return (%y))graph")) ==
+        "lower: %y: has the size u0, which is known only when the program runs, want one that the inputs' sizes decide; export with a fixed one");
   CHECK(error_of(open_graph(R"graph(graph(%x: f32[{"Add(Symbol('s0'), Symbol('s1'))": 7},3]):
   %y: f32[{"Add(Symbol('s0'), Symbol('s1'))": 7},3] = aten.exp.default(%x)
   return (%y))graph")) == "lower: s0: is a size that no input's shape decides alone; export with a dimension that is this symbol");
   Graph unbounded = open_graph(R"graph(graph(%x: f32[<B>,3]):
   %p: i64[<B>] = aten.arange.default(2)
   return (%p, %x))graph");
-unbounded.range_constraints.clear();
-CHECK_THAT(error_of(unbounded), Contains("of s0 numbers, want a symbol with a greatest size of at most 1048576"));
+  unbounded.range_constraints.clear();
+  CHECK_THAT(error_of(unbounded), Contains("of s0 numbers, want a symbol with a greatest size of at most 1048576"));
 }
 
 TEST_CASE("an op that a backend takes at the example's sizes alone stays out of it", "[lowering][open]") {
