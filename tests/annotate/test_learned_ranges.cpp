@@ -183,8 +183,8 @@ TEST_CASE("learned ranges: training a scale lowers the error of rounding, and co
     return result;
   }();
   CHECK(model.range_parameters().size() == 1);
-  CHECK(model.parameters().size() == 1);  // the weight needs no gradients here
-  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(1).momentum(0.9));
+  CHECK(model.parameters().size() == 2);  // and the weight, which stays as it is here
+  torch::optim::SGD optimizer(model.range_parameters(), torch::optim::SGDOptions(1).momentum(0.9));
   model.train();
   model.enable_range_learning();
   std::vector<double> losses;
