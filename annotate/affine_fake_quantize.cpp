@@ -38,6 +38,12 @@ AffineFakeQuantize::AffineFakeQuantize(ObserverArgs args, std::shared_ptr<Affine
     throw Error("prepare", args_.choice.name, fmt::format("a fake-quant rounds to integers, got {}; use affine_min_max", name_of(args_.dtype)));
 }
 
+void AffineFakeQuantize::observe(const at::Tensor& x) {
+  if (!observer_enabled_ && !args_.is_dynamic) return;
+  affine_->observe(x);
+  update_qparams();
+}
+
 void AffineFakeQuantize::set_qparams(const at::Tensor& scale, const at::Tensor& zero_point) {
   scale_ = scale.detach().reshape(-1).to(at::kFloat).clone();
   zero_point_ = zero_point.detach().reshape(-1).to(at::kInt).clone();

@@ -17,6 +17,8 @@ class AffineFakeQuantize : public FakeQuantize {
   AffineFakeQuantize(ObserverArgs args, std::shared_ptr<AffineObserver> observer);
 
   const AffineObserver& affine() const { return *affine_; }
+  // As FakeQuantize; dynamic ranges are those of the batch whether the observer is on or not.
+  void observe(const at::Tensor& x) override;
   // One scale and zero point per block, in row-major order.
   void set_qparams(const at::Tensor& scale, const at::Tensor& zero_point) override;
 
