@@ -71,17 +71,9 @@ Plan make_plan(const DepthwiseShape& shape, const ByteScales& scales, std::span<
   }
   const int64_t columns = kScratch / (plan.groups * 4 * kVector);
   plan.tile = std::min(shape.out_width, (columns - shape.kernel_w) / shape.stride_w + 1);
-  int64_t packed = 0, constants = 0;
-  for (int64_t channel = 0; channel < shape.channels;) {
-    const int64_t left = shape.channels - channel;
-    const int vectors = left >= 64 ? 4 : left > kLanes ? 2 : 1;
-    plan.blocks.push_back({channel, std::min<int64_t>(left, vectors * kLanes), vectors, packed, constants});
-    packed += plan.weight_end * vectors;
-    constants += constant_vectors(vectors);
-    channel += plan.blocks.back().count;
-  }
-  plan.weights = zeroed_vectors(packed);
-  plan.constants = zeroed_vectors(constants);
+  plan.blocks = channel_blocks(shape.channels, plan.weight_end);
+  plan.weights = zeroed_vectors(plan.blocks.back().weights + plan.weight_end * plan.blocks.back().vectors);
+  plan.constants = zeroed_vectors(plan.blocks.back().constants + constant_vectors(plan.blocks.back().vectors));
   for (const ChannelBlock& block : plan.blocks) {
     pack_block(plan, block, weights);
     pack_constants(block, scales, plan.constants.get());

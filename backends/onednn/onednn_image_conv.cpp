@@ -79,16 +79,10 @@ Plan make_plan(const ImageConvShape& given, const ByteScales& scales, std::span<
   plan.row_step = row_bytes(shape, plan.tile);
   for (int64_t kh = 0; kh < shape.kernel_h; ++kh)
     for (int64_t word = 0; word < plan.words; ++word) plan.offsets.push_back(kh * plan.row_step + word * 4);
-  int64_t packed = 0, constants = 0;
-  for (int64_t channel = 0; channel < shape.outputs; channel += plan.blocks.back().count) {
-    const int64_t left = shape.outputs - channel;
-    const int vectors = left >= 64 ? 4 : left > kLanes ? 2 : 1;
-    plan.blocks.push_back({channel, std::min<int64_t>(left, vectors * kLanes), vectors, packed, constants});
-    packed += shape.kernel_h * plan.words * vectors;
-    constants += constant_vectors(vectors);
-  }
-  plan.weights = zeroed_vectors(packed);
-  plan.constants = zeroed_vectors(constants);
+  const int64_t weight_vectors = shape.kernel_h * plan.words;
+  plan.blocks = channel_blocks(shape.outputs, weight_vectors);
+  plan.weights = zeroed_vectors(plan.blocks.back().weights + weight_vectors * plan.blocks.back().vectors);
+  plan.constants = zeroed_vectors(plan.blocks.back().constants + constant_vectors(plan.blocks.back().vectors));
   for (const ChannelBlock& block : plan.blocks) {
     pack_block(plan, block, weights);
     pack_constants(block, scales, plan.constants.get());

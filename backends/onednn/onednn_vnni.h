@@ -66,6 +66,20 @@ inline std::shared_ptr<std::byte> zeroed_vectors(int64_t count) {
 // Vectors that a block's constants take: scales, biases, then low, high, what is flipped in the end, and the residual's scale.
 inline constexpr int64_t constant_vectors(int vectors) { return 2 * vectors + 4; }
 
+// All channels (at least one) in blocks; a block's weights take `weight_vectors` for each of its vectors.
+inline std::vector<ChannelBlock> channel_blocks(int64_t channels, int64_t weight_vectors) {
+  std::vector<ChannelBlock> blocks;
+  int64_t weights = 0, constants = 0;
+  for (int64_t channel = 0; channel < channels; channel += blocks.back().count) {
+    const int64_t left = channels - channel;
+    const int vectors = left >= 64 ? 4 : left > kLanes ? 2 : 1;
+    blocks.push_back({channel, std::min<int64_t>(left, vectors * kLanes), vectors, weights, constants});
+    weights += weight_vectors * vectors;
+    constants += constant_vectors(vectors);
+  }
+  return blocks;
+}
+
 inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, std::byte* all) {
   float* to = reinterpret_cast<float*>(all) + block.constants * kLanes;
   for (int64_t vector = 0; vector < block.vectors; ++vector)

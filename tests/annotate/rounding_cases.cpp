@@ -5,9 +5,11 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 
+#include "annotate/float_run.h"
 #include "annotate/flow_helpers.h"
 #include "core/interpreter.h"
 #include "core/text.h"
+#include "support/rule_quantizer.h"
 
 namespace octet::test {
 namespace {
@@ -75,6 +77,18 @@ ObservedGraph observe_layers(const std::string& text, const std::optional<Quanti
   return insert_observers(std::move(graph), std::move(annotations), report);
 }
 
+ObservedGraph prepare(Graph graph, const nlohmann::ordered_json& rules) {
+  RuleQuantizer quantizer(rules);
+  Report report;
+  return prepare_pt2e(std::move(graph), quantizer, report);
+}
+
+Batches random_batches(const Graph& graph, uint64_t first, size_t count) {
+  Batches batches;
+  for (size_t i = 0; i < count; ++i) batches.push_back(random_inputs(graph, first + i));
+  return batches;
+}
+
 Batches correlated_batches(const Graph& graph, int64_t dim, size_t count, uint64_t seed) {
   at::Generator generator = at::detail::createCPUGenerator(seed);
   const std::vector<int64_t> shape = graph.user_inputs().front()->meta->shape();
@@ -102,6 +116,10 @@ Batches smooth_batches(const Graph& graph, size_t count, uint64_t seed) {
 
 BatchSource source_of(const Batches& batches) {
   return [&batches, i = size_t{0}]() mutable { return i == batches.size() ? std::nullopt : std::optional(batches[i++]); };
+}
+
+at::Tensor run_float(const ObservedGraph& observed, const std::vector<c10::IValue>& batch) {
+  return float_interpreter(observed.graph).run(batch).at(0).toTensor();
 }
 
 double output_error(const Graph& want, const Graph& got, const Batches& batches) {

@@ -1,4 +1,4 @@
-// Small observed graphs and correlated data for tests of passes over layers.
+// Small observed graphs, correlated data and what becomes of them, for tests of passes over layers.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <ATen/core/ivalue.h>
+
+#include <nlohmann/json.hpp>
 
 #include "annotate/calibrate.h"
 #include "annotate/prepare.h"
@@ -22,12 +24,19 @@ QuantizationSpec group_weight(int64_t group_size);                    // int4 pe
 // Constants become seeded normal numbers; `act` goes to the input and `weight` to the weight of each linear, mm, addmm and convolution.
 ObservedGraph observe_layers(const std::string& text, const std::optional<QuantizationSpec>& act, const QuantizationSpec& weight);
 
+// Prepares with a RuleQuantizer; `graph` has its constants filled.
+ObservedGraph prepare(Graph graph, const nlohmann::ordered_json& rules);
+
+// `count` batches of normal numbers, seeded from `first` on.
+Batches random_batches(const Graph& graph, uint64_t first, size_t count);
 // `count` batches for the graph's inputs: normal numbers mixed so that the features (of `dim`) follow a few factors, plus some noise; mean 0.5.
 Batches correlated_batches(const Graph& graph, int64_t dim, size_t count, uint64_t seed = 11);
 // Images [N, C, H, W] of one normal number a channel, plus some noise.
 Batches smooth_batches(const Graph& graph, size_t count, uint64_t seed = 11);
 BatchSource source_of(const Batches& batches);
 
+// The first output of the float program.
+at::Tensor run_float(const ObservedGraph& observed, const std::vector<c10::IValue>& batch);
 // Mean squared difference of the first output of two graphs over batches.
 double output_error(const Graph& want, const Graph& got, const Batches& batches);
 // The float program: without observation points.

@@ -32,22 +32,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using test::Batches;
-
-ObservedGraph prepare(Graph graph, const Json& rules) {
-  test::RuleQuantizer quantizer(rules);
-  Report report;
-  return prepare_pt2e(std::move(graph), quantizer, report);
-}
-
-Batches random_batches(const Graph& graph, uint64_t first, size_t count) {
-  Batches batches;
-  for (size_t i = 0; i < count; ++i) batches.push_back(test::random_inputs(graph, first + i));
-  return batches;
-}
-
-at::Tensor run_float(const ObservedGraph& observed, const std::vector<c10::IValue>& batch) {
-  return float_interpreter(observed.graph).run(batch).at(0).toTensor();
-}
+using test::prepare;
+using test::random_batches;
+using test::run_float;
 
 at::Tensor run_quantized(ObservedGraph observed, const std::vector<c10::IValue>& batch) {
   Report report;

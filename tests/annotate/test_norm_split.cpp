@@ -27,6 +27,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using test::Batches;
+using test::prepare;
+using test::random_batches;
+using test::run_float;
 
 constexpr const char* kBlock = R"(
   graph(%g = param "norm.weight": f32[16], %h = param "norm.bias": f32[16], %w = param "up.weight": f32[32,16], %v = param "down.weight": f32[16,32], %x: f32[24,16]):
@@ -51,22 +54,6 @@ Json linear_inputs() {
   return Json::array({
       {{"target", "aten.linear.default"}, {"inputs", {{"0", test::act_spec()}, {"1", test::per_channel_weight_spec()}}}}
   });
-}
-
-ObservedGraph prepare(Graph graph, const Json& rules) {
-  test::RuleQuantizer quantizer(rules);
-  Report report;
-  return prepare_pt2e(std::move(graph), quantizer, report);
-}
-
-Batches random_batches(const Graph& graph, uint64_t first, size_t count) {
-  Batches batches;
-  for (size_t i = 0; i < count; ++i) batches.push_back(test::random_inputs(graph, first + i));
-  return batches;
-}
-
-at::Tensor run_float(const ObservedGraph& observed, const std::vector<c10::IValue>& batch) {
-  return float_interpreter(observed.graph).run(batch).at(0).toTensor();
 }
 
 double quantized_error(ObservedGraph observed, const at::Tensor& expected, const std::vector<c10::IValue>& batch) {
