@@ -68,7 +68,7 @@ def read(folder, name, count=None):
             return np.frombuffer(stream.read(), np.uint8, offset=skip)
     labels = torch.from_numpy(load("labels-idx1", 8).astype(np.int64))[:count]
     images = torch.from_numpy(load("images-idx3", 16).reshape(-1, 1, 28, 28)[: len(labels)].astype(np.float32))
-    return list(zip(((images / 255 - 0.286) / 0.353).split(BATCH), labels.split(BATCH)))
+    return [(x.clone(), y.clone()) for x, y in zip(((images / 255 - 0.286) / 0.353).split(BATCH), labels.split(BATCH))]  # torch.save writes whole storages
 
 
 def train(program, data, epochs, rate, before_epoch, after_epoch):
@@ -221,7 +221,7 @@ def main():
     parser.add_argument("--qat-samples", type=int, default=20000, help="the first of them, of QAT")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--qat-epochs", type=int, default=3)
-    parser.add_argument("--qat-rate", type=float, default=0.01)
+    parser.add_argument("--qat-rate", type=float, default=0.003)
     parser.add_argument("--keep", metavar="FOLDER", help="where the networks in float and torchao's results stay, and are taken from when they are there")
     parser.add_argument("--plot", help="an .svg file")
     options = parser.parse_args()
