@@ -37,7 +37,7 @@ for target in $targets; do
   [ $target = pt2 ] && leaks=0  # LibTorch's own reader of zips leaks some bytes where it refuses a damaged one
   mkdir -p build/fuzz/corpus/$target build/fuzz/findings
   echo "fuzz: $target, $seconds seconds" >&2
-  if build/fuzz/bin/fuzz_$target -detect_leaks=$leaks -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=32768 -dict=tests/fuzz/program.dict -verbosity=0 \
+  if ASAN_OPTIONS=detect_leaks=$leaks build/fuzz/bin/fuzz_$target -detect_leaks=$leaks -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=32768 -dict=tests/fuzz/program.dict -verbosity=0 \
     -print_final_stats=1 -artifact_prefix=build/fuzz/findings/$target- build/fuzz/corpus/$target build/fuzz/seeds/$target 2>build/fuzz/$target.log; then
     grep '^stat::number_of_executed_units' build/fuzz/$target.log
     passed=$((passed + 1))
