@@ -90,9 +90,8 @@ bool changes_nothing(ProgramEditor& editor, const ProgramOp& op) {
   const std::vector<int64_t> dims = op.integers("dims");
   const ProgramTensor& from = editor.tensor(op.inputs[0]);
   const ProgramTensor& to = editor.tensor(op.outputs[0]);
-  return from.shape == to.shape && from.sizes == to.sizes &&
-         stores_alike(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])) && std::is_sorted(dims.begin(), dims.end()) &&
-         !editor.is_output(op.outputs[0]);
+  return from.shape == to.shape && from.sizes == to.sizes && stores_alike(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])) &&
+         std::is_sorted(dims.begin(), dims.end()) && !editor.is_output(op.outputs[0]);
 }
 
 }  // namespace

@@ -64,8 +64,9 @@ std::vector<int64_t> static_shape(const Value& value) {
   OCTET_ASSERT(value.meta, "static_shape wants a value with a meta");
   for (const Dim& dim : value.meta->sizes)
     if (dim.is_symbolic())
-      throw Error("lower", "%" + value.name(),
-                  fmt::format("has the symbolic size {}, want numbers here; export with this size fixed", parse_size(dim.expr, value.name()).to_text()));
+      throw Error(
+          "lower", "%" + value.name(),
+          fmt::format("has the symbolic size {}, want numbers here; export with this size fixed", parse_size(dim.expr, value.name()).to_text()));
   return value.meta->shape();
 }
 

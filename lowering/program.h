@@ -97,9 +97,9 @@ struct ProgramOp {
   std::vector<int> outputs;
   std::map<std::string, Attribute> attributes;
   std::map<std::string, std::vector<SizeExpr>> sizes;  // formulas of the attributes (an int, ints) that depend on Program::symbols
-  std::vector<std::string> sources;  // names of every graph node folded into it, for --explain
-  std::string module;                // innermost module path, may be empty
-  int64_t macs = 0;                  // multiply-accumulates per run, 0 when the op has none
+  std::vector<std::string> sources;                    // names of every graph node folded into it, for --explain
+  std::string module;                                  // innermost module path, may be empty
+  int64_t macs = 0;                                    // multiply-accumulates per run, 0 when the op has none
 
   bool flag(const std::string& key, bool fallback = false) const;
   int64_t integer(const std::string& key, int64_t fallback) const;

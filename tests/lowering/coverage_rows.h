@@ -32,13 +32,13 @@ std::span<const CoverageRow> coverage_rows();
 
 enum class CoverageForm {
   kFloat,
-  kStatic,           // integer activations and weights, integer result
-  kDynamicTensor,    // activations quantized at run time, with one scale
-  kDynamicToken,     // with a scale for each row
-  kDynamicGroups,    // per token, weights of 8 bits in groups of 32
-  kWeightOnly,       // int8 weights per channel
-  kWeightGroups,     // int8 weights in groups of 32
-  kNibbleGroups,     // 4-bit weights in groups of 32
+  kStatic,         // integer activations and weights, integer result
+  kDynamicTensor,  // activations quantized at run time, with one scale
+  kDynamicToken,   // with a scale for each row
+  kDynamicGroups,  // per token, weights of 8 bits in groups of 32
+  kWeightOnly,     // int8 weights per channel
+  kWeightGroups,   // int8 weights in groups of 32
+  kNibbleGroups,   // 4-bit weights in groups of 32
 };
 
 // The graph in text form. The node of the call is "main". `scale`: of the result in the static form; 0: left as floats.
