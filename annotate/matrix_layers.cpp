@@ -17,15 +17,7 @@ namespace {
 
 using Kind = MatrixLayer::Kind;
 
-// Where the operands of an op stand among its arguments.
-struct LayerRow {
-  const char* target;
-  Kind kind;
-  const char* input;
-  const char* weight;
-  const char* bias;  // null: the op has none
-};
-constexpr std::array<LayerRow, 9> kRows = {
+constexpr std::array<LayerOperands, 9> kRows = {
     {
      {"aten.linear.default", Kind::kLinear, "input", "weight", "bias"},
      {"aten.mm.default", Kind::kProduct, "self", "mat2", nullptr},
@@ -38,13 +30,6 @@ constexpr std::array<LayerRow, 9> kRows = {
      {"aten.conv3d.padding", Kind::kConvolution, "input", "weight", "bias"},
      }
 };
-
-const LayerRow* find_row(const Node& node) {
-  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const LayerRow& candidate) { return node.target() == candidate.target; });
-  return row == kRows.end() ? nullptr : &*row;
-}
-
-bool is_point(const Node* node) { return node != nullptr && node->target() == kObserveTarget; }
 
 Value* before_points(Value* value) {
   while (is_point(value->producer())) value = value->producer()->find_input("input");
@@ -84,13 +69,13 @@ class Finder {
     for (Node* node : observed_.graph.nodes()) add(*node);
     for (const Body& body : bodies_within(observed_.graph))
       for (const Node* node : body.graph->nodes())
-        if (const LayerRow* row = find_row(*node); row != nullptr && is_observed(*node, *row))
+        if (const LayerOperands* row = find_operands(*node); row != nullptr && is_observed(*node, *row))
           report_.add({stage_, body.path + "." + node->name(), node->target(), "", "it is in a body of control flow; its weight stays as it is"});
     return std::move(layers_);
   }
 
  private:
-  static bool is_observed(const Node& node, const LayerRow& row) {
+  static bool is_observed(const Node& node, const LayerOperands& row) {
     const Value* weight = node.find_input(row.weight);
     return weight != nullptr && is_point(weight->producer());
   }
@@ -101,7 +86,7 @@ class Finder {
   }
 
   void add(Node& node) {
-    const LayerRow* row = find_row(node);
+    const LayerOperands* row = find_operands(node);
     if (row == nullptr || !is_observed(node, *row)) return;
     MatrixLayer layer;
     layer.kind = row->kind;
@@ -123,7 +108,7 @@ class Finder {
   }
 
   // False when the op has a bias of another kind.
-  bool find_bias(MatrixLayer& layer, const LayerRow& row, int64_t channels) const {
+  bool find_bias(MatrixLayer& layer, const LayerOperands& row, int64_t channels) const {
     const Argument* argument = row.bias == nullptr ? nullptr : layer.op->find_argument(row.bias);
     if (argument == nullptr || argument->is_none()) return true;
     Value* bias = argument->value_or_null();
@@ -190,6 +175,13 @@ at::Tensor unfold(const at::Tensor& padded, const Window& window) {
 }
 
 }  // namespace
+
+const LayerOperands* find_operands(const Node& node) {
+  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const LayerOperands& candidate) { return node.target() == candidate.target; });
+  return row == kRows.end() ? nullptr : &*row;
+}
+
+bool is_point(const Node* node) { return node != nullptr && node->target() == kObserveTarget; }
 
 std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage, Report& report) {
   return Finder(observed, stage, report).run();

@@ -35,6 +35,18 @@ struct MatrixLayer {
   const std::string& name() const { return op->name(); }
 };
 
+// Where the operands of an op that multiplies by a weight stand among its arguments.
+struct LayerOperands {
+  const char* target;
+  MatrixLayer::Kind kind;
+  const char* input;
+  const char* weight;
+  const char* bias;  // null: the op has none
+};
+const LayerOperands* find_operands(const Node& node);  // null: another op
+
+bool is_point(const Node* node);  // whether it is an observation point; null is none
+
 // In graph order. Not among them, each with an entry in the report under `stage`: weights that are used elsewhere too (behind their point), weights
 // behind more than one point, biases that are no constant [out], and layers within bodies of control flow. Ops without an observed constant weight are
 // not mentioned.

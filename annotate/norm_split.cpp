@@ -1,29 +1,19 @@
 #include "annotate/norm_split.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <string_view>
 
 #include "annotate/data_free_observers.h"
+#include "annotate/matrix_layers.h"
 
 namespace octet {
 namespace {
 
-struct LinearForm {
-  std::string_view op, input, weight;
-};
-constexpr std::array<LinearForm, 3> kLinears = {
-    {{"aten.linear", "input", "weight"}, {"aten.addmm", "mat1", "mat2"}, {"aten.mm", "self", "mat2"}}
-};
-
-bool is_point(const Node* node) { return node != nullptr && node->target() == kObserveTarget; }
-
 // Whether the node is a linear that multiplies `input` with a quantized weight, and reads it nowhere else.
 bool is_linear_of(const Node& node, const Value* input) {
-  const auto form = std::find_if(kLinears.begin(), kLinears.end(), [&](const LinearForm& row) { return node.is(row.op); });
-  if (form == kLinears.end() || node.find_input(form->input) != input) return false;
-  const Value* weight = node.find_input(form->weight);
+  const LayerOperands* operands = find_operands(node);
+  if (operands == nullptr || operands->kind == MatrixLayer::Kind::kConvolution || node.find_input(operands->input) != input) return false;
+  const Value* weight = node.find_input(operands->weight);
   return weight != nullptr && weight != input && is_point(weight->producer());
 }
 
