@@ -6,20 +6,16 @@
 #include <algorithm>
 #include <limits>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_rows.h"
+#include "backends/onednn/onednn_vnni.h"
 #include "backends/onednn/onednn_weight_product.h"
 
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kLanes = 16;   // outputs in a vector
-constexpr int64_t kVectors = 3;  // vectors of outputs at once
+constexpr int64_t kVectors = 3;  // of kLanes outputs at once
 constexpr int64_t kBlock = kLanes * kVectors;
 constexpr int64_t kRows = 4;  // rows at once
 constexpr int64_t kLeastGroup = 16;
@@ -82,10 +78,6 @@ struct Operands {
 };
 
 #if defined(__x86_64__)
-bool has_kernel() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
-
-#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni")]]
-
 // Rows [m, m + R) of one block of outputs.
 template <int64_t R>
 OCTET_VNNI inline void multiply_block(const Operands& o, const Sizes& s, int64_t m, int64_t block) {
@@ -143,9 +135,7 @@ OCTET_VNNI void multiply(const Operands& o, const Sizes& s, int64_t rows, int64_
       return;
   }
 }
-#undef OCTET_VNNI
 #else
-bool has_kernel() { return false; }
 void multiply(const Operands&, const Sizes&, int64_t, int64_t) {}
 #endif
 
@@ -173,7 +163,7 @@ bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
-  if (!has_kernel() || x == nullptr || yt.dtype != DType::kFloat32 || !has_plain_groups(w)) return false;
+  if (!has_vnni() || x == nullptr || yt.dtype != DType::kFloat32 || !has_plain_groups(w)) return false;
   // Nibbles that are read as nibbles are fewer bytes, which decides for few rows.
   if (has_weight_product(w, x->rows) && w.stored->fits_nibbles()) return false;
   const float infinity = std::numeric_limits<float>::infinity();
