@@ -36,10 +36,6 @@ Shape strides_in(const Shape& shape, Order order) {
 
 bool is_byte(const ProgramTensor& tensor) { return tensor.dtype == DType::kInt8 || tensor.dtype == DType::kUInt8; }
 
-bool have_same_parameters(const ProgramTensor& a, const ProgramTensor& b) {
-  return a.dtype == b.dtype && (!is_byte(a) || (a.qparams->scale == b.qparams->scale && a.qparams->zero_point == b.qparams->zero_point));
-}
-
 // What each signed byte of x becomes as one of y, when the real value goes through `function`. In float, as backends/reference.
 template <typename Function>
 ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Function& function) {
@@ -55,11 +51,6 @@ ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Functio
 
 // ---- checks: after check_activations, so there is a first input and one output
 
-Verdict check_moved(const Program& program, const ProgramOp& op) {
-  if (have_same_parameters(input_of(program, op, 0), output_of(program, op))) return Verdict::accept();
-  return Verdict::refuse("input and output differ in dtype, scale or zero point");
-}
-
 Verdict check_own_permute(const Program& program, const ProgramOp& op) {
   const Shape& in = input_of(program, op, 0).shape;
   const Shape dims = op.integers("dims");
@@ -70,7 +61,7 @@ Verdict check_own_permute(const Program& program, const ProgramOp& op) {
   const bool is_permutation =
       dims.size() == in.size() && (seen.empty() || seen.front() == 0) && std::adjacent_find(seen.begin(), seen.end()) == seen.end();
   if (!is_permutation || want != output_of(program, op).shape) return Verdict::refuse("dims are no permutation that gives the output's shape");
-  return check_moved(program, op);
+  return check_same_qparams(program, op);
 }
 
 Verdict check_own_slice(const Program& program, const ProgramOp& op) {
@@ -83,7 +74,7 @@ Verdict check_own_slice(const Program& program, const ProgramOp& op) {
   Shape want = in;
   want[d] = out[d];
   if (want != out || start >= in[d] || start + (out[d] - 1) * step >= in[d]) return Verdict::refuse("slice reaches outside of its input");
-  return check_moved(program, op);
+  return check_same_qparams(program, op);
 }
 
 Verdict check_own_expand(const Program& program, const ProgramOp& op) {
@@ -92,7 +83,7 @@ Verdict check_own_expand(const Program& program, const ProgramOp& op) {
   const Shape in = padded_shape(input_of(program, op, 0).shape, out.size());
   for (size_t d = 0; d < out.size(); ++d)
     if (in[d] != 1 && in[d] != out[d]) return Verdict::refuse("input does not broadcast to the output");
-  return check_moved(program, op);
+  return check_same_qparams(program, op);
 }
 
 Verdict check_own_cat(const Program& program, const ProgramOp& op) {
