@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/report.h"
 #include "lowering/program.h"
@@ -20,6 +21,8 @@ class BackendSupport {
   virtual std::map<std::string, std::string> versions() const = 0;
   // Must prove acceptance against the library itself where it can (create the primitive or operator).
   virtual Verdict accepts(const Program& program, const ProgramOp& op) const = 0;
+  // Whether the backend reads input 1 of an accepted op channels-last (filter_order.h), and would have to move a filter in row-major order.
+  virtual bool wants_channels_last_filter(const Program&, const ProgramOp&) const { return false; }
 };
 
 // One call of a compiled segment, for whoever wants to know what runs and where the time goes.
@@ -42,6 +45,8 @@ class CompiledSegment {
   virtual std::vector<KernelReport> kernels() const { return {}; }
   // From now on runs are timed kernel by kernel, or no longer; what was counted is forgotten.
   virtual void time_kernels(bool) {}
+  // What this machine does less well than the program was made for, a line each.
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 class Backend {
@@ -49,6 +54,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::map<std::string, std::string> versions() const = 0;
+  // Whether `compile` takes constants in channels-last order (filter_order.h), too; for others they are brought into row-major order before.
+  virtual bool takes_channels_last() const { return false; }
   // threads: at least 1.
   virtual std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment, int threads) const = 0;
 };

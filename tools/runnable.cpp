@@ -76,7 +76,9 @@ class InterpretedProgram : public Runnable {
 
 class LoweredProgram : public Runnable {
  public:
-  LoweredProgram(const std::string& path, int threads) : session_(load_program(path), threads) {}
+  LoweredProgram(const std::string& path, int threads) : session_(load_program(path), threads) {
+    for (const std::string& warning : session_.warnings()) fmt::print(stderr, "warning: {}\n", warning);
+  }
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
     std::vector<Tensor> tensors;

@@ -6,6 +6,7 @@
 
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/onednn_saturation.h"
 #include "core/error.h"
 
 namespace octet::onednn {
@@ -37,11 +38,10 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
   Arithmetic plan;
   plan.x = SegmentBuilder::as_unsigned(builder.read(op.inputs[0]).quantity);
-  plan.is_integer = plan.x.is_integer() && has_integer_weights(w);
+  plan.is_integer = plan.x.is_integer() && has_integer_weights(w) && !builder.may_saturate(op, greatest_magnitude(w.data));
   if (!plan.is_integer) {
     plan.x = {};
     plan.bias = bias;
-    plan.real_weights = builder.real_values(op.inputs[1]);
     return plan;
   }
   plan.y = builder.output_quantity(op.outputs[0]);
@@ -63,6 +63,12 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
     plan.bias.push_back(static_cast<float>(real / plan.unit));
   }
   return plan;
+}
+
+Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed) {
+  const ProgramTensor& w = builder.tensor(weights);
+  const bool is_as_stored = w.dtype == DType::kFloat32 || plain.get_data_type() == ElementType::s8;
+  return is_as_stored ? builder.add_packed(plain, w.data, packed) : builder.add_packed(plain, builder.real_values(weights), packed);
 }
 
 dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask, bool fold_zero_point, const Clamp& clamp,

@@ -10,6 +10,8 @@
 
 #include "backends/onednn/onednn_kernels.h"
 #include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_packed.h"
+#include "backends/onednn/onednn_saturation.h"
 #include "core/error.h"
 
 namespace octet::onednn {
@@ -44,6 +46,18 @@ std::shared_ptr<void> copy_of(const void* data, size_t bytes) {
   if (block == nullptr) throw std::bad_alloc();
   if (bytes > 0) std::memcpy(block, data, bytes);
   return std::shared_ptr<void>(block, std::free);
+}
+
+std::shared_ptr<void> pack(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed) {
+  void* block = std::aligned_alloc(64, (std::max<size_t>(packed.get_size(), 1) + 63) / 64 * 64);
+  if (block == nullptr) throw std::bad_alloc();
+  std::shared_ptr<void> bytes(block, std::free);
+  dnnl::memory source(plain, cpu_engine(), const_cast<void*>(data));
+  dnnl::memory target(packed, cpu_engine(), block);
+  dnnl::stream stream(cpu_engine());
+  dnnl::reorder(source, target).execute(stream, source, target);
+  stream.wait();
+  return bytes;
 }
 
 }  // namespace
@@ -171,6 +185,14 @@ const Stored& SegmentBuilder::read(int index) {
 
 const DynamicRows* SegmentBuilder::find_dynamic(int index) const { return dynamic_[static_cast<size_t>(index)].get(); }
 
+bool SegmentBuilder::may_saturate(const ProgramOp& op, int magnitude) {
+  if (!sums_in_16_bits()) return false;
+  if (highest_bytes_.empty()) highest_bytes_ = highest_bytes(program_);
+  if (fits_16_bits(highest_bytes_[static_cast<size_t>(op.inputs[0])], magnitude)) return false;
+  saturating_.insert(op.name);
+  return true;
+}
+
 Quantity SegmentBuilder::as_unsigned(Quantity quantity) {
   if (quantity.type == ElementType::s8) quantity = {ElementType::u8, quantity.scale, quantity.zero_point + 128};
   return quantity;
@@ -218,19 +240,19 @@ Stored SegmentBuilder::add_integers(const std::vector<int32_t>& values) {
   return add_constant({static_cast<int64_t>(values.size())}, {ElementType::s32, 1, 0}, {1}, copy_of(values.data(), values.size() * sizeof(int32_t)));
 }
 
-Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed) {
-  Buffer buffer{BufferKind::kConstant, static_cast<int64_t>(packed.get_size()), -1, nullptr};
-  if (purpose_ == Purpose::kRun) {
-    void* block = std::aligned_alloc(64, (std::max<size_t>(packed.get_size(), 1) + 63) / 64 * 64);
-    if (block == nullptr) throw std::bad_alloc();
-    buffer.constant = std::shared_ptr<void>(block, std::free);
-    dnnl::memory source(plain, cpu_engine(), const_cast<void*>(data));
-    dnnl::memory target(packed, cpu_engine(), block);
-    dnnl::stream stream(cpu_engine());
-    dnnl::reorder(source, target).execute(stream, source, target);
-    stream.wait();
-  }
-  return {add_buffer(std::move(buffer)), 0};
+Place SegmentBuilder::add_bytes(std::shared_ptr<void> bytes, int64_t count) {
+  return {add_buffer({BufferKind::kConstant, count, -1, std::move(bytes)}), 0};
+}
+
+Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const Tensor& constant, const dnnl::memory::desc& packed) {
+  std::shared_ptr<void> bytes;
+  if (purpose_ == Purpose::kRun)
+    bytes = find_or_pack(constant, {"", plain, packed}, [&] { return pack(plain, constant.contiguous().raw(), packed); });
+  return add_bytes(std::move(bytes), static_cast<int64_t>(packed.get_size()));
+}
+
+Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values, const dnnl::memory::desc& packed) {
+  return add_bytes(purpose_ == Purpose::kRun ? pack(plain, values.data(), packed) : nullptr, static_cast<int64_t>(packed.get_size()));
 }
 
 void SegmentBuilder::refuse_reference_kernel(const char* what, const char* implementation) {

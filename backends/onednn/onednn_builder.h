@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/onednn/onednn_form.h"
@@ -94,6 +95,9 @@ class SegmentBuilder {
   Quantity output_quantity(int index) const;
   // The declared one. Throws Refusal when the tensor is quantized per channel.
   Quantity declared_quantity(int index) const;
+  // Whether the product of the op's first input and weights of at most `magnitude` is to be computed in floats: onednn_saturation.h. Such ops are remembered.
+  bool may_saturate(const ProgramOp& op, int magnitude);
+  const std::set<std::string>& saturating_ops() const { return saturating_; }
   // An op in here that works channels-last reads the tensor.
   bool prefers_channels_last(int index) const { return is_read_channels_last_[static_cast<size_t>(index)]; }
   // A new buffer for an op's result.
@@ -105,8 +109,12 @@ class SegmentBuilder {
   Stored add_floats(const std::vector<float>& values);  // 1-D
   Stored add_integers(const std::vector<int32_t>& values);
 
-  // `packed` weights: the constant in the layout that the primitive asked for.
-  Place add_packed(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed);
+  // `packed` weights: the constant in the layout that the primitive asked for, shared with other segments that want it so (onednn_packed.h).
+  Place add_packed(const dnnl::memory::desc& plain, const Tensor& constant, const dnnl::memory::desc& packed);
+  // The same of values that were computed: not shared.
+  Place add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values, const dnnl::memory::desc& packed);
+  // A constant of ready bytes.
+  Place add_bytes(std::shared_ptr<void> bytes, int64_t count);
 
   // Throws Refusal when the descriptor is that of one of oneDNN's slow reference kernels.
   static void refuse_reference_kernel(const char* what, const char* implementation);
@@ -162,6 +170,8 @@ class SegmentBuilder {
   std::set<const ProgramOp*> absorbed_;
   std::vector<const ProgramOp*> doing_;  // the op that is being emitted, and what it absorbed
   size_t first_step_ = 0;                // of that op
+  std::set<std::string> saturating_;     // names
+  std::vector<uint8_t> highest_bytes_;   // per Program tensor; empty until it is asked for
   std::vector<Conversion> conversions_;
   std::vector<Buffer> buffers_;
   std::vector<Step> steps_;

@@ -74,14 +74,6 @@ Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const 
   return g;
 }
 
-// The weights as the kernel wants them: packed from the Program's constant, or from real values.
-Argument packed_weights(SegmentBuilder& builder, const ProgramOp& op, const Arithmetic& plan, const dnnl::memory::desc& plain,
-                        const dnnl::memory::desc& packed) {
-  const Tensor data = builder.tensor(op.inputs[1]).data.contiguous();
-  const void* source = plan.is_integer ? static_cast<const void*>(data.raw()) : plan.real_weights.data();
-  return {DNNL_ARG_WEIGHTS, packed, builder.add_packed(plain, source, packed)};
-}
-
 // An integer convolution whose float result is only added to a dequantized tensor and quantized: q(clamp(conv + dq(r))), all in integers. The
 // convolution counts in steps of r, so that r itself is the operand of a post-op, and the change to steps of the result comes last.
 struct Residual {
@@ -182,7 +174,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
     const Stored values = builder.add_floats(conv.plan.bias);
     conv.arguments.push_back({DNNL_ARG_BIAS, values.desc(), values.place});
   }
-  conv.arguments.push_back(packed_weights(builder, op, plan, w, conv.desc.weights_desc()));
+  conv.arguments.push_back({DNNL_ARG_WEIGHTS, conv.desc.weights_desc(), pack_weights(builder, op.inputs[1], w, conv.desc.weights_desc())});
   conv.arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   conv.arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
   builder.add_primitive(what, conv.desc, std::move(conv.arguments));
@@ -248,8 +240,7 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const int output = absorb_followers(builder, op, residual ? residual->followers : std::vector<Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
-  const Tensor data = builder.tensor(op.inputs[1]).data.contiguous();
-  const std::span<const int8_t> weights(data.data<int8_t>(), static_cast<size_t>(data.numel()));
+  const Tensor& weights = builder.tensor(op.inputs[1]).data;
   if (is_depthwise) {
     add_depthwise(builder, depthwise, weights, *scales, from.place, to.place);
   } else {

@@ -9,6 +9,7 @@
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_rows.h"
+#include "backends/onednn/onednn_saturation.h"
 
 namespace octet::onednn {
 namespace {
@@ -79,7 +80,7 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
   if (x == nullptr || yt.dtype != DType::kFloat32 || x->width > kMaxWidth) return false;
   const std::optional<IntegerWeights> weights = find_integer_weights(wt);
-  if (!weights) return false;
+  if (!weights || builder.may_saturate(op, greatest_magnitude(weights->values))) return false;
   const int64_t n = wt.shape[0], k = wt.shape[1], m = x->rows;
   const dnnl::memory::desc source({m, k}, ElementType::u8, dnnl::memory::dims{k, 1});
   const dnnl::memory::desc plain({k, n}, ElementType::s8, dnnl::memory::dims{1, k});
@@ -90,7 +91,7 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   SegmentBuilder::refuse_reference_kernel("linear", desc.impl_info_str());
   builder.add_primitive("linear", desc,
                         {
-                            {DNNL_ARG_WEIGHTS,      desc.weights_desc(), builder.add_packed(plain, weights->values.raw(), desc.weights_desc())},
+                            {DNNL_ARG_WEIGHTS,      desc.weights_desc(), builder.add_packed(plain, weights->values, desc.weights_desc())},
                             {DNNL_ARG_SRC, source,                    x->values                                },
                             {DNNL_ARG_DST,            sums,            y.place}
   });

@@ -80,9 +80,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const int output = absorb_followers(builder, op, {followers.data(), count});
   const Stored y = builder.allocate(yt.shape, product.written, row_major(yt.shape));
   if (!plan.bias.empty()) product.arguments.push_back({DNNL_ARG_BIAS, bias, builder.add_floats(plan.bias).place});
-  const Tensor data = wt.data.contiguous();
-  const void* source = plan.is_integer ? static_cast<const void*>(data.raw()) : plan.real_weights.data();
-  product.arguments.push_back({DNNL_ARG_WEIGHTS, product.desc.weights_desc(), builder.add_packed(w, source, product.desc.weights_desc())});
+  product.arguments.push_back({DNNL_ARG_WEIGHTS, product.desc.weights_desc(), pack_weights(builder, op.inputs[1], w, product.desc.weights_desc())});
   product.arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   product.arguments.push_back({DNNL_ARG_DST, product.desc.dst_desc(), y.place});
   builder.add_primitive("linear", product.desc, std::move(product.arguments));
@@ -123,7 +121,7 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const Stored a0 = builder.read(op.inputs[0]);
   const Stored b0 = builder.read(op.inputs[1]);
-  const bool is_integer = a0.quantity.is_integer() && b0.quantity.is_integer();
+  const bool is_integer = a0.quantity.is_integer() && b0.quantity.is_integer() && !builder.may_saturate(op, 128);
   const Quantity qa = is_integer ? SegmentBuilder::as_unsigned(a0.quantity) : Quantity{};
   const Quantity qb = is_integer ? as_signed(b0.quantity) : Quantity{};
   const Quantity qy = is_integer ? builder.output_quantity(op.outputs[0]) : Quantity{};

@@ -209,6 +209,16 @@ void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
     builder.define_later(op.outputs[0], [&builder, x] { return builder.to_dense(x, {}); });
     return;
   }
+  if (op.attributes.contains("quant_min") || op.attributes.contains("quant_max")) {
+    const Quantity declared = builder.declared_quantity(op.outputs[0]);
+    const int shift = wanted.zero_point - declared.zero_point;
+    const StepRange range{static_cast<int>(op.integer("quant_min", declared.lowest())) + shift,
+                          static_cast<int>(op.integer("quant_max", declared.highest())) + shift};
+    const Stored from = builder.to_dense(x, {}), y = builder.allocate(x.shape, wanted, from.strides);
+    add_quantize(builder, from, y, range);
+    builder.define(op.outputs[0], y);
+    return;
+  }
   // What is quantized mostly goes into convolutions: the change of order comes for free with the change of type.
   const bool is_plain_input =
       op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 && same_strides(x.shape, x.strides, row_major(x.shape));

@@ -7,7 +7,10 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "backends/onednn/onednn_isa.h"
+#include "backends/onednn/onednn_packed.h"
 #include "core/error.h"
 
 namespace octet::onednn {
@@ -39,9 +42,9 @@ int64_t band_rows(const DepthwiseShape& s) {
   return std::min<int64_t>({most, 4, s.out_height});
 }
 
-void pack_block(const Plan& plan, const ChannelBlock& block, std::span<const int8_t> weights) {
+void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weights, std::byte* all) {
   const DepthwiseShape& s = plan.shape;
-  int8_t* to = reinterpret_cast<int8_t*>(plan.weights.get()) + block.weights * kVector;
+  int8_t* to = reinterpret_cast<int8_t*>(all) + block.weights * kVector;
   for (int64_t row = 0; row < plan.band; ++row)
     for (int64_t kw = 0; kw < s.kernel_w; ++kw)
       for (int64_t group = plan.group_begin[row]; group < plan.group_end[row]; ++group)
@@ -49,12 +52,22 @@ void pack_block(const Plan& plan, const ChannelBlock& block, std::span<const int
           for (int64_t lane = 0; lane < kLanes; ++lane)
             for (int64_t i = 0; i < 4; ++i, ++to) {
               const int64_t channel = channel_of_lane(block.vectors, vector, lane), kh = group * 4 + i - row * s.stride_h;
-              if (channel < block.count && kh >= 0 && kh < s.kernel_h)
-                *to = weights[static_cast<size_t>(((block.channel + channel) * s.kernel_h + kh) * s.kernel_w + kw)];
+              if (channel < block.count && kh >= 0 && kh < s.kernel_h) *to = weights[((block.channel + channel) * s.kernel_h + kh) * s.kernel_w + kw];
             }
 }
 
-Plan make_plan(const DepthwiseShape& shape, const ByteScales& scales, std::span<const int8_t> weights) {
+// Shared where the order is the same; the number of channels and the kernel belong to the constant.
+std::shared_ptr<std::byte> packed_weights(const Plan& plan, const Tensor& weights) {
+  const PackedForm form{fmt::format("depthwise, stride {}, bands of {}", plan.shape.stride_h, plan.band), {}, {}};
+  return std::static_pointer_cast<std::byte>(find_or_pack(weights, form, [&] {
+    const std::shared_ptr<std::byte> all = zeroed_vectors(plan.blocks.back().weights + plan.weight_end * plan.blocks.back().vectors);
+    const Tensor data = weights.contiguous();
+    for (const ChannelBlock& block : plan.blocks) pack_block(plan, block, data.data<int8_t>(), all.get());
+    return all;
+  }));
+}
+
+Plan make_plan(const DepthwiseShape& shape, const ByteScales& scales, const Tensor& weights) {
   Plan plan;
   plan.shape = shape;
   plan.scales = scales;
@@ -72,12 +85,9 @@ Plan make_plan(const DepthwiseShape& shape, const ByteScales& scales, std::span<
   const int64_t columns = kScratch / (plan.groups * 4 * kVector);
   plan.tile = std::min(shape.out_width, (columns - shape.kernel_w) / shape.stride_w + 1);
   plan.blocks = channel_blocks(shape.channels, plan.weight_end);
-  plan.weights = zeroed_vectors(plan.blocks.back().weights + plan.weight_end * plan.blocks.back().vectors);
+  plan.weights = packed_weights(plan, weights);
   plan.constants = zeroed_vectors(plan.blocks.back().constants + constant_vectors(plan.blocks.back().vectors));
-  for (const ChannelBlock& block : plan.blocks) {
-    pack_block(plan, block, weights);
-    pack_constants(block, scales, plan.constants.get());
-  }
+  for (const ChannelBlock& block : plan.blocks) pack_constants(block, scales, plan.constants.get());
   return plan;
 }
 
@@ -245,7 +255,7 @@ bool has_depthwise_kernel(const DepthwiseShape& shape) {
          shape.stride_w <= 4;
 }
 
-void add_depthwise(SegmentBuilder& builder, const DepthwiseShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
+void add_depthwise(SegmentBuilder& builder, const DepthwiseShape& shape, const Tensor& weights, const ByteScales& scales, const Place& x,
                    const Place& y) {
   OCTET_ASSERT(has_depthwise_kernel(shape), "a depthwise shape that the kernel does not take");
   const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, scales, weights));

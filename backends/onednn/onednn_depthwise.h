@@ -23,7 +23,7 @@ struct DepthwiseShape {
 bool has_depthwise_kernel(const DepthwiseShape& shape);
 
 // Appends one step. Requires has_depthwise_kernel(shape).
-void add_depthwise(SegmentBuilder& builder, const DepthwiseShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
+void add_depthwise(SegmentBuilder& builder, const DepthwiseShape& shape, const Tensor& weights, const ByteScales& scales, const Place& x,
                    const Place& y);
 
 }  // namespace octet::onednn

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/onednn/onednn_isa.h"
+#include "backends/onednn/onednn_packed.h"
 #include "core/error.h"
 
 namespace octet::onednn {
@@ -40,9 +41,9 @@ int64_t row_bytes(const ImageConvShape& s, int64_t columns) {
   return ((columns - 1) * s.stride_w * s.channels + (s.kernel_w * s.channels + 3) / 4 * 4 + kVector - 1) / kVector * kVector;
 }
 
-void pack_block(const Plan& plan, const ChannelBlock& block, std::span<const int8_t> weights) {
+void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weights, std::byte* all) {
   const ImageConvShape& s = plan.shape;
-  int8_t* to = reinterpret_cast<int8_t*>(plan.weights.get()) + block.weights * kVector;
+  int8_t* to = reinterpret_cast<int8_t*>(all) + block.weights * kVector;
   for (int64_t kh = 0; kh < s.kernel_h; ++kh)
     for (int64_t word = 0; word < plan.words; ++word)
       for (int64_t vector = 0; vector < block.vectors; ++vector)
@@ -50,7 +51,7 @@ void pack_block(const Plan& plan, const ChannelBlock& block, std::span<const int
           for (int64_t i = word * 4; i < word * 4 + 4; ++i, ++to) {
             const int64_t output = channel_of_lane(block.vectors, vector, lane), kw = i / s.channels, channel = i % s.channels;
             if (output < block.count && kw < s.kernel_w)
-              *to = weights[static_cast<size_t>((((block.channel + output) * s.channels + channel) * s.kernel_h + kh) * s.kernel_w + kw)];
+              *to = weights[(((block.channel + output) * s.channels + channel) * s.kernel_h + kh) * s.kernel_w + kw];
           }
 }
 
@@ -68,7 +69,17 @@ ImageConvShape with_long_rows(ImageConvShape shape) {
   return shape;
 }
 
-Plan make_plan(const ImageConvShape& given, const ByteScales& scales, std::span<const int8_t> weights) {
+std::shared_ptr<std::byte> packed_weights(const Plan& plan, const Tensor& weights) {
+  return std::static_pointer_cast<std::byte>(find_or_pack(weights, {"image", {}, {}}, [&] {
+    const ChannelBlock& last = plan.blocks.back();
+    const std::shared_ptr<std::byte> all = zeroed_vectors(last.weights + plan.shape.kernel_h * plan.words * last.vectors);
+    const Tensor data = weights.contiguous();
+    for (const ChannelBlock& block : plan.blocks) pack_block(plan, block, data.data<int8_t>(), all.get());
+    return all;
+  }));
+}
+
+Plan make_plan(const ImageConvShape& given, const ByteScales& scales, const Tensor& weights) {
   const ImageConvShape shape = with_long_rows(given);
   Plan plan;
   plan.shape = shape;
@@ -79,14 +90,10 @@ Plan make_plan(const ImageConvShape& given, const ByteScales& scales, std::span<
   plan.row_step = row_bytes(shape, plan.tile);
   for (int64_t kh = 0; kh < shape.kernel_h; ++kh)
     for (int64_t word = 0; word < plan.words; ++word) plan.offsets.push_back(kh * plan.row_step + word * 4);
-  const int64_t weight_vectors = shape.kernel_h * plan.words;
-  plan.blocks = channel_blocks(shape.outputs, weight_vectors);
-  plan.weights = zeroed_vectors(plan.blocks.back().weights + weight_vectors * plan.blocks.back().vectors);
+  plan.blocks = channel_blocks(shape.outputs, shape.kernel_h * plan.words);
+  plan.weights = packed_weights(plan, weights);
   plan.constants = zeroed_vectors(plan.blocks.back().constants + constant_vectors(plan.blocks.back().vectors));
-  for (const ChannelBlock& block : plan.blocks) {
-    pack_block(plan, block, weights);
-    pack_constants(block, scales, plan.constants.get());
-  }
+  for (const ChannelBlock& block : plan.blocks) pack_constants(block, scales, plan.constants.get());
   return plan;
 }
 
@@ -212,7 +219,7 @@ bool has_image_conv_kernel(const ImageConvShape& shape) {
   return has_vnni() && shape.outputs >= 8 && (is_image || is_pointwise(shape));
 }
 
-void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
+void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, const Tensor& weights, const ByteScales& scales, const Place& x,
                     const Place& y, const Place* residual) {
   OCTET_ASSERT(has_image_conv_kernel(shape) && (residual == nullptr || takes_residual(shape)), "a shape that the kernel does not take");
   const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, scales, weights));

@@ -27,7 +27,7 @@ bool has_image_conv_kernel(const ImageConvShape& shape);
 bool takes_residual(const ImageConvShape& shape);
 
 // Appends one step. Requires has_image_conv_kernel(shape). residual: null for none.
-void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, std::span<const int8_t> weights, const ByteScales& scales, const Place& x,
+void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, const Tensor& weights, const ByteScales& scales, const Place& x,
                     const Place& y, const Place* residual);
 
 }  // namespace octet::onednn

@@ -269,20 +269,25 @@ void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, co
   builder.add_loop("table", to.quantity.is_integer() ? table_loop(bytes, count) : table_loop(reals, count), {from.place, to.place});
 }
 
+void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to, const StepRange& range) {
+  const int64_t count = from.numel();
+  const QuantizeRow p = quantize_row_of(to.quantity, range.low, range.high);
+  const QuantizeFunction function = to.quantity.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
+  builder.add_loop("quantize",
+                   [=](std::byte* const* arguments) {
+                     const float* x = reinterpret_cast<const float*>(arguments[0]);
+                     for_chunks(count, [&](int64_t first, int64_t last) { function(x + first, arguments[1] + first, last - first, p); });
+                   },
+                   {from.place, to.place});
+}
+
 void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const Stored& to) {
   const int64_t count = from.numel();
   const Quantity& a = from.quantity;
   const Quantity& b = to.quantity;
   if (!a.is_integer()) {
     OCTET_ASSERT(b.is_integer(), "a change from float to float");
-    const QuantizeRow p = quantize_row_of(b);
-    const QuantizeFunction function = b.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
-    builder.add_loop("quantize",
-                     [=](std::byte* const* arguments) {
-                       const float* x = reinterpret_cast<const float*>(arguments[0]);
-                       for_chunks(count, [&](int64_t first, int64_t last) { function(x + first, arguments[1] + first, last - first, p); });
-                     },
-                     {from.place, to.place});
+    add_quantize(builder, from, to, {b.lowest(), b.highest()});
     return;
   }
   if (b.is_integer() && a.scale == b.scale && a.zero_point - a.lowest() == b.zero_point - b.lowest()) {

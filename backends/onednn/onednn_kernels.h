@@ -36,6 +36,8 @@ void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, co
 
 // The same reals in another quantity and the same order. from: dense.
 void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const Stored& to);
+// Floats to integers in `range`, which is part of the type's.
+void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to, const StepRange& range);
 
 // f32 [N, 3, H, W] row-major to u8 or s8 channels-last.
 void add_image(SegmentBuilder& builder, const Stored& from, const Stored& to);

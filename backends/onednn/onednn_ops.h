@@ -80,17 +80,19 @@ void define_real(SegmentBuilder& builder, int output, const Stored& real);
 // bias when `fold_zero_point` (every output reads the same number of real inputs: no padding).
 struct Arithmetic {
   bool is_integer = false;
-  Quantity x;                       // what the kernel reads
-  Quantity y;                       // what the kernel writes
-  std::vector<float> scale;         // integers: x.scale * w.scale / y.scale, size 1 or one per output channel
-  std::vector<float> bias;          // integers: in units of y's scale; floats: real; empty when there is none
-  double unit = 1;                  // integers: y's scale; a post-op sees real / unit
-  std::vector<float> real_weights;  // floats: w in real units, in the Program's order
+  Quantity x;                // what the kernel reads
+  Quantity y;                // what the kernel writes
+  std::vector<float> scale;  // integers: x.scale * w.scale / y.scale, size 1 or one per output channel
+  std::vector<float> bias;   // integers: in units of y's scale; floats: real; empty when there is none
+  double unit = 1;           // integers: y's scale; a post-op sees real / unit
 };
 
 // `channel_of(i)`: output channel of the weight's i-th element (row-major in the Program's order); `channels`: how many there are.
 Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point,
                            int64_t (*channel_of)(int64_t index, const Dims& shape, int64_t groups));
+
+// The op's constant weights, laid out as `plain` says: integers where the arithmetic is on integers, else in real units; in the layout `packed`.
+Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed);
 
 // Attributes of an integer op: weight scales with `mask`, destination (and, unless folded, source) zero points, the clamp. Appends their
 // arguments.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "backends/onednn/onednn_library.h"
+#include "backends/onednn/onednn_saturation.h"
 #include "backends/onednn/onednn_threads.h"
 #include "core/error.h"
 #include "lowering/arena_plan.h"
@@ -61,6 +62,7 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(th
     constants_.push_back(buffers[i].constant);
   }
   for (Step& step : builder.steps()) add_step(step, buffers);
+  if (!builder.saturating_ops().empty()) warnings_.push_back(saturation_warning(builder.saturating_ops()));
 }
 
 void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {

@@ -16,9 +16,10 @@ struct QuantizeRow {
   int zero_point;
 };
 
-inline QuantizeRow quantize_row_of(const Quantity& y) {
-  return {1.0f / y.scale, static_cast<float>(y.lowest() - y.zero_point), static_cast<float>(y.highest() - y.zero_point), y.zero_point};
+inline QuantizeRow quantize_row_of(const Quantity& y, int low, int high) {
+  return {1.0f / y.scale, static_cast<float>(low - y.zero_point), static_cast<float>(high - y.zero_point), y.zero_point};
 }
+inline QuantizeRow quantize_row_of(const Quantity& y) { return quantize_row_of(y, y.lowest(), y.highest()); }
 
 template <typename Y>
 [[gnu::always_inline]] inline void quantize_row(const float* x, Y* y, int64_t count, const QuantizeRow& p) {

@@ -118,7 +118,7 @@ class HiddenProduct {
     hidden_ = r.shape[1];
     bias_ = builder.add_floats(op.inputs[2] >= 0 ? builder.real_values(op.inputs[2]) : std::vector<float>(static_cast<size_t>(rows_), 0.0f)).place;
     integers_ = find_weight_product(builder, r, batch);
-    if (!integers_) plan_floats(builder.real_values(op.inputs[1]));
+    if (!integers_) plan_floats(op.inputs[1]);
   }
 
   void add(Place hidden, Place own) {
@@ -133,7 +133,7 @@ class HiddenProduct {
   }
 
  private:
-  void plan_floats(const std::vector<float>& values) {
+  void plan_floats(int weights) {
     const dnnl::memory::desc source({batch_, hidden_}, ElementType::f32, dnnl::memory::dims{hidden_, 1});
     const dnnl::memory::desc plain({hidden_, rows_}, ElementType::f32, dnnl::memory::dims{1, hidden_});
     const dnnl::memory::desc any({hidden_, rows_}, ElementType::f32, dnnl::memory::format_tag::any);
@@ -141,7 +141,7 @@ class HiddenProduct {
     bias_desc_ = dnnl::memory::desc({1, rows_}, ElementType::f32, dnnl::memory::dims{rows_, 1});
     desc_ = dnnl::matmul::primitive_desc(cpu_engine(), source, any, bias_desc_, result, new_attributes());
     SegmentBuilder::refuse_reference_kernel("recurrent product", desc_.impl_info_str());
-    weights_ = builder_.add_packed(plain, values.data(), desc_.weights_desc());
+    weights_ = pack_weights(builder_, weights, plain, desc_.weights_desc());
   }
 
   SegmentBuilder& builder_;

@@ -167,6 +167,13 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
   return all;
 }
 
+std::vector<std::string> CompiledProgram::warnings() const {
+  std::vector<std::string> all;
+  for (const Step& step : steps_)
+    for (std::string& line : step.segment->warnings()) all.push_back(std::move(line));
+  return all;
+}
+
 void CompiledProgram::time_kernels(bool on) {
   is_timed_ = on;
   for (Step& step : steps_) {

@@ -24,6 +24,8 @@ class CompiledProgram {
   // In the order of the run; a backend that does not tell has one entry for each of its segments.
   std::vector<KernelReport> kernels() const;
   void time_kernels(bool on);
+  // What this machine does less well than the program was made for, a line each.
+  std::vector<std::string> warnings() const;
 
  private:
   struct Step {

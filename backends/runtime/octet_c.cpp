@@ -29,6 +29,7 @@ struct Shapes {
 struct octet_model {
   octet::Session session;
   std::vector<Shapes> shapes = {};  // by tensor index; empty for all but inputs and outputs
+  std::vector<std::string> warnings = {};
 };
 
 namespace octet {
@@ -136,6 +137,13 @@ void note_shapes(octet_model& model) {
       if (index >= 0) model.shapes[static_cast<size_t>(index)] = shapes_of(program, program.tensors[static_cast<size_t>(index)]);
 }
 
+octet_model* with_facts(Session session) {
+  std::unique_ptr<octet_model> model(new octet_model{std::move(session)});
+  note_shapes(*model);
+  model->warnings = model->session.warnings();
+  return model.release();
+}
+
 template <typename Load>
 octet_model* load(const octet_options* given, const Load& load_file) {
   octet_model* model = nullptr;
@@ -146,9 +154,7 @@ octet_model* load(const octet_options* given, const Load& load_file) {
     const SessionOptions session_options{.threads = std::max(options.threads, 1),
                                          .memory_limit = static_cast<size_t>(options.memory_limit),
                                          .cached_shapes = options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes};
-    std::unique_ptr<octet_model> loaded(new octet_model{Session(load_file(load_options), session_options)});
-    note_shapes(*loaded);
-    model = loaded.release();
+    model = with_facts(Session(load_file(load_options), session_options));
   });
   return model;
 }
@@ -206,6 +212,19 @@ octet_model* octet_load_memory(const void* bytes, size_t size, const octet_optio
 }
 
 void octet_free(octet_model* model) { delete model; }
+
+octet_model* octet_duplicate(const octet_model* model) {
+  octet_model* copy = nullptr;
+  octet::guarded([&] {
+    octet::require(model, "model");
+    copy = octet::with_facts(model->session.duplicate());
+  });
+  return copy;
+}
+
+const char* octet_warning(const octet_model* model, size_t index) {
+  return model == nullptr || index >= model->warnings.size() ? nullptr : model->warnings[index].c_str();
+}
 
 size_t octet_input_count(const octet_model* model) { return model == nullptr ? 0 : model->session.program().inputs.size(); }
 

@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
 #include "core/error.h"
+#include "lowering/filter_order.h"
 #include "lowering/specialize.h"
 #include "lowering/symbols.h"
 
@@ -30,6 +32,13 @@ bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) 
     if (!std::equal(want.begin(), want.end(), shapes[i])) return false;
   }
   return true;
+}
+
+std::vector<std::string> backends_with_channels_last(const Program& program) {
+  std::vector<std::string> names;
+  for (const Segment& segment : program.segments)
+    if (make_backend(segment.backend)->takes_channels_last()) names.push_back(segment.backend);
+  return names;
 }
 
 }  // namespace
@@ -74,6 +83,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   OCTET_ASSERT(options.threads >= 1 && options.cached_shapes >= 1, "threads and cached_shapes");
   verify(program);
   check_runnable(program, options.memory_limit);
+  restore_row_major(program, backends_with_channels_last(program));
   impl_->options = options;
   if (program.symbols.empty()) {
     impl_->entries.emplace_front(SymbolValues{}, std::move(program), options.threads);
@@ -86,6 +96,8 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
+
+Session Session::duplicate() const { return Session(program(), impl_->options); }
 
 void Session::bind(std::span<const int64_t* const> shapes) {
   check_count("input", shapes.size(), program().inputs.size());
@@ -133,6 +145,10 @@ size_t Session::arena_bytes() const { return impl_->entries.empty() ? 0 : impl_-
 
 std::vector<KernelReport> Session::kernels() const {
   return impl_->entries.empty() ? std::vector<KernelReport>() : impl_->entries.front().compiled.kernels();
+}
+
+std::vector<std::string> Session::warnings() const {
+  return impl_->entries.empty() ? std::vector<std::string>() : impl_->entries.front().compiled.warnings();
 }
 
 void Session::time_kernels(bool on) {

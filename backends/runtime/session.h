@@ -28,6 +28,10 @@ class Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
+  // Another session of the same program with the same options, for another thread: constants are shared, and on oneDNN packed weights, too. Not while this
+  // one is in run() or bind().
+  Session duplicate() const;
+
   // One tensor per entry of Program::inputs (what stands for -1 is not read and may be undefined); returns new tensors in the order of
   // Program::outputs. Throws Error on a wrong count, dtype or shape. Not thread-safe: one session per concurrent run.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
@@ -52,6 +56,8 @@ class Session {
 
   // What the next run on plain memory calls, in order; empty when its sizes are not compiled yet.
   std::vector<KernelReport> kernels() const;
+  // What this machine does less well than the program was made for, a line each: of the sizes of the next run, none when they are not compiled yet.
+  std::vector<std::string> warnings() const;
   // From now on runs at these sizes are timed kernel by kernel, or no longer; what was counted is forgotten.
   void time_kernels(bool on);
 

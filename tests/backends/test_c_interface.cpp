@@ -82,6 +82,29 @@ TEST_CASE("C: a model loads from a file and from memory, tells its inputs and ou
   }
 }
 
+TEST_CASE("C: a duplicate runs by itself, the model that it came from gone or not", "[backends][c]") {
+  const Tensor x = random_integers(DType::kInt8, {1, 4, 6, 6}, 7);
+  for (const std::string& backend : backend_names()) {
+    INFO(backend);
+    const Tensor want = Session(small_conv(backend)).run({x})[0];
+    const std::string bytes = artifact_bytes(small_conv(backend));
+    octet_model* first = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+    REQUIRE(first != nullptr);
+    octet_model* second = octet_duplicate(first);
+    REQUIRE(second != nullptr);
+    octet_free(first);
+    std::vector<std::byte> got(want.nbytes());
+    const void* const inputs[] = {x.raw()};
+    void* const outputs[] = {got.data()};
+    REQUIRE(octet_run(second, inputs, outputs) == OCTET_OK);
+    CHECK(std::memcmp(got.data(), want.raw(), got.size()) == 0);
+    octet_free(second);
+  }
+  CHECK(octet_duplicate(nullptr) == nullptr);
+  CHECK_THAT(octet_last_error(), Equals("octet: model: is null, want an address"));
+  CHECK(octet_warning(nullptr, 0) == nullptr);
+}
+
 TEST_CASE("C: misuse gives a status and a text, never a crash", "[backends][c]") {
   CHECK(octet_load("/nonexistent/x.octet", nullptr) == nullptr);
   CHECK_THAT(octet_last_error(), Equals("artifact: /nonexistent/x.octet: cannot be opened (No such file or directory); check the path"));

@@ -1,0 +1,26 @@
+// Packed weights, shared by all segments of the process that pack one constant in one way: sessions of a loaded program, the sizes of an open one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "core/tensor.h"
+
+namespace octet::onednn {
+
+// How the bytes were made of the constant's: in oneDNN's layouts, or by an own kernel in its order for all that `own` names.
+struct PackedForm {
+  std::string own;
+  dnnl::memory::desc plain;
+  dnnl::memory::desc packed;
+  bool operator==(const PackedForm&) const = default;
+};
+
+// What `pack` gives, or gave before for the same elements in memory; kept as long as somebody has it. Thread-safe. A constant that is not contiguous is not
+// shared.
+std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack);
+
+}  // namespace octet::onednn

@@ -1,0 +1,81 @@
+// One pass over the program for the bytes, one over the weights.
+#include "backends/onednn/onednn_saturation.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "backends/onednn/onednn_kernels.h"
+
+namespace octet::onednn {
+namespace {
+
+constexpr uint8_t kHighest = 255;
+// Their outputs hold no other values than their inputs.
+const std::string_view kMoves[] = {"reshape", "permute", "slice", "expand", "copy", "max_pool", "cat"};
+
+bool is_move(const ProgramOp& op) { return std::find(std::begin(kMoves), std::end(kMoves), op.kind) != std::end(kMoves); }
+
+// Of an integer per-tensor output.
+uint8_t highest_written(const Program& program, const ProgramOp& op, const std::vector<uint8_t>& highest) {
+  const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+  const int shift = y.dtype == DType::kInt8 ? 128 : 0;
+  if (op.kind == "quantize") return static_cast<uint8_t>(std::clamp<int64_t>(op.integer("quant_max", kHighest - shift) + shift, 0, kHighest));
+  if (is_move(op)) {
+    uint8_t most = 0;
+    for (int input : op.inputs) {
+      const ProgramTensor& x = program.tensors[static_cast<size_t>(input)];
+      if (x.dtype != y.dtype || x.qparams != y.qparams) return kHighest;
+      most = std::max(most, highest[static_cast<size_t>(input)]);
+    }
+    return most;
+  }
+  const std::optional<double> most = op.find_real("post_max");
+  if (!most) return kHighest;
+  const Quantity steps{ElementType::u8, y.qparams->scale[0], y.qparams->zero_point[0] + shift};
+  return static_cast<uint8_t>(clamp_in_steps(steps, Clamp{std::nullopt, most}).high);
+}
+
+}  // namespace
+
+bool sums_in_16_bits() {
+#if defined(__x86_64__)
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::sse41 || isa == dnnl::cpu_isa::avx || isa == dnnl::cpu_isa::avx2 || isa == dnnl::cpu_isa::avx512_core;
+#else
+  return false;
+#endif
+}
+
+std::vector<uint8_t> highest_bytes(const Program& program) {
+  std::vector<uint8_t> highest(program.tensors.size(), kHighest);
+  for (const ProgramOp& op : program.ops) {
+    if (op.outputs.size() != 1) continue;
+    const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+    const bool is_byte = y.dtype == DType::kUInt8 || y.dtype == DType::kInt8;
+    if (is_byte && y.qparams && y.qparams->is_per_tensor()) highest[static_cast<size_t>(op.outputs[0])] = highest_written(program, op, highest);
+  }
+  return highest;
+}
+
+int greatest_magnitude(const Tensor& weights) {
+  const Tensor data = weights.contiguous();
+  const int8_t* values = data.data<int8_t>();
+  int most = 0;
+  for (int64_t i = 0; i < data.numel(); ++i) most = std::max(most, std::abs(static_cast<int>(values[i])));
+  return most;
+}
+
+bool fits_16_bits(uint8_t highest, int magnitude) { return 2 * magnitude * static_cast<int>(highest) <= 32767; }
+
+std::string saturation_warning(const std::set<std::string>& names) {
+  const std::string others = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);
+  return fmt::format(
+      "{}{}: computed in floats, as this CPU has no VNNI and sums of int8 products may not fit into its 16 bits; quantize with reduce_range",
+      *names.begin(), others);
+}
+
+}  // namespace octet::onednn

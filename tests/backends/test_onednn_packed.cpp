@@ -1,0 +1,86 @@
+// Packed weights are one block for all that pack the same constant in the same way.
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "backends/onednn/onednn_packed.h"
+#include "backends/runtime/session.h"
+#include "tests/backends/program_builder.h"
+#include "tests/backends/small_programs.h"
+
+using namespace octet;
+using namespace octet::onednn;
+
+namespace {
+
+// Counts how often it packs.
+class Packer {
+ public:
+  std::shared_ptr<void> of(const Tensor& constant, const std::string& own) {
+    return find_or_pack(constant, {own, {}, {}}, [&] {
+      ++count_;
+      return std::static_pointer_cast<void>(std::make_shared<int>(count_));
+    });
+  }
+  int count() const { return count_; }
+
+ private:
+  int count_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("oneDNN: a constant is packed once in each form, for as long as somebody has it", "[backends][onednn][packed]") {
+  const Tensor constant = random_integers(DType::kInt8, {4, 4}), equal = constant.clone();
+  Packer packer;
+  std::shared_ptr<void> first = packer.of(constant, "a");
+  CHECK(packer.of(constant, "a") == first);
+  CHECK(packer.count() == 1);
+  CHECK(packer.of(constant, "b") != first);  // given back at once
+  CHECK(packer.of(equal, "a") != first);     // other memory
+  CHECK(packer.count() == 3);
+  packer.of(constant, "b");
+  CHECK(packer.count() == 4);
+  first.reset();
+  packer.of(constant, "a");
+  CHECK(packer.count() == 5);
+}
+
+TEST_CASE("oneDNN: packed weights keep the constant's memory, so that its address means the same", "[backends][onednn][packed]") {
+  Packer packer;
+  std::weak_ptr<Storage> storage;
+  std::shared_ptr<void> packed;
+  {
+    const Tensor constant = random_integers(DType::kInt8, {4, 4});
+    storage = constant.storage();
+    packed = packer.of(constant, "a");
+  }
+  CHECK_FALSE(storage.expired());
+  packed.reset();
+  CHECK(storage.expired());
+}
+
+TEST_CASE("oneDNN: what is not contiguous is packed for itself", "[backends][onednn][packed]") {
+  const Tensor rows = random_integers(DType::kInt8, {4, 4});
+  const Tensor columns(rows.storage(), DType::kInt8, {4, 4}, {1, 4}, 0);
+  Packer packer;
+  const std::shared_ptr<void> first = packer.of(columns, "a");
+  CHECK(packer.of(columns, "a") != first);
+}
+
+TEST_CASE("a program runs in several threads at the same time, in a duplicate of the session for each", "[backends][session][onednn]") {
+  Session session(integer_network());
+  const std::vector<Tensor> inputs = {random_integers(DType::kUInt8, {1, 16, 8, 8})};
+  const Tensor expected = session.run(inputs)[0];
+  std::vector<int> differing(4, 0);
+  std::vector<std::thread> threads;
+  for (int& count : differing)
+    threads.emplace_back([&count, &inputs, &expected, own = session.duplicate()]() mutable {
+      for (int i = 0; i < 50; ++i) {
+        const Tensor y = own.run(inputs)[0];
+        for (int64_t k = 0; k < y.numel(); ++k) count += y.data<uint8_t>()[k] != expected.data<uint8_t>()[k];
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(differing == std::vector<int>(4, 0));
+}
