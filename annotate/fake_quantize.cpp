@@ -4,20 +4,23 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/fake_quantize_per_channel_affine.h>
-#include <ATen/ops/fake_quantize_per_tensor_affine.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/fused_moving_avg_obs_fake_quant.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "annotate/data_free_observers.h"
 #include "annotate/min_max_observer.h"
 #include "annotate/recording_observer.h"
+#include "annotate/straight_through.h"
 #include "core/error.h"
 
 namespace octet {
@@ -76,7 +79,7 @@ at::Tensor FakeQuantize::forward(const at::Tensor& x) {
 }
 
 at::Tensor FakeQuantize::round(const at::Tensor& x) {
-  if (!is_per_channel(args_.qscheme)) return at::fake_quantize_per_tensor_affine(x, scale_, zero_point_, quant_min_, quant_max_);
+  if (!is_per_channel(args_.qscheme)) return fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_);
   if (!has_data()) return x;  // no channel count, so no scale
   return at::fake_quantize_per_channel_affine(x, scale_, zero_point_, args_.ch_axis.value_or(0), quant_min_, quant_max_);
 }
@@ -144,15 +147,33 @@ void FusedMovingAvgObsFakeQuantize::check_range() {
   throw Error("calibrate", "", "the observed values hold NaN or infinities; want finite numbers");
 }
 
+at::Tensor FusedMovingAvgObsFakeQuantize::run_op(const at::Tensor& x, bool fake_quant) {
+  return at::fused_moving_avg_obs_fake_quant(x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
+                                             args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),
+                                             is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
+}
+
+// The op takes the moving average of the two ends of x, and scale and zero point from that when it rounds too; x itself is rounded in vectors.
+at::Tensor FusedMovingAvgObsFakeQuantize::run_per_tensor(const at::Tensor& x, bool fake_quant) {
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor ends = at::zeros({2});
+    if (observer_enabled_) {
+      const auto [low, high] = at::aminmax(x);
+      ends = at::stack({low, high});
+    }
+    run_op(ends, fake_quant);
+  }
+  return fake_quant ? fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_) : x;
+}
+
 at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_quant) {
   if (x.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
   if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);  // the op would take scale and zero point from an empty range
   ObserverState state = observer_->state();
   at::Tensor result;
   try {
-    result = at::fused_moving_avg_obs_fake_quant(x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
-                                                 args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),
-                                                 is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
+    result = is_per_channel(args_.qscheme) ? run_op(x, fake_quant) : run_per_tensor(x, fake_quant);
   } catch (const c10::Error&) {  // it refuses NaN only after it has taken it into the range
     if (observer_enabled_) check_range();
     throw;

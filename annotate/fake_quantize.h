@@ -64,7 +64,7 @@ class FakeQuantize : public Observer {
   at::Tensor zero_point_;
 };
 
-// Moving average, scale and fake quantization in one ATen op, as the peer's class of this name: forward uses that op's scale and zero point, which
+// Moving average and scale of one ATen op, as the peer's class of this name: forward uses that op's scale and zero point, which
 // differ from calculate_qparams() until use_trained_qparams(). Registered as "fused_moving_avg_obs_fake_quantize",
 // which gives a FakeQuantize of the moving average for channels along other axes than 0.
 class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
@@ -84,6 +84,8 @@ class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
 
  private:
   at::Tensor run(const at::Tensor& x, bool fake_quant);
+  at::Tensor run_op(const at::Tensor& x, bool fake_quant);
+  at::Tensor run_per_tensor(const at::Tensor& x, bool fake_quant);
   void reset_range();  // to what the observer knows
   void check_range();  // resets it and throws Error("calibrate", ...) when it holds NaN or infinities
 

@@ -27,6 +27,11 @@ struct QatFusionOptions {
 // Batch norms behind other convolutions are noted in the report with the reason. Returns the number of pairs.
 int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, const QatFusionOptions& options = {});
 
+// The same function in fewer passes over activations, for the run of a training step: weights are divided by s in place of results, as
+// conv(x, v) / s = conv(x, v / s), and b is the convolution's where its zeros are not observed. Transposed convolutions with groups stay, and
+// so does torchao's form, whose rounding errors are compared with torchao's. Returns the number of pairs that changed.
+int move_scale_to_weight(Graph& graph);
+
 // The way back, at convert: weight and bias take in the batch norm, which goes, with its statistics and the counter of its batches; observers stay.
 // Returns the number of pairs.
 int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options = {});

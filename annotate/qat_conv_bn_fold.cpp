@@ -1,4 +1,4 @@
-// The way back from the form that qat_conv_bn.cpp makes.
+// The form that qat_conv_bn.cpp makes is found again here: for a run with fewer passes, and for the way back.
 #include "annotate/qat_conv_bn.h"
 
 #include <algorithm>
@@ -139,6 +139,38 @@ std::string name_when_folded(const Value& value) {
   const Node* product = find_product(&value);
   const bool is_scaled = product != nullptr && before_reshape(product->find_input("other")) != nullptr;
   return is_scaled ? scaled_weight(*product)->name() : value.name();
+}
+
+int move_scale_to_weight(Graph& graph) {
+  int count = 0;
+  for (Node* bn : graph.nodes_of("aten.batch_norm")) {
+    const std::optional<FusedPair> pair = find_fused_pair(*bn);
+    if (!pair || !pair->conv->output()->has_one_user()) continue;
+    Node& conv = *pair->conv;
+    Value* weight = conv.find_input("weight");
+    const Node* product = producer_of(behind_points(weight), "aten.mul.Tensor");
+    if (product == nullptr) continue;                                                                       // groups reshape it
+    if (producer_of(before_reshape(product->find_input("other")), "aten.div.Tensor") != nullptr) continue;  // torchao's: ours minds a gamma of 0
+    Value* quotient = conv.output()->users().front()->output();
+    if (!quotient->has_one_user()) continue;
+    Node* divided = graph.insert("aten.div.Tensor",
+                                 {
+                                     {"self",  weight                      },
+                                     {"other", product->find_input("other")}
+    },
+                                 graph.fresh_name("divided"), weight->meta, &conv);
+    conv.set_argument("weight", divided->output());
+    graph.replace_uses(quotient, conv.output());
+    erase_unread(graph, quotient);
+    ++count;
+    Value* zeros = conv.find_input("bias");
+    Value* sum = bn->find_input("input");
+    if (producer_of(zeros, "aten.zeros_like.default") == nullptr || !sum->has_one_user()) continue;
+    set_weight_or_bias(graph, conv, "bias", pair->bias);
+    graph.replace_uses(sum, conv.output());
+    erase_unread(graph, sum);
+  }
+  return count;
 }
 
 int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options) {

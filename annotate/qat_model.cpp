@@ -6,6 +6,7 @@
 
 #include "annotate/fake_quantize.h"
 #include "annotate/learnable_fake_quantize.h"
+#include "annotate/qat_conv_bn.h"
 #include "core/error.h"
 
 namespace octet {
@@ -14,6 +15,12 @@ namespace {
 std::string without_stage(const std::string& text) {
   const size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+std::unique_ptr<Graph> as_it_runs(const Graph& prepared) {
+  std::unique_ptr<Graph> program = clone(prepared);
+  move_scale_to_weight(*program);
+  return program;
 }
 
 std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& point, const std::vector<c10::IValue>& arguments) {
@@ -30,7 +37,7 @@ std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& po
 }  // namespace
 
 QatModel::QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers)
-    : prepared_(std::make_unique<ObservedGraph>(std::move(prepared))), program_(prepared_->graph, with_points(std::move(handlers))) {}
+    : prepared_(std::make_unique<ObservedGraph>(std::move(prepared))), program_(*as_it_runs(prepared_->graph), with_points(std::move(handlers))) {}
 
 std::map<std::string, Handler> QatModel::with_points(std::map<std::string, Handler> handlers) const {
   const ObservedGraph* observed = prepared_.get();
