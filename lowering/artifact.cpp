@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "lowering/artifact_format.h"
 #include "lowering/checksum.h"
+#include "lowering/filter_order.h"
 #include "lowering/program_json.h"
 #include "lowering/stored_constant.h"
 
@@ -46,10 +47,16 @@ void add_slice_parameters(const ProgramTensor& tensor, std::vector<Entry>& entri
     entries.push_back({tensor.name + kZeroPoint, Tensor::from<int32_t>(DType::kInt32, {count}, zero_point)});
 }
 
+// The bytes in the order in which they stand in memory.
+Entry constant_entry(const ProgramTensor& tensor) {
+  if (!is_channels_last(tensor.data)) return {tensor.name, tensor.data};
+  return {tensor.name + kChannelsLast, as_channels_last(tensor.data)};
+}
+
 std::vector<Entry> entries_of(const Program& program) {
   std::vector<Entry> entries;
   for (const ProgramTensor& tensor : program.tensors) {
-    if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored) entries.push_back({tensor.name, tensor.data});
+    if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored) entries.push_back(constant_entry(tensor));
     if (tensor.qparams && !tensor.qparams->is_per_tensor()) add_slice_parameters(tensor, entries);
     if (!tensor.stored) continue;
     const StoredConstant& stored = *tensor.stored;
@@ -67,13 +74,18 @@ std::vector<Entry> entries_of(const Program& program) {
   return entries;
 }
 
+int version_of(const Program& program) {
+  const auto is_ordered = [](const ProgramTensor& tensor) { return tensor.data.defined() && is_channels_last(tensor.data); };
+  return std::any_of(program.tensors.begin(), program.tensors.end(), is_ordered) ? kVersion : kRowMajorVersion;
+}
+
 std::string make_header(const Program& program, const std::vector<Entry>& entries) {
   Json header = Json::object();
   header["__metadata__"] = {
       {"checksum", checksum_digits(0)  },
       {"format",   "octet"             },
       {"program",  to_json_text(program, SliceParameters::kElsewhere)},
-      {"version",          std::to_string(kVersion)                     }
+      {"version",          std::to_string(version_of(program))                     }
   };
   size_t end = 0;
   int paddings = 0;

@@ -12,8 +12,9 @@
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 2;                       // of the format, as written
+inline constexpr int kVersion = 3;                       // of the format, the newest that is read
 inline constexpr int kOldestVersion = 1;                 // that is read
+inline constexpr int kRowMajorVersion = 2;               // what is written where no constant stands channels-last, so that older readers take it
 inline constexpr size_t kAlignment = 64;                 // of the data and of each constant in it, from the start of the file
 inline constexpr uint64_t kLargestHeader = 100'000'000;  // what readers of the layout take
 inline constexpr const char* kPadding = "__padding";     // names of the filler tensors: the layout allows no holes
@@ -24,6 +25,8 @@ inline constexpr const char* kSignedNibbles = ":i4";
 inline constexpr const char* kUnsignedNibbles = ":u4";
 inline constexpr const char* kScale = ":scale";
 inline constexpr const char* kZeroPoint = ":zero_point";
+// A filter in channels-last order stands under its name and this one, with the shape of that order (filter_order.h).
+inline constexpr const char* kChannelsLast = ":channels_last";
 // Of a tensor with a scale for each slice, these two are its parameters: f32, and i32 unless all are 0; [shape[axis]].
 
 // The layout's name of a dtype, "I8"; null for those that it lacks. And back.

@@ -16,6 +16,8 @@
 #include "lowering/artifact.h"
 #include "lowering/artifact_format.h"
 #include "lowering/checksum.h"
+#include "lowering/filter_order.h"
+#include "lowering/mapped_file.h"
 #include "lowering/program_json.h"
 #include "lowering/stored_constant.h"
 
@@ -41,7 +43,7 @@ std::shared_ptr<Storage> map_file(const std::string& name) {
   auto storage = std::make_shared<Storage>();
   storage->data = static_cast<std::byte*>(address);
   storage->size = size;
-  storage->owner = std::shared_ptr<void>(address, [size](void* block) { ::munmap(block, size); });
+  storage->owner = std::shared_ptr<void>(address, Unmap{size});
   return storage;
 }
 
@@ -124,7 +126,7 @@ Tensor entry_data(const Source& source, const std::string& key, DType dtype, con
   auto storage = std::make_shared<Storage>();
   storage->data = source.file->data + source.data_begin + begin;
   storage->size = bytes;
-  storage->owner = source.file;
+  storage->owner = std::get_deleter<Unmap>(source.file->owner) == nullptr ? std::shared_ptr<void>(source.file) : source.file->owner;
   return Tensor(std::move(storage), dtype, shape, contiguous_strides(shape), 0);
 }
 
@@ -174,6 +176,12 @@ StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
 }
 
 void read_constant(const Source& source, ProgramTensor& tensor) {
+  if (source.header.contains(tensor.name + kChannelsLast)) {
+    if (!can_be_channels_last(tensor.shape))
+      fail(source, tensor.name, fmt::format("stands channels-last, but has {} dimensions", tensor.shape.size()));
+    tensor.data = from_channels_last(entry_data(source, tensor.name + kChannelsLast, tensor.dtype, channels_last_shape(tensor.shape)));
+    return;
+  }
   const bool is_stored = source.header.contains(tensor.name + kScale) || source.header.contains(tensor.name + kValues);
   if (source.header.contains(tensor.name) || !is_stored) {
     tensor.data = entry_data(source, tensor.name, tensor.dtype, tensor.shape);

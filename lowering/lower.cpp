@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/passes/fold_input_free.h"
+#include "lowering/filter_order.h"
 #include "lowering/fuse.h"
 #include "lowering/import_graph.h"
 #include "lowering/op_table.h"
@@ -34,6 +35,7 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
   const SupportAtSizes support_at_sizes(support);
   split_refused(program, support_at_sizes, report);
   partition(program, support_at_sizes, options.fallback == Fallback::kReference ? "reference" : "", report);
+  order_filters(program, support);
   verify(program);
   for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
   report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(), program.segments.size(),

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "lowering/filter_order.h"
 #include "lowering/stored_constant.h"
 #include "lowering/symbols.h"
 
@@ -160,7 +161,8 @@ void verify_stored(const ProgramTensor& tensor) {
 void verify_tensor(const ProgramTensor& tensor) {
   for (int64_t size : tensor.shape) OCTET_ASSERT(size >= 0, tensor.name + " has a negative size");
   if (tensor.role == ProgramTensor::Role::kConstant) {
-    OCTET_ASSERT(tensor.data.defined() && tensor.data.is_contiguous(), tensor.name + " is a constant without contiguous data");
+    OCTET_ASSERT(tensor.data.defined() && (tensor.data.is_contiguous() || is_channels_last(tensor.data)),
+                 tensor.name + " is a constant without contiguous data");
     OCTET_ASSERT(tensor.data.dtype() == tensor.dtype && tensor.data.shape() == tensor.shape, tensor.name + " differs from its data");
   }
   if (tensor.stored) verify_stored(tensor);

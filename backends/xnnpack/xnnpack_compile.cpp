@@ -6,6 +6,7 @@
 #include "backends/xnnpack/xnnpack_own.h"
 #include "backends/xnnpack/xnnpack_stage.h"
 #include "core/error.h"
+#include "lowering/mapped_file.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -73,7 +74,7 @@ class XNNPACKSegment : public CompiledSegment {
       const int64_t bytes = tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
       found = Tensor::zeros(DType::kUInt8, {bytes});
       if (is_constant(tensor))
-        xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true), tensor.data.raw(), found.raw());
+        xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true), tensor.data.contiguous().raw(), found.raw());
     }
     return found.raw();
   }
@@ -97,6 +98,12 @@ class XNNPACKSegment : public CompiledSegment {
       copies.push_back({own.copy, buffer(program, step.from[own.input]), buffer(program, step.to)});
   }
 
+  // XNNPACK has packed copies of its own by now.
+  static void release_weights(const Program& program, const ProgramOp& op) {
+    for (int index : op.inputs)
+      if (index >= 0 && is_constant(tensor_of(program, index))) release_pages(tensor_of(program, index).data);
+  }
+
   void compile_runtime(const Program& program, const Stage& stage, CompiledStage& compiled) {
     StageBuilder builder(program, stage);
     for (const PlannedOp& planned : stage.ops) {
@@ -107,6 +114,7 @@ class XNNPACKSegment : public CompiledSegment {
       }
     }
     compiled.stage = builder.finish(pool_.get());
+    for (const PlannedOp& planned : stage.ops) release_weights(program, *planned.op);
     std::vector<xnn_external_value> values;
     for (const std::pair<const BufferKey, uint32_t>& id : compiled.stage.ids) values.push_back({id.second, buffer(program, id.first)});
     require_success(xnn_setup_runtime(compiled.stage.runtime.get(), values.size(), values.data()), "xnn_setup_runtime");

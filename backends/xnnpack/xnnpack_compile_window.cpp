@@ -60,13 +60,13 @@ void emit_conv(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const size_t channels = static_cast<size_t>(input_of(builder.program(), op, 0).shape[1]);
   const int64_t groups = op.integer("groups", 1);
   const Window window = window_of(op, spatial_of(w.shape));
-  const bool is_depthwise = groups > 1 && w.shape[1] == 1;
-  const FilterAndBias weights = define_filter_and_bias(builder, op, is_depthwise ? FilterLayout::kDepthwise : FilterLayout::kConvolution, groups);
+  const bool has_depthwise = is_depthwise(builder.program(), op);
+  const FilterAndBias weights = define_filter_and_bias(builder, op, has_depthwise ? FilterLayout::kDepthwise : FilterLayout::kConvolution, groups);
   const OutputRange range = post_range_of(op);
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   const size_t group_outputs = static_cast<size_t>(w.shape[0] / groups);
-  if (is_depthwise) {
+  if (has_depthwise) {
     require_success(xnn_define_depthwise_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
                                                         window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
                                                         window.dilation_height, window.dilation_width, static_cast<uint32_t>(group_outputs), channels,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "lowering/filter_order.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -97,13 +98,17 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   const ProgramTensor& w = input_of(builder.program(), op, 1);
   const FilterShape shape = shape_of(w);
   const std::vector<size_t> dims = filter_dims(shape, layout, groups);
-  const Tensor data = w.data.contiguous();
+  const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1 || is_channels_last(w.data));
+  const Tensor data = keeps_order ? w.data : w.data.contiguous();
   const std::byte* bytes = data.raw();
   std::shared_ptr<void> owner = data.storage();
-  const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1);
   if (!keeps_order || w.dtype == DType::kUInt8) {
     const std::shared_ptr<std::byte[]> permuted(new std::byte[data.nbytes()]);  // not zeroed: every byte is written
-    permute(data.raw(), permuted.get(), shape, layout, groups, w.dtype);
+    if (keeps_order) {
+      run({.columns = data.numel(), .element_size = size_of(w.dtype), .flip = w.dtype == DType::kUInt8}, data.raw(), permuted.get());
+    } else {
+      permute(data.raw(), permuted.get(), shape, layout, groups, w.dtype);
+    }
     bytes = permuted.get();
     owner = std::shared_ptr<void>(permuted, permuted.get());
   }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/xnnpack/xnnpack_memory.h"
 #include "core/error.h"
 
 namespace octet::xnnpack {
@@ -66,7 +67,7 @@ void start() {
         "xnnpack", "pthreadpool",
         fmt::format("its functions come from several libraries, got {}, want one; link libpthreadpool before LibTorch", fmt::join(libraries, ", ")));
   }
-  const xnn_status status = xnn_initialize(nullptr);
+  const xnn_status status = xnn_initialize(memory_source());
   if (status != xnn_status_success) {
     throw Error(
         "xnnpack", "xnn_initialize",

@@ -139,6 +139,8 @@ bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && o
 
 bool is_constant(const ProgramTensor& tensor) { return tensor.role == ProgramTensor::Role::kConstant; }
 
+bool is_depthwise(const Program& program, const ProgramOp& op) { return op.integer("groups", 1) > 1 && input_of(program, op, 1).shape.at(1) == 1; }
+
 int32_t signed_zero_point(const ProgramTensor& tensor, size_t i) {
   const int32_t zero_point = i < tensor.qparams->zero_point.size() ? tensor.qparams->zero_point[i] : 0;
   return tensor.dtype == DType::kUInt8 ? zero_point - 128 : zero_point;

@@ -42,6 +42,9 @@ const ProgramTensor& output_of(const Program& program, const ProgramOp& op, size
 bool has_input(const ProgramOp& op, size_t i);
 bool is_constant(const ProgramTensor& tensor);
 
+// A grouped convolution with one input channel in each group; its filter has an order of its own.
+bool is_depthwise(const Program& program, const ProgramOp& op);
+
 // Zero point as XNNPACK sees it: u8 is shifted to s8.
 int32_t signed_zero_point(const ProgramTensor& tensor, size_t i = 0);
 

@@ -66,4 +66,8 @@ Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) con
   return it->second;
 }
 
+bool XNNPACKSupport::wants_channels_last_filter(const Program& program, const ProgramOp& op) const {
+  return op.kind == "conv" && !xnnpack::is_depthwise(program, op);
+}
+
 }  // namespace octet

@@ -15,6 +15,7 @@ class XNNPACKSupport : public BackendSupport {
   std::map<std::string, std::string> versions() const override;
   // Creates (and throws away) an XNNPACK runtime of this one op. Throws Error when XNNPACK does not start on this machine.
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
+  bool wants_channels_last_filter(const Program& program, const ProgramOp& op) const override;
 
  private:
   mutable std::map<std::string, Verdict> proofs_;

@@ -1,0 +1,133 @@
+// See the header. An area is a mapping of kAreaSize bytes or of one larger block; blocks are cut from its front and never used twice. A block that is freed
+// gives its whole pages back at once, an area goes when its last block does.
+#include "backends/xnnpack/xnnpack_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace octet::xnnpack {
+namespace {
+
+constexpr size_t kAreaSize = size_t{32} << 20;  // of address space; memory only where it was touched
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kPage = 4096;
+constexpr size_t kLeastLarge = 16 * kPage;  // smaller blocks come from malloc
+
+uintptr_t rounded_up(uintptr_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+struct Area {
+  uintptr_t mapping = 0;  // what munmap gets
+  size_t mapped = 0;
+  uintptr_t next = 0;  // where the next block begins at the earliest
+  uintptr_t end = 0;
+  size_t live = 0;  // blocks
+};
+
+class Areas {
+ public:
+  void* allocate(size_t alignment, size_t size) {
+    const std::lock_guard lock(mutex_);
+    if (current_ == areas_.end() || rounded_up(current_->second.next, alignment) + size > current_->second.end) {
+      if (!add_area(size + alignment)) return nullptr;
+    }
+    Area& area = current_->second;
+    const uintptr_t block = rounded_up(area.next, alignment);
+    area.next = block + size;
+    ++area.live;
+    blocks_[block] = {current_->first, size};
+    return reinterpret_cast<void*>(block);
+  }
+
+  // The size of a block that was allocated here, 0 of any other.
+  size_t size_of(const void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(reinterpret_cast<uintptr_t>(address));
+    return found == blocks_.end() ? 0 : found->second.size;
+  }
+
+  // False for what was not allocated here.
+  bool free(const void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(reinterpret_cast<uintptr_t>(address));
+    if (block == blocks_.end()) return false;
+    const auto area = areas_.find(block->second.area);
+    const uintptr_t begin = rounded_up(block->first, kPage), end = (block->first + block->second.size) / kPage * kPage;
+    blocks_.erase(block);
+    if (--area->second.live == 0) {
+      ::munmap(reinterpret_cast<void*>(area->second.mapping), area->second.mapped);
+      if (area == current_) current_ = areas_.end();
+      areas_.erase(area);
+    } else if (begin < end) {
+      ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    }
+    return true;
+  }
+
+ private:
+  struct Block {
+    uintptr_t area;  // key of areas_
+    size_t size;
+  };
+
+  bool add_area(size_t least) {
+    const size_t size = std::max(kAreaSize, rounded_up(least, kHugePage)), mapped = size + kHugePage;
+    void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) return false;
+    const uintptr_t begin = rounded_up(reinterpret_cast<uintptr_t>(mapping), kHugePage);
+#ifdef MADV_HUGEPAGE
+    ::madvise(reinterpret_cast<void*>(begin), size, MADV_HUGEPAGE);  // a hint
+#endif
+    current_ = areas_.emplace(begin, Area{reinterpret_cast<uintptr_t>(mapping), mapped, begin, begin + size, 0}).first;
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::map<uintptr_t, Area> areas_;
+  std::map<uintptr_t, Area>::iterator current_ = areas_.end();
+  std::map<uintptr_t, Block> blocks_;
+};
+
+// Never destroyed: XNNPACK frees until the very end of the process.
+Areas& areas() {
+  static Areas* const only = new Areas;
+  return *only;
+}
+
+void* allocate_aligned(void*, size_t alignment, size_t size) {
+  if (size >= kLeastLarge) return areas().allocate(alignment, size);
+  void* block = nullptr;
+  return ::posix_memalign(&block, alignment, size) == 0 ? block : nullptr;
+}
+
+void* allocate(void* context, size_t size) { return allocate_aligned(context, alignof(std::max_align_t), size); }
+
+void release(void*, void* address) {
+  if (address != nullptr && !areas().free(address)) std::free(address);
+}
+
+void* reallocate(void* context, void* address, size_t size) {
+  const size_t old = address == nullptr ? 0 : areas().size_of(address);
+  if (old == 0 && (address != nullptr || size < kLeastLarge)) return std::realloc(address, size);  // what began small stays with malloc
+  void* block = allocate(context, size);
+  if (old == 0) return block;
+  if (block == nullptr) return nullptr;
+  std::memcpy(block, address, std::min(old, size));
+  release(context, address);
+  return block;
+}
+
+}  // namespace
+
+const xnn_allocator* memory_source() {
+  static const xnn_allocator source = {nullptr, allocate, reallocate, release, allocate_aligned, release};
+  return &source;
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,12 @@
+// The memory that XNNPACK takes for packed weights and intermediates: large blocks side by side in areas with huge pages, as touching a model's memory for the
+// first time page by page is a tenth of its load time.
+#pragma once
+
+#include <xnnpack.h>
+
+namespace octet::xnnpack {
+
+// For xnn_initialize; lives as long as the process. Small blocks come from malloc.
+const xnn_allocator* memory_source();
+
+}  // namespace octet::xnnpack
