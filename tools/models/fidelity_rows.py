@@ -94,7 +94,7 @@ def pass_rows(octet):
     """What each accuracy pass adds, alone and to the bundle that --effort high is: each of its passes left out, each other one put in."""
     text = " ".join(subprocess.run([octet, "quantize", "--help"], capture_output=True, text=True, check=True).stdout.split())
     bundle = re.search(r"the same as --passes ([a-z,-]+)", text).group(1).split(",")
-    names = re.search(r"Accuracy passes of your choice, in any order, with commas between: ([a-z, -]+[a-z])", text).group(1).split(", ")
+    names = re.search(r"Accuracy passes of your choice, in any order, with commas between: ([a-z]+(?:(?:-|, )[a-z]+)*)", text).group(1).split(", ")
     rows = []
     for quantizer in ("xnnpack", "x86"):
         passes = lambda *chosen: ["--passes", ",".join(chosen)]
