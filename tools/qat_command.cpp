@@ -1,6 +1,10 @@
 // octet qat: a float .pt2 is trained with fake quantization and becomes a q/dq .pt2.
 #include <map>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -92,8 +96,17 @@ void load_ranges(ObservedGraph& prepared, const std::string& file) {
                        ranges.others.empty() ? "" : fmt::format("; %{} follow the data", fmt::join(ranges.others, ", %"))));
 }
 
+// Each step frees its activations and asks for them again. glibc would give memory of that size back to the system and get it page by page.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+}
+
 void train_and_write(const QatOptions& options) {
   check_options(options);
+  keep_freed_memory();
   Report report;
   const Graph float_model = read_pt2(options.flow.model);
   QatModel model(prepare_model(options.flow, report));
