@@ -1,6 +1,7 @@
 // Scales, zero points and biases of the ops with weights, folded ahead of the run.
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -20,20 +21,20 @@ bool has_integer_weights(const ProgramTensor& w) {
   return true;
 }
 
-std::vector<double> weight_sums(const ProgramTensor& w, int64_t channels, int64_t groups, int64_t (*channel_of)(int64_t, const Dims&, int64_t)) {
-  std::vector<double> sums(static_cast<size_t>(channels), 0.0);
+// Of the weights of each output channel, which is the first dimension. int8, at most 2^24 of them for one channel.
+std::vector<double> weight_sums(const ProgramTensor& w, int64_t channels) {
+  std::vector<double> sums;
   const Tensor data = w.data.contiguous();
   const int8_t* values = data.data<int8_t>();
-  for (int64_t i = 0; i < w.numel(); ++i) sums[static_cast<size_t>(channel_of(i, w.shape, groups))] += values[i];
+  const int64_t count = w.numel() / channels;
+  for (int64_t c = 0; c < channels; ++c, values += count) sums.push_back(std::accumulate(values, values + count, 0));
   return sums;
 }
 
 }  // namespace
 
-Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point,
-                           int64_t (*channel_of)(int64_t, const Dims&, int64_t)) {
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
-  const int64_t groups = op.integer("groups", 1);
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
   const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
   Arithmetic plan;
@@ -55,7 +56,7 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
 
   const bool folds = fold_zero_point && plan.x.zero_point != 0;
   if (!has_bias && !folds) return plan;
-  const std::vector<double> sums = folds ? weight_sums(w, channels, groups, channel_of) : std::vector<double>(static_cast<size_t>(channels), 0.0);
+  const std::vector<double> sums = folds ? weight_sums(w, channels) : std::vector<double>(static_cast<size_t>(channels), 0.0);
   for (int64_t c = 0; c < channels; ++c) {
     const size_t i = static_cast<size_t>(c);
     const double scale = static_cast<double>(plan.x.scale) * w_scale[i % w_scale.size()];

@@ -15,15 +15,6 @@
 namespace octet::onednn {
 namespace {
 
-int64_t conv_channel(int64_t index, const Dims& shape, int64_t) { return index / (product(shape) / shape[0]); }
-
-// Of w [C, O/groups, spatial].
-int64_t conv_transpose_channel(int64_t index, const Dims& shape, int64_t groups) {
-  const int64_t spatial = product(shape) / (shape[0] * shape[1]);
-  const int64_t group = index / spatial / shape[1] / (shape[0] / groups);
-  return group * shape[1] + index / spatial % shape[1];
-}
-
 // Dimensions and strides of the weights as oneDNN names them: [groups,] O, I, spatial.
 dnnl::memory::desc conv_weights(const Dims& w, int64_t groups, bool transposed, ElementType type) {
   const Dims strides = row_major(w);
@@ -129,7 +120,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   const Geometry g = conv_geometry(op, xt.shape, wt.shape, yt.shape, transposed);
   const bool fold_zero_point = !g.is_padded && !transposed;
   const int64_t channels = transposed ? wt.shape[1] * groups : wt.shape[0];
-  const Arithmetic plan = plan_arithmetic(builder, op, channels, fold_zero_point, transposed ? conv_transpose_channel : conv_channel);
+  const Arithmetic plan = plan_arithmetic(builder, op, channels, fold_zero_point);
 
   const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(xt.shape));
   const dnnl::memory::desc w = conv_weights(wt.shape, groups, transposed, plan.is_integer ? ElementType::s8 : ElementType::f32);
@@ -228,7 +219,7 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const bool is_image = groups == 1 && has_image_conv_kernel(image);
   if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image)) return false;
 
-  Arithmetic plan = plan_arithmetic(builder, op, outputs, true, conv_channel);  // padding is bytes here, too
+  Arithmetic plan = plan_arithmetic(builder, op, outputs, true);  // padding is bytes here, too
   if (!plan.is_integer) return false;
   std::optional<Residual> residual;
   if (!plan.y.is_integer() && is_image && takes_residual(image)) residual = find_residual(builder, op, plan, channels_last(y));

@@ -12,8 +12,6 @@
 namespace octet::onednn {
 namespace {
 
-int64_t linear_channel(int64_t index, const Dims& shape, int64_t) { return index / shape[1]; }
-
 Stored with_shape(const Stored& dense, const Dims& shape) { return {dense.place, dense.quantity, shape, row_major(shape)}; }
 
 // The second factor as s8: its kernels take nothing else.
@@ -60,7 +58,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t n = wt.shape[0];
   const int64_t k = wt.shape[1];
   const int64_t m = xt.numel() / k;
-  const Arithmetic plan = plan_arithmetic(builder, op, n, true, linear_channel);
+  const Arithmetic plan = plan_arithmetic(builder, op, n, true);
   const Stored x = with_shape(builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape)), {m, k});
   const dnnl::memory::desc w({k, n}, plan.is_integer ? ElementType::s8 : ElementType::f32, dnnl::memory::dims{1, k});
   const dnnl::memory::desc w_any({k, n}, w.get_data_type(), dnnl::memory::format_tag::any);

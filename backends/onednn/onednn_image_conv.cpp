@@ -43,16 +43,22 @@ int64_t row_bytes(const ImageConvShape& s, int64_t columns) {
 
 void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weights, std::byte* all) {
   const ImageConvShape& s = plan.shape;
+  const int64_t lanes = block.vectors * kLanes, kernel = s.kernel_h * s.kernel_w;
+  std::vector<int64_t> first(static_cast<size_t>(lanes), -1);  // of the output that stands in a lane: its first weight; -1: there is none
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    const int64_t output = channel_of_lane(block.vectors, lane / kLanes, lane % kLanes);
+    if (output < block.count) first[static_cast<size_t>(lane)] = (block.channel + output) * s.channels * kernel;
+  }
   int8_t* to = reinterpret_cast<int8_t*>(all) + block.weights * kVector;
   for (int64_t kh = 0; kh < s.kernel_h; ++kh)
-    for (int64_t word = 0; word < plan.words; ++word)
-      for (int64_t vector = 0; vector < block.vectors; ++vector)
-        for (int64_t lane = 0; lane < kLanes; ++lane)
-          for (int64_t i = word * 4; i < word * 4 + 4; ++i, ++to) {
-            const int64_t output = channel_of_lane(block.vectors, vector, lane), kw = i / s.channels, channel = i % s.channels;
-            if (output < block.count && kw < s.kernel_w)
-              *to = weights[(((block.channel + output) * s.channels + channel) * s.kernel_h + kh) * s.kernel_w + kw];
-          }
+    for (int64_t word = 0; word < plan.words; ++word, to += lanes * 4)
+      for (int64_t i = 0; i < 4; ++i) {
+        const int64_t kw = (word * 4 + i) / s.channels, channel = (word * 4 + i) % s.channels;
+        if (kw >= s.kernel_w) break;
+        const int8_t* from = weights + channel * kernel + kh * s.kernel_w + kw;
+        for (int64_t lane = 0; lane < lanes; ++lane)
+          if (first[static_cast<size_t>(lane)] >= 0) to[lane * 4 + i] = from[first[static_cast<size_t>(lane)]];
+      }
 }
 
 // Of a 1x1 convolution several rows are one, so that weights that were read serve for more pixels.

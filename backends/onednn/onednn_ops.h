@@ -87,9 +87,8 @@ struct Arithmetic {
   double unit = 1;           // integers: y's scale; a post-op sees real / unit
 };
 
-// `channel_of(i)`: output channel of the weight's i-th element (row-major in the Program's order); `channels`: how many there are.
-Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point,
-                           int64_t (*channel_of)(int64_t index, const Dims& shape, int64_t groups));
+// `channels`: of the output. To fold, they must be the weight's first dimension.
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point);
 
 // The op's constant weights, laid out as `plain` says: integers where the arithmetic is on integers, else in real units; in the layout `packed`.
 Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed);

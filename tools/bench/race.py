@@ -180,7 +180,10 @@ def race(model, folder, peers, variants, threads, rounds, evaluated):
               f"{result['median_ms']:8.3f} ms, spread {result['spread_ms']:.3f}, {result['clean']} of {result['bursts']} bursts clean"), file=sys.stderr, flush=True)
         if entrant.process.poll() is None:
             entrant.process.stdin.close()
-            entrant.process.wait(20)
+            try:
+                entrant.process.wait(20)
+            except subprocess.TimeoutExpired:  # a peer's threads may outlive its work
+                entrant.process.kill()
     best = {kind: max(peak[kind] for peak in peaks) for kind in peaks[0]}
     return results, {"model": model, "threads": threads, **best}
 
