@@ -4,13 +4,15 @@
     OMP_NUM_THREADS=1 .venv/bin/python tools/qat_table.py build/release/bin/octet [--plot annotate/qat_curves.svg] [--net resnet,mobilenet]
 
 Every number is of the whole test set. A network trains in float first; both sides then start from the same weights and see the same batches of the same
-size with the same learning rate, which falls to 0 along a cosine. Octet learns its scales after the first epoch. 4 bits: weights in -8 .. 7, one scale
-per output channel, activations int8. The plot (it needs matplotlib) shows the accuracy on the test set by epoch.
+size with the same learning rate, which falls to 0 along a cosine. In the last epoch ranges and the statistics of batch norms stay as they are. Octet learns
+its scales after the first epoch. 4 bits: weights in -8 .. 7, one scale per output channel, activations int8. The plot (it needs matplotlib) shows the
+accuracy on the test set by epoch. With --seeds a number of QAT is the median of as many orders of the batches, and the plot shows the first.
 """
 import argparse
 import gzip
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -71,12 +73,12 @@ def read(folder, name, count=None):
     return [(x.clone(), y.clone()) for x, y in zip(((images / 255 - 0.286) / 0.353).split(BATCH), labels.split(BATCH))]  # torch.save writes whole storages
 
 
-def train(program, data, epochs, rate, before_epoch, after_epoch):
+def train(program, data, epochs, rate, before_epoch, after_epoch, seed=0):
     optimizer = torch.optim.SGD(program.parameters(), lr=rate, momentum=0.9)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(data))
     for epoch in range(epochs):
         before_epoch()
-        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(epoch)).tolist()
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(1000 * seed + epoch)).tolist()
         for i in order:
             loss = nn.functional.cross_entropy(program(data[i][0]), data[i][1])
             optimizer.zero_grad()
@@ -109,24 +111,51 @@ def of_file(path, data):
 
 
 def of_octet(options, folder, test):
-    """{(flow, bits): accuracy} and {bits: accuracy after each epoch}."""
+    """{(flow, bits): accuracy of each seed} and {bits: accuracy after each epoch}."""
     path = lambda name: os.path.join(folder, name)  # noqa: E731
     results, curves = {}, {}
     for bits in BITS:
         flow = ["--quantizer", "xnnpack", *(["--weight-bits", str(bits), "--group-size", "0"] if bits == 4 else []), "--output", path("q.pt2")]
         octet(options.octet, "quantize", path("eval.pt2"), *flow, "--calibration", path("calibration.pt"))
-        results["PTQ", bits] = of_file(path("q.pt2"), test)
-        log = octet(options.octet, "qat", path("train.pt2"), *flow, "--train", path("train.pt"), "--validation", path("test.pt"), "--epochs",
-                    str(options.qat_epochs), "--lr", str(options.qat_rate), "--schedule", "cosine", "--learn-ranges", "1")
-        results["QAT", bits] = of_file(path("q.pt2"), test)
-        curves[bits] = [float(value) for value in re.findall(r"validation loss .*accuracy ([0-9.]+)", log)]
+        results["PTQ", bits] = [of_file(path("q.pt2"), test)]
+        results["QAT", bits] = []
+        for seed in range(options.seeds):
+            log = octet(options.octet, "qat", path("train.pt2"), *flow, "--train", path("train.pt"), "--validation", path("test.pt"), "--epochs",
+                        str(options.qat_epochs), "--lr", str(options.qat_rate), "--schedule", "cosine", "--learn-ranges", "1", "--freeze-after",
+                        str(options.qat_epochs - 1), "--seed", str(seed))
+            results["QAT", bits].append(of_file(path("q.pt2"), test))
+            curves.setdefault(bits, [float(value) for value in re.findall(r"validation loss .*accuracy ([0-9.]+)", log)])
     return results, curves
+
+
+def train_torchao(options, folder, quantizer, data, test, seed):
+    """Accuracy of the quantized program, and after each epoch."""
+    from torchao.quantization.pt2e import disable_observer, enable_observer, move_exported_model_to_eval, move_exported_model_to_train
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
+    program = prepare_qat_pt2e(torch.export.load(os.path.join(folder, "train.pt2")).module(), quantizer)
+    curve = []
+
+    def before():
+        move_exported_model_to_train(program)
+        if len(curve) < options.qat_epochs - 1:
+            program.apply(enable_observer)
+            return
+        for node in program.graph.nodes:  # as torchao's tutorial freezes statistics
+            if node.target == torch.ops.aten.batch_norm.default:
+                node.args = (*node.args[:5], False, *node.args[6:])
+        program.recompile()
+
+    def after():
+        move_exported_model_to_eval(program)
+        program.apply(disable_observer)
+        curve.append(accuracy(program, test))
+    train(program, data, options.qat_epochs, options.qat_rate, before, after, seed)
+    return accuracy(convert_pt2e(program), test), curve
 
 
 def of_torchao(options, folder, data, test):
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
-    from torchao.quantization.pt2e import disable_observer, enable_observer, move_exported_model_to_eval, move_exported_model_to_train
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     results, curves = {}, {}
     for bits in BITS:
         ranges = {"weight_qmin": -8, "weight_qmax": 7} if bits == 4 else {}
@@ -135,20 +164,10 @@ def of_torchao(options, folder, data, test):
         with torch.no_grad():
             for x, _ in data[:CALIBRATION]:
                 program(x)
-        results["PTQ", bits] = accuracy(convert_pt2e(program), test)
-        program = prepare_qat_pt2e(torch.export.load(os.path.join(folder, "train.pt2")).module(), quantizer(is_qat=True))
-        curves[bits] = []
-
-        def before():
-            move_exported_model_to_train(program)
-            program.apply(enable_observer)
-
-        def after():
-            move_exported_model_to_eval(program)
-            program.apply(disable_observer)
-            curves[bits].append(accuracy(program, test))
-        train(program, data, options.qat_epochs, options.qat_rate, before, after)
-        results["QAT", bits] = accuracy(convert_pt2e(program), test)
+        results["PTQ", bits] = [accuracy(convert_pt2e(program), test)]
+        trained = [train_torchao(options, folder, quantizer(is_qat=True), data, test, seed) for seed in range(options.seeds)]
+        results["QAT", bits] = [value for value, _ in trained]
+        curves[bits] = trained[0][1]
     return results, curves
 
 
@@ -184,11 +203,16 @@ def run(name, options, data, test):
         return curve, of_octet(options, folder, test), peer
 
 
+def cell(values):
+    ends = f" ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else ""
+    return f"{statistics.median(values):.2f} %{ends}"
+
+
 def print_table(name, curve, own, peer):
     print(f"\n| {name}, float {curve[-1]:.2f} % | Octet | torchao |\n|---|---|---|")
     for flow, bits in own:
-        print(f"| {flow}, int{bits} weights | {own[flow, bits]:.2f} % | {peer[flow, bits]:.2f} % |")
-    recovered = [(side["QAT", 4] - side["PTQ", 4]) / max(curve[-1] - side["PTQ", 4], 1e-9) for side in (own, peer)]
+        print(f"| {flow}, int{bits} weights | {cell(own[flow, bits])} | {cell(peer[flow, bits])} |")
+    recovered = [(statistics.median(side["QAT", 4]) - side["PTQ", 4][0]) / max(curve[-1] - side["PTQ", 4][0], 1e-9) for side in (own, peer)]
     print("| of PTQ's loss at 4 bits, QAT recovers | " + " | ".join(f"{100 * part:.0f} %" for part in recovered) + " |", flush=True)
 
 
@@ -202,7 +226,7 @@ def plot(measured, path):
         axis.plot(range(1, len(curve) + 1), curve, "k.-", label="float")
         for (side, (results, curves)), style in zip({"Octet": own, "torchao": peer}.items(), ("-", ":")):
             for bits, colour in zip(BITS, ("tab:blue", "tab:orange")):
-                values = [results["PTQ", bits], *curves[bits]]
+                values = [*results["PTQ", bits], *curves[bits]]
                 axis.plot(range(len(curve), len(curve) + len(values)), values, style, marker=".", color=colour, label=f"{side}, int{bits} weights")
         axis.set_title(name)
         axis.set_xlabel("epochs; those of QAT begin at what PTQ gives")
@@ -221,7 +245,8 @@ def main():
     parser.add_argument("--qat-samples", type=int, default=20000, help="the first of them, of QAT")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--qat-epochs", type=int, default=3)
-    parser.add_argument("--qat-rate", type=float, default=0.003)
+    parser.add_argument("--qat-rate", type=float, default=0.01)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--keep", metavar="FOLDER", help="where the networks in float and torchao's results stay, and are taken from when they are there")
     parser.add_argument("--plot", help="an .svg file")
     options = parser.parse_args()
