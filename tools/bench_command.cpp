@@ -97,7 +97,7 @@ void add_bench_command(CLI::App& app) {
   command->callback([options] {
     load_libraries(options->libraries);
     const Clock::time_point start = Clock::now();
-    const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
+    std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
     if (options->explain) {
@@ -106,7 +106,8 @@ void add_bench_command(CLI::App& app) {
     }
     if (options->streams > 1) {
       std::vector<std::unique_ptr<Runnable>> programs;
-      for (int i = 0; i < options->streams; ++i) programs.push_back(load_runnable(options->file, options->threads));
+      for (int i = 1; i < options->streams; ++i) programs.push_back(program->duplicate());
+      programs.push_back(std::move(program));
       for (const std::unique_ptr<Runnable>& each : programs) each->run(inputs);
       const double rate = throughput(programs, inputs, options->seconds);
       const nlohmann::ordered_json result = {

@@ -43,7 +43,7 @@ std::string to_table(const std::vector<KernelReport>& kernels) {
 
 class InterpretedProgram : public Runnable {
  public:
-  explicit InterpretedProgram(const std::string& path) : graph_(read_pt2(path)), interpreter_(verified(graph_)) {}
+  explicit InterpretedProgram(const std::string& path) : path_(path), graph_(read_pt2(path)), interpreter_(verified(graph_)) {}
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override { return interpreter_.run(inputs); }
 
@@ -61,6 +61,8 @@ class InterpretedProgram : public Runnable {
     return inputs;
   }
 
+  std::unique_ptr<Runnable> duplicate() const override { return std::make_unique<InterpretedProgram>(path_); }
+
   std::string explain(const std::vector<c10::IValue>&) override {
     throw Error("explain", "the program", "is interpreted op by op and has no kernels; give an .octet program, from `octet lower`");
   }
@@ -70,6 +72,7 @@ class InterpretedProgram : public Runnable {
     verify(graph);
     return graph;
   }
+  std::string path_;
   Graph graph_;
   Interpreter interpreter_;
 };
@@ -109,6 +112,8 @@ class LoweredProgram : public Runnable {
     return inputs;
   }
 
+  std::unique_ptr<Runnable> duplicate() const override { return std::unique_ptr<Runnable>(new LoweredProgram(session_.duplicate())); }
+
   std::string explain(const std::vector<c10::IValue>& inputs) override {
     constexpr int kRuns = 20;
     run(inputs);
@@ -120,6 +125,8 @@ class LoweredProgram : public Runnable {
   }
 
  private:
+  explicit LoweredProgram(Session session) : session_(std::move(session)) {}
+
   Session session_;
 };
 

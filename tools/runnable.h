@@ -16,6 +16,8 @@ class Runnable {
   virtual std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) = 0;
   // Inputs of the right types and shapes: integers 0, floats from a fixed random stream.
   virtual std::vector<c10::IValue> example_inputs() const = 0;
+  // Another one of the same program, for another thread. A lowered program's weights are shared.
+  virtual std::unique_ptr<Runnable> duplicate() const = 0;
   // Runs some times more and prints for each op: the kernel, its layout, its share of the time. Throws Error for a program that is interpreted.
   virtual std::string explain(const std::vector<c10::IValue>& inputs) = 0;
 };
