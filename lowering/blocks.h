@@ -8,8 +8,8 @@ namespace octet {
 
 // Calls visit(first, count, block) for runs of `count` elements from element `first` on that lie in one block, in row-major order. `blocks`: how many
 // blocks each dimension of `shape` is cut into, a divisor of its size; blocks are numbered row-major.
-template <typename Visit>
-void for_each_block_run(const std::vector<int64_t>& shape, const std::vector<int64_t>& blocks, const Visit& visit) {
+template <typename Sizes = std::vector<int64_t>, typename Visit>
+void for_each_block_run(const std::vector<int64_t>& shape, const Sizes& blocks, const Visit& visit) {
   int64_t total = 1;
   for (int64_t size : shape) total *= size;
   if (total == 0) return;
@@ -19,16 +19,16 @@ void for_each_block_run(const std::vector<int64_t>& shape, const std::vector<int
   while (outer > 0 && blocks[outer - 1] == 1) run *= shape[--outer];
   if (outer > 0) run *= shape[outer - 1] / blocks[outer - 1];
   // A counter whose last digit counts runs, the others elements.
-  std::vector<int64_t> digits(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(outer));
-  std::vector<int64_t> elements(outer, 1);  // of a block, per digit
-  std::vector<int64_t> strides(outer, 1);   // in blocks
+  Sizes digits(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(outer));
+  Sizes elements(outer, 1);  // of a block, per digit
+  Sizes strides(outer, 1);   // in blocks
   for (size_t d = 0; d < outer; ++d) elements[d] = shape[d] / blocks[d];
   if (outer > 0) {
     digits[outer - 1] = blocks[outer - 1];
     elements[outer - 1] = 1;
   }
   for (size_t d = outer; d-- > 1;) strides[d - 1] = strides[d] * blocks[d];
-  std::vector<int64_t> index(outer, 0);
+  Sizes index(outer, 0);
   for (int64_t first = 0; first < total; first += run) {
     int64_t block = 0;
     for (size_t d = 0; d < outer; ++d) block += index[d] / elements[d] * strides[d];

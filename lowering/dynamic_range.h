@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <string_view>
 
 #include "lowering/program.h"
 
@@ -14,7 +14,7 @@ struct DynamicMapping {
   float quant_max;
   float eps;                                                  // least scale
   float zero_point;                                           // of the symmetric ones
-  std::string name;                                           // the attribute "mapping", see program.h
+  std::string_view name;                                      // the attribute "mapping", see program.h
   bool rounds_last() const { return name == "least_error"; }  // the zero point is added before rounding, in double
 };
 
@@ -23,10 +23,18 @@ struct DynamicStep {
   double zero_point;  // an integer in [quant_min, quant_max]
 };
 
+// The attribute "mapping"; the default for one that is none of these, which no backend accepts.
+inline std::string_view mapping_name(const ProgramOp& op) {
+  const auto found = op.attributes.find("mapping");
+  const std::string* given = found == op.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+  for (const std::string_view name : {"symmetric", "symmetric_unclipped", "least_error"})
+    if (given != nullptr && *given == name) return name;
+  return "asymmetric";
+}
+
 inline DynamicMapping dynamic_mapping(const ProgramOp& op) {
   return {static_cast<float>(op.integer("quant_min", -128)), static_cast<float>(op.integer("quant_max", 127)),
-          static_cast<float>(op.real("eps", 1.1920928955078125e-07)), static_cast<float>(op.integer("zero_point", 0)),
-          op.text("mapping", "asymmetric")};
+          static_cast<float>(op.real("eps", 1.1920928955078125e-07)), static_cast<float>(op.integer("zero_point", 0)), mapping_name(op)};
 }
 
 // For the range [low, high], which holds 0.

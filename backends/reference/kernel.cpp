@@ -41,54 +41,122 @@ void visit_integer_type(DType dtype, const Visit& visit) {
   }
 }
 
+// Which of a tensor's scales its elements have: those of `split`, from slice `first` on.
+struct Slices {
+  DimSplit split;
+  int64_t first = 0;
+};
+
+Slices slices_of(const ProgramTensor& info, int64_t count) {
+  const bool is_sliced = info.qparams && !info.qparams->is_per_tensor();
+  return {
+      is_sliced ? split_at(info.shape, static_cast<size_t>(info.qparams->axis)) : DimSplit{1, 1, count}
+  };
+}
+
 // Dequantizes like torch: in float for T = float.
 template <typename T, typename E>
-void dequantize(const E* data, const TensorQParams& qparams, const std::vector<int64_t>& shape, std::vector<T>& out) {
-  const DimSplit split =
-      qparams.is_per_tensor() ? DimSplit{1, 1, static_cast<int64_t>(out.size())} : split_at(shape, static_cast<size_t>(qparams.axis));
+void dequantize(const E* data, const TensorQParams& qparams, const Slices& slices, std::span<T> out) {
+  const DimSplit& split = slices.split;
   int64_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t channel = 0; channel < split.size; ++channel) {
-      const T scale = qparams.scale[static_cast<size_t>(channel)];
-      const int64_t zero = qparams.zero_point[static_cast<size_t>(channel)];
+      const T scale = qparams.scale[static_cast<size_t>(slices.first + channel)];
+      const int64_t zero = qparams.zero_point[static_cast<size_t>(slices.first + channel)];
       for (int64_t inner = 0; inner < split.inner; ++inner, ++i)
         out[static_cast<size_t>(i)] = static_cast<T>(static_cast<int64_t>(data[i]) - zero) * scale;
     }
 }
 
+template <typename T, typename E, typename Convert>
+void convert_to(const std::byte* data, std::span<T> out, const Convert& convert) {
+  const E* elements = reinterpret_cast<const E*>(data);
+  std::transform(elements, elements + out.size(), out.begin(), convert);
+}
+
 template <typename T>
-void read_other(const Tensor& tensor, const ProgramTensor& info, std::vector<T>& out) {
-  switch (tensor.dtype()) {
+void read_other(const std::byte* data, const ProgramTensor& info, const Slices& slices, std::span<T> out) {
+  switch (info.dtype) {
     case DType::kFloat32:
-      std::copy_n(tensor.data<float>(), out.size(), out.begin());
-      return;
+      return convert_to<T, float>(data, out, [](float v) { return static_cast<T>(v); });
     case DType::kFloat64:
-      std::transform(tensor.data<double>(), tensor.data<double>() + out.size(), out.begin(), [](double v) { return static_cast<T>(v); });
-      return;
+      return convert_to<T, double>(data, out, [](double v) { return static_cast<T>(v); });
     case DType::kFloat16:
-      std::transform(tensor.data<uint16_t>(), tensor.data<uint16_t>() + out.size(), out.begin(), half_to_float);
-      return;
+      return convert_to<T, uint16_t>(data, out, half_to_float);
     case DType::kBFloat16:
-      std::transform(tensor.data<uint16_t>(), tensor.data<uint16_t>() + out.size(), out.begin(), bfloat_to_float);
-      return;
+      return convert_to<T, uint16_t>(data, out, bfloat_to_float);
     case DType::kBool:  // any byte but 0 is true
-      std::transform(tensor.data<uint8_t>(), tensor.data<uint8_t>() + out.size(), out.begin(), [](uint8_t v) { return static_cast<T>(v != 0); });
-      return;
+      return convert_to<T, uint8_t>(data, out, [](uint8_t v) { return static_cast<T>(v != 0); });
     default:
       break;
   }
-  visit_integer_type(tensor.dtype(), [&](auto* type) {
+  visit_integer_type(info.dtype, [&](auto* type) {
     using E = std::remove_pointer_t<decltype(type)>;
-    const E* data = tensor.data<E>();
+    const E* elements = reinterpret_cast<const E*>(data);
     if (info.qparams) {
-      dequantize(data, *info.qparams, info.shape, out);
+      dequantize(elements, *info.qparams, slices, out);
     } else {
-      for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<T>(data[i]);
+      for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<T>(elements[i]);
     }
   });
 }
 
 }  // namespace
+
+// ---- attributes. One of another type, which only a damaged file has, gets the Error that ProgramOp throws.
+
+namespace {
+
+const Attribute* find_attribute(const ProgramOp& op, std::string_view key) {
+  for (const std::pair<const std::string, Attribute>& attribute : op.attributes)
+    if (attribute.first == key) return &attribute.second;
+  return nullptr;
+}
+
+template <typename T>
+const T* find_as(const ProgramOp& op, std::string_view key) {
+  const Attribute* attribute = find_attribute(op, key);
+  return attribute == nullptr ? nullptr : std::get_if<T>(attribute);
+}
+
+}  // namespace
+
+bool KernelCall::flag(std::string_view key, bool fallback) const {
+  const bool* value = find_as<bool>(op, key);
+  return value != nullptr ? *value : find_attribute(op, key) == nullptr ? fallback : op.flag(std::string(key), fallback);
+}
+
+int64_t KernelCall::integer(std::string_view key, int64_t fallback) const {
+  const int64_t* value = find_as<int64_t>(op, key);
+  return value != nullptr ? *value : find_attribute(op, key) == nullptr ? fallback : op.integer(std::string(key), fallback);
+}
+
+double KernelCall::real(std::string_view key, double fallback) const { return find_real(key).value_or(fallback); }
+
+std::optional<double> KernelCall::find_real(std::string_view key) const {
+  if (const double* value = find_as<double>(op, key)) return *value;
+  return find_attribute(op, key) == nullptr ? std::nullopt : op.find_real(std::string(key));
+}
+
+std::string_view KernelCall::text(std::string_view key, std::string_view fallback) const {
+  if (const std::string* value = find_as<std::string>(op, key)) return *value;
+  if (find_attribute(op, key) != nullptr) op.text(std::string(key), "");  // throws
+  return fallback;
+}
+
+Sizes KernelCall::integers(std::string_view key, const Sizes& fallback) const {
+  if (const std::vector<int64_t>* value = find_as<std::vector<int64_t>>(op, key)) return Sizes(value->begin(), value->end());
+  if (find_attribute(op, key) != nullptr) op.integers(std::string(key));  // throws
+  return fallback;
+}
+
+Buffer<double> KernelCall::reals(std::string_view key) const {
+  if (const std::vector<double>* value = find_as<std::vector<double>>(op, key)) return Buffer<double>(value->begin(), value->end());
+  if (find_attribute(op, key) != nullptr) op.reals(std::string(key));  // throws
+  return {};
+}
+
+// ---- elements
 
 template <typename T>
 Reals<T>::Reals(const Tensor& tensor, const ProgramTensor& info) {
@@ -98,11 +166,21 @@ Reals<T>::Reals(const Tensor& tensor, const ProgramTensor& info) {
     return;
   }
   owned_.resize(count);
-  read_other(tensor, info, owned_);
+  read_other<T>(tensor.raw(), info, slices_of(info, tensor.numel()), owned_);
   view_ = owned_;
 }
 template class Reals<float>;
 template class Reals<double>;
+
+void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::span<float> values) {
+  const int64_t width = static_cast<int64_t>(values.size());
+  Slices slices{
+      {1, 1, width}
+  };
+  if (info.qparams && info.qparams->axis == 0) slices.first = row;
+  if (info.qparams && info.qparams->axis == 1) slices.split = {1, width, 1};
+  read_other(table.raw() + static_cast<size_t>(row) * values.size() * size_of(info.dtype), info, slices, values);
+}
 
 int64_t round_to(double value, const IntegerRange& range) {
   if (std::isnan(value)) return std::clamp<int64_t>(0, range.min, range.max);
@@ -162,9 +240,9 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
   const ProgramTensor& info = call.output(output);
   const Tensor& out = call.outputs[output];
   OCTET_ASSERT(static_cast<int64_t>(values.size()) == out.numel(), call.op.name + ": element count");
-  std::vector<T> clamped;
-  const std::optional<double> low = call.op.find_real("post_min");
-  const std::optional<double> high = call.op.find_real("post_max");
+  Buffer<T> clamped;
+  const std::optional<double> low = call.find_real("post_min");
+  const std::optional<double> high = call.find_real("post_max");
   if (low || high) {
     const T least = static_cast<T>(low.value_or(-INFINITY));
     const T most = static_cast<T>(high.value_or(INFINITY));
@@ -194,9 +272,9 @@ template void store<double>(const KernelCall&, std::span<const double>, size_t);
 
 bool is_small_quantized(const ProgramTensor& tensor) { return tensor.qparams.has_value() && size_of(tensor.dtype) <= 2; }
 
-std::vector<int32_t> centered(const Tensor& tensor, const ProgramTensor& info) {
+Buffer<int32_t> centered(const Tensor& tensor, const ProgramTensor& info) {
   const TensorQParams& qparams = *info.qparams;
-  std::vector<int32_t> values(static_cast<size_t>(tensor.numel()));
+  Buffer<int32_t> values(static_cast<size_t>(tensor.numel()));
   const DimSplit split = qparams.is_per_tensor() ? DimSplit{1, 1, tensor.numel()} : split_at(info.shape, static_cast<size_t>(qparams.axis));
   visit_integer_type(tensor.dtype(), [&](auto* type) {
     using E = std::remove_pointer_t<decltype(type)>;
@@ -211,17 +289,23 @@ std::vector<int32_t> centered(const Tensor& tensor, const ProgramTensor& info) {
   return values;
 }
 
-std::vector<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t channels) {
-  std::vector<double> bias(static_cast<size_t>(channels), 0.0);
+Buffer<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t channels) {
+  Buffer<double> bias(static_cast<size_t>(channels), 0.0);
   if (!call.has_input(input)) return bias;
   const Reals<double> values = doubles(call, input);
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = values[static_cast<int64_t>(i)];
   return bias;
 }
 
-std::vector<int64_t> broadcast_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& target) {
-  const std::vector<int64_t> own = contiguous_strides(shape);
-  std::vector<int64_t> strides(target.size(), 0);
+Sizes strides_of(std::span<const int64_t> shape) {
+  Sizes strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+Sizes broadcast_strides(std::span<const int64_t> shape, std::span<const int64_t> target) {
+  const Sizes own = strides_of(shape);
+  Sizes strides(target.size(), 0);
   const size_t lead = target.size() - shape.size();
   for (size_t d = 0; d < shape.size(); ++d) strides[lead + d] = shape[d] == 1 ? 0 : own[d];
   return strides;

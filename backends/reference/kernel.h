@@ -4,8 +4,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "backends/reference/scratch.h"
 #include "core/report.h"
 #include "lowering/program.h"
 
@@ -24,6 +26,15 @@ struct KernelCall {
   const ProgramTensor& output(size_t i = 0) const { return program.tensors[static_cast<size_t>(op.outputs[i])]; }
   const std::vector<int64_t>& input_shape(size_t i) const { return input(i).shape; }
   const std::vector<int64_t>& output_shape() const { return output().shape; }
+
+  // The op's attributes, as ProgramOp gives them, without the heap.
+  bool flag(std::string_view key, bool fallback = false) const;
+  int64_t integer(std::string_view key, int64_t fallback) const;
+  double real(std::string_view key, double fallback) const;
+  std::optional<double> find_real(std::string_view key) const;
+  std::string_view text(std::string_view key, std::string_view fallback) const;
+  Sizes integers(std::string_view key, const Sizes& fallback = {}) const;
+  Buffer<double> reals(std::string_view key) const;
 };
 
 using Kernel = void (*)(const KernelCall&);
@@ -56,12 +67,15 @@ class Reals {
   size_t size() const { return view_.size(); }
 
  private:
-  std::vector<T> owned_;
+  Buffer<T> owned_;
   std::span<const T> view_;
 };
 
 inline Reals<float> floats(const KernelCall& call, size_t i) { return Reals<float>(call.inputs[i], call.input(i)); }
 inline Reals<double> doubles(const KernelCall& call, size_t i) { return Reals<double>(call.inputs[i], call.input(i)); }
+
+// Row `row` of a table [rows, values.size()], as reals.
+void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::span<float> values);
 
 // Applies the op's post_min and post_max and stores `values` as the output's dtype: quantized when it has qparams, rounded to even and
 // clamped when it is another integer, cast otherwise.
@@ -91,7 +105,7 @@ inline int32_t integer_at(const Tensor& tensor, int64_t i) {
 bool is_small_quantized(const ProgramTensor& tensor);
 
 // The integer values minus their zero point (per tensor, or along axis 0), as int16 (they need at most 17 bits: int32 for 16-bit dtypes).
-std::vector<int32_t> centered(const Tensor& tensor, const ProgramTensor& info);
+Buffer<int32_t> centered(const Tensor& tensor, const ProgramTensor& info);
 
 // Scale of slice `channel` (the same for all when per tensor).
 inline double scale_at(const TensorQParams& qparams, int64_t channel) {
@@ -99,13 +113,13 @@ inline double scale_at(const TensorQParams& qparams, int64_t channel) {
 }
 
 // A bias [channels] in real units, zeros when absent.
-std::vector<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t channels);
+Buffer<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t channels);
 
 // Walks the elements of `shape` in row-major order and gives, for each, the offset under `strides` (0 in broadcast dimensions).
 class StridedWalk {
  public:
-  StridedWalk(std::vector<int64_t> shape, std::vector<int64_t> strides)
-      : shape_(std::move(shape)), strides_(std::move(strides)), index_(shape_.size(), 0) {}
+  StridedWalk(std::span<const int64_t> shape, Sizes strides)
+      : shape_(shape.begin(), shape.end()), strides_(std::move(strides)), index_(shape_.size(), 0) {}
   int64_t offset() const { return offset_; }
   void next() {
     for (size_t d = shape_.size(); d-- > 0;) {
@@ -117,14 +131,16 @@ class StridedWalk {
   }
 
  private:
-  std::vector<int64_t> shape_;
-  std::vector<int64_t> strides_;
-  std::vector<int64_t> index_;
+  Sizes shape_;
+  Sizes strides_;
+  Sizes index_;
   int64_t offset_ = 0;
 };
 
-// Row-major strides of `shape` seen as `target` (aligned at the last dimension), 0 where it is broadcast.
-std::vector<int64_t> broadcast_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& target);
+// Row-major strides of `shape`.
+Sizes strides_of(std::span<const int64_t> shape);
+// The same seen as `target` (aligned at the last dimension), 0 where it is broadcast.
+Sizes broadcast_strides(std::span<const int64_t> shape, std::span<const int64_t> target);
 bool is_broadcastable(const std::vector<int64_t>& shape, const std::vector<int64_t>& target);
 
 // Size before, of, and after dimension `dim`.

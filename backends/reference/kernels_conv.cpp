@@ -31,13 +31,13 @@ Geometry make_geometry(const KernelCall& call, bool is_transposed) {
   const size_t spatial = x.size() - 2;
   Geometry g;
   g.batch = x[0];
-  g.groups = call.op.integer("groups", 1);
+  g.groups = call.integer("groups", 1);
   g.in_channels = x[1] / g.groups;
   g.out_channels = is_transposed ? w[1] : w[0] / g.groups;
-  const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
-  const std::vector<int64_t> stride = call.op.integers("stride", ones);
-  const std::vector<int64_t> padding = call.op.integers("padding", zeros);
-  const std::vector<int64_t> dilation = call.op.integers("dilation", ones);
+  const Sizes ones(spatial, 1), zeros(spatial, 0);
+  const Sizes stride = call.integers("stride", ones);
+  const Sizes padding = call.integers("padding", zeros);
+  const Sizes dilation = call.integers("dilation", ones);
   for (size_t d = 0; d < spatial; ++d) {
     const size_t at = kMaxSpatial - spatial + d;
     g.in[at] = x[2 + d];
@@ -83,7 +83,7 @@ void convolve(const Geometry& g, const E* x, const E* w, double* y) {
   constexpr int64_t kTile = 256;
   const int64_t depth = g.in_channels * g.kernel_size();
   const int64_t pixels = g.out_pixels();
-  std::vector<E> columns(static_cast<size_t>(depth * std::min(kTile, std::max<int64_t>(pixels, 1))));
+  Buffer<E> columns(static_cast<size_t>(depth * std::min(kTile, std::max<int64_t>(pixels, 1))));
   std::array<Acc, kTile> sums;
   for (int64_t ng = 0; ng < g.batch * g.groups; ++ng) {
     const E* weights = w + (ng % g.groups) * g.out_channels * depth;
@@ -108,7 +108,7 @@ void convolve(const Geometry& g, const E* x, const E* w, double* y) {
 template <typename E, typename Acc>
 void convolve_transposed(const Geometry& g, const E* x, const E* w, double* y) {
   const int64_t pixels = g.out_pixels();
-  std::vector<Acc> sums(static_cast<size_t>(pixels));
+  Buffer<Acc> sums(static_cast<size_t>(pixels));
   for (int64_t ng = 0; ng < g.batch * g.groups; ++ng)
     for (int64_t o = 0; o < g.out_channels; ++o) {
       std::fill(sums.begin(), sums.end(), Acc(0));
@@ -146,11 +146,11 @@ bool runs_on_integers(const KernelCall& call, bool is_transposed) {
 
 void run_conv(const KernelCall& call, bool is_transposed) {
   const Geometry g = make_geometry(call, is_transposed);
-  std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
+  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
   const bool on_integers = runs_on_integers(call, is_transposed);
   if (on_integers) {
-    const std::vector<int32_t> x = centered(call.inputs[0], call.input(0));
-    const std::vector<int32_t> w = centered(call.inputs[1], call.input(1));
+    const Buffer<int32_t> x = centered(call.inputs[0], call.input(0));
+    const Buffer<int32_t> w = centered(call.inputs[1], call.input(1));
     const bool fits = size_of(call.input(0).dtype) == 1 && size_of(call.input(1).dtype) == 1 && g.in_channels * g.kernel_size() < 16000;
     if (is_transposed) {
       convolve_transposed<int32_t, int64_t>(g, x.data(), w.data(), y.data());
@@ -165,7 +165,7 @@ void run_conv(const KernelCall& call, bool is_transposed) {
     is_transposed ? convolve_transposed<float, double>(g, x.data(), w.data(), y.data()) : convolve<float, double>(g, x.data(), w.data(), y.data());
   }
   const int64_t channels = g.groups * g.out_channels;
-  const std::vector<double> bias = bias_or_zeros(call, 2, channels);
+  const Buffer<double> bias = bias_or_zeros(call, 2, channels);
   for (int64_t nc = 0; nc < g.batch * channels; ++nc) {
     const int64_t channel = nc % channels;
     const double scale = on_integers ? static_cast<double>(call.input(0).qparams->scale[0]) * weight_scale(call, g, channel) : 1.0;

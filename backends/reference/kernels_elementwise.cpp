@@ -21,7 +21,7 @@ void binary(const KernelCall& call, const Function& function) {
   const Reals<double> a = doubles(call, 0);
   const Reals<double> b = doubles(call, 1);
   const std::vector<int64_t>& shape = call.output_shape();
-  std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
+  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
   if (call.input_shape(0) == shape && call.input_shape(1) == shape) {
     for (size_t i = 0; i < y.size(); ++i) y[i] = function(a[static_cast<int64_t>(i)], b[static_cast<int64_t>(i)]);
   } else {
@@ -40,11 +40,11 @@ double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }  //
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 void add(const KernelCall& call) {
-  const double alpha = call.op.real("alpha", 1);
+  const double alpha = call.real("alpha", 1);
   binary(call, [alpha](double a, double b) { return a + alpha * b; });
 }
 void sub(const KernelCall& call) {
-  const double alpha = call.op.real("alpha", 1);
+  const double alpha = call.real("alpha", 1);
   binary(call, [alpha](double a, double b) { return a - alpha * b; });
 }
 void mul(const KernelCall& call) {
@@ -61,9 +61,9 @@ void choose(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.output_shape();
   const Reals<float> condition = floats(call, 0);
   const Reals<T> operands[] = {Reals<T>(call.inputs[1], call.input(1)), Reals<T>(call.inputs[2], call.input(2))};
-  std::vector<StridedWalk> walks;
+  Buffer<StridedWalk> walks;
   for (size_t i = 0; i < 3; ++i) walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
-  std::vector<T> y(static_cast<size_t>(call.outputs[0].numel()));
+  Buffer<T> y(static_cast<size_t>(call.outputs[0].numel()));
   for (T& value : y) {
     const size_t chosen = condition[walks[0].offset()] != 0 ? 0 : 1;
     value = operands[chosen][walks[1 + chosen].offset()];
@@ -82,23 +82,23 @@ void where(const KernelCall& call) {
 template <typename Function>
 void map_floats(const KernelCall& call, const Function& function) {
   const Reals<float> x = floats(call, 0);
-  std::vector<float> y(x.size());
+  Buffer<float> y(x.size());
   for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(function(static_cast<double>(x[static_cast<int64_t>(i)])));
   store<float>(call, y);
 }
 
 void clamp(const KernelCall& call) {
-  const double low = call.op.real("min", -INFINITY);
-  const double high = call.op.real("max", INFINITY);
+  const double low = call.real("min", -INFINITY);
+  const double high = call.real("max", INFINITY);
   const Reals<double> x = doubles(call, 0);
-  std::vector<double> y(x.data(), x.data() + x.size());
+  Buffer<double> y(x.data(), x.data() + x.size());
   for (double& value : y) value = std::isnan(value) ? value : std::min(std::max(value, low), high);
   store<double>(call, y);
 }
 
 void unary(const KernelCall& call) {
-  const RealFunction& function = *find_real_function(call.op.text("fn", ""));
-  const double alpha = call.op.real("alpha", function.alpha);
+  const RealFunction& function = *find_real_function(call.text("fn", ""));
+  const double alpha = call.real("alpha", function.alpha);
   map_floats(call, [&function, alpha](double x) { return function.value(x, alpha); });
 }
 
@@ -106,7 +106,7 @@ void prelu(const KernelCall& call) {
   const Reals<double> x = doubles(call, 0);
   const Reals<double> weight = doubles(call, 1);
   const DimSplit split = weight.size() == 1 ? DimSplit{1, 1, static_cast<int64_t>(x.size())} : split_at(call.input_shape(0), 1);
-  std::vector<double> y(x.size());
+  Buffer<double> y(x.size());
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t c = 0; c < split.size; ++c)
@@ -124,8 +124,8 @@ void convert(const KernelCall& call) {
   const ProgramTensor& info = call.output();
   if (!call.op.attributes.contains("quant_min") && !call.op.attributes.contains("quant_max")) return;
   const IntegerRange range = integer_range(info.dtype);
-  const int64_t low = call.op.integer("quant_min", range.min);
-  const int64_t high = call.op.integer("quant_max", range.max);
+  const int64_t low = call.integer("quant_min", range.min);
+  const int64_t high = call.integer("quant_max", range.max);
   const Tensor& out = call.outputs[0];
   for (int64_t i = 0, n = out.numel(); i < n; ++i) {
     const int64_t value = std::clamp<int64_t>(integer_at(out, i), low, high);
@@ -157,11 +157,11 @@ void fake_quantize(float* values, int64_t count, const DynamicStep& step, const 
 // The range of each block, widened to hold 0, mapped onto [quant_min, quant_max].
 void fake_quantize_dynamic(const KernelCall& call) {
   const DynamicMapping mapping = dynamic_mapping(call.op);
-  const std::vector<int64_t> blocks = call.op.integers("blocks", std::vector<int64_t>(call.input_shape(0).size(), 1));
+  const Sizes blocks = call.integers("blocks", Sizes(call.input_shape(0).size(), 1));
   const Reals<float> x = floats(call, 0);
-  std::vector<float> y(x.data(), x.data() + x.size());
+  Buffer<float> y(x.data(), x.data() + x.size());
   const size_t block_count = static_cast<size_t>(product(blocks));
-  std::vector<float> low(block_count, 0.0f), high(block_count, 0.0f);
+  Buffer<float> low(block_count, 0.0f), high(block_count, 0.0f);
   for_each_block_run(call.input_shape(0), blocks, [&](int64_t first, int64_t count, int64_t block) {
     float& least = low[static_cast<size_t>(block)];
     float& most = high[static_cast<size_t>(block)];
@@ -170,7 +170,7 @@ void fake_quantize_dynamic(const KernelCall& call) {
       most = std::max(most, y[static_cast<size_t>(i)]);
     }
   });
-  std::vector<DynamicStep> steps;
+  Buffer<DynamicStep> steps;
   for (size_t block = 0; block < block_count; ++block) steps.push_back(choose_step(mapping, low[block], high[block]));
   for_each_block_run(call.input_shape(0), blocks, [&](int64_t first, int64_t count, int64_t block) {
     fake_quantize(y.data() + first, count, steps[static_cast<size_t>(block)], mapping);

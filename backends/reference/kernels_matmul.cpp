@@ -22,7 +22,7 @@ void multiply_rows(int64_t m, int64_t n, int64_t k, const E* a, const E* b, doub
 // y[m, n] = sum over k of a[m, k] * b[k, n].
 template <typename E, typename Acc>
 void multiply(int64_t m, int64_t n, int64_t k, const E* a, const E* b, double* y) {
-  std::vector<Acc> sums(static_cast<size_t>(n));
+  Buffer<Acc> sums(static_cast<size_t>(n));
   for (int64_t i = 0; i < m; ++i) {
     std::fill(sums.begin(), sums.end(), Acc(0));
     for (int64_t p = 0; p < k; ++p) {
@@ -39,11 +39,11 @@ void linear(const KernelCall& call) {
   const int64_t out = w.shape[0];
   const int64_t in = w.shape[1];
   const int64_t rows = in == 0 ? call.outputs[0].numel() / std::max<int64_t>(out, 1) : call.inputs[0].numel() / in;
-  std::vector<double> y(static_cast<size_t>(rows * out));
+  Buffer<double> y(static_cast<size_t>(rows * out));
   const bool on_integers = is_small_quantized(x) && is_small_quantized(w) && x.qparams->is_per_tensor() && w.qparams->axis <= 0;
   if (on_integers) {
-    const std::vector<int32_t> a = centered(call.inputs[0], x);
-    const std::vector<int32_t> b = centered(call.inputs[1], w);
+    const Buffer<int32_t> a = centered(call.inputs[0], x);
+    const Buffer<int32_t> b = centered(call.inputs[1], w);
     if (size_of(x.dtype) == 1 && size_of(w.dtype) == 1 && in < 16000) {
       multiply_rows<int32_t, int32_t>(rows, out, in, a.data(), b.data(), y.data());
     } else {
@@ -52,7 +52,7 @@ void linear(const KernelCall& call) {
   } else {
     multiply_rows<float, double>(rows, out, in, floats(call, 0).data(), floats(call, 1).data(), y.data());
   }
-  const std::vector<double> bias = bias_or_zeros(call, 2, out);
+  const Buffer<double> bias = bias_or_zeros(call, 2, out);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < out; ++j) {
       const double scale = on_integers ? static_cast<double>(x.qparams->scale[0]) * scale_at(*w.qparams, j) : 1.0;
@@ -68,9 +68,9 @@ void multiply_batches(const KernelCall& call, const E* a, const E* b, double* y)
   const std::vector<int64_t>& sa = call.input_shape(0);
   const std::vector<int64_t>& sb = call.input_shape(1);
   const int64_t m = sa[sa.size() - 2], k = sa.back(), n = sb.back();
-  const std::vector<int64_t> batch(call.output_shape().begin(), call.output_shape().end() - 2);
-  StridedWalk walk_a(batch, broadcast_strides({sa.begin(), sa.end() - 2}, batch));
-  StridedWalk walk_b(batch, broadcast_strides({sb.begin(), sb.end() - 2}, batch));
+  const Sizes batch(call.output_shape().begin(), call.output_shape().end() - 2);
+  StridedWalk walk_a(batch, broadcast_strides(std::span(sa).first(sa.size() - 2), batch));
+  StridedWalk walk_b(batch, broadcast_strides(std::span(sb).first(sb.size() - 2), batch));
   for (int64_t i = 0, count = product(batch); i < count; ++i, walk_a.next(), walk_b.next())
     multiply<E, Acc>(m, n, k, a + walk_a.offset() * m * k, b + walk_b.offset() * k * n, y + i * m * n);
 }
@@ -78,7 +78,7 @@ void multiply_batches(const KernelCall& call, const E* a, const E* b, double* y)
 void matmul(const KernelCall& call) {
   const ProgramTensor& a = call.input(0);
   const ProgramTensor& b = call.input(1);
-  std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
+  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
   if (is_small_quantized(a) && is_small_quantized(b) && a.qparams->is_per_tensor() && b.qparams->is_per_tensor()) {
     multiply_batches<int32_t, int64_t>(call, centered(call.inputs[0], a).data(), centered(call.inputs[1], b).data(), y.data());
     const double scale = static_cast<double>(a.qparams->scale[0]) * static_cast<double>(b.qparams->scale[0]);

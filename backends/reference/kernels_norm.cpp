@@ -12,8 +12,8 @@ namespace {
 void softmax(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const DimSplit split = shape.empty() ? DimSplit{} : split_at(shape, *find_dim(call.op.integer("dim", -1), shape.size()));
-  std::vector<double> y(x.size());
+  const DimSplit split = shape.empty() ? DimSplit{} : split_at(shape, *find_dim(call.integer("dim", -1), shape.size()));
+  Buffer<double> y(x.size());
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t inner = 0; inner < split.inner; ++inner) {
       const int64_t base = outer * split.size * split.inner + inner;
@@ -29,14 +29,14 @@ void softmax(const KernelCall& call) {
 void layer_norm(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const size_t trailing = static_cast<size_t>(call.op.integer("normalized_dims", 1));
+  const size_t trailing = static_cast<size_t>(call.integer("normalized_dims", 1));
   int64_t width = 1;
   for (size_t d = shape.size() - trailing; d < shape.size(); ++d) width *= shape[d];
-  const double eps = call.op.real("eps", 1e-5);
-  const std::vector<double> bias = bias_or_zeros(call, 2, width);
-  std::vector<double> weight(static_cast<size_t>(width), 1.0);
+  const double eps = call.real("eps", 1e-5);
+  const Buffer<double> bias = bias_or_zeros(call, 2, width);
+  Buffer<double> weight(static_cast<size_t>(width), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, width);
-  std::vector<double> y(x.size());
+  Buffer<double> y(x.size());
   for (int64_t row = 0, rows = width == 0 ? 0 : static_cast<int64_t>(x.size()) / width; row < rows; ++row) {
     const float* in = x.data() + row * width;
     double sum = 0;
@@ -54,13 +54,13 @@ void layer_norm(const KernelCall& call) {
 void batch_norm(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const DimSplit split = split_at(call.input_shape(0), 1);
-  const std::vector<double> center = bias_or_zeros(call, 1, split.size);
-  const std::vector<double> variance = bias_or_zeros(call, 2, split.size);
-  const std::vector<double> bias = bias_or_zeros(call, 4, split.size);
-  std::vector<double> weight(static_cast<size_t>(split.size), 1.0);
+  const Buffer<double> center = bias_or_zeros(call, 1, split.size);
+  const Buffer<double> variance = bias_or_zeros(call, 2, split.size);
+  const Buffer<double> bias = bias_or_zeros(call, 4, split.size);
+  Buffer<double> weight(static_cast<size_t>(split.size), 1.0);
   if (call.has_input(3)) weight = bias_or_zeros(call, 3, split.size);
-  const double eps = call.op.real("eps", 1e-5);
-  std::vector<double> y(x.size());
+  const double eps = call.real("eps", 1e-5);
+  Buffer<double> y(x.size());
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (size_t c = 0; c < static_cast<size_t>(split.size); ++c) {
@@ -74,12 +74,12 @@ void batch_norm(const KernelCall& call) {
 void group_norm(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const DimSplit split = split_at(call.input_shape(0), 1);
-  const int64_t groups = call.op.integer("groups", 1), size = split.size / groups * split.inner;
-  const std::vector<double> bias = bias_or_zeros(call, 2, split.size);
-  std::vector<double> weight(static_cast<size_t>(split.size), 1.0);
+  const int64_t groups = call.integer("groups", 1), size = split.size / groups * split.inner;
+  const Buffer<double> bias = bias_or_zeros(call, 2, split.size);
+  Buffer<double> weight(static_cast<size_t>(split.size), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, split.size);
-  const double eps = call.op.real("eps", 1e-5);
-  std::vector<double> y(x.size());
+  const double eps = call.real("eps", 1e-5);
+  Buffer<double> y(x.size());
   for (int64_t group = 0; group < split.outer * groups; ++group) {
     const float* in = x.data() + group * size;
     double sum = 0, squares = 0;

@@ -21,16 +21,17 @@ struct Window {
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
 };
 
-size_t spatial_rank(const ProgramOp& op) { return op.integers(op.kind == "adaptive_avg_pool" ? "output_size" : "kernel_size").size(); }
+const char* size_key(const ProgramOp& op) { return op.kind == "adaptive_avg_pool" ? "output_size" : "kernel_size"; }
+
+size_t spatial_rank(const ProgramOp& op) { return op.integers(size_key(op)).size(); }
 
 Window make_window(const KernelCall& call) {
   const std::vector<int64_t>& x = call.input_shape(0);
-  const size_t spatial = spatial_rank(call.op);
+  const size_t spatial = call.integers(size_key(call.op)).size();
   const size_t lead = x.size() - spatial;
-  const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
-  const std::vector<int64_t> kernel = call.op.integers("kernel_size", ones);
-  const std::vector<int64_t> stride = call.op.integers("stride", kernel), padding = call.op.integers("padding", zeros),
-                             dilation = call.op.integers("dilation", ones);
+  const Sizes ones(spatial, 1), zeros(spatial, 0);
+  const Sizes kernel = call.integers("kernel_size", ones);
+  const Sizes stride = call.integers("stride", kernel), padding = call.integers("padding", zeros), dilation = call.integers("dilation", ones);
   Window window;
   for (size_t d = 0; d < lead; ++d) window.planes *= x[d];
   for (size_t d = 0; d < spatial; ++d) {
@@ -64,7 +65,7 @@ void visit_window(const Window& w, const Size3& start, const Visit& visit) {
 // Calls pool(plane, start of the window) for each output pixel, in order, and stores what it returns.
 template <typename Pool>
 void for_each_window(const KernelCall& call, const Window& w, const Pool& pool) {
-  std::vector<double> y;
+  Buffer<double> y;
   y.reserve(static_cast<size_t>(call.outputs[0].numel()));
   for (int64_t plane = 0; plane < w.planes; ++plane)
     for (int64_t oz = 0; oz < w.out[0]; ++oz)
@@ -90,8 +91,8 @@ void max_pool(const KernelCall& call) {
 void avg_pool(const KernelCall& call) {
   const Window w = make_window(call);
   const Reals<float> x = floats(call, 0);
-  const bool count_padding = call.op.flag("count_include_pad", true);
-  const int64_t divisor = call.op.integer("divisor_override", 0);
+  const bool count_padding = call.flag("count_include_pad", true);
+  const int64_t divisor = call.integer("divisor_override", 0);
   for_each_window(call, w, [&](int64_t plane, const Size3& start) {
     double sum = 0;
     int64_t count = 0;
@@ -110,7 +111,7 @@ void avg_pool(const KernelCall& call) {
 void adaptive_avg_pool(const KernelCall& call) {
   const Window w = make_window(call);
   const Reals<float> x = floats(call, 0);
-  std::vector<double> result;
+  Buffer<double> result;
   const auto begin = [&](size_t d, int64_t o) { return o * w.in[d] / w.out[d]; };
   const auto end = [&](size_t d, int64_t o) { return ((o + 1) * w.in[d] + w.out[d] - 1) / w.out[d]; };
   for (int64_t i = 0, n = w.planes * w.out_pixels(); i < n; ++i) {

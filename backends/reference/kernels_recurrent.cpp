@@ -53,15 +53,15 @@ void recurrent(const KernelCall& call) {
   const Cell& cell = *find_cell(call.op);
   const int64_t steps = call.input_shape(0)[0], batch = call.input_shape(0)[1], rows = call.input_shape(1)[0], hidden = call.input_shape(1)[1];
   const Reals<double> given = doubles(call, 0), weights = doubles(call, 1), h0 = doubles(call, 3);
-  const std::vector<double> bias = bias_or_zeros(call, 2, rows);
-  std::vector<double> state(h0.data(), h0.data() + h0.size()), cells(state.size(), 0.0);
+  const Buffer<double> bias = bias_or_zeros(call, 2, rows);
+  Buffer<double> state(h0.data(), h0.data() + h0.size()), cells(state.size(), 0.0);
   if (call.has_input(4)) {
     const Reals<double> c0 = doubles(call, 4);
     cells.assign(c0.data(), c0.data() + c0.size());
   }
-  std::vector<double> y(static_cast<size_t>(steps * batch * hidden)), own(static_cast<size_t>(batch * rows));
+  Buffer<double> y(static_cast<size_t>(steps * batch * hidden)), own(static_cast<size_t>(batch * rows));
   for (int64_t step = 0; step < steps; ++step) {
-    const int64_t t = call.op.flag("reverse") ? steps - 1 - step : step;
+    const int64_t t = call.flag("reverse") ? steps - 1 - step : step;
     for (int64_t n = 0; n < batch; ++n)
       for (int64_t row = 0; row < rows; ++row) {
         double sum = bias[static_cast<size_t>(row)];

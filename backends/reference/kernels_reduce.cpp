@@ -9,9 +9,8 @@ namespace octet::reference {
 namespace {
 
 // Which dimensions of the input are reduced; all when `dims` is empty or absent.
-std::vector<bool> reduced_dims(const ProgramOp& op, size_t rank) {
-  const std::vector<int64_t> dims = op.integers("dims");
-  std::vector<bool> is_reduced(rank, dims.empty());
+Buffer<bool> reduced_dims(std::span<const int64_t> dims, size_t rank) {
+  Buffer<bool> is_reduced(rank, dims.empty());
   for (int64_t dim : dims)
     if (const std::optional<size_t> found = find_dim(dim, rank)) is_reduced[*found] = true;
   return is_reduced;
@@ -19,11 +18,11 @@ std::vector<bool> reduced_dims(const ProgramOp& op, size_t rank) {
 
 // Results of `combine` over the reduced elements of x, begun with `start`; *count: how many go into each.
 template <typename Combine>
-std::vector<double> reduce_elements(const KernelCall& call, double start, int64_t* count, const Combine& combine) {
+Buffer<double> reduce_elements(const KernelCall& call, double start, int64_t* count, const Combine& combine) {
   const Reals<float> x = floats(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const std::vector<bool> is_reduced = reduced_dims(call.op, shape.size());
-  std::vector<int64_t> kept = shape;
+  const Buffer<bool> is_reduced = reduced_dims(call.integers("dims"), shape.size());
+  Sizes kept(shape.begin(), shape.end());
   *count = 1;
   for (size_t d = 0; d < shape.size(); ++d)
     if (is_reduced[d]) {
@@ -31,7 +30,7 @@ std::vector<double> reduce_elements(const KernelCall& call, double start, int64_
       kept[d] = 1;
     }
   StridedWalk walk(shape, broadcast_strides(kept, shape));
-  std::vector<double> y(static_cast<size_t>(product(kept)), start);
+  Buffer<double> y(static_cast<size_t>(product(kept)), start);
   for (int64_t i = 0, n = static_cast<int64_t>(x.size()); i < n; ++i, walk.next()) {
     double& value = y[static_cast<size_t>(walk.offset())];
     value = combine(value, static_cast<double>(x[i]));
@@ -66,13 +65,13 @@ const Reduction* find_reduction(const ProgramOp& op) {
 void reduce(const KernelCall& call) {
   const Reduction& reduction = *find_reduction(call.op);
   int64_t count = 0;
-  const std::vector<double> y = reduce_elements(call, reduction.start, &count, reduction.combine);
+  const Buffer<double> y = reduce_elements(call, reduction.start, &count, reduction.combine);
   store<double>(call, y);
 }
 
 void mean(const KernelCall& call) {
   int64_t count = 0;
-  std::vector<double> y = reduce_elements(call, 0, &count, plus);
+  Buffer<double> y = reduce_elements(call, 0, &count, plus);
   for (double& value : y) value /= static_cast<double>(count);
   store<double>(call, y);
 }
@@ -84,7 +83,7 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   for (int64_t dim : op.integers("dims"))
     if (!find_dim(dim, x.size())) return Verdict::refuse(fmt::format("dimension {} of input {}", dim, shape_text(x)));
-  const std::vector<bool> is_reduced = reduced_dims(op, x.size());
+  const Buffer<bool> is_reduced = reduced_dims(op.integers("dims"), x.size());
   std::vector<int64_t> want;
   for (size_t d = 0; d < x.size(); ++d)
     if (!is_reduced[d] || op.flag("keepdim")) want.push_back(is_reduced[d] ? 1 : x[d]);

@@ -35,7 +35,7 @@ void gather(const KernelCall& call, const Source& source, double fill = 0) {
   const ProgramTensor& to = call.output();
   if (!is_stored_alike(from, to) || fill != 0) {
     const Reals<double> x = doubles(call, 0);
-    std::vector<double> y(static_cast<size_t>(call.outputs[0].numel()));
+    Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
     for (double& value : y) {
       const int64_t at = source();
       value = at < 0 ? fill : x[at];
@@ -66,7 +66,7 @@ void reshape(const KernelCall& call) {
 }
 
 // Strides of the input in the order of the output's dimensions.
-void gather_strided(const KernelCall& call, std::vector<int64_t> strides, int64_t offset) {
+void gather_strided(const KernelCall& call, Sizes strides, int64_t offset) {
   StridedWalk walk(call.output_shape(), std::move(strides));
   gather(call, [&walk, offset] {
     const int64_t at = offset + walk.offset();
@@ -76,28 +76,28 @@ void gather_strided(const KernelCall& call, std::vector<int64_t> strides, int64_
 }
 
 void permute(const KernelCall& call) {
-  const std::vector<int64_t> own = contiguous_strides(call.input_shape(0));
-  std::vector<int64_t> strides;
-  for (int64_t dim : call.op.integers("dims")) strides.push_back(own[*find_dim(dim, own.size())]);
+  const Sizes own = strides_of(call.input_shape(0));
+  Sizes strides;
+  for (int64_t dim : call.integers("dims")) strides.push_back(own[*find_dim(dim, own.size())]);
   gather_strided(call, std::move(strides), 0);
 }
 
 void slice(const KernelCall& call) {
-  std::vector<int64_t> strides = contiguous_strides(call.input_shape(0));
-  const size_t dim = *find_dim(call.op.integer("dim", 0), strides.size());
-  const int64_t offset = call.op.integer("start", 0) * strides[dim];
-  strides[dim] *= std::min(call.op.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));  // a longer step is never taken
+  Sizes strides = strides_of(call.input_shape(0));
+  const size_t dim = *find_dim(call.integer("dim", 0), strides.size());
+  const int64_t offset = call.integer("start", 0) * strides[dim];
+  strides[dim] *= std::min(call.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));  // a longer step is never taken
   gather_strided(call, std::move(strides), offset);
 }
 
 void expand(const KernelCall& call) { gather_strided(call, broadcast_strides(call.input_shape(0), call.output_shape()), 0); }
 
 void pad(const KernelCall& call) {
-  const std::vector<int64_t> pads = call.op.integers("pads");
+  const Sizes pads = call.integers("pads");
   const std::vector<int64_t>& in = call.input_shape(0);
   const std::vector<int64_t>& out = call.output_shape();
-  const std::vector<int64_t> strides = contiguous_strides(in);
-  std::vector<int64_t> index(out.size(), 0);
+  const Sizes strides = strides_of(in);
+  Sizes index(out.size(), 0);
   gather(
       call,
       [&] {
@@ -112,17 +112,17 @@ void pad(const KernelCall& call) {
         }
         return at;
       },
-      call.op.real("value", 0));
+      call.real("value", 0));
 }
 
 void cat(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.output_shape();
-  const size_t dim = *find_dim(call.op.integer("dim", 0), shape.size());
+  const size_t dim = *find_dim(call.integer("dim", 0), shape.size());
   const DimSplit whole = split_at(shape, dim);
   bool is_alike = true;
   for (size_t i = 0; i < call.input_count(); ++i) is_alike = is_alike && is_stored_alike(call.input(i), call.output());
   const size_t element = size_of(call.output().dtype);
-  std::vector<double> y(is_alike ? 0 : static_cast<size_t>(call.outputs[0].numel()));
+  Buffer<double> y(is_alike ? 0 : static_cast<size_t>(call.outputs[0].numel()));
   int64_t start = 0;
   for (size_t i = 0; i < call.input_count(); ++i) {
     const int64_t run = call.input_shape(i)[dim] * whole.inner;
@@ -152,12 +152,13 @@ struct Tap {
   double weight = 0;
 };
 
-Tap tap_at(const ProgramOp& op, double scale, int64_t out, int64_t in_size) {
-  if (op.text("mode", "nearest") == "nearest") {
+Tap tap_at(const KernelCall& call, double scale, int64_t out, int64_t in_size) {
+  if (call.text("mode", "nearest") == "nearest") {
     const int64_t at = std::min(static_cast<int64_t>(std::floor(static_cast<float>(out) * static_cast<float>(scale))), in_size - 1);
     return {at, at, 0};
   }
-  const double position = op.flag("align_corners") ? static_cast<double>(out) * scale : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
+  const double position =
+      call.flag("align_corners") ? static_cast<double>(out) * scale : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
   const int64_t low = std::min(static_cast<int64_t>(position), in_size - 1);
   return {low, std::min(low + 1, in_size - 1), position - static_cast<double>(low)};
 }
@@ -165,15 +166,15 @@ Tap tap_at(const ProgramOp& op, double scale, int64_t out, int64_t in_size) {
 void upsample(const KernelCall& call) {
   const std::vector<int64_t>& in = call.input_shape(0);
   const std::vector<int64_t>& out = call.output_shape();
-  const std::vector<double> scales = call.op.reals("scales");
+  const Buffer<double> scales = call.reals("scales");
   const Reals<float> x = floats(call, 0);
-  std::vector<double> y;
+  Buffer<double> y;
   y.reserve(static_cast<size_t>(call.outputs[0].numel()));
   for (int64_t plane = 0; plane < in[0] * in[1]; ++plane)
     for (int64_t oy = 0; oy < out[2]; ++oy) {
-      const Tap row = tap_at(call.op, scales[0], oy, in[2]);
+      const Tap row = tap_at(call, scales[0], oy, in[2]);
       for (int64_t ox = 0; ox < out[3]; ++ox) {
-        const Tap column = tap_at(call.op, scales[1], ox, in[3]);
+        const Tap column = tap_at(call, scales[1], ox, in[3]);
         const auto at = [&](int64_t iy, int64_t ix) { return static_cast<double>(x[(plane * in[2] + iy) * in[3] + ix]); };
         const double top = at(row.low, column.low) * (1 - column.weight) + at(row.low, column.high) * column.weight;
         const double bottom = at(row.high, column.low) * (1 - column.weight) + at(row.high, column.high) * column.weight;
@@ -188,7 +189,7 @@ void embedding(const KernelCall& call) {
   const int64_t rows = call.input_shape(0)[0];
   const int64_t width = call.input_shape(0)[1];
   const Tensor& indices = call.inputs[1];
-  std::vector<int64_t> chosen;
+  Sizes chosen;
   for (int64_t i = 0, n = indices.numel(); i < n; ++i) {
     const int64_t row = indices.dtype() == DType::kInt64 ? indices.data<int64_t>()[i] : indices.data<int32_t>()[i];
     if (row < 0 || row >= rows)
@@ -202,24 +203,9 @@ void embedding(const KernelCall& call) {
     return;
   }
   // Only the chosen rows are converted.
-  const ProgramTensor& table = call.input(0);
-  std::vector<float> y;
-  y.reserve(chosen.size() * static_cast<size_t>(width));
-  for (int64_t row : chosen) {
-    const Tensor slice(weight.storage(), weight.dtype(), {1, width}, {width, 1}, weight.offset() + row * width);
-    std::optional<TensorQParams> qparams;  // of this row: copying those of all rows for each would take longer than the conversion
-    if (table.qparams && table.qparams->axis == 0) {
-      qparams = TensorQParams{{table.qparams->scale[static_cast<size_t>(row)]}, {table.qparams->zero_point[static_cast<size_t>(row)]}, -1};
-    } else {
-      qparams = table.qparams;
-    }
-    const ProgramTensor info{
-        table.name, table.dtype, {1,                                           width},
-          std::move(qparams), table.role, {                                           }
-    };
-    const Reals<float> values(slice, info);
-    y.insert(y.end(), values.data(), values.data() + width);
-  }
+  Buffer<float> y(chosen.size() * static_cast<size_t>(width));
+  for (size_t i = 0; i < chosen.size(); ++i)
+    read_row(weight, call.input(0), chosen[i], std::span(y).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width)));
   store<float>(call, y);
 }
 

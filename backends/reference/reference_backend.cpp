@@ -8,6 +8,7 @@
 
 #include "backends/reference/kernel.h"
 #include "core/error.h"
+#include "lowering/arena_plan.h"
 
 namespace octet {
 namespace {
@@ -48,56 +49,80 @@ class ReferenceSegment : public CompiledSegment {
       throw Error("session", op.name,
                   fmt::format("cannot run on the reference backend: {}{}", verdict.reason(), op.kind == "custom" ? "" : "; lower the model again"));
     }
-    plan_lifetimes();
+    tensors_.resize(program_.tensors.size());
+    plan_memory();
+    for (int index : segment_.ops) add_call(program_.ops[static_cast<size_t>(index)]);
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
-    std::vector<Tensor> tensors(program_.tensors.size());
-    for (size_t i = 0; i < segment_.inputs.size(); ++i) tensors[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
-    for (size_t i = 0; i < segment_.outputs.size(); ++i) tensors[static_cast<size_t>(segment_.outputs[i])] = outputs[i];
-    for (size_t step = 0; step < segment_.ops.size(); ++step) {
-      run_op(program_.ops[static_cast<size_t>(segment_.ops[step])], tensors);
-      for (int index : dead_after_[step]) tensors[static_cast<size_t>(index)] = Tensor();
+    for (size_t i = 0; i < segment_.inputs.size(); ++i) tensors_[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
+    for (size_t i = 0; i < segment_.outputs.size(); ++i) tensors_[static_cast<size_t>(segment_.outputs[i])] = outputs[i];
+    const reference::ScratchPool::Use scratch(pool_);
+    for (Call& call : calls_) {
+      bind(call.call.op.inputs, call.call.inputs);
+      bind(call.call.op.outputs, call.call.outputs);
+      call.kernel(call.call);
     }
   }
 
  private:
-  // dead_after_[step]: intermediates that no later op of the segment reads.
-  void plan_lifetimes() {
-    std::map<int, size_t> last_use;
+  struct Call {
+    reference::Kernel kernel;
+    reference::KernelCall call;
+  };
+
+  // Intermediates lie in one block; those that are never in use at the same time share its bytes.
+  void plan_memory() {
+    std::map<int, ArenaBuffer> buffers;  // by tensor
     for (size_t step = 0; step < segment_.ops.size(); ++step) {
       const ProgramOp& op = program_.ops[static_cast<size_t>(segment_.ops[step])];
-      for (int index : op.inputs) last_use[index] = step;
-      for (int index : op.outputs) last_use[index] = step;
+      for (int index : op.outputs) {
+        const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+        buffers.try_emplace(index, ArenaBuffer{static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype), static_cast<int>(step), 0});
+        buffers[index].last = static_cast<int>(step);
+      }
+      for (int index : op.inputs)
+        if (const auto found = buffers.find(index); found != buffers.end()) found->second.last = static_cast<int>(step);
     }
-    dead_after_.resize(segment_.ops.size());
-    for (const auto& [index, step] : last_use)
-      if (index >= 0) dead_after_[step].push_back(index);
+    for (int index : segment_.outputs) buffers.erase(index);  // the caller's memory
+    std::vector<ArenaBuffer> listed;
+    for (const auto& [index, buffer] : buffers) listed.push_back(buffer);
+    const ArenaPlan plan = plan_arena(listed);
+    const std::shared_ptr<Storage> arena = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(plan.bytes)}).storage();
+    size_t next = 0;
+    for (const auto& [index, buffer] : buffers) {
+      const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+      auto view = std::make_shared<Storage>();
+      view->data = arena->data + plan.offsets[next++];
+      view->size = buffer.bytes;
+      view->owner = arena;
+      tensors_[static_cast<size_t>(index)] = Tensor(std::move(view), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+    }
   }
 
-  void run_op(const ProgramOp& op, std::vector<Tensor>& tensors) const {
-    reference::KernelCall call{program_, op, {}, {}};
-    for (int index : op.inputs) {
-      if (index < 0) {
-        call.inputs.emplace_back();
-        continue;
-      }
-      const ProgramTensor& info = program_.tensors[static_cast<size_t>(index)];
-      call.inputs.push_back(info.role == ProgramTensor::Role::kConstant ? info.data : tensors[static_cast<size_t>(index)]);
-      OCTET_ASSERT(call.inputs.back().defined(), op.name + ": input " + info.name + " is not there");
+  void add_call(const ProgramOp& op) {
+    calls_.push_back({
+        find_kernel(op.kind)->run, {program_, op, std::vector<Tensor>(op.inputs.size()), std::vector<Tensor>(op.outputs.size())}
+    });
+    for (int index : op.inputs)
+      if (index >= 0 && program_.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant)
+        tensors_[static_cast<size_t>(index)] = program_.tensors[static_cast<size_t>(index)].data;
+  }
+
+  // Assigning to what held an equal tensor before takes nothing from the heap.
+  void bind(const std::vector<int>& indices, std::vector<Tensor>& tensors) const {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < 0) continue;
+      tensors[i] = tensors_[static_cast<size_t>(indices[i])];
+      OCTET_ASSERT(tensors[i].defined(), "a tensor of the segment is there");
     }
-    for (int index : op.outputs) {
-      Tensor& tensor = tensors[static_cast<size_t>(index)];
-      const ProgramTensor& info = program_.tensors[static_cast<size_t>(index)];
-      if (!tensor.defined()) tensor = Tensor::zeros(info.dtype, info.shape);
-      call.outputs.push_back(tensor);
-    }
-    find_kernel(op.kind)->run(call);
   }
 
   const Program& program_;
   const Segment segment_;
-  std::vector<std::vector<int>> dead_after_;
+  std::vector<Tensor> tensors_;  // by tensor index: constants, views of the arena, and of each run inputs and outputs
+  reference::ScratchPool pool_;
+  std::vector<Call> calls_;
 };
 
 }  // namespace

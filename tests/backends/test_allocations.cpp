@@ -16,6 +16,7 @@
 #include "backends/runtime/octet.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
+#include "tests/fuzz/seed_programs.h"
 
 using namespace octet;
 
@@ -90,14 +91,21 @@ int allocations_of(const std::string& bytes) {
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
   INFO(octet_last_error());
   REQUIRE(model != nullptr);
-  octet_tensor_info input{}, output{};
-  input.size = output.size = sizeof(octet_tensor_info);
-  REQUIRE(octet_input(model, 0, &input) == OCTET_OK);
-  REQUIRE(octet_output(model, 0, &output) == OCTET_OK);
-  const std::vector<std::byte> x(input.bytes);
-  std::vector<std::byte> y(output.bytes);
-  const void* const inputs[] = {x.data()};
-  void* const outputs[] = {y.data()};
+  octet_tensor_info info{};
+  info.size = sizeof(octet_tensor_info);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<const void*> given;
+  std::vector<void*> wanted;
+  for (size_t i = 0; i < octet_input_count(model); ++i) {
+    REQUIRE(octet_input(model, i, &info) == OCTET_OK);
+    given.push_back(memory.emplace_back(info.bytes + 1).data());
+  }
+  for (size_t i = 0; i < octet_output_count(model); ++i) {
+    REQUIRE(octet_output(model, i, &info) == OCTET_OK);
+    wanted.push_back(memory.emplace_back(info.bytes + 1).data());
+  }
+  const void* const* const inputs = given.data();
+  void* const* const outputs = wanted.data();
   int failures = octet_run(model, inputs, outputs);
   void* callers[4];
   dl_iterate_phdr(find_onednn, nullptr);
@@ -122,6 +130,18 @@ TEST_CASE("no heap allocation after the first run on XNNPACK", "[backends][sessi
     CHECK(allocations_of(artifact_bytes(small_conv(backend))) == 0);
     CHECK(allocations_of(artifact_bytes(open_conv(backend))) == 0);
   }
+}
+
+TEST_CASE("no heap allocation after the first run on the reference, whatever the ops", "[backends][session]") {
+  for (const fuzz::SeedProgram& seed : fuzz::seed_programs()) {
+    CAPTURE(seed.name);
+    Program program = seed.program;
+    program.backend = "reference";
+    for (Segment& segment : program.segments) segment.backend = "reference";
+    CHECK(allocations_of(artifact_bytes(program)) == 0);
+  }
+  for (const Program& program : {two_segments(), with_constants(), small_conv("reference"), open_conv("reference")})
+    CHECK(allocations_of(artifact_bytes(program)) == 0);
 }
 
 TEST_CASE("sizes that a hostile file claims are not taken from the heap", "[backends][artifact]") {

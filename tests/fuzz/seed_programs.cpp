@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/registry.h"
+#include "lowering/filter_order.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 
@@ -213,8 +214,10 @@ std::vector<SeedProgram> seed_programs() {
   };
   for (const SeedProgram& seed : plain)
     for (const std::string& backend : backend_names()) {
-      const Program program = with_one_segment(seed.program, backend);
-      if (!refusal(program, backend)) seeds.push_back({fmt::format("{}_{}", seed.name, backend), program});
+      Program program = with_one_segment(seed.program, backend);
+      if (refusal(program, backend)) continue;
+      order_filters(program, *make_support(backend));
+      seeds.push_back({fmt::format("{}_{}", seed.name, backend), program});
     }
   for (const std::string& backend : backend_names()) seeds.push_back({"open_" + backend, open_conv(backend)});
   return seeds;
