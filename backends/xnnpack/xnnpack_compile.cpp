@@ -20,7 +20,7 @@ struct BorderCopy {
 
 // Between runtimes.
 struct InnerCopy {
-  std::variant<Shuffle, StridedCopy> how;
+  std::variant<Shuffle, StridedCopy, ByteSoftmax> how;
   const std::byte* from;
   std::byte* to;
 };
@@ -94,8 +94,11 @@ class XNNPACKSegment : public CompiledSegment {
     }
     std::vector<Order> orders;
     for (const BufferKey& key : step.from) orders.push_back(key.order);
-    for (const OwnCopy& own : own_copies(program, *step.op, orders, step.to.order))
-      copies.push_back({own.copy, buffer(program, step.from[own.input]), buffer(program, step.to)});
+    for (const OwnStep& own : own_steps(program, *step.op, orders, step.to.order)) {
+      const std::variant<Shuffle, StridedCopy, ByteSoftmax> how =
+          std::visit([](const auto& step) -> decltype(InnerCopy::how) { return step; }, own.how);
+      copies.push_back({how, buffer(program, step.from[own.input]), buffer(program, step.to)});
+    }
   }
 
   // XNNPACK has packed copies of its own by now.

@@ -43,6 +43,7 @@ void emit_hardsigmoid(StageBuilder& builder, const ProgramTensor& like, const st
                   "xnn_define_multiply2");
 }
 
+#ifndef OCTET_XNNPACK_HAS_TANH
 // tanh(x) = 2 sigmoid(2x) - 1, each step exact on the integers but for the sigmoid: with output scale 1/128 and zero point 0 the result has
 // the integers that sigmoid gives with 1/256 and -128.
 void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
@@ -61,6 +62,7 @@ void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in, const std
   require_success(xnn_define_multiply2(subgraph, -kInfinity, kInfinity, gate, builder.scalar_s8(1, 2.0f), twice_gate, 0), "xnn_define_multiply2");
   require_success(xnn_define_add2(subgraph, -kInfinity, kInfinity, twice_gate, builder.scalar_s8(-128, 1.0f / 128), y, 0), "xnn_define_add2");
 }
+#endif
 
 void emit_same_shape(StageBuilder& builder, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
   require_success(xnn_define_static_reshape(builder.subgraph(), dims.size(), dims.data(), x, y, 0), "xnn_define_static_reshape");

@@ -121,7 +121,35 @@ Verdict check_own_requantize(const Program& program, const ProgramOp& op) {
   return fits ? Verdict::accept() : Verdict::refuse("a table takes 8-bit integers of one shape and the whole range");
 }
 
+// Whole factors only: then each pixel becomes a block of equal ones.
+Verdict check_own_upsample(const Program& program, const ProgramOp& op) {
+  const Shape& in = input_of(program, op, 0).shape;
+  const Shape& out = output_of(program, op).shape;
+  const std::vector<double> scales = op.reals("scales");
+  if (op.text("mode", "") != "nearest" || in.size() != 4 || out.size() != 4 || in[0] != out[0] || in[1] != out[1] || scales.size() != 2)
+    return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
+  for (size_t d = 0; d < 2; ++d) {
+    if (out[2 + d] % in[2 + d] != 0) return Verdict::refuse("the output's size is no multiple of the input's");
+    for (int64_t i = 0; i < out[2 + d]; ++i)  // in float, as backends/reference
+      if (std::floor(static_cast<float>(i) * static_cast<float>(scales[d])) != static_cast<float>(i / (out[2 + d] / in[2 + d])))
+        return Verdict::refuse("the scale is not that of the sizes");
+  }
+  return check_same_qparams(program, op);
+}
+
+Verdict check_own_softmax(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& in = input_of(program, op, 0);
+  const ProgramTensor& out = output_of(program, op);
+  const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape && from_front(op.integer("dim", -1), in.shape.size()) >= 0;
+  return fits ? Verdict::accept() : Verdict::refuse("softmax of our own takes 8-bit integers of one shape");
+}
+
 // ---- copies
+
+struct OwnCopy {
+  size_t input;
+  StridedCopy copy;
+};
 
 // From an input to the whole output, dimension by dimension; its own shape and strides are the input's.
 OwnCopy plain_copy(const Program& program, const ProgramOp& op, size_t i, Order from, Order to) {
@@ -191,19 +219,60 @@ std::vector<OwnCopy> requantize_copies(const Program& program, const ProgramOp& 
   return {result};
 }
 
+std::vector<OwnCopy> upsample_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  OwnCopy result = plain_copy(program, op, 0, from[0], to);
+  StridedCopy& copy = result.copy;
+  const Shape& in = input_of(program, op, 0).shape;
+  const int64_t high = copy.shape[2] / in[2], wide = copy.shape[3] / in[3];
+  const Shape f = copy.from_strides, t = copy.to_strides;
+  copy.shape = {in[0], in[1], in[2], high, in[3], wide};
+  copy.from_strides = {f[0], f[1], f[2], 0, f[3], 0};
+  copy.to_strides = {t[0], t[1], t[2] * high, t[2], t[3] * wide, t[3]};
+  return {result};
+}
+
+template <std::vector<OwnCopy> (*copies)(const Program&, const ProgramOp&, std::span<const Order>, Order)>
+std::vector<OwnStep> copied(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  std::vector<OwnStep> steps;
+  for (const OwnCopy& copy : copies(program, op, from, to)) steps.push_back({copy.input, simplified(copy.copy)});
+  return steps;
+}
+
+std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+  const ProgramTensor& in = input_of(program, op, 0);
+  const ProgramTensor& out = output_of(program, op);
+  ByteSoftmax softmax = byte_softmax(in.qparams->scale[0], out.qparams->scale[0], signed_zero_point(out));
+  const Shape from_strides = strides_in(in.shape, from[0]), to_strides = strides_in(out.shape, to);
+  const size_t dim = static_cast<size_t>(from_front(op.integer("dim", -1), in.shape.size()));
+  for (size_t d = 0; d < in.shape.size(); ++d) {
+    if (d == dim) continue;
+    softmax.shape.push_back(in.shape[d]);
+    softmax.from_strides.push_back(from_strides[d]);
+    softmax.to_strides.push_back(to_strides[d]);
+  }
+  softmax.size = in.shape[dim];
+  softmax.from_step = from_strides[dim];
+  softmax.to_step = to_strides[dim];
+  return {
+      {0, softmax}
+  };
+}
+
 struct OwnRow {
   std::string_view kind;
   Verdict (*check)(const Program&, const ProgramOp&);
-  std::vector<OwnCopy> (*copies)(const Program&, const ProgramOp&, std::span<const Order>, Order);
+  std::vector<OwnStep> (*steps)(const Program&, const ProgramOp&, std::span<const Order>, Order);
 };
 
 constexpr OwnRow kRows[] = {
-    {"permute",    check_own_permute,    permute_copies   },
-    {"slice",      check_own_slice,      slice_copies     },
-    {"expand",     check_own_expand,     expand_copies    },
-    {"cat",        check_own_cat,        cat_copies       },
-    {"unary",      check_own_unary,      unary_copies     },
-    {"requantize", check_own_requantize, requantize_copies},
+    {"permute",    check_own_permute,    copied<permute_copies>   },
+    {"slice",      check_own_slice,      copied<slice_copies>     },
+    {"expand",     check_own_expand,     copied<expand_copies>    },
+    {"cat",        check_own_cat,        copied<cat_copies>       },
+    {"unary",      check_own_unary,      copied<unary_copies>     },
+    {"requantize", check_own_requantize, copied<requantize_copies>},
+    {"upsample",   check_own_upsample,   copied<upsample_copies>  },
+    {"softmax",    check_own_softmax,    softmax_steps            },
 };
 
 const OwnRow* find_row(std::string_view kind) {
@@ -221,12 +290,10 @@ Verdict check_own(const Program& program, const ProgramOp& op) {
   return verdict ? row->check(program, op) : verdict;
 }
 
-std::vector<OwnCopy> own_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnStep> own_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
   const OwnRow* row = find_row(op.kind);
   OCTET_ASSERT(row != nullptr, op.kind + " is none of our own ops");
-  std::vector<OwnCopy> copies = row->copies(program, op, from, to);
-  for (OwnCopy& copy : copies) copy.copy = simplified(copy.copy);
-  return copies;
+  return row->steps(program, op, from, to);
 }
 
 }  // namespace octet::xnnpack

@@ -47,6 +47,54 @@ double difference(const std::string& kind, DType dtype, const std::vector<int64_
 
 }  // namespace
 
+TEST_CASE("XNNPACK: resizing to the nearest neighbour by whole factors stays in the segment, exactly", "[backends][xnnpack]") {
+  for (DType dtype : {kS8, kU8, kF32})
+    for (bool is_between : {false, true}) {
+      CAPTURE(name_of(dtype), is_between);
+      for (const std::vector<int64_t>& factors : {
+               std::vector<int64_t>{2, 2},
+               {1, 3},
+               {5, 1},
+               {7, 4}
+      }) {
+        const std::vector<double> scales{1.0 / static_cast<double>(factors[0]), 1.0 / static_cast<double>(factors[1])};
+        CHECK(difference("upsample", dtype,
+                         {
+                             2, 12, 5, 7
+        },
+                         {2, 12, 5 * factors[0], 7 * factors[1]}, {{"mode", std::string("nearest")}, {"scales", scales}}, is_between) == 0);
+      }
+    }
+  ProgramBuilder b;
+  const std::vector<int> inputs{b.input("x", kS8, {1, 2, 4, 4}, quantized(0.1f, 0))};
+  b.output(b.op("upsample", inputs, "y", kS8,
+                {
+                    1, 2, 6, 6
+  },
+                quantized(0.1f, 0), {{"mode", std::string("nearest")}, {"scales", std::vector<double>{2.0 / 3, 2.0 / 3}}}));
+  CHECK(refusal(b.finish(), "xnnpack").value_or("") == "y: XNNPACK resizes 2-D images bilinearly only");
+}
+
+TEST_CASE("XNNPACK: softmax of bytes stays in the segment, within a step of the reference", "[backends][xnnpack]") {
+  for (DType dtype : {kS8, kU8})
+    for (bool is_between : {false, true})
+      for (int64_t dim : {0, 1, 2, -1})
+        for (float scale : {1.0f / 256, 0.01f}) {
+          CAPTURE(name_of(dtype), is_between, dim, scale);
+          const TensorQParams q = quantized(scale, dtype == kU8 ? 0 : -128);
+          CHECK(difference("softmax", dtype,
+                           {
+                               2, 12, 5, 7
+          },
+                           {2, 12, 5, 7}, {{"dim", dim}}, is_between, q) <= 1);
+        }
+  CHECK(difference("softmax", kS8,
+                   {
+                       3, 1000
+  },
+                   {3, 1000}, {{"dim", int64_t{1}}}, false, quantized(1.0f / 256, -128)) <= 1);
+}
+
 TEST_CASE("XNNPACK: permutations, slices and broadcasts stay in the segment, exactly", "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8, kF32})
     for (bool is_between : {false, true}) {

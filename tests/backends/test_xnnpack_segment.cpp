@@ -153,7 +153,7 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
        {
            x
   },
-       "softmax", kS8, shape, q, {{"dim", int64_t{1}}});
+       "softmax", DType::kFloat32, shape, {}, {{"dim", int64_t{1}}});
   b.op("add", {x, f}, "mixed", DType::kFloat32, shape);
   b.op("add", {x, x}, "far", kS8, shape, quantized(0.05f / 4000, 0));
   b.op("max_pool",
@@ -190,7 +190,7 @@ TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that 
                 {
                     x
   },
-                "y", kS8, {1, 4}, quantized(0.05f, 3), {{"dim", int64_t{1}}}));
+                "y", DType::kFloat32, {1, 4}, {}, {{"dim", int64_t{1}}}));
   const Program program = with_one_segment(b.finish(), "xnnpack");
   CHECK_THROWS_WITH(XNNPACKBackend().compile(program, program.segments[0], 1),
                     Catch::Contains("cannot run softmax: XNNPACK has softmax in float32 only; lower the model again"));
