@@ -224,6 +224,24 @@ Stored SegmentBuilder::allocate(const Dims& shape, const Quantity& quantity, con
   };
 }
 
+bool SegmentBuilder::place_inside(const Stored& made, const Stored& part) {
+  if (made.place.buffer < 0 || made.place.offset != 0 || made.place.buffer == part.place.buffer) return false;
+  Buffer& buffer = buffers_[static_cast<size_t>(made.place.buffer)];
+  const bool is_own = buffer.kind == BufferKind::kArena && buffer.inside.buffer < 0 && buffer.bytes == made.numel() * bytes_of(made.quantity.type);
+  if (!is_own || made.quantity != part.quantity || !is_dense(made.shape, made.strides) || !same_strides(made.shape, made.strides, part.strides))
+    return false;
+  buffer.inside = part.place;
+  return true;
+}
+
+Place SegmentBuilder::resolve(Place place) const {
+  while (place.buffer >= 0 && buffers_[static_cast<size_t>(place.buffer)].inside.buffer >= 0) {
+    const Place& inside = buffers_[static_cast<size_t>(place.buffer)].inside;
+    place = {inside.buffer, inside.offset + place.offset};
+  }
+  return place;
+}
+
 Stored SegmentBuilder::add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides, std::shared_ptr<void> data) {
   const int buffer = add_buffer({BufferKind::kConstant, product(shape) * bytes_of(quantity.type), -1, std::move(data)});
   return {
@@ -317,7 +335,9 @@ void SegmentBuilder::define(int index, const Stored& stored) {
 
 bool SegmentBuilder::redirect_output(const Stored& kept, int output_position) {
   Buffer& buffer = buffers_[static_cast<size_t>(kept.place.buffer)];
-  if (buffer.kind != BufferKind::kArena || kept.place.offset != 0 || buffer.bytes != kept.numel() * bytes_of(kept.quantity.type)) return false;
+  if (buffer.kind != BufferKind::kArena || buffer.inside.buffer >= 0 || kept.place.offset != 0 ||
+      buffer.bytes != kept.numel() * bytes_of(kept.quantity.type))
+    return false;
   buffer.kind = BufferKind::kOutput;
   buffer.external = output_position;
   return true;

@@ -21,6 +21,7 @@ struct Buffer {
   int64_t bytes = 0;
   int external = -1;               // kInput, kOutput: index into the segment's inputs or outputs
   std::shared_ptr<void> constant;  // kConstant: keeps the bytes alive
+  Place inside = {};               // kArena: the part of another buffer that it is; none when its buffer is -1
 };
 
 // An own loop; gets the addresses of the step's arguments, in their order.
@@ -102,6 +103,9 @@ class SegmentBuilder {
   bool prefers_channels_last(int index) const { return is_read_channels_last_[static_cast<size_t>(index)]; }
   // A new buffer for an op's result.
   Stored allocate(const Dims& shape, const Quantity& quantity, const Dims& strides);
+  // From now on what was made in a buffer of its own is made at `part`, in memory of another buffer: true. False when the elements would lie in another order,
+  // or the buffer is not the tensor's alone.
+  bool place_inside(const Stored& made, const Stored& part);
   // Ends an op: the tensor is kept like this. Changes of quantity against the declared reals are made by a conversion.
   void define(int index, const Stored& stored);
 
@@ -133,6 +137,9 @@ class SegmentBuilder {
     steps_.push_back(std::move(step));
   }
   void add_loop(const char* what, Loop loop, std::vector<Place> arguments);
+
+  // Where the elements are, when the buffer is part of another one.
+  Place resolve(Place place) const;
 
   // Copies what the segment gives back to where its caller wants it, or lets the last op write there. To be called after the last op.
   void finish_outputs();

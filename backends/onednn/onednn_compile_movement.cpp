@@ -118,7 +118,9 @@ void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
     Stored part{y.place, quantity, x.shape, y.strides};
     part.place.offset += start * y.strides[d] * bytes_of(quantity.type);
     start += x.shape[d];
-    if (x.numel() > 0) add_copy(builder, builder.to_dense(x, quantity), part);
+    if (x.numel() == 0) continue;
+    const Stored made = builder.to_dense(x, quantity);
+    if (!builder.place_inside(made, part)) add_copy(builder, made, part);
   }
   builder.define(op.outputs[0], y);
 }

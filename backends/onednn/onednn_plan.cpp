@@ -31,6 +31,8 @@ std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
 
 OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(threads), stream_(cpu_engine()) {
   const std::vector<Buffer>& buffers = builder.buffers();
+  for (Step& step : builder.steps())
+    for (Argument& argument : step.arguments) argument.place = builder.resolve(argument.place);
   std::vector<ArenaBuffer> arena(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) arena[i] = {0, -1, -1};
   int64_t scratch_bytes = 0;
