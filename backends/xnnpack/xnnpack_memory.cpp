@@ -3,6 +3,7 @@
 #include "backends/xnnpack/xnnpack_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,8 +18,7 @@ namespace {
 
 constexpr size_t kAreaSize = size_t{32} << 20;  // of address space; memory only where it was touched
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kPage = 4096;
-constexpr size_t kLeastLarge = 16 * kPage;  // smaller blocks come from malloc
+constexpr size_t kLeastLarge = size_t{64} << 10;  // smaller blocks come from malloc
 
 uintptr_t rounded_up(uintptr_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -58,7 +58,8 @@ class Areas {
     const auto block = blocks_.find(reinterpret_cast<uintptr_t>(address));
     if (block == blocks_.end()) return false;
     const auto area = areas_.find(block->second.area);
-    const uintptr_t begin = rounded_up(block->first, kPage), end = (block->first + block->second.size) / kPage * kPage;
+    const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    const uintptr_t begin = rounded_up(block->first, page), end = (block->first + block->second.size) / page * page;
     blocks_.erase(block);
     if (--area->second.live == 0) {
       ::munmap(reinterpret_cast<void*>(area->second.mapping), area->second.mapped);
