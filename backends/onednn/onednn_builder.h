@@ -43,6 +43,7 @@ struct Step {
   Loop loop;
   std::vector<Argument> arguments;
   int64_t scratch_bytes = 0;
+  bool can_be_in_place = false;  // DNNL_ARG_DST may be the memory of DNNL_ARG_SRC; of loops, the last argument that of the first
 };
 
 struct DynamicRows;  // onednn_rows.h
@@ -140,6 +141,9 @@ class SegmentBuilder {
 
   // Where the elements are, when the buffer is part of another one.
   Place resolve(Place place) const;
+
+  // The step that was added last may write over its source.
+  void allow_in_place() { steps_.back().can_be_in_place = true; }
 
   // Copies what the segment gives back to where its caller wants it, or lets the last op write there. To be called after the last op.
   void finish_outputs();

@@ -43,6 +43,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
                             {DNNL_ARG_SRC, x.desc(), x.place},
                             {DNNL_ARG_DST, y.desc(), y.place}
   });
+  builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
 
@@ -68,6 +69,7 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
                             {DNNL_ARG_SCALE, scale.desc(), scale.place},
                             {DNNL_ARG_SHIFT, shift.desc(), shift.place}
   });
+  builder.allow_in_place();
   define_real(builder, op.outputs[0], {y.place, {}, xt.shape, row_major(xt.shape)});
 }
 
@@ -101,6 +103,7 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
                             {DNNL_ARG_DST,                                       y.desc(), y.place                         },
                             {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, vector,   builder.add_floats(shift).place }
   });
+  builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
 

@@ -85,6 +85,7 @@ void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::func
                             {DNNL_ARG_SRC, dense.desc(), dense.place},
                             {DNNL_ARG_DST, y.desc(),     y.place    }
   });
+  builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
 
@@ -147,6 +148,7 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
   }
   const dnnl::binary::primitive_desc desc(cpu_engine(), algorithm, a.desc(), b.desc(), y.desc(), attributes);
   builder.add_primitive(op.kind == "mul" ? "multiplication" : "addition", desc, std::move(arguments));
+  builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
 

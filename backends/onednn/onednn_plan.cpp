@@ -27,6 +27,46 @@ std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
   return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
 }
 
+// Both ends of what the step would do in place; nullptr when there are none, or when the step reads the source in another argument as well.
+std::pair<Argument*, Argument*> ends_of(Step& step) {
+  Argument* from = nullptr;
+  Argument* to = nullptr;
+  if (step.loop) {
+    from = &step.arguments.front();
+    to = &step.arguments.back();
+  }
+  for (Argument& argument : step.arguments) {
+    if (!step.loop && argument.kind == DNNL_ARG_SRC) from = &argument;
+    if (!step.loop && argument.kind == DNNL_ARG_DST) to = &argument;
+  }
+  if (from == nullptr || to == nullptr) return {nullptr, nullptr};
+  for (const Argument& argument : step.arguments)
+    if (&argument != from && argument.place.buffer == from->place.buffer) return {nullptr, nullptr};
+  return {from, to};
+}
+
+// A step that may write over its source does so, when nothing reads the source later and both fill buffers of their own.
+void write_in_place(std::vector<Step>& steps, const std::vector<Buffer>& buffers, std::vector<ArenaBuffer>& uses) {
+  const auto is_whole = [&](const Place& place) {
+    return place.buffer >= 0 && place.offset == 0 && buffers[static_cast<size_t>(place.buffer)].kind == BufferKind::kArena;
+  };
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (!steps[s].can_be_in_place) continue;
+    const auto [from, to] = ends_of(steps[s]);
+    if (from == nullptr || !is_whole(from->place) || !is_whole(to->place)) continue;
+    const int source = from->place.buffer, target = to->place.buffer;
+    ArenaBuffer& source_use = uses[static_cast<size_t>(source)];
+    ArenaBuffer& target_use = uses[static_cast<size_t>(target)];
+    if (buffers[static_cast<size_t>(source)].bytes != buffers[static_cast<size_t>(target)].bytes) continue;
+    if (source_use.last != static_cast<int>(s) || target_use.first != static_cast<int>(s)) continue;
+    for (size_t later = s; later < steps.size(); ++later)
+      for (Argument& argument : steps[later].arguments)
+        if (argument.place.buffer == target) argument.place.buffer = source;
+    source_use.last = target_use.last;
+    target_use = {0, -1, -1};
+  }
+}
+
 }  // namespace
 
 OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(threads), stream_(cpu_engine()) {
@@ -46,6 +86,7 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(th
       use.last = static_cast<int>(s);
     }
   }
+  write_in_place(builder.steps(), buffers, arena);
   std::vector<ArenaBuffer> planned;
   std::vector<size_t> planned_index;
   for (size_t i = 0; i < buffers.size(); ++i) {

@@ -64,6 +64,7 @@ void add_softmax(SegmentBuilder& builder, const Stored& x, const Stored& y, int6
                      });
                    },
                    {x.place, y.place});
+  builder.allow_in_place();
 }
 
 }  // namespace octet::onednn

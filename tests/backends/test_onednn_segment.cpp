@@ -1,9 +1,12 @@
 // Whole segments on oneDNN: layouts and shifted zero points between ops, several outputs, threads, refusals.
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include <catch2/catch.hpp>
 
+#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/onednn_plan.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/error.h"
@@ -349,6 +352,37 @@ TEST_CASE("oneDNN: what is joined is made where it ends up, when its elements li
   check(Shape{3, 5}, 0, true);
   check(Shape{1, 4, 7}, 1, true);
   check(Shape{3, 5}, 1, false);
+}
+
+TEST_CASE("oneDNN: a function writes over what it reads, unless something reads that later", "[backends][onednn]") {
+  const Shape shape = {6, 40};
+  ProgramBuilder b;
+  const std::vector<int> x = {b.input("x", DType::kFloat32, shape)};
+  const auto function = [&](int of, const std::string& name, const std::string& fn) {
+    const std::vector<int> inputs = {of};
+    return b.op("unary", inputs, name, DType::kFloat32, shape, {}, {{"fn", fn}});
+  };
+  const int first = function(x[0], "first", "exp"), second = function(first, "second", "tanh");  // first is read again by the sum
+  const int third = function(second, "third", "exp");
+  const std::vector<int> summands = {third, first}, of_sum = {b.op("add", summands, "sum", DType::kFloat32, shape)};
+  b.output(b.op("softmax", of_sum, "y", DType::kFloat32, shape, {}, {{"dim", int64_t{1}}}));
+  const Program program = with_one_segment(b.finish(), "onednn");
+  CHECK(check_against_reference(program, "onednn", {random_floats(shape)}) <= 1e-5);
+
+  onednn::SegmentBuilder builder(program, program.segments[0], onednn::SegmentBuilder::Purpose::kRun);
+  onednn::emit_segment(builder, program, program.segments[0]);
+  const onednn::OneDnnSegment compiled(builder, 1);
+  std::map<std::string, bool> is_in_place;
+  for (const onednn::Step& step : builder.steps()) {
+    if (!step.can_be_in_place) continue;
+    const auto place = [&](int kind) {
+      for (const onednn::Argument& argument : step.arguments)
+        if (argument.kind == kind) return argument.place;
+      return kind == DNNL_ARG_SRC ? step.arguments.front().place : step.arguments.back().place;
+    };
+    is_in_place[step.ops.front()->name] = place(DNNL_ARG_SRC) == place(DNNL_ARG_DST);
+  }
+  CHECK(is_in_place == std::map<std::string, bool>{{"first", false}, {"second", false}, {"third", true}, {"sum", true}, {"y", false}});
 }
 
 }  // namespace octet
