@@ -5,6 +5,8 @@
 #include <mutex>
 #include <vector>
 
+#include "lowering/mapped_file.h"
+
 namespace octet::onednn {
 namespace {
 
@@ -62,6 +64,7 @@ std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& for
   if (!constant.is_contiguous()) return pack();
   if (const std::shared_ptr<Packed> known = find(constant.raw(), form)) return bytes_of(known);
   const std::shared_ptr<Packed> made = std::make_shared<Packed>(pack(), constant);
+  release_pages(constant);
   if (const std::shared_ptr<Packed> known = find(constant.raw(), form)) return bytes_of(known);  // another thread was faster
   const std::lock_guard<std::mutex> lock(cache().mutex);
   cache().entries[made->address].push_back({form, made});

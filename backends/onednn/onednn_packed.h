@@ -19,7 +19,8 @@ struct PackedForm {
   bool operator==(const PackedForm&) const = default;
 };
 
-// What `pack` gives, or gave before for the same elements in memory; kept as long as somebody has it. Thread-safe. A constant that is not contiguous is not
+// What `pack` gives, or gave before for the same elements in memory; kept as long as somebody has it. The constant's pages in a mapped file are given back
+// (lowering/mapped_file.h). Thread-safe. A constant that is not contiguous is not
 // shared.
 std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack);
 
