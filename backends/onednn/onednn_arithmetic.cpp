@@ -7,7 +7,6 @@
 
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_saturation.h"
 #include "core/error.h"
 
 namespace octet::onednn {
@@ -39,7 +38,7 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
   Arithmetic plan;
   plan.x = SegmentBuilder::as_unsigned(builder.read(op.inputs[0]).quantity);
-  plan.is_integer = plan.x.is_integer() && has_integer_weights(w) && !builder.may_saturate(op, greatest_magnitude(w.data));
+  plan.is_integer = plan.x.is_integer() && has_integer_weights(w) && !builder.may_saturate(op, w.data);
   if (!plan.is_integer) {
     plan.x = {};
     plan.bias = bias;

@@ -193,6 +193,10 @@ bool SegmentBuilder::may_saturate(const ProgramOp& op, int magnitude) {
   return true;
 }
 
+bool SegmentBuilder::may_saturate(const ProgramOp& op, const Tensor& weights) {
+  return sums_in_16_bits() && may_saturate(op, greatest_magnitude(weights));
+}
+
 Quantity SegmentBuilder::as_unsigned(Quantity quantity) {
   if (quantity.type == ElementType::s8) quantity = {ElementType::u8, quantity.scale, quantity.zero_point + 128};
   return quantity;

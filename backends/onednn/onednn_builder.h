@@ -99,6 +99,7 @@ class SegmentBuilder {
   Quantity declared_quantity(int index) const;
   // Whether the product of the op's first input and weights of at most `magnitude` is to be computed in floats: onednn_saturation.h. Such ops are remembered.
   bool may_saturate(const ProgramOp& op, int magnitude);
+  bool may_saturate(const ProgramOp& op, const Tensor& weights);  // int8
   const std::set<std::string>& saturating_ops() const { return saturating_; }
   // An op in here that works channels-last reads the tensor.
   bool prefers_channels_last(int index) const { return is_read_channels_last_[static_cast<size_t>(index)]; }

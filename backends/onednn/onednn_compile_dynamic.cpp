@@ -9,7 +9,6 @@
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_rows.h"
-#include "backends/onednn/onednn_saturation.h"
 
 namespace octet::onednn {
 namespace {
@@ -80,7 +79,7 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
   if (x == nullptr || yt.dtype != DType::kFloat32 || x->width > kMaxWidth) return false;
   const std::optional<IntegerWeights> weights = find_integer_weights(wt);
-  if (!weights || builder.may_saturate(op, greatest_magnitude(weights->values))) return false;
+  if (!weights || builder.may_saturate(op, weights->values)) return false;
   const int64_t n = wt.shape[0], k = wt.shape[1], m = x->rows;
   const dnnl::memory::desc source({m, k}, ElementType::u8, dnnl::memory::dims{k, 1});
   const dnnl::memory::desc plain({k, n}, ElementType::s8, dnnl::memory::dims{1, k});
