@@ -1,12 +1,7 @@
 // Compiled with -O3 and without contraction: fusing would undo the rounding by addition.
 #include "annotate/fake_quant_kernels.h"
 
-// One clone a vector width, chosen when the program starts; all give the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define OCTET_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OCTET_VECTOR_CLONES
-#endif
+#include "annotate/vector_clones.h"
 
 namespace octet {
 namespace {
