@@ -42,22 +42,19 @@ std::vector<float> dequantized(const ProgramTensor& tensor) {
 }
 
 std::shared_ptr<void> copy_of(const void* data, size_t bytes) {
-  void* block = std::aligned_alloc(64, (std::max<size_t>(bytes, 1) + 63) / 64 * 64);
-  if (block == nullptr) throw std::bad_alloc();
-  if (bytes > 0) std::memcpy(block, data, bytes);
-  return std::shared_ptr<void>(block, std::free);
+  const std::shared_ptr<std::byte> block = aligned_block(static_cast<int64_t>(bytes));
+  if (bytes > 0) std::memcpy(block.get(), data, bytes);
+  return block;
 }
 
 std::shared_ptr<void> pack(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed) {
-  void* block = std::aligned_alloc(64, (std::max<size_t>(packed.get_size(), 1) + 63) / 64 * 64);
-  if (block == nullptr) throw std::bad_alloc();
-  std::shared_ptr<void> bytes(block, std::free);
+  const std::shared_ptr<std::byte> block = aligned_block(static_cast<int64_t>(packed.get_size()));
   dnnl::memory source(plain, cpu_engine(), const_cast<void*>(data));
-  dnnl::memory target(packed, cpu_engine(), block);
+  dnnl::memory target(packed, cpu_engine(), block.get());
   dnnl::stream stream(cpu_engine());
   dnnl::reorder(source, target).execute(stream, source, target);
   stream.wait();
-  return bytes;
+  return block;
 }
 
 }  // namespace

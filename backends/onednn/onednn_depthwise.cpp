@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_packed.h"
 #include "core/error.h"
 
 namespace octet::onednn {
@@ -56,17 +55,6 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
             }
 }
 
-// Shared where the order is the same; the number of channels and the kernel belong to the constant.
-std::shared_ptr<std::byte> packed_weights(const Plan& plan, const Tensor& weights) {
-  const PackedForm form{fmt::format("depthwise, stride {}, bands of {}", plan.shape.stride_h, plan.band), {}, {}};
-  return std::static_pointer_cast<std::byte>(find_or_pack(weights, form, [&] {
-    const std::shared_ptr<std::byte> all = zeroed_vectors(plan.blocks.back().weights + plan.weight_end * plan.blocks.back().vectors);
-    const Tensor data = weights.contiguous();
-    for (const ChannelBlock& block : plan.blocks) pack_block(plan, block, data.data<int8_t>(), all.get());
-    return all;
-  }));
-}
-
 Plan make_plan(const DepthwiseShape& shape, const ByteScales& scales, const Tensor& weights) {
   Plan plan;
   plan.shape = shape;
@@ -85,7 +73,10 @@ Plan make_plan(const DepthwiseShape& shape, const ByteScales& scales, const Tens
   const int64_t columns = kScratch / (plan.groups * 4 * kVector);
   plan.tile = std::min(shape.out_width, (columns - shape.kernel_w) / shape.stride_w + 1);
   plan.blocks = channel_blocks(shape.channels, plan.weight_end);
-  plan.weights = packed_weights(plan, weights);
+  // The number of channels and the kernel belong to the constant.
+  const std::string form = fmt::format("depthwise, stride {}, bands of {}", shape.stride_h, plan.band);
+  plan.weights = pack_blocks(weights, form, plan.blocks, plan.weight_end,
+                             [&](const ChannelBlock& block, const int8_t* from, std::byte* to) { pack_block(plan, block, from, to); });
   plan.constants = zeroed_vectors(plan.blocks.back().constants + constant_vectors(plan.blocks.back().vectors));
   for (const ChannelBlock& block : plan.blocks) pack_constants(block, scales, plan.constants.get());
   return plan;

@@ -2,6 +2,8 @@
 #include "backends/onednn/onednn_form.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -38,6 +40,13 @@ ElementType element_type(DType dtype) {
     default:
       throw Refusal{fmt::format("oneDNN kernels here take float32, uint8 and int8, got {}", name_of(dtype))};
   }
+}
+
+std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
+  constexpr size_t kAlignment = 64;
+  void* block = std::aligned_alloc(kAlignment, (std::max<size_t>(static_cast<size_t>(bytes), 1) + kAlignment - 1) / kAlignment * kAlignment);
+  if (block == nullptr) throw std::bad_alloc();
+  return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
 }
 
 int64_t bytes_of(ElementType type) { return type == ElementType::u8 || type == ElementType::s8 ? 1 : 4; }

@@ -2,7 +2,9 @@
 // Program declares (channels-last, u8 for s8), but stands for the same reals.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,9 @@ using ElementType = dnnl::memory::data_type;
 // f32, u8, s8, s32 have one; any other dtype throws Refusal.
 ElementType element_type(DType dtype);
 int64_t bytes_of(ElementType type);  // 1 or 4
+
+// New memory for `bytes` (at least one), not initialized, that begins at a multiple of 64 and ends at one.
+std::shared_ptr<std::byte> aligned_block(int64_t bytes);
 
 // A buffer of the segment, and a byte offset into it.
 struct Place {

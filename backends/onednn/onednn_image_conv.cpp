@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_packed.h"
 #include "core/error.h"
 
 namespace octet::onednn {
@@ -75,16 +74,6 @@ ImageConvShape with_long_rows(ImageConvShape shape) {
   return shape;
 }
 
-std::shared_ptr<std::byte> packed_weights(const Plan& plan, const Tensor& weights) {
-  return std::static_pointer_cast<std::byte>(find_or_pack(weights, {"image", {}, {}}, [&] {
-    const ChannelBlock& last = plan.blocks.back();
-    const std::shared_ptr<std::byte> all = zeroed_vectors(last.weights + plan.shape.kernel_h * plan.words * last.vectors);
-    const Tensor data = weights.contiguous();
-    for (const ChannelBlock& block : plan.blocks) pack_block(plan, block, data.data<int8_t>(), all.get());
-    return all;
-  }));
-}
-
 Plan make_plan(const ImageConvShape& given, const ByteScales& scales, const Tensor& weights) {
   const ImageConvShape shape = with_long_rows(given);
   Plan plan;
@@ -96,8 +85,10 @@ Plan make_plan(const ImageConvShape& given, const ByteScales& scales, const Tens
   plan.row_step = row_bytes(shape, plan.tile);
   for (int64_t kh = 0; kh < shape.kernel_h; ++kh)
     for (int64_t word = 0; word < plan.words; ++word) plan.offsets.push_back(kh * plan.row_step + word * 4);
-  plan.blocks = channel_blocks(shape.outputs, shape.kernel_h * plan.words);
-  plan.weights = packed_weights(plan, weights);
+  const int64_t weight_vectors = shape.kernel_h * plan.words;
+  plan.blocks = channel_blocks(shape.outputs, weight_vectors);
+  plan.weights = pack_blocks(weights, "image", plan.blocks, weight_vectors,
+                             [&](const ChannelBlock& block, const int8_t* from, std::byte* to) { pack_block(plan, block, from, to); });
   plan.constants = zeroed_vectors(plan.blocks.back().constants + constant_vectors(plan.blocks.back().vectors));
   for (const ChannelBlock& block : plan.blocks) pack_constants(block, scales, plan.constants.get());
   return plan;

@@ -20,11 +20,10 @@ constexpr int64_t kAlignment = 64;
 
 int64_t round_up(int64_t bytes) { return (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment; }
 
-std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
-  void* block = std::aligned_alloc(kAlignment, static_cast<size_t>(round_up(bytes)));
-  if (block == nullptr) throw std::bad_alloc();
-  std::memset(block, 0, static_cast<size_t>(round_up(bytes)));
-  return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
+std::shared_ptr<std::byte> zeroed_block(int64_t bytes) {
+  std::shared_ptr<std::byte> block = aligned_block(bytes);
+  std::memset(block.get(), 0, static_cast<size_t>(round_up(bytes)));
+  return block;
 }
 
 // Both ends of what the step would do in place; nullptr when there are none, or when the step reads the source in another argument as well.
@@ -95,8 +94,8 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(th
     planned_index.push_back(i);
   }
   const ArenaPlan plan = plan_arena(planned);
-  arena_ = aligned_block(static_cast<int64_t>(plan.bytes));
-  scratch_ = aligned_block(scratch_bytes);
+  arena_ = zeroed_block(static_cast<int64_t>(plan.bytes));
+  scratch_ = zeroed_block(scratch_bytes);
   base_.assign(buffers.size(), nullptr);
   for (size_t i = 0; i < planned.size(); ++i) base_[planned_index[i]] = arena_.get() + plan.offsets[i];
   for (size_t i = 0; i < buffers.size(); ++i) {

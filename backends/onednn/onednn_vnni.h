@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
+#include <string>
 #include <vector>
+
+#include "backends/onednn/onednn_form.h"
+#include "backends/onednn/onednn_packed.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -57,10 +59,9 @@ inline int64_t channel_of_lane(int vectors, int64_t vector, int64_t lane) {
 }
 
 inline std::shared_ptr<std::byte> zeroed_vectors(int64_t count) {
-  void* block = std::aligned_alloc(kVector, static_cast<size_t>(std::max<int64_t>(count, 1) * kVector));
-  if (block == nullptr) throw std::bad_alloc();
-  std::fill_n(static_cast<std::byte*>(block), count * kVector, std::byte{0});
-  return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
+  std::shared_ptr<std::byte> block = aligned_block(count * kVector);
+  std::fill_n(block.get(), count * kVector, std::byte{0});
+  return block;
 }
 
 // Vectors that a block's constants take: scales, biases, then low, high, what is flipped in the end, and the residual's scale.
@@ -78,6 +79,19 @@ inline std::vector<ChannelBlock> channel_blocks(int64_t channels, int64_t weight
     constants += constant_vectors(vectors);
   }
   return blocks;
+}
+
+// int8 weights in the order of an own kernel, block by block, where `pack_block(block, weights, to)` puts those of each; `weight_vectors` as above. Shared by all that
+// pack them in the order that `form` names.
+template <typename PackBlock>
+std::shared_ptr<std::byte> pack_blocks(const Tensor& weights, const std::string& form, const std::vector<ChannelBlock>& blocks,
+                                       int64_t weight_vectors, const PackBlock& pack_block) {
+  return std::static_pointer_cast<std::byte>(find_or_pack(weights, {form, {}, {}}, [&] {
+    const std::shared_ptr<std::byte> all = zeroed_vectors(blocks.back().weights + weight_vectors * blocks.back().vectors);
+    const Tensor data = weights.contiguous();
+    for (const ChannelBlock& block : blocks) pack_block(block, data.data<int8_t>(), all.get());
+    return all;
+  }));
 }
 
 inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, std::byte* all) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <list>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -35,9 +36,11 @@ bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) 
 }
 
 std::vector<std::string> backends_with_channels_last(const Program& program) {
+  std::set<std::string> backends;
+  for (const Segment& segment : program.segments) backends.insert(segment.backend);
   std::vector<std::string> names;
-  for (const Segment& segment : program.segments)
-    if (make_backend(segment.backend)->takes_channels_last()) names.push_back(segment.backend);
+  for (const std::string& name : backends)
+    if (make_backend(name)->takes_channels_last()) names.push_back(name);
   return names;
 }
 
