@@ -189,7 +189,6 @@ void read_constant(const Source& source, ProgramTensor& tensor) {
   }
   if (tensor.dtype != DType::kFloat32) fail(source, tensor.name, fmt::format("is stored in another form, but is {}", name_of(tensor.dtype)));
   tensor.stored = read_stored(source, tensor);
-  tensor.data = expand(*tensor.stored);
 }
 
 // A scale, and unless all are 0 a zero point, for each slice along the axis.

@@ -69,13 +69,13 @@ void order_filters(Program& program, const BackendSupport& support) {
 }
 
 void restore_row_major(Program& program, std::span<const std::string> taking) {
+  const auto restore = [&](ProgramTensor& tensor) {
+    if (tensor.data.defined()) tensor.data = tensor.data.contiguous();
+  };
   for_each_read(program, [&](const Segment& segment, const ProgramOp&, size_t, size_t tensor) {
-    if (std::find(taking.begin(), taking.end(), segment.backend) == taking.end())
-      program.tensors[tensor].data = program.tensors[tensor].data.contiguous();
+    if (std::find(taking.begin(), taking.end(), segment.backend) == taking.end()) restore(program.tensors[tensor]);
   });
-  for (int index : program.outputs)
-    if (is_constant(program.tensors[static_cast<size_t>(index)]))
-      program.tensors[static_cast<size_t>(index)].data = program.tensors[static_cast<size_t>(index)].data.contiguous();
+  for (int index : program.outputs) restore(program.tensors[static_cast<size_t>(index)]);
 }
 
 }  // namespace octet

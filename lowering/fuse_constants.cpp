@@ -37,14 +37,15 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
   if (op.inputs.size() != 1 || !editor.is_constant(op.inputs[0])) return false;
   const ProgramTensor& x = editor.tensor(op.inputs[0]);
   const ProgramTensor& y = editor.tensor(op.outputs[0]);
-  if (op.kind == "quantize" && has_constant_values(x.data)) {
+  if (op.kind == "quantize" && has_constant_values(x.dtype)) {
     const IntegerRange range = integer_range(y.dtype);
     replace_by_constant(
-        editor, i, quantize_constant(x.data, *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)), y.qparams);
+        editor, i, quantize_constant(constant_data(x), *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)),
+        y.qparams);
   } else if (op.kind == "dequantize" && size_of(x.dtype) == 4) {
     replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
   } else if (op.kind == "cast" && x.dtype == DType::kFloat32 && y.dtype == DType::kFloat16) {
-    replace_by_constant(editor, i, half_constant(x.data), {});
+    replace_by_constant(editor, i, half_constant(constant_data(x)), {});
   } else if (op.kind == "cast" && x.dtype == DType::kFloat16 && y.dtype == DType::kFloat32) {
     replace_by_constant(editor, i, stored_half(x.data));
   } else if (op.kind == "permute" && x.stored) {
@@ -55,7 +56,8 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
     const std::vector<int64_t> dims = op.integers("dims");
     replace_by_constant(editor, i, permute_constant(x.data, dims), permuted(x.qparams, dims));
   } else if (op.kind == "reshape" && (!x.qparams || x.qparams->is_per_tensor())) {
-    replace_by_constant(editor, i, Tensor(x.data.storage(), x.dtype, y.shape, contiguous_strides(y.shape), x.data.offset()), x.qparams);
+    const Tensor data = constant_data(x);
+    replace_by_constant(editor, i, Tensor(data.storage(), x.dtype, y.shape, contiguous_strides(y.shape), data.offset()), x.qparams);
   } else {
     return false;
   }

@@ -38,7 +38,7 @@ int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<i
 
 // An input without a batch dimension gets one of size 1 for the op, and the output loses it.
 void emit_batched(Importer& importer, const Node& node, const std::string& kind, std::vector<int> inputs, size_t batched_rank,
-                  std::map<std::string, Attribute> attributes) {
+                  Attributes attributes) {
   const DType dtype = importer.tensor(inputs[0]).dtype;
   Sizes in_shape = importer.sizes(inputs[0]);
   if (in_shape.size() == batched_rank) {
@@ -144,7 +144,7 @@ void import_addmm(Importer& importer, const Node& node) {
 
 // ---- pools
 
-void emit_pool(Importer& importer, const Node& node, const std::string& kind, size_t spatial, std::map<std::string, Attribute> attributes) {
+void emit_pool(Importer& importer, const Node& node, const std::string& kind, size_t spatial, Attributes attributes) {
   const std::vector<int64_t> kernel = repeated(node.ints_or("kernel_size", {}), spatial);
   std::vector<int64_t> stride = repeated(node.ints_or("stride", {}), spatial);
   if (stride.empty()) stride = kernel;

@@ -11,7 +11,7 @@ namespace {
 // Inputs and attributes of one call as they are collected.
 struct Call {
   std::vector<int> inputs;
-  std::map<std::string, Attribute> attributes;
+  Attributes attributes;
 };
 
 void add_tensors(Importer& importer, const std::string& name, const std::vector<Value*>& values, Call& call) {

@@ -65,7 +65,7 @@ std::string mapping_of(const Node& origin, const Family& family) {
 }
 
 // What the choose_qparams node makes of a range, in the terms of program.h.
-std::map<std::string, Attribute> mapping_attributes(const Node& origin, const Family& family, DType dtype) {
+Attributes mapping_attributes(const Node& origin, const Family& family, DType dtype) {
   const IntegerRange bounds = integer_range(dtype);
   int64_t low = origin.int_or("quant_min", bounds.min), high = origin.int_or("quant_max", bounds.max);
   double eps = origin.float_or("eps", static_cast<double>(std::numeric_limits<float>::epsilon()));
@@ -78,7 +78,7 @@ std::map<std::string, Attribute> mapping_attributes(const Node& origin, const Fa
     high = 127;
     eps = 1e-5 / 127;
   }
-  std::map<std::string, Attribute> attributes = {
+  Attributes attributes = {
       {"quant_min", low                                              },
       {                            "quant_max",       high                                                 },
       {                        "eps",           eps                                                   },
@@ -105,7 +105,7 @@ std::string find_obstacle(Importer& importer, const Node& quantize, const Node& 
 }
 
 // The range of the quantize node agrees with that of the scale. Rows with max |x| / 127 fit any range of int8.
-bool agrees(const Node& quantize, const std::map<std::string, Attribute>& attributes, const Family& family, DType dtype) {
+bool agrees(const Node& quantize, const Attributes& attributes, const Family& family, DType dtype) {
   const IntegerRange bounds = integer_range(dtype);
   const int64_t low = quantize.int_or("quant_min", bounds.min), high = quantize.int_or("quant_max", bounds.max);
   const int64_t want_low = std::get<int64_t>(attributes.at("quant_min")), want_high = std::get<int64_t>(attributes.at("quant_max"));
@@ -158,7 +158,7 @@ void import_dynamic_quantize(Importer& importer, const Node& node, const Node& o
   const DType dtype = dtype_argument(origin, "target_dtype", dtype_argument(origin, "dtype", DType::kInt8));
   const std::string obstacle = find_obstacle(importer, node, origin, family, dtype);
   if (!obstacle.empty()) return importer.refuse(node, obstacle);
-  std::map<std::string, Attribute> attributes = mapping_attributes(origin, family, dtype);
+  Attributes attributes = mapping_attributes(origin, family, dtype);
   if (!agrees(node, attributes, family, dtype)) return importer.refuse(node, "with another range than that of its scale");
   const int x = importer.operand(node, "input");
   const Sizes shape = importer.sizes(x);

@@ -117,7 +117,7 @@ int Importer::operand(const Node& node, std::string_view name) {
 }
 
 ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& values, const std::string& kind, std::vector<int> inputs,
-                                 std::map<std::string, Attribute> attributes) {
+                                 Attributes attributes) {
   ProgramOp op;
   op.kind = kind;
   op.name = node.name();
@@ -135,17 +135,15 @@ ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& va
   return program_.ops.back();
 }
 
-ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs,
-                                std::map<std::string, Attribute> attributes) {
+ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs, Attributes attributes) {
   return emit_values(node, {value}, kind, std::move(inputs), std::move(attributes));
 }
 
-ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes) {
+ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector<int> inputs, Attributes attributes) {
   return emit_value(node, node.outputs().front(), kind, std::move(inputs), std::move(attributes));
 }
 
-int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype,
-                        std::map<std::string, Attribute> attributes) {
+int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype, Attributes attributes) {
   const int output = add_intermediate(fmt::format("{}_{}", node.name(), kind), dtype, sizes);
   ProgramOp op;
   op.kind = kind;

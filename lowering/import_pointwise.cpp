@@ -17,13 +17,13 @@ bool has_only_small_tensors(Importer& importer, const std::vector<int>& inputs) 
   return true;
 }
 
-void emit_binary(Importer& importer, const Node& node, const std::string& kind, std::map<std::string, Attribute> attributes = {}) {
+void emit_binary(Importer& importer, const Node& node, const std::string& kind, Attributes attributes = {}) {
   const std::vector<int> inputs = {importer.operand(node, "self"), importer.operand(node, "other")};
   if (!has_only_small_tensors(importer, inputs)) return importer.refuse(node, "of complex or float8 tensors");
   importer.emit(node, kind, inputs, std::move(attributes));
 }
 
-std::map<std::string, Attribute> alpha_of(const Node& node) {
+Attributes alpha_of(const Node& node) {
   const double alpha = node.float_or("alpha", 1);
   if (alpha == 1) return {};
   return {
@@ -60,7 +60,7 @@ void import_masked_fill(Importer& importer, const Node& node) {
 // ---- clamps
 
 void emit_clamp(Importer& importer, const Node& node, std::optional<double> low, std::optional<double> high) {
-  std::map<std::string, Attribute> attributes;
+  Attributes attributes;
   if (low) attributes["min"] = *low;
   if (high) attributes["max"] = *high;
   importer.emit(node, "clamp", {importer.operand(node, "self")}, std::move(attributes));
@@ -86,7 +86,7 @@ void import_clamp_max(Importer& importer, const Node& node) { emit_clamp(importe
 // ---- functions
 
 void emit_unary(Importer& importer, const Node& node, const char* function, std::optional<double> alpha = std::nullopt) {
-  std::map<std::string, Attribute> attributes = {
+  Attributes attributes = {
       {"fn", std::string(function)}
   };
   if (alpha) attributes["alpha"] = *alpha;

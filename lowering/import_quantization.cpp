@@ -19,7 +19,7 @@ std::vector<double> numbers(Importer& importer, const Node& node, const char* na
   const int index = importer.operand(node, name);
   if (index < 0 || importer.tensor(index).role != ProgramTensor::Role::kConstant)
     importer.fail(node, fmt::format("has {} that are computed, want constants", name));
-  return constant_values(importer.tensor(index).data);
+  return constant_values(constant_data(importer.tensor(index)));
 }
 
 // Scale and zero point as the call gives them, of integers of `dtype`. fail()s on values that are not usable.
@@ -62,8 +62,8 @@ TensorQParams qparams_of(Importer& importer, const Node& node, DType dtype) {
 }
 
 // quant_min and quant_max where they are narrower than the dtype.
-std::map<std::string, Attribute> quant_range(const Node& node, DType dtype) {
-  std::map<std::string, Attribute> attributes;
+Attributes quant_range(const Node& node, DType dtype) {
+  Attributes attributes;
   const IntegerRange range = integer_range(dtype);
   const int64_t low = node.int_or("quant_min", range.min), high = node.int_or("quant_max", range.max);
   if (low > range.min) attributes["quant_min"] = low;
@@ -154,7 +154,7 @@ void import_block_quantize(Importer& importer, const Node& node, DType dtype) {
     return refuse_blocks(importer, node, x, dtype, parameters);
   const IntegerRange range = integer_range(dtype);
   const RoundedRange rounded{node.int_or("quant_min", range.min), node.int_or("quant_max", range.max), parameters.rounds_last};
-  const Tensor values = quantize_blocks(x.data, parameters.scale, parameters.zero_point, dtype, rounded);
+  const Tensor values = quantize_blocks(constant_data(x), parameters.scale, parameters.zero_point, dtype, rounded);
   importer.alias(node.outputs().front(), importer.add_constant(node.name(), values));
 }
 

@@ -264,7 +264,7 @@ void emit_upsample(Importer& importer, const Node& node, const char* mode) {
     scales->insert(scales->begin(), 1.0);
     x = importer.emit_step(node, "reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
   }
-  std::map<std::string, Attribute> attributes = {
+  Attributes attributes = {
       {"mode",          std::string(mode)           },
       {"align_corners", node.bool_or("align_corners", false)},
       {"scales",               *scales                                   }

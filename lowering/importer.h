@@ -45,15 +45,13 @@ class Importer {
   int64_t greatest(const SizeExpr& size) const;
 
   // Appends an op whose output is the node's only (or given) Value; the Value's meta gives dtype and shape.
-  ProgramOp& emit(const Node& node, const std::string& kind, std::vector<int> inputs, std::map<std::string, Attribute> attributes = {});
-  ProgramOp& emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs,
-                        std::map<std::string, Attribute> attributes = {});
+  ProgramOp& emit(const Node& node, const std::string& kind, std::vector<int> inputs, Attributes attributes = {});
+  ProgramOp& emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs, Attributes attributes = {});
   // Appends an op with several outputs, the Values' metas give dtypes and shapes.
   ProgramOp& emit_values(const Node& node, const std::vector<Value*>& values, const std::string& kind, std::vector<int> inputs,
-                         std::map<std::string, Attribute> attributes = {});
+                         Attributes attributes = {});
   // Appends an op with an output that has no Value of its own; returns that tensor.
-  int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype,
-                std::map<std::string, Attribute> attributes = {});
+  int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype, Attributes attributes = {});
   // An attribute of the last op: a size, or a list of them.
   void set_size(const std::string& key, const SizeExpr& size);
   void set_sizes(const std::string& key, const Sizes& sizes);

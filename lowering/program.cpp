@@ -12,55 +12,57 @@
 #include "lowering/symbols.h"
 
 namespace octet {
-namespace {
+
+// ---- attributes --------------------------------------------------------------------------------------------------------------
 
 template <typename T>
-const T* find_attribute(const ProgramOp& op, const std::string& key) {
-  const auto found = op.attributes.find(key);
-  if (found == op.attributes.end()) return nullptr;
+const T* ProgramOp::find(std::string_view key) const {
+  const auto found = attributes.find(key);
+  if (found == attributes.end()) return nullptr;
   const T* value = std::get_if<T>(&found->second);
-  if (value == nullptr)  // only a damaged file can have it
-    throw Error("artifact", op.name,
-                fmt::format("attribute \"{}\" of {} has another type than the op wants; the file is damaged, lower the model again", key, op.kind));
+  if (value == nullptr)
+    throw Error("artifact", name,
+                fmt::format("attribute \"{}\" of {} has another type than the op wants; the file is damaged, lower the model again", key, kind));
   return value;
 }
+template const bool* ProgramOp::find(std::string_view) const;
+template const int64_t* ProgramOp::find(std::string_view) const;
+template const double* ProgramOp::find(std::string_view) const;
+template const std::string* ProgramOp::find(std::string_view) const;
+template const std::vector<int64_t>* ProgramOp::find(std::string_view) const;
+template const std::vector<double>* ProgramOp::find(std::string_view) const;
 
-}  // namespace
-
-bool ProgramOp::flag(const std::string& key, bool fallback) const {
-  const bool* value = find_attribute<bool>(*this, key);
+bool ProgramOp::flag(std::string_view key, bool fallback) const {
+  const bool* value = find<bool>(key);
   return value == nullptr ? fallback : *value;
 }
 
-int64_t ProgramOp::integer(const std::string& key, int64_t fallback) const {
-  const int64_t* value = find_attribute<int64_t>(*this, key);
+int64_t ProgramOp::integer(std::string_view key, int64_t fallback) const {
+  const int64_t* value = find<int64_t>(key);
   return value == nullptr ? fallback : *value;
 }
 
-double ProgramOp::real(const std::string& key, double fallback) const {
-  const std::optional<double> value = find_real(key);
-  return value ? *value : fallback;
-}
+double ProgramOp::real(std::string_view key, double fallback) const { return find_real(key).value_or(fallback); }
 
-std::optional<double> ProgramOp::find_real(const std::string& key) const {
+std::optional<double> ProgramOp::find_real(std::string_view key) const {
   const auto found = attributes.find(key);
   if (found == attributes.end()) return std::nullopt;
   if (const int64_t* whole = std::get_if<int64_t>(&found->second)) return static_cast<double>(*whole);
-  return *find_attribute<double>(*this, key);
+  return *find<double>(key);
 }
 
-std::string ProgramOp::text(const std::string& key, const std::string& fallback) const {
-  const std::string* value = find_attribute<std::string>(*this, key);
+std::string ProgramOp::text(std::string_view key, std::string_view fallback) const {
+  const std::string* value = find<std::string>(key);
+  return value == nullptr ? std::string(fallback) : *value;
+}
+
+std::vector<int64_t> ProgramOp::integers(std::string_view key, std::vector<int64_t> fallback) const {
+  const std::vector<int64_t>* value = find<std::vector<int64_t>>(key);
   return value == nullptr ? fallback : *value;
 }
 
-std::vector<int64_t> ProgramOp::integers(const std::string& key, std::vector<int64_t> fallback) const {
-  const std::vector<int64_t>* value = find_attribute<std::vector<int64_t>>(*this, key);
-  return value == nullptr ? fallback : *value;
-}
-
-std::vector<double> ProgramOp::reals(const std::string& key, std::vector<double> fallback) const {
-  const std::vector<double>* value = find_attribute<std::vector<double>>(*this, key);
+std::vector<double> ProgramOp::reals(std::string_view key, std::vector<double> fallback) const {
+  const std::vector<double>* value = find<std::vector<double>>(key);
   return value == nullptr ? fallback : *value;
 }
 
@@ -155,12 +157,13 @@ void verify_stored(const ProgramTensor& tensor) {
   const StoredConstant& stored = *tensor.stored;
   OCTET_ASSERT(tensor.role == ProgramTensor::Role::kConstant && tensor.dtype == DType::kFloat32, tensor.name + " is stored, but no float constant");
   const std::string fault = find_fault(stored);
+  OCTET_ASSERT(!tensor.data.defined(), tensor.name + " is stored and has data, too");
   OCTET_ASSERT(fault.empty() && stored.values.shape() == tensor.shape, fmt::format("{} is stored wrongly: {}", tensor.name, fault));
 }
 
 void verify_tensor(const ProgramTensor& tensor) {
   for (int64_t size : tensor.shape) OCTET_ASSERT(size >= 0, tensor.name + " has a negative size");
-  if (tensor.role == ProgramTensor::Role::kConstant) {
+  if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored) {
     OCTET_ASSERT(tensor.data.defined() && (tensor.data.is_contiguous() || is_channels_last(tensor.data)),
                  tensor.name + " is a constant without contiguous data");
     OCTET_ASSERT(tensor.data.dtype() == tensor.dtype && tensor.data.shape() == tensor.shape, tensor.name + " differs from its data");

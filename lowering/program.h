@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -29,7 +31,7 @@ struct TensorQParams {
 };
 
 // How a float constant stands in the artifact when it came from a dequantize: its elements as integers, with one scale and zero point for each block of
-// them, real = (value - zero_point) * scale in float; or, when it came from a cast, as float16. Loading expands it.
+// them, real = (value - zero_point) * scale in float; or, when it came from a cast, as float16. Nothing holds its floats: who needs them asks constant_data.
 struct StoredConstant {
   Tensor values;              // integers of up to 16 bits or float16, of the constant's shape
   Tensor scale;               // f32; shape: how many blocks each dimension is cut into, which divides its size; undefined: values are float16
@@ -44,13 +46,14 @@ struct ProgramTensor {
   std::vector<int64_t> shape;                           // logical, as in the graph (NCHW)
   std::optional<TensorQParams> qparams;                 // of integer tensors that stand for reals
   Role role = Role::kIntermediate;                      // an output that is also an input has kInput; Program::outputs decides
-  Tensor data;                                          // of constants: contiguous
-  std::optional<StoredConstant> stored = std::nullopt;  // of f32 constants that the file holds as integers; `data` is its expansion
+  Tensor data;                                          // of constants: contiguous; undefined where `stored` is given
+  std::optional<StoredConstant> stored = std::nullopt;  // of f32 constants that the file holds as integers or float16
   std::vector<SizeExpr> sizes = {};                     // the shape as formulas of Program::symbols; empty where it depends on none
   int64_t numel() const { return product(shape); }
 };
 
 using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 // The ops of a Program. Inputs by position; -1 where an optional one is absent. `stride`, `padding`, `dilation`, `kernel_size`: one entry per
 // spatial dimension. Ops marked (p) take post-ops: attributes "post_min"/"post_max" (double, real units; a missing one is unbounded):
@@ -95,19 +98,23 @@ struct ProgramOp {
   std::string name;         // of the graph node that it came from (the computing one when several were fused)
   std::vector<int> inputs;  // tensor indices, -1: absent
   std::vector<int> outputs;
-  std::map<std::string, Attribute> attributes;
+  Attributes attributes;
   std::map<std::string, std::vector<SizeExpr>> sizes;  // formulas of the attributes (an int, ints) that depend on Program::symbols
   std::vector<std::string> sources;                    // names of every graph node folded into it, for --explain
   std::string module;                                  // innermost module path, may be empty
   int64_t macs = 0;                                    // multiply-accumulates per run, 0 when the op has none
 
-  bool flag(const std::string& key, bool fallback = false) const;
-  int64_t integer(const std::string& key, int64_t fallback) const;
-  double real(const std::string& key, double fallback) const;
-  std::string text(const std::string& key, const std::string& fallback) const;
-  std::vector<int64_t> integers(const std::string& key, std::vector<int64_t> fallback = {}) const;
-  std::vector<double> reals(const std::string& key, std::vector<double> fallback = {}) const;
-  std::optional<double> find_real(const std::string& key) const;
+  // An attribute of one of the types of Attribute, null when there is none. This and what follows throw Error when it is of another type, which only a
+  // damaged file can have.
+  template <typename T>
+  const T* find(std::string_view key) const;
+  bool flag(std::string_view key, bool fallback = false) const;
+  int64_t integer(std::string_view key, int64_t fallback) const;
+  double real(std::string_view key, double fallback) const;  // integers count as reals
+  std::optional<double> find_real(std::string_view key) const;
+  std::string text(std::string_view key, std::string_view fallback) const;
+  std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback = {}) const;
+  std::vector<double> reals(std::string_view key, std::vector<double> fallback = {}) const;
 };
 
 // A run of ops on one backend. Segments execute in order; what flows between them are plain row-major tensors.

@@ -27,9 +27,7 @@ size_t channel_of(const Tensor& tensor, int axis, int64_t element) {
 
 }  // namespace
 
-bool has_constant_values(const Tensor& tensor) {
-  return is_integer(tensor.dtype()) || tensor.dtype() == DType::kBool || tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kFloat64;
-}
+bool has_constant_values(DType dtype) { return is_integer(dtype) || dtype == DType::kBool || dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 
 std::vector<double> constant_values(const Tensor& given) {
   const Tensor tensor = given.contiguous();

@@ -9,7 +9,7 @@ namespace octet {
 
 // Elements as doubles, row-major. Integers, bool and f32/f64.
 std::vector<double> constant_values(const Tensor& tensor);
-bool has_constant_values(const Tensor& tensor);  // whether its dtype is one of those
+bool has_constant_values(DType dtype);  // whether it is one of those
 
 // f32: scale * (q - zero_point); one scale and zero point, or one per slice along `axis` (-1: per tensor).
 Tensor dequantize_constant(const Tensor& tensor, const std::vector<double>& scales, const std::vector<double>& zero_points, int axis);

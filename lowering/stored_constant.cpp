@@ -2,6 +2,7 @@
 #include "lowering/stored_constant.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +23,35 @@ void expand_values(const StoredConstant& stored, float* out) {
     const float zero = zero_points == nullptr ? 0.0f : zero_points[block];
     for (int64_t i = first; i < first + count; ++i) out[i] = (static_cast<float>(values[i]) - zero) * scales[block];
   });
+}
+
+template <typename T>
+void expand_row_values(const StoredConstant& stored, int64_t row, std::span<float> out) {
+  const int64_t width = static_cast<int64_t>(out.size()), blocks = stored.scale.shape()[1];
+  const int64_t first = row / (stored.values.shape()[0] / stored.scale.shape()[0]) * blocks;
+  const T* values = stored.values.data<T>() + row * width;
+  for (int64_t i = 0; i < width; ++i) {
+    const int64_t block = first + i / (width / blocks);
+    const float zero = stored.zero_point.defined() ? stored.zero_point.data<float>()[block] : 0.0f;
+    out[static_cast<size_t>(i)] = (static_cast<float>(values[i]) - zero) * stored.scale.data<float>()[block];
+  }
+}
+
+// Calls `visit` with a null pointer to the type of the integers.
+template <typename Visit>
+void visit_stored_type(DType dtype, const Visit& visit) {
+  switch (dtype) {
+    case DType::kInt8:
+      return visit(static_cast<int8_t*>(nullptr));
+    case DType::kUInt8:
+      return visit(static_cast<uint8_t*>(nullptr));
+    case DType::kInt16:
+      return visit(static_cast<int16_t*>(nullptr));
+    case DType::kUInt16:
+      return visit(static_cast<uint16_t*>(nullptr));
+    default:
+      OCTET_ASSERT(false, "a stored constant has dtype " + std::string(name_of(dtype)));
+  }
 }
 
 template <typename T>
@@ -78,30 +108,28 @@ Tensor half_constant(const Tensor& given) {
 
 Tensor expand(const StoredConstant& stored) {
   Tensor real = Tensor::zeros(DType::kFloat32, stored.values.shape());
-  switch (stored.values.dtype()) {
-    case DType::kFloat16:
-      std::transform(stored.values.data<uint16_t>(), stored.values.data<uint16_t>() + real.numel(), real.data<float>(), half_to_float);
-      break;
-    case DType::kInt8:
-      expand_values<int8_t>(stored, real.data<float>());
-      break;
-    case DType::kUInt8:
-      expand_values<uint8_t>(stored, real.data<float>());
-      break;
-    case DType::kInt16:
-      expand_values<int16_t>(stored, real.data<float>());
-      break;
-    case DType::kUInt16:
-      expand_values<uint16_t>(stored, real.data<float>());
-      break;
-    default:
-      OCTET_ASSERT(false, "a stored constant has dtype " + std::string(name_of(stored.values.dtype())));
+  if (stored.values.dtype() == DType::kFloat16) {
+    std::transform(stored.values.data<uint16_t>(), stored.values.data<uint16_t>() + real.numel(), real.data<float>(), half_to_float);
+  } else {
+    visit_stored_type(stored.values.dtype(), [&](auto* type) { expand_values<std::remove_pointer_t<decltype(type)>>(stored, real.data<float>()); });
   }
   return real;
 }
 
+void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out) {
+  const int64_t width = static_cast<int64_t>(out.size());
+  if (stored.values.dtype() == DType::kFloat16) {
+    const uint16_t* values = stored.values.data<uint16_t>() + row * width;
+    std::transform(values, values + width, out.begin(), half_to_float);
+  } else {
+    visit_stored_type(stored.values.dtype(), [&](auto* type) { expand_row_values<std::remove_pointer_t<decltype(type)>>(stored, row, out); });
+  }
+}
+
+Tensor constant_data(const ProgramTensor& constant) { return constant.stored ? expand(*constant.stored) : constant.data; }
+
 ProgramTensor constant_tensor(const std::string& name, StoredConstant stored) {
-  ProgramTensor tensor{name, DType::kFloat32, stored.values.shape(), {}, ProgramTensor::Role::kConstant, expand(stored)};
+  ProgramTensor tensor{name, DType::kFloat32, stored.values.shape(), {}, ProgramTensor::Role::kConstant, {}};
   tensor.stored = std::move(stored);
   return tensor;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,13 @@ StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparam
 // From float16 values; and those of an f32 constant.
 StoredConstant stored_half(const Tensor& values);
 Tensor half_constant(const Tensor& real);
-// A constant of that name, expanded.
 ProgramTensor constant_tensor(const std::string& name, StoredConstant stored);
 // The f32 constant's elements.
 Tensor expand(const StoredConstant& stored);
+// The elements of any constant: its data, or anew the expansion of what is stored for it.
+Tensor constant_data(const ProgramTensor& constant);
+// One row of a matrix; takes nothing from the heap.
+void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out);
 // "i8 in 4x1 blocks", "4-bit i8 in 4x32 blocks", "f16"
 std::string describe(const StoredConstant& stored);
 // What contradicts the comment on StoredConstant, empty when nothing does.

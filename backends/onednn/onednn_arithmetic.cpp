@@ -68,7 +68,7 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
 Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed) {
   const ProgramTensor& w = builder.tensor(weights);
   const bool is_as_stored = w.dtype == DType::kFloat32 || plain.get_data_type() == ElementType::s8;
-  return is_as_stored ? builder.add_packed(plain, w.data, packed) : builder.add_packed(plain, builder.real_values(weights), packed);
+  return is_as_stored ? builder.add_packed(plain, w, packed) : builder.add_packed(plain, builder.real_values(weights), packed);
 }
 
 dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask, bool fold_zero_point, const Clamp& clamp,

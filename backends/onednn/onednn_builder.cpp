@@ -13,6 +13,7 @@
 #include "backends/onednn/onednn_packed.h"
 #include "backends/onednn/onednn_saturation.h"
 #include "core/error.h"
+#include "lowering/stored_constant.h"
 
 namespace octet::onednn {
 namespace {
@@ -21,7 +22,7 @@ const std::string_view kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool
 
 template <typename T>
 std::vector<float> dequantized(const ProgramTensor& tensor) {
-  const Tensor data = tensor.data.contiguous();
+  const Tensor data = constant_data(tensor).contiguous();
   const T* values = data.data<T>();
   const size_t count = static_cast<size_t>(tensor.numel());
   std::vector<float> reals(count);
@@ -151,7 +152,7 @@ Stored SegmentBuilder::load_external(int index, int position) {
 
 Stored SegmentBuilder::load_constant(int index) {
   const ProgramTensor& t = tensor(index);
-  const Tensor data = t.data.contiguous();
+  const Tensor data = constant_data(t).contiguous();
   return add_constant(t.shape, declared_quantity(index), row_major(t.shape), std::shared_ptr<void>(std::make_shared<Tensor>(data), data.raw()));
 }
 
@@ -267,6 +268,14 @@ Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const Tensor& 
   std::shared_ptr<void> bytes;
   if (purpose_ == Purpose::kRun)
     bytes = find_or_pack(constant, {"", plain, packed}, [&] { return pack(plain, constant.contiguous().raw(), packed); });
+  return add_bytes(std::move(bytes), static_cast<int64_t>(packed.get_size()));
+}
+
+Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const ProgramTensor& constant, const dnnl::memory::desc& packed) {
+  if (!constant.stored) return add_packed(plain, constant.data, packed);
+  const StoredConstant& stored = *constant.stored;
+  std::shared_ptr<void> bytes;
+  if (purpose_ == Purpose::kRun) bytes = find_or_pack(stored, {"", plain, packed}, [&] { return pack(plain, expand(stored).raw(), packed); });
   return add_bytes(std::move(bytes), static_cast<int64_t>(packed.get_size()));
 }
 

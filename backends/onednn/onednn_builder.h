@@ -117,6 +117,7 @@ class SegmentBuilder {
 
   // `packed` weights: the constant in the layout that the primitive asked for, shared with other segments that want it so (onednn_packed.h).
   Place add_packed(const dnnl::memory::desc& plain, const Tensor& constant, const dnnl::memory::desc& packed);
+  Place add_packed(const dnnl::memory::desc& plain, const ProgramTensor& constant, const dnnl::memory::desc& packed);
   // The same of values that were computed: not shared.
   Place add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values, const dnnl::memory::desc& packed);
   // A constant of ready bytes.

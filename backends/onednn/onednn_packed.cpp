@@ -5,6 +5,8 @@
 #include <mutex>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "lowering/mapped_file.h"
 
 namespace octet::onednn {
@@ -30,10 +32,10 @@ Cache& cache() {
 
 struct Packed {
   std::shared_ptr<void> bytes;
-  std::shared_ptr<Storage> source;
+  std::vector<Tensor> sources;  // their addresses belong to nobody else as long as these stand
   const std::byte* address;
 
-  Packed(std::shared_ptr<void> given, const Tensor& constant) : bytes(std::move(given)), source(constant.storage()), address(constant.raw()) {}
+  Packed(std::shared_ptr<void> given, std::vector<Tensor> from) : bytes(std::move(given)), sources(std::move(from)), address(sources[0].raw()) {}
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
   ~Packed() {
@@ -58,17 +60,30 @@ std::shared_ptr<Packed> find(const std::byte* address, const PackedForm& form) {
 
 std::shared_ptr<void> bytes_of(const std::shared_ptr<Packed>& packed) { return std::shared_ptr<void>(packed, packed->bytes.get()); }
 
-}  // namespace
-
-std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack) {
-  if (!constant.is_contiguous()) return pack();
-  if (const std::shared_ptr<Packed> known = find(constant.raw(), form)) return bytes_of(known);
-  const std::shared_ptr<Packed> made = std::make_shared<Packed>(pack(), constant);
-  release_pages(constant);
-  if (const std::shared_ptr<Packed> known = find(constant.raw(), form)) return bytes_of(known);  // another thread was faster
+// The first source is the one to be found by.
+std::shared_ptr<void> find_or_pack(std::vector<Tensor> sources, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack) {
+  const Tensor key = sources[0];
+  if (!key.is_contiguous()) return pack();
+  if (const std::shared_ptr<Packed> known = find(key.raw(), form)) return bytes_of(known);
+  const std::shared_ptr<Packed> made = std::make_shared<Packed>(pack(), std::move(sources));
+  release_pages(key);
+  if (const std::shared_ptr<Packed> known = find(key.raw(), form)) return bytes_of(known);  // another thread was faster
   const std::lock_guard<std::mutex> lock(cache().mutex);
   cache().entries[made->address].push_back({form, made});
   return bytes_of(made);
+}
+
+const void* address_of(const Tensor& tensor) { return tensor.defined() ? tensor.raw() : nullptr; }
+
+}  // namespace
+
+std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack) {
+  return find_or_pack(std::vector<Tensor>{constant}, form, pack);
+}
+
+std::shared_ptr<void> find_or_pack(const StoredConstant& stored, PackedForm form, const std::function<std::shared_ptr<void>()>& pack) {
+  form.own += fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
+  return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form, pack);
 }
 
 }  // namespace octet::onednn

@@ -8,6 +8,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/tensor.h"
+#include "lowering/program.h"
 
 namespace octet::onednn {
 
@@ -22,5 +23,7 @@ struct PackedForm {
 // What `pack` gives, or gave before for the same elements in memory; kept as long as somebody has it. The constant's pages in a mapped file are given back
 // (lowering/mapped_file.h). Thread-safe. A constant that is not contiguous is not shared.
 std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack);
+// The same of an expanded constant: with the same integers, scales and zero points in memory.
+std::shared_ptr<void> find_or_pack(const StoredConstant& stored, PackedForm form, const std::function<std::shared_ptr<void>()>& pack);
 
 }  // namespace octet::onednn

@@ -103,57 +103,21 @@ void read_other(const std::byte* data, const ProgramTensor& info, const Slices& 
 
 }  // namespace
 
-// ---- attributes. One of another type, which only a damaged file has, gets the Error that ProgramOp throws.
-
-namespace {
-
-const Attribute* find_attribute(const ProgramOp& op, std::string_view key) {
-  for (const std::pair<const std::string, Attribute>& attribute : op.attributes)
-    if (attribute.first == key) return &attribute.second;
-  return nullptr;
-}
-
-template <typename T>
-const T* find_as(const ProgramOp& op, std::string_view key) {
-  const Attribute* attribute = find_attribute(op, key);
-  return attribute == nullptr ? nullptr : std::get_if<T>(attribute);
-}
-
-}  // namespace
-
-bool KernelCall::flag(std::string_view key, bool fallback) const {
-  const bool* value = find_as<bool>(op, key);
-  return value != nullptr ? *value : find_attribute(op, key) == nullptr ? fallback : op.flag(std::string(key), fallback);
-}
-
-int64_t KernelCall::integer(std::string_view key, int64_t fallback) const {
-  const int64_t* value = find_as<int64_t>(op, key);
-  return value != nullptr ? *value : find_attribute(op, key) == nullptr ? fallback : op.integer(std::string(key), fallback);
-}
-
-double KernelCall::real(std::string_view key, double fallback) const { return find_real(key).value_or(fallback); }
-
-std::optional<double> KernelCall::find_real(std::string_view key) const {
-  if (const double* value = find_as<double>(op, key)) return *value;
-  return find_attribute(op, key) == nullptr ? std::nullopt : op.find_real(std::string(key));
-}
+// ---- attributes
 
 std::string_view KernelCall::text(std::string_view key, std::string_view fallback) const {
-  if (const std::string* value = find_as<std::string>(op, key)) return *value;
-  if (find_attribute(op, key) != nullptr) op.text(std::string(key), "");  // throws
-  return fallback;
+  const std::string* value = op.find<std::string>(key);
+  return value == nullptr ? fallback : std::string_view(*value);
 }
 
 Sizes KernelCall::integers(std::string_view key, const Sizes& fallback) const {
-  if (const std::vector<int64_t>* value = find_as<std::vector<int64_t>>(op, key)) return Sizes(value->begin(), value->end());
-  if (find_attribute(op, key) != nullptr) op.integers(std::string(key));  // throws
-  return fallback;
+  const std::vector<int64_t>* value = op.find<std::vector<int64_t>>(key);
+  return value == nullptr ? fallback : Sizes(value->begin(), value->end());
 }
 
 Buffer<double> KernelCall::reals(std::string_view key) const {
-  if (const std::vector<double>* value = find_as<std::vector<double>>(op, key)) return Buffer<double>(value->begin(), value->end());
-  if (find_attribute(op, key) != nullptr) op.reals(std::string(key));  // throws
-  return {};
+  const std::vector<double>* value = op.find<std::vector<double>>(key);
+  return value == nullptr ? Buffer<double>() : Buffer<double>(value->begin(), value->end());
 }
 
 // ---- elements
@@ -241,8 +205,8 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
   const Tensor& out = call.outputs[output];
   OCTET_ASSERT(static_cast<int64_t>(values.size()) == out.numel(), call.op.name + ": element count");
   Buffer<T> clamped;
-  const std::optional<double> low = call.find_real("post_min");
-  const std::optional<double> high = call.find_real("post_max");
+  const std::optional<double> low = call.op.find_real("post_min");
+  const std::optional<double> high = call.op.find_real("post_max");
   if (low || high) {
     const T least = static_cast<T>(low.value_or(-INFINITY));
     const T most = static_cast<T>(high.value_or(INFINITY));

@@ -13,7 +13,7 @@
 
 namespace octet::reference {
 
-// One op about to run. Tensors are contiguous; an absent input is undefined.
+// One op about to run. Tensors are contiguous; an absent input is undefined, as one is that its kernel reads as stored.
 struct KernelCall {
   const Program& program;
   const ProgramOp& op;
@@ -27,15 +27,16 @@ struct KernelCall {
   const std::vector<int64_t>& input_shape(size_t i) const { return input(i).shape; }
   const std::vector<int64_t>& output_shape() const { return output().shape; }
 
-  // The op's attributes, as ProgramOp gives them, without the heap.
-  bool flag(std::string_view key, bool fallback = false) const;
-  int64_t integer(std::string_view key, int64_t fallback) const;
-  double real(std::string_view key, double fallback) const;
-  std::optional<double> find_real(std::string_view key) const;
+  // What ProgramOp::text, integers and reals give, without the heap.
   std::string_view text(std::string_view key, std::string_view fallback) const;
   Sizes integers(std::string_view key, const Sizes& fallback = {}) const;
   Buffer<double> reals(std::string_view key) const;
 };
+
+// Whether the kernel reads what is stored for that input itself, so that nobody expands it: the table of an embedding.
+inline bool reads_as_stored(const ProgramOp& op, size_t input, const ProgramTensor& tensor) {
+  return tensor.stored && op.kind == "embedding" && input == 0;
+}
 
 using Kernel = void (*)(const KernelCall&);
 

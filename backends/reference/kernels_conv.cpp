@@ -31,7 +31,7 @@ Geometry make_geometry(const KernelCall& call, bool is_transposed) {
   const size_t spatial = x.size() - 2;
   Geometry g;
   g.batch = x[0];
-  g.groups = call.integer("groups", 1);
+  g.groups = call.op.integer("groups", 1);
   g.in_channels = x[1] / g.groups;
   g.out_channels = is_transposed ? w[1] : w[0] / g.groups;
   const Sizes ones(spatial, 1), zeros(spatial, 0);

@@ -40,11 +40,11 @@ double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }  //
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 void add(const KernelCall& call) {
-  const double alpha = call.real("alpha", 1);
+  const double alpha = call.op.real("alpha", 1);
   binary(call, [alpha](double a, double b) { return a + alpha * b; });
 }
 void sub(const KernelCall& call) {
-  const double alpha = call.real("alpha", 1);
+  const double alpha = call.op.real("alpha", 1);
   binary(call, [alpha](double a, double b) { return a - alpha * b; });
 }
 void mul(const KernelCall& call) {
@@ -88,8 +88,8 @@ void map_floats(const KernelCall& call, const Function& function) {
 }
 
 void clamp(const KernelCall& call) {
-  const double low = call.real("min", -INFINITY);
-  const double high = call.real("max", INFINITY);
+  const double low = call.op.real("min", -INFINITY);
+  const double high = call.op.real("max", INFINITY);
   const Reals<double> x = doubles(call, 0);
   Buffer<double> y(x.data(), x.data() + x.size());
   for (double& value : y) value = std::isnan(value) ? value : std::min(std::max(value, low), high);
@@ -98,7 +98,7 @@ void clamp(const KernelCall& call) {
 
 void unary(const KernelCall& call) {
   const RealFunction& function = *find_real_function(call.text("fn", ""));
-  const double alpha = call.real("alpha", function.alpha);
+  const double alpha = call.op.real("alpha", function.alpha);
   map_floats(call, [&function, alpha](double x) { return function.value(x, alpha); });
 }
 
@@ -124,8 +124,8 @@ void convert(const KernelCall& call) {
   const ProgramTensor& info = call.output();
   if (!call.op.attributes.contains("quant_min") && !call.op.attributes.contains("quant_max")) return;
   const IntegerRange range = integer_range(info.dtype);
-  const int64_t low = call.integer("quant_min", range.min);
-  const int64_t high = call.integer("quant_max", range.max);
+  const int64_t low = call.op.integer("quant_min", range.min);
+  const int64_t high = call.op.integer("quant_max", range.max);
   const Tensor& out = call.outputs[0];
   for (int64_t i = 0, n = out.numel(); i < n; ++i) {
     const int64_t value = std::clamp<int64_t>(integer_at(out, i), low, high);

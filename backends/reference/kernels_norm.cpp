@@ -12,7 +12,7 @@ namespace {
 void softmax(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const DimSplit split = shape.empty() ? DimSplit{} : split_at(shape, *find_dim(call.integer("dim", -1), shape.size()));
+  const DimSplit split = shape.empty() ? DimSplit{} : split_at(shape, *find_dim(call.op.integer("dim", -1), shape.size()));
   Buffer<double> y(x.size());
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t inner = 0; inner < split.inner; ++inner) {
@@ -29,10 +29,10 @@ void softmax(const KernelCall& call) {
 void layer_norm(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const size_t trailing = static_cast<size_t>(call.integer("normalized_dims", 1));
+  const size_t trailing = static_cast<size_t>(call.op.integer("normalized_dims", 1));
   int64_t width = 1;
   for (size_t d = shape.size() - trailing; d < shape.size(); ++d) width *= shape[d];
-  const double eps = call.real("eps", 1e-5);
+  const double eps = call.op.real("eps", 1e-5);
   const Buffer<double> bias = bias_or_zeros(call, 2, width);
   Buffer<double> weight(static_cast<size_t>(width), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, width);
@@ -59,7 +59,7 @@ void batch_norm(const KernelCall& call) {
   const Buffer<double> bias = bias_or_zeros(call, 4, split.size);
   Buffer<double> weight(static_cast<size_t>(split.size), 1.0);
   if (call.has_input(3)) weight = bias_or_zeros(call, 3, split.size);
-  const double eps = call.real("eps", 1e-5);
+  const double eps = call.op.real("eps", 1e-5);
   Buffer<double> y(x.size());
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
@@ -74,11 +74,11 @@ void batch_norm(const KernelCall& call) {
 void group_norm(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const DimSplit split = split_at(call.input_shape(0), 1);
-  const int64_t groups = call.integer("groups", 1), size = split.size / groups * split.inner;
+  const int64_t groups = call.op.integer("groups", 1), size = split.size / groups * split.inner;
   const Buffer<double> bias = bias_or_zeros(call, 2, split.size);
   Buffer<double> weight(static_cast<size_t>(split.size), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, split.size);
-  const double eps = call.real("eps", 1e-5);
+  const double eps = call.op.real("eps", 1e-5);
   Buffer<double> y(x.size());
   for (int64_t group = 0; group < split.outer * groups; ++group) {
     const float* in = x.data() + group * size;

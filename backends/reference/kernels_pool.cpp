@@ -91,8 +91,8 @@ void max_pool(const KernelCall& call) {
 void avg_pool(const KernelCall& call) {
   const Window w = make_window(call);
   const Reals<float> x = floats(call, 0);
-  const bool count_padding = call.flag("count_include_pad", true);
-  const int64_t divisor = call.integer("divisor_override", 0);
+  const bool count_padding = call.op.flag("count_include_pad", true);
+  const int64_t divisor = call.op.integer("divisor_override", 0);
   for_each_window(call, w, [&](int64_t plane, const Size3& start) {
     double sum = 0;
     int64_t count = 0;

@@ -61,7 +61,7 @@ void recurrent(const KernelCall& call) {
   }
   Buffer<double> y(static_cast<size_t>(steps * batch * hidden)), own(static_cast<size_t>(batch * rows));
   for (int64_t step = 0; step < steps; ++step) {
-    const int64_t t = call.flag("reverse") ? steps - 1 - step : step;
+    const int64_t t = call.op.flag("reverse") ? steps - 1 - step : step;
     for (int64_t n = 0; n < batch; ++n)
       for (int64_t row = 0; row < rows; ++row) {
         double sum = bias[static_cast<size_t>(row)];

@@ -9,6 +9,7 @@
 
 #include "backends/reference/kernel.h"
 #include "core/error.h"
+#include "lowering/stored_constant.h"
 
 namespace octet::reference {
 namespace {
@@ -84,9 +85,9 @@ void permute(const KernelCall& call) {
 
 void slice(const KernelCall& call) {
   Sizes strides = strides_of(call.input_shape(0));
-  const size_t dim = *find_dim(call.integer("dim", 0), strides.size());
-  const int64_t offset = call.integer("start", 0) * strides[dim];
-  strides[dim] *= std::min(call.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));  // a longer step is never taken
+  const size_t dim = *find_dim(call.op.integer("dim", 0), strides.size());
+  const int64_t offset = call.op.integer("start", 0) * strides[dim];
+  strides[dim] *= std::min(call.op.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));  // a longer step is never taken
   gather_strided(call, std::move(strides), offset);
 }
 
@@ -112,12 +113,12 @@ void pad(const KernelCall& call) {
         }
         return at;
       },
-      call.real("value", 0));
+      call.op.real("value", 0));
 }
 
 void cat(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.output_shape();
-  const size_t dim = *find_dim(call.integer("dim", 0), shape.size());
+  const size_t dim = *find_dim(call.op.integer("dim", 0), shape.size());
   const DimSplit whole = split_at(shape, dim);
   bool is_alike = true;
   for (size_t i = 0; i < call.input_count(); ++i) is_alike = is_alike && is_stored_alike(call.input(i), call.output());
@@ -158,7 +159,7 @@ Tap tap_at(const KernelCall& call, double scale, int64_t out, int64_t in_size) {
     return {at, at, 0};
   }
   const double position =
-      call.flag("align_corners") ? static_cast<double>(out) * scale : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
+      call.op.flag("align_corners") ? static_cast<double>(out) * scale : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
   const int64_t low = std::min(static_cast<int64_t>(position), in_size - 1);
   return {low, std::min(low + 1, in_size - 1), position - static_cast<double>(low)};
 }
@@ -185,7 +186,7 @@ void upsample(const KernelCall& call) {
 }
 
 void embedding(const KernelCall& call) {
-  const Tensor& weight = call.inputs[0];
+  const ProgramTensor& table = call.input(0);
   const int64_t rows = call.input_shape(0)[0];
   const int64_t width = call.input_shape(0)[1];
   const Tensor& indices = call.inputs[1];
@@ -196,16 +197,22 @@ void embedding(const KernelCall& call) {
       throw Error("run", call.op.name, fmt::format("index {} is outside of the table's {} rows; check the input", row, rows));
     chosen.push_back(row);
   }
-  if (is_stored_alike(call.input(0), call.output())) {
-    const size_t bytes = static_cast<size_t>(width) * size_of(weight.dtype());
+  if (!table.stored && is_stored_alike(table, call.output())) {
+    const size_t bytes = static_cast<size_t>(width) * size_of(table.dtype);
     for (size_t i = 0; i < chosen.size(); ++i)
-      std::memcpy(call.outputs[0].raw() + i * bytes, weight.raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
+      std::memcpy(call.outputs[0].raw() + i * bytes, call.inputs[0].raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
     return;
   }
   // Only the chosen rows are converted.
   Buffer<float> y(chosen.size() * static_cast<size_t>(width));
-  for (size_t i = 0; i < chosen.size(); ++i)
-    read_row(weight, call.input(0), chosen[i], std::span(y).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width)));
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const std::span<float> row = std::span(y).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width));
+    if (table.stored) {
+      expand_row(*table.stored, chosen[i], row);
+    } else {
+      read_row(call.inputs[0], table, chosen[i], row);
+    }
+  }
   store<float>(call, y);
 }
 

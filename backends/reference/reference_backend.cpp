@@ -9,6 +9,7 @@
 #include "backends/reference/kernel.h"
 #include "core/error.h"
 #include "lowering/arena_plan.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -104,9 +105,13 @@ class ReferenceSegment : public CompiledSegment {
     calls_.push_back({
         find_kernel(op.kind)->run, {program_, op, std::vector<Tensor>(op.inputs.size()), std::vector<Tensor>(op.outputs.size())}
     });
-    for (int index : op.inputs)
-      if (index >= 0 && program_.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant)
-        tensors_[static_cast<size_t>(index)] = program_.tensors[static_cast<size_t>(index)].data;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (op.inputs[i] < 0) continue;
+      const size_t index = static_cast<size_t>(op.inputs[i]);
+      const ProgramTensor& tensor = program_.tensors[index];
+      if (tensor.role == ProgramTensor::Role::kConstant && !tensors_[index].defined() && !reference::reads_as_stored(op, i, tensor))
+        tensors_[index] = constant_data(tensor);
+    }
   }
 
   // Assigning to what held an equal tensor before takes nothing from the heap.
@@ -114,7 +119,7 @@ class ReferenceSegment : public CompiledSegment {
     for (size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0) continue;
       tensors[i] = tensors_[static_cast<size_t>(indices[i])];
-      OCTET_ASSERT(tensors[i].defined(), "a tensor of the segment is there");
+      OCTET_ASSERT(tensors[i].defined() || program_.tensors[static_cast<size_t>(indices[i])].stored, "a tensor of the segment is there");
     }
   }
 

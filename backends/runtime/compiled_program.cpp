@@ -11,6 +11,7 @@
 #include "backends/registry.h"
 #include "core/error.h"
 #include "lowering/arena_plan.h"
+#include "lowering/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -79,8 +80,10 @@ void CompiledProgram::compile(int threads) {
 
 void CompiledProgram::plan_memory() {
   tensors_.resize(program_.tensors.size());
-  for (size_t i = 0; i < program_.tensors.size(); ++i)
-    if (program_.tensors[i].role == ProgramTensor::Role::kConstant) tensors_[i] = program_.tensors[i].data;
+  for (int index : program_.outputs) {
+    const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+    if (tensor.role == ProgramTensor::Role::kConstant) tensors_[static_cast<size_t>(index)] = constant_data(tensor);
+  }
   for (const std::vector<int>* given : {&program_.inputs, &program_.outputs})
     for (int index : *given)
       if (index >= 0 && !tensors_[static_cast<size_t>(index)].defined())

@@ -47,7 +47,7 @@ class CompiledProgram {
 
   const Program& program_;
   std::vector<Step> steps_;
-  std::vector<Tensor> tensors_;  // by tensor index: constants and arena views; inputs and outputs are views of the caller's memory
+  std::vector<Tensor> tensors_;  // by tensor index: arena views and constants that are outputs; inputs and outputs are views of the caller's memory
   std::shared_ptr<Storage> arena_;
   std::vector<CopiedOutput> copied_;
   bool is_timed_ = false;

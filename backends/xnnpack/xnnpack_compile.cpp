@@ -7,6 +7,7 @@
 #include "backends/xnnpack/xnnpack_stage.h"
 #include "core/error.h"
 #include "lowering/mapped_file.h"
+#include "lowering/stored_constant.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -74,7 +75,8 @@ class XNNPACKSegment : public CompiledSegment {
       const int64_t bytes = tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
       found = Tensor::zeros(DType::kUInt8, {bytes});
       if (is_constant(tensor))
-        xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true), tensor.data.contiguous().raw(), found.raw());
+        xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true), constant_data(tensor).contiguous().raw(),
+                     found.raw());
     }
     return found.raw();
   }
@@ -103,8 +105,11 @@ class XNNPACKSegment : public CompiledSegment {
 
   // XNNPACK has packed copies of its own by now.
   static void release_weights(const Program& program, const ProgramOp& op) {
-    for (int index : op.inputs)
-      if (index >= 0 && is_constant(tensor_of(program, index))) release_pages(tensor_of(program, index).data);
+    for (int index : op.inputs) {
+      if (index < 0 || !is_constant(tensor_of(program, index))) continue;
+      const ProgramTensor& constant = tensor_of(program, index);
+      release_pages(constant.stored ? constant.stored->values : constant.data);
+    }
   }
 
   void compile_runtime(const Program& program, const Stage& stage, CompiledStage& compiled) {

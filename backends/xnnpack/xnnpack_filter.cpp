@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "lowering/filter_order.h"
+#include "lowering/stored_constant.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -60,7 +61,7 @@ std::vector<double> real_bias(const Program& program, const ProgramOp& op, const
   std::vector<double> real(product_scale.size(), 0.0);
   if (!has_input(op, 2)) return real;
   const ProgramTensor& bias = input_of(program, op, 2);
-  const Tensor data = bias.data.contiguous();
+  const Tensor data = constant_data(bias).contiguous();
   for (size_t c = 0; c < real.size(); ++c) {
     if (bias.dtype == DType::kFloat32) {
       real[c] = data.data<float>()[c];
@@ -98,8 +99,9 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   const ProgramTensor& w = input_of(builder.program(), op, 1);
   const FilterShape shape = shape_of(w);
   const std::vector<size_t> dims = filter_dims(shape, layout, groups);
-  const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1 || is_channels_last(w.data));
-  const Tensor data = keeps_order ? w.data : w.data.contiguous();
+  const Tensor given = constant_data(w);
+  const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1 || is_channels_last(given));
+  const Tensor data = keeps_order ? given : given.contiguous();
   const std::byte* bytes = data.raw();
   std::shared_ptr<void> owner = data.storage();
   if (!keeps_order || w.dtype == DType::kUInt8) {

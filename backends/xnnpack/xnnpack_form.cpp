@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "lowering/stored_constant.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -149,7 +150,7 @@ std::vector<int64_t> padded_shape(const std::vector<int64_t>& shape, size_t rank
 }
 
 std::vector<std::byte> constant_bytes(const ProgramTensor& tensor, Form form, size_t rank) {
-  const Tensor data = tensor.data.contiguous();
+  const Tensor data = constant_data(tensor).contiguous();
   ProgramTensor padded;
   padded.dtype = tensor.dtype;
   padded.shape = padded_shape(tensor.shape, rank);

@@ -69,7 +69,7 @@ int ProgramBuilder::constant(const std::string& name, Tensor data, std::optional
 int ProgramBuilder::constant(const std::string& name, StoredConstant stored) { return add(constant_tensor(name, std::move(stored))); }
 
 int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
-                       std::optional<TensorQParams> qparams, std::map<std::string, Attribute> attributes) {
+                       std::optional<TensorQParams> qparams, Attributes attributes) {
   const int index = add({output, dtype, std::move(shape), std::move(qparams), ProgramTensor::Role::kIntermediate, {}});
   ProgramOp op;
   op.kind = kind;

@@ -33,7 +33,7 @@ class ProgramBuilder {
   int constant(const std::string& name, StoredConstant stored);
   // Returns the index of the op's only output.
   int op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
-         std::optional<TensorQParams> qparams = {}, std::map<std::string, Attribute> attributes = {});
+         std::optional<TensorQParams> qparams = {}, Attributes attributes = {});
   // A further output of the last op, of floats.
   int second_output(const std::string& output, std::vector<int64_t> shape);
   void output(int tensor);

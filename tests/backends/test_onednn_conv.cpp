@@ -8,7 +8,6 @@
 namespace octet {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
 using Shape = std::vector<int64_t>;
 
 struct ConvCase {

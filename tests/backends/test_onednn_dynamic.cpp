@@ -6,7 +6,6 @@
 namespace octet {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
 using Shape = std::vector<int64_t>;
 
 Attributes mapping(const std::string& name, int64_t low, int64_t high, Shape blocks) {

@@ -6,7 +6,6 @@
 namespace octet {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
 using Shape = std::vector<int64_t>;
 
 Attributes function(const std::string& fn) {

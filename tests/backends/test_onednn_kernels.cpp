@@ -20,7 +20,7 @@ Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
   const std::vector<int64_t> shape = {2, channels, 7, 9};
   const int low = dtype == DType::kUInt8 ? 0 : -128;
   const auto geometry = [](int64_t size) {
-    return std::map<std::string, Attribute>{
+    return Attributes{
         {"stride",  ints({1, 1})              },
         {"padding", ints({size / 2, size / 2})}
     };

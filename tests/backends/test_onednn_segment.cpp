@@ -26,7 +26,7 @@ int add_conv(ProgramBuilder& b, const std::string& name, int x, const Shape& in,
   const int w = b.constant(name + "_w", random_integers(DType::kInt8, {channels, in[1] / groups, kernel, kernel}, seed, -127, 127),
                            per_channel(random_scales(static_cast<size_t>(channels), 0.001f, 0.004f, seed), 0));
   const int bias = b.constant(name + "_b", random_floats({channels}, -0.5f, 0.5f, seed));
-  std::map<std::string, Attribute> attributes = {
+  Attributes attributes = {
       {"stride",   ints({stride, stride})  },
       {"padding",  ints({padding, padding})},
       {"dilation", ints({1, 1})            },

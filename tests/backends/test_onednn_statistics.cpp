@@ -6,7 +6,6 @@
 namespace octet {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
 using Shape = std::vector<int64_t>;
 
 constexpr DType kAll[] = {DType::kUInt8, DType::kInt8, DType::kFloat32};

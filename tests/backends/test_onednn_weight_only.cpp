@@ -9,7 +9,7 @@ namespace {
 using Shape = std::vector<int64_t>;
 
 // [out, in] weights with scales, and zero points when `has_zero_points`, in blocks.
-double run_linear(const Shape& x_shape, int64_t out, const Shape& blocks, bool has_zero_points, std::map<std::string, Attribute> post = {}) {
+double run_linear(const Shape& x_shape, int64_t out, const Shape& blocks, bool has_zero_points, Attributes post = {}) {
   ProgramBuilder b;
   Shape y_shape = x_shape;
   y_shape.back() = out;

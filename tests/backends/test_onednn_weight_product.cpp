@@ -21,7 +21,7 @@ double run_nibbles(int64_t rows, int64_t in, int64_t out, int64_t groups, DType 
 }
 
 // The same with x quantized at run time, per row or per tensor, and int8 weights in [low, high].
-double run_dynamic(int64_t rows, int64_t in, int64_t out, int64_t groups, bool is_per_row, int64_t high, std::map<std::string, Attribute> post = {}) {
+double run_dynamic(int64_t rows, int64_t in, int64_t out, int64_t groups, bool is_per_row, int64_t high, Attributes post = {}) {
   ProgramBuilder b;
   const std::vector<int64_t> blocks = {out, groups};
   const Tensor scale = Tensor::from<float>(DType::kFloat32, blocks, random_scales(static_cast<size_t>(out * groups)));

@@ -18,8 +18,7 @@ std::vector<Tensor> run(const Program& program, const std::vector<Tensor>& input
 }
 
 // One op on float inputs.
-Tensor run_op(const std::string& kind, const std::vector<Tensor>& inputs, std::vector<int64_t> shape,
-              std::map<std::string, Attribute> attributes = {}) {
+Tensor run_op(const std::string& kind, const std::vector<Tensor>& inputs, std::vector<int64_t> shape, Attributes attributes = {}) {
   ProgramBuilder b;
   std::vector<int> indices;
   for (size_t i = 0; i < inputs.size(); ++i) indices.push_back(b.input("x" + std::to_string(i), inputs[i].dtype(), inputs[i].shape()));
@@ -133,17 +132,17 @@ TEST_CASE("arithmetic broadcasts and scales its second operand by alpha", "[back
 
 TEST_CASE("pools follow padding, ceil mode and the divisor", "[backends][reference]") {
   const Tensor x = floats({1, 1, 1, 5}, {1, -2, 3, 4, 9});
-  const std::map<std::string, Attribute> window = {
+  const Attributes window = {
       {"kernel_size", ints({1, 2})},
       {"stride",      ints({1, 2})},
       {"padding",     ints({0, 0})}
   };
-  std::map<std::string, Attribute> ceiling = window;
+  Attributes ceiling = window;
   ceiling["ceil_mode"] = true;
   CHECK(values_of(run_op("max_pool", {x}, {1, 1, 1, 2}, window)) == std::vector<float>{1, 4});
   CHECK(values_of(run_op("max_pool", {x}, {1, 1, 1, 3}, ceiling)) == std::vector<float>{1, 4, 9});
   CHECK(values_of(run_op("avg_pool", {x}, {1, 1, 1, 3}, ceiling)) == std::vector<float>{-0.5f, 3.5f, 9});
-  const std::map<std::string, Attribute> padded = {
+  const Attributes padded = {
       {"kernel_size", ints({1, 2})},
       {"stride",      ints({1, 3})},
       {"padding",     ints({0, 1})}

@@ -149,7 +149,7 @@ TEST_CASE("an artifact keeps stored constants small and reads them back equal", 
     const Program loaded = load_program(path);
     CHECK(to_text(loaded) == to_text(program));
     REQUIRE(loaded.tensors[1].stored);
-    CHECK(values_of(loaded.tensors[1].data) == values_of(program.tensors[1].data));
+    CHECK(values_of(constant_data(loaded.tensors[1])) == values_of(constant_data(program.tensors[1])));
     const Tensor x = random_floats({2, 12});
     CHECK(values_of(Session(loaded).run({x})[0]) == values_of(Session(program).run({x})[0]));
     const std::string entry = bytes == 48 ? (weight.values.dtype() == DType::kInt8 ? "\"w:i4\"" : "\"w:u4\"") : "\"w:values\"";
@@ -163,15 +163,31 @@ TEST_CASE("an artifact keeps float16 constants", "[backends][stored]") {
   const Tensor real = random_floats({8, 12});
   const Program program = linear_program(stored_half(half_constant(real)));
   CHECK(describe(*program.tensors[1].stored) == "f16");
-  const std::vector<float> half = values_of(program.tensors[1].data), full = values_of(real);
+  const std::vector<float> half = values_of(constant_data(program.tensors[1])), full = values_of(real);
   for (size_t i = 0; i < full.size(); ++i) CHECK(half[i] == Approx(full[i]).epsilon(0.0005));
   CHECK(values_of(expand(permuted(*program.tensors[1].stored, {1, 0})))[1] == half[12]);
   CHECK(reshaped(*program.tensors[1].stored, {96})->values.shape() == std::vector<int64_t>{96});
   save_program(program, path);
   const Program loaded = load_program(path);
   CHECK(to_text(loaded) == to_text(program));
-  CHECK(values_of(loaded.tensors[1].data) == half);
+  CHECK(values_of(constant_data(loaded.tensors[1])) == half);
   std::filesystem::remove(path);
+}
+
+TEST_CASE("an embedding reads the rows of its stored table, and a stored constant can be an output", "[backends][stored]") {
+  const std::vector<int64_t> chosen = {6, 0, 6, 3};
+  for (const StoredConstant& table : {grouped(100), grouped(7), grouped(100, DType::kUInt16), stored_half(half_constant(random_floats({8, 12})))}) {
+    ProgramBuilder b;
+    const int weight = b.constant("table", table);
+    const int indices = b.input("indices", DType::kInt64, {4});
+    b.output(b.op("embedding", {weight, indices}, "y", DType::kFloat32, {4, 12}));
+    Program program = with_one_segment(b.finish(), "reference");
+    program.outputs.push_back(weight);
+    const std::vector<Tensor> y = Session(program).run({Tensor::from<int64_t>(DType::kInt64, {4}, chosen)});
+    const std::vector<float> whole = values_of(expand(table)), rows = values_of(y.at(0));
+    for (size_t i = 0; i < rows.size(); ++i) CHECK(rows[i] == whole[static_cast<size_t>(chosen[i / 12]) * 12 + i % 12]);
+    CHECK(values_of(y.at(1)) == whole);
+  }
 }
 
 TEST_CASE("damaged stored constants give one-line errors", "[backends][stored]") {
@@ -199,7 +215,7 @@ TEST_CASE("damaged stored constants give one-line errors", "[backends][stored]")
 }
 
 TEST_CASE("scales at run time: each block has its own range", "[backends][reference]") {
-  const auto run = [](const std::vector<float>& values, std::map<std::string, Attribute> attributes) {
+  const auto run = [](const std::vector<float>& values, Attributes attributes) {
     ProgramBuilder b;
     const int x = b.input("x", DType::kFloat32, {2, 4});
     b.output(b.op("fake_quantize_dynamic", {x}, "y", DType::kFloat32, {2, 4}, {}, std::move(attributes)));
@@ -215,7 +231,7 @@ TEST_CASE("scales at run time: each block has its own range", "[backends][refere
   });
   CHECK(rows[6] == Approx(0.01));
   CHECK(rows[7] == Approx(1));
-  const std::map<std::string, Attribute> symmetric = {
+  const Attributes symmetric = {
       {"mapping",   std::string("symmetric")},
       {"quant_min", int64_t{-127}           },
       {"quant_max", int64_t{127}            },

@@ -19,7 +19,7 @@ TEST_CASE("XNNPACK: float convolutions and linear layers agree with the referenc
     const int x = b.input("x", kF32, in);
     const int w = b.constant("w", random_floats({12, 6 / groups, 3, 3}, -1, 1, 2));
     const int bias = b.constant("b", random_floats({12}, -1, 1, 3));
-    const std::map<std::string, Attribute> attributes{
+    const Attributes attributes{
         {"stride",   ints({2, 1})},
         {"padding",  ints({1, 0})},
         {"dilation", ints({1, 2})},
@@ -75,12 +75,12 @@ TEST_CASE("XNNPACK: float softmax, poolings, clamps and pads agree with the refe
                     r
   },
                 "last", kF32, {4, 6, 11}, {}, {{"dim", int64_t{-1}}}));
-  const std::map<std::string, Attribute> window{
+  const Attributes window{
       {"kernel_size", ints({3, 3})},
       {"stride",      ints({2, 2})},
       {"padding",     ints({1, 1})}
   };
-  std::map<std::string, Attribute> inside = window, around = window;
+  Attributes inside = window, around = window;
   inside["count_include_pad"] = false;
   around["count_include_pad"] = true;
   b.output(b.op("avg_pool", {x}, "inside", kF32, {2, 5, 4, 5}, {}, inside));

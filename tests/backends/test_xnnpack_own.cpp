@@ -33,7 +33,7 @@ int pooled(ProgramBuilder& b, int x, const std::string& name, DType dtype, const
 
 // One op of one input, alone and between two that want channels last.
 double difference(const std::string& kind, DType dtype, const std::vector<int64_t>& in, const std::vector<int64_t>& out,
-                  const std::map<std::string, Attribute>& attributes, bool is_between, std::optional<TensorQParams> q = {}) {
+                  const Attributes& attributes, bool is_between, std::optional<TensorQParams> q = {}) {
   if (!q) q = parameters_for(dtype);
   ProgramBuilder b;
   int x = b.input("x", dtype, in, parameters_for(dtype));

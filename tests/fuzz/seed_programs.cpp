@@ -13,7 +13,6 @@
 namespace octet::fuzz {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
 constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kU8 = DType::kUInt8;
 
 TensorQParams step(float scale = 0.1f) { return quantized(scale, 3); }
