@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -45,16 +44,6 @@ std::shared_ptr<Storage> map_file(const std::string& name) {
   storage->size = size;
   storage->owner = std::shared_ptr<void>(address, Unmap{size});
   return storage;
-}
-
-// Asks for all pages of the file at once, as reading them one by one costs more than checking them. Only a hint.
-void fetch_pages(const Storage& file) {
-#ifdef MADV_POPULATE_READ
-  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  if (reinterpret_cast<uintptr_t>(file.data) % page == 0) ::madvise(file.data, file.size, MADV_POPULATE_READ);
-#else
-  static_cast<void>(file);
-#endif
 }
 
 // Bytes in memory, copied only when they are not aligned like a mapped file.
@@ -214,6 +203,18 @@ void check_version(const std::string& name, const std::string& version) {
               fmt::format("has format version {}, want {} to {}; lower the model again with this build", version, kOldestVersion, kVersion));
 }
 
+// A part at a time is in memory, so that a large file needs no more than a small one.
+void add_file(Checksum& checksum, const Storage& file, std::span<const std::byte> bytes) {
+  constexpr size_t kPart = size_t{1} << 20;
+  while (!bytes.empty()) {
+    const std::span<const std::byte> part = bytes.first(std::min(bytes.size(), kPart));
+    fetch_pages(file, part);
+    checksum.add(part);
+    release_pages(file, part);
+    bytes = bytes.subspan(part.size());
+  }
+}
+
 // Files of before checksums have none.
 void check_checksum(const std::string& name, const Storage& file, size_t data_begin, const Json& metadata) {
   const auto stated = metadata.find("checksum");
@@ -224,7 +225,7 @@ void check_checksum(const std::string& name, const Storage& file, size_t data_be
     const std::string zeros = checksum_digits(0);
     checksum.add({file.data, *digits});
     checksum.add(std::as_bytes(std::span(zeros)));
-    checksum.add(std::span<const std::byte>(file.data, file.size).subspan(*digits + kChecksumDigits));
+    add_file(checksum, file, std::span<const std::byte>(file.data, file.size).subspan(*digits + kChecksumDigits));
   }
   const std::string got = checksum_digits(checksum.value());
   if (!digits || *stated != got)
@@ -254,9 +255,7 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
 }  // namespace
 
 Program load_program(const std::filesystem::path& path, const LoadOptions& options) {
-  const std::shared_ptr<Storage> file = map_file(path.string());
-  if (options.verifies_checksum) fetch_pages(*file);
-  return read_program(path.string(), file, options);
+  return read_program(path.string(), map_file(path.string()), options);
 }
 
 Program load_program(std::span<const std::byte> bytes, const LoadOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "core/tensor.h"
 
@@ -13,8 +14,12 @@ struct Unmap {
   void operator()(void* address) const;
 };
 
-// Gives the memory of the whole pages within a constant's bytes back; when they are read again they come from the file. Does nothing for constants that lie
-// elsewhere. For weights that were copied into another form.
+// Hints about the whole pages within `bytes`, which do nothing unless they lie in the storage of a mapped file. To fetch asks for all of them at once, as
+// reading them one by one costs more; to release gives their memory back, and when they are read again they come from the file.
+void fetch_pages(const Storage& storage, std::span<const std::byte> bytes);
+void release_pages(const Storage& storage, std::span<const std::byte> bytes);
+// Of a constant's elements. Undefined ones have none.
+void fetch_pages(const Tensor& constant);
 void release_pages(const Tensor& constant);
 
 }  // namespace octet

@@ -65,6 +65,7 @@ std::shared_ptr<void> find_or_pack(std::vector<Tensor> sources, const PackedForm
   const Tensor key = sources[0];
   if (!key.is_contiguous()) return pack();
   if (const std::shared_ptr<Packed> known = find(key.raw(), form)) return bytes_of(known);
+  fetch_pages(key);
   const std::shared_ptr<Packed> made = std::make_shared<Packed>(pack(), std::move(sources));
   release_pages(key);
   if (const std::shared_ptr<Packed> known = find(key.raw(), form)) return bytes_of(known);  // another thread was faster
