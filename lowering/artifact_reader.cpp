@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 
 // The whole file, mapped copy-on-write.
 std::shared_ptr<Storage> map_file(const std::string& name) {
-  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
   if (descriptor < 0) throw Error("artifact", name, fmt::format("cannot be opened ({}); check the path", std::strerror(errno)));
   struct stat status {};
   const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);

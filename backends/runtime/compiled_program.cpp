@@ -2,6 +2,7 @@
 #include "backends/runtime/compiled_program.h"
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <set>
@@ -33,9 +34,12 @@ void check_versions(const Program& program, const Backend& backend) {
 
 void check_address(const Program& program, int index, const char* what, size_t position, const void* address) {
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
-  if (address == nullptr && tensor.numel() != 0)
-    throw Error("session", fmt::format("{} {} ({})", what, position, tensor.name),
-                fmt::format("got no address, want that of {} bytes", static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype)));
+  const size_t element = size_of(tensor.dtype);
+  if (tensor.numel() == 0 || (address != nullptr && reinterpret_cast<uintptr_t>(address) % element == 0)) return;
+  const std::string subject = fmt::format("{} {} ({})", what, position, tensor.name);
+  if (address == nullptr)
+    throw Error("session", subject, fmt::format("got no address, want that of {} bytes", static_cast<size_t>(tensor.numel()) * element));
+  throw Error("session", subject, fmt::format("got address {}, want a multiple of {}, the size of an element", fmt::ptr(address), element));
 }
 
 // A view of memory that is given for each run.

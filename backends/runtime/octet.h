@@ -4,7 +4,8 @@
  * One octet_model runs in one thread at a time; different ones run at the same time.
  *
  * The binary interface is versioned: within one OCTET_ABI_VERSION functions, numbers and struct members are only added, never changed. A program that was
- * compiled against an older header runs with a newer library of the same OCTET_ABI_VERSION. */
+ * compiled against an older header runs with a newer library of the same OCTET_ABI_VERSION; who opens the library at run time compares that number with
+ * octet_abi_version(). Texts are UTF-8 and belong to the library. */
 #ifndef OCTET_H
 #define OCTET_H
 
@@ -43,8 +44,8 @@ typedef enum octet_dtype {
 
 typedef enum octet_status {
   OCTET_OK = 0,
-  OCTET_FAILED = 1,         /* the file, an input or the machine: octet_last_error() says what */
-  OCTET_INTERNAL_ERROR = 2, /* a fault of Octet itself */
+  OCTET_FAILED = 1,        /* the file, an input or the machine: octet_last_error() says what */
+  OCTET_INTERNAL_ERROR = 2 /* a fault of Octet itself */
 } octet_status;
 
 /* A loaded and compiled program. */
@@ -53,7 +54,7 @@ typedef struct octet_model octet_model;
 /* Zero-initialize, set `size` to sizeof(octet_options), then what is wanted. */
 typedef struct octet_options {
   size_t size;
-  int threads;           /* 0: one */
+  int threads;           /* at most 1024; 0: one */
   int skip_checksum;     /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
   uint64_t memory_limit; /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
   size_t cached_shapes;  /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0: four */
@@ -80,7 +81,8 @@ OCTET_API const char* octet_version(void);
 /* Names of the backends in this library, separated by spaces. */
 OCTET_API const char* octet_backends(void);
 
-/* Maps a file, checks it, compiles it. options may be NULL. Returns NULL on failure. */
+/* Maps a file, checks it, compiles it. options may be NULL. Returns NULL on failure. Until octet_free nobody may write into the file or cut it off (the
+ * system ends a process that reads what is no longer there); another file may take its place by a rename. */
 OCTET_API octet_model* octet_load(const char* path, const octet_options* options);
 /* The same of a file's bytes, which must stay as they are until octet_free. They are not copied when they start at a multiple of 64. */
 OCTET_API octet_model* octet_load_memory(const void* bytes, size_t size, const octet_options* options);

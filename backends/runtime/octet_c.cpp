@@ -35,6 +35,8 @@ struct octet_model {
 namespace octet {
 namespace {
 
+constexpr int kMostThreads = 1024;
+
 thread_local std::string last_error;
 
 octet_dtype number_of(DType dtype) {
@@ -149,7 +151,8 @@ octet_model* load(const octet_options* given, const Load& load_file) {
   octet_model* model = nullptr;
   guarded([&] {
     const octet_options options = known_part(given, "octet_options");
-    if (options.threads < 0) throw Error("octet", "octet_options", fmt::format("threads is {}, want at least 0", options.threads));
+    if (options.threads < 0 || options.threads > kMostThreads)
+      throw Error("octet", "octet_options", fmt::format("threads is {}, want 0 to {}", options.threads, kMostThreads));
     const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
     const SessionOptions session_options{.threads = std::max(options.threads, 1),
                                          .memory_limit = static_cast<size_t>(options.memory_limit),

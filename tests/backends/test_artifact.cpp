@@ -1,4 +1,6 @@
 // The .octet file: what it holds, and what damaged or hostile ones get.
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 
@@ -11,7 +13,9 @@
 #include "lowering/artifact.h"
 #include "lowering/artifact_format.h"
 #include "lowering/checksum.h"
+#include "lowering/filter_order.h"
 #include "lowering/program_json.h"
+#include "lowering/stored_constant.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"
@@ -51,7 +55,41 @@ size_t header_bytes(const std::string& file) {
   return 8 + static_cast<size_t>(length);
 }
 
+// x f32[2, 6] -> a linear layer with a weight of another form -> y f32[2, 4]; on the reference.
+Program linear_with(StoredConstant weight) {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kFloat32, {2, 6});
+  const std::vector<int> inputs = {x, b.constant("w", std::move(weight)), -1};
+  b.output(b.op("linear", inputs, "y", DType::kFloat32, {2, 4}));
+  return with_one_segment(b.finish(), "reference");
+}
+
+// One program for each form in which constants stand in a file: plain, channels-last, two integers in a byte with scales and zero points, float16.
+std::vector<Program> every_form() {
+  Program ordered = small_conv("reference");
+  Tensor& filter = ordered.tensors[1].data;
+  filter = from_channels_last(as_channels_last(filter));
+  StoredConstant nibbles{random_integers(DType::kInt8, {4, 6}, 3, -8, 7), random_floats({4, 2}, 0.01f, 0.1f, 4), random_floats({4, 2}, -2, 2, 5)};
+  return {with_constants(), std::move(ordered), linear_with(std::move(nibbles)), linear_with(stored_half(half_constant(random_floats({4, 6}))))};
+}
+
 }  // namespace
+
+TEST_CASE("constants of every form are in the file as the layout says", "[backends][artifact]") {
+  const std::vector<std::vector<std::string>> keys = {
+      {"\"w\":{",             "\"w:scale\""     },
+      {"\"w:channels_last\""},
+      {"\"w:i4\"",        "\"w:scale\"",                   "\"w:zero_point\""},
+      {"\"w:values\"",        "\"F16\""}
+  };
+  const std::vector<Program> programs = every_form();
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const std::string file = artifact_bytes(programs[i]);
+    for (const std::string& key : keys[i]) CHECK_THAT(file, Contains(key));
+    CHECK_THAT(file, Contains(i == 1 ? "\"version\":\"3\"" : "\"version\":\"2\""));
+    CHECK(artifact_bytes(load_program(bytes_of(file))) == file);
+  }
+}
 
 TEST_CASE("an artifact reads back equal and runs the same", "[backends][artifact]") {
   const std::filesystem::path path = temporary_file("round_trip.octet");
@@ -93,6 +131,9 @@ TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
   CHECK_THAT(error_with(replaced("\\\"outputs\\\":[3]", "\\\"outputs\\\":[9]")), Contains("contradicts itself"));
   CHECK_THAT(error_with(replaced("\\\"macs\\\":0", "\\\"macs\\\":{")), Contains("malformed"));
   CHECK_THAT(error_of([&] { load_program("/nonexistent/x.octet"); }), Contains("cannot be opened"));
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THAT(error_of([&] { load_program(path); }), Contains("is no file; give what `octet lower` wrote"));
   CHECK_THAT(error_of([&] { save_program(with_constants(), "/nonexistent/x.octet"); }), Contains("cannot be written"));
   std::filesystem::remove(path);
 }
@@ -181,22 +222,27 @@ TEST_CASE("an artifact loads from memory, aligned or not", "[backends][artifact]
 }
 
 TEST_CASE("a changed byte of an artifact is found, or changes nothing", "[backends][artifact]") {
-  const std::string good = artifact_bytes(with_constants());
-  const Outcome want = outcome_of(good, {});
-  REQUIRE(want.ran);
-  int unnoticed = 0;
-  for (size_t i = 0; i < good.size(); ++i) {
-    std::string bytes = good;
-    bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 8)));
-    const Outcome outcome = outcome_of(bytes, {});
-    if (outcome.ran && outcome.text != want.text) FAIL(fmt::format("byte {} of {} went unnoticed", i, good.size()));
-    unnoticed += outcome.ran;
+  for (const Program& program : every_form()) {
+    const std::string good = artifact_bytes(program);
+    const Outcome want = outcome_of(good, {});
+    REQUIRE(want.ran);
+    int unnoticed = 0;
+    for (size_t i = 0; i < good.size(); ++i)
+      for (int bit = i < header_bytes(good) ? 0 : 7; bit < 8; ++bit) {
+        std::string bytes = good;
+        bytes[i] = static_cast<char>(bytes[i] ^ (1 << bit));
+        const Outcome outcome = outcome_of(bytes, {});
+        if (outcome.ran && outcome.text != want.text) FAIL(fmt::format("bit {} of byte {} of {} went unnoticed", bit, i, good.size()));
+        unnoticed += outcome.ran;
+      }
+    CHECK(unnoticed <= 8 * 8);  // the letters of the key "checksum": without it, the file is one of before checksums
   }
-  CHECK(unnoticed <= 8);  // the letters of the key "checksum": without it, the file is one of before checksums
 }
 
 TEST_CASE("a changed byte of the header never crashes, checksum or not", "[backends][artifact]") {
-  for (const Program& program : {two_segments(), with_constants(), small_conv("reference")}) {
+  std::vector<Program> programs = every_form();
+  programs.push_back(two_segments());
+  for (const Program& program : programs) {
     const std::string good = artifact_bytes(program);
     int refused = 0;
     for (size_t i = 0; i < header_bytes(good); ++i)
@@ -226,10 +272,12 @@ TEST_CASE("programs with every op run on every backend that takes them, and surv
 }
 
 TEST_CASE("an artifact cut off anywhere is refused", "[backends][artifact]") {
-  const std::string good = artifact_bytes(with_constants());
-  for (bool verifies : {true, false})
-    for (size_t size = 0; size < good.size(); ++size)
-      if (outcome_of(good.substr(0, size), {.verifies_checksum = verifies}).ran) FAIL(fmt::format("{} of {} bytes ran", size, good.size()));
+  for (const Program& program : every_form()) {
+    const std::string good = artifact_bytes(program);
+    for (bool verifies : {true, false})
+      for (size_t size = 0; size < good.size(); ++size)
+        if (outcome_of(good.substr(0, size), {.verifies_checksum = verifies}).ran) FAIL(fmt::format("{} of {} bytes ran", size, good.size()));
+  }
 }
 
 TEST_CASE("sizes and numbers that a hostile file claims are refused by name", "[backends][artifact]") {

@@ -113,6 +113,13 @@ TEST_CASE("C: misuse gives a status and a text, never a crash", "[backends][c]")
   const octet_options unset{};
   CHECK(octet_load("x.octet", &unset) == nullptr);
   CHECK_THAT(octet_last_error(), Equals("octet: octet_options: its member size is 0, want sizeof(octet_options)"));
+  for (int threads : {-1, 1025}) {
+    octet_options many{};
+    many.size = sizeof(many);
+    many.threads = threads;
+    CHECK(octet_load("x.octet", &many) == nullptr);
+    CHECK(octet_last_error() == "octet: octet_options: threads is " + std::to_string(threads) + ", want 0 to 1024");
+  }
   CHECK(octet_load_memory("octet", 5, nullptr) == nullptr);
   CHECK_THAT(octet_last_error(), Equals("artifact: memory: has 5 bytes, want at least 8; the file is cut off"));
 
@@ -140,6 +147,24 @@ TEST_CASE("C: misuse gives a status and a text, never a crash", "[backends][c]")
   octet_free(nullptr);
   CHECK(octet_run(nullptr, nothing, outputs) == OCTET_FAILED);
   CHECK(octet_input_count(nullptr) == 0);
+}
+
+TEST_CASE("C: an address that is no multiple of the element's size is refused", "[backends][c]") {
+  const std::string bytes = artifact_bytes(two_segments());
+  octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+  REQUIRE(model != nullptr);
+  alignas(4) char x[28] = {}, y[28] = {};
+  const auto run = [&](const char* input, char* output) {
+    const void* const inputs[] = {input};
+    void* const outputs[] = {output};
+    return octet_run(model, inputs, outputs);
+  };
+  CHECK(run(x, y) == OCTET_OK);
+  CHECK(run(x + 1, y) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Contains("session: input 0 (x): got address 0x") && Contains(", want a multiple of 4, the size of an element"));
+  CHECK(run(x, y + 2) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Contains("session: output 0 (y): got address 0x"));
+  octet_free(model);
 }
 
 TEST_CASE("C: structs of an older header are filled as far as they go", "[backends][c]") {

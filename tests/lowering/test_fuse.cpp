@@ -1,11 +1,9 @@
 // q/dq graph in, program text out; and each graph computes what the interpreter computes.
-#include <cstdlib>
 
 #include <catch2/catch.hpp>
 
 #include "backends/reference/reference_backend.h"
 #include "core/text.h"
-#include "lowering/artifact.h"
 #include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 
@@ -255,11 +253,4 @@ TEST_CASE("an op that is refused on integers runs in float32 where that is accep
   CHECK(program.segments.size() == 1);
   CHECK_THAT(ops_text(program), Contains("= conv(q_f32 f32[1,3,6,6], w_f32 f32[4,3,3,3] stored as i8 in 4x1x1x1 blocks, b f32[4])"));
   CHECK(program.reasons.at("conv") == "runs in float32: it is picky");
-}
-
-TEST_CASE("writes an artifact for other readers", "[.artifact]") {
-  const char* path = std::getenv("OCTET_ARTIFACT");
-  REQUIRE(path != nullptr);
-  Report report;
-  save_program(lower(make_graph(kConvRelu), ReferenceSupport(), {}, report), path);
 }
