@@ -6,42 +6,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/dynamic_rows.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_rows.h"
 
 namespace octet::onednn {
 namespace {
-
-// Weights as the integer product takes them.
-struct IntegerWeights {
-  Tensor values;             // int8 [out, in]
-  std::vector<float> scale;  // [out]
-};
-
-std::optional<IntegerWeights> find_integer_weights(const ProgramTensor& w) {
-  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined()) return std::nullopt;
-  const Tensor scale = w.stored->scale.contiguous();
-  if (scale.shape().size() != 2 || scale.shape()[1] != 1) return std::nullopt;  // groups within a row
-  if (w.stored->zero_point.defined()) {
-    const Tensor zero_point = w.stored->zero_point.contiguous();
-    for (int64_t i = 0; i < zero_point.numel(); ++i)
-      if (zero_point.data<float>()[i] != 0) return std::nullopt;
-  }
-  IntegerWeights weights{w.stored->values.contiguous(), {}};
-  const int64_t rows_per_scale = w.shape[0] / scale.shape()[0];
-  for (int64_t i = 0; i < w.shape[0]; ++i) weights.scale.push_back(scale.data<float>()[i / rows_per_scale]);
-  return weights;
-}
-
-// How many leading dimensions the blocks enumerate; the rest is one block each. Refuses what cuts a row or groups rows.
-size_t enumerated_dimensions(const Dims& shape, const Dims& blocks) {
-  size_t count = 0;
-  while (count < shape.size() && blocks[count] == shape[count]) ++count;
-  for (size_t d = count; d < shape.size(); ++d)
-    if (blocks[d] != 1) throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape)};
-  return count;
-}
 
 ColumnTerms column_terms(const SegmentBuilder& builder, const ProgramOp& op, const IntegerWeights& weights, int64_t n, int64_t k) {
   ColumnTerms terms{std::vector<int32_t>(static_cast<size_t>(n), 0), weights.scale, std::vector<float>(static_cast<size_t>(n), 0.0f)};
@@ -58,12 +29,12 @@ void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
   if (mapping.quant_max - mapping.quant_min > 255) throw Refusal{"the range has more than 256 steps"};
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   if (shape.empty()) throw Refusal{"the input is a scalar"};
-  const size_t enumerated = enumerated_dimensions(shape, op.integers("blocks", Dims(shape.size(), 1)));
-  const int64_t width = shape.back(), rows = product(shape) / width;
-  const int64_t blocks = product({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(enumerated)});
-  if (enumerated == shape.size() && width != 1) throw Refusal{"every element has a scale of its own"};
+  const Dims counts = op.integers("blocks", Dims(shape.size(), 1));
+  const std::optional<RowBlocks> blocks = find_row_blocks(shape, counts);
+  if (!blocks) throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row", counts, shape)};
   const Stored x = builder.to_real(op.inputs[0], row_major(shape));
-  const auto quantized = std::make_shared<const DynamicRows>(add_quantize_rows(builder, x.place, rows, width, rows / blocks, mapping));
+  const auto quantized =
+      std::make_shared<const DynamicRows>(add_quantize_rows(builder, x.place, blocks->rows, blocks->width, blocks->rows_per_block, mapping));
   builder.define_dynamic(op.outputs[0], quantized);
   builder.define_later(op.outputs[0], [&builder, quantized, shape] {
     const Stored y = builder.allocate(shape, {}, row_major(shape));

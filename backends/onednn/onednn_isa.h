@@ -1,4 +1,4 @@
-// Own loops compiled for several instruction sets; the best one that the CPU has is taken when the loop runs.
+// Own loops cut into parts for the threads, and (vectorised.h) compiled for several instruction sets.
 #pragma once
 
 #include <omp.h>
@@ -6,32 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/vectorised.h"
+
 namespace octet::onednn {
-
-template <typename Body>
-void run_generic(const Body& body) {
-  body();
-}
-#if defined(__x86_64__)
-template <typename Body>
-[[gnu::target("avx2,fma")]] void run_avx2(const Body& body) {
-  body();
-}
-template <typename Body>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void run_avx512(const Body& body) {
-  body();
-}
-#endif
-
-// Runs body(), a lambda with __attribute__((always_inline)), with the widest vectors of this CPU.
-template <typename Body>
-void run_vectorised(const Body& body) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return run_avx512(body);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return run_avx2(body);
-#endif
-  run_generic(body);
-}
 
 // Calls body(first, last) on parts of [0, rows), one for each of OpenMP's threads when there are enough elements for them.
 template <typename Body>

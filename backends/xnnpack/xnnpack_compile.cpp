@@ -21,10 +21,17 @@ struct BorderCopy {
 
 // Between runtimes.
 struct InnerCopy {
-  std::variant<Shuffle, StridedCopy, ByteSoftmax> how;
+  std::variant<Shuffle, StridedCopy, ByteSoftmax, RowQuantization, RowProduct> how;
   const std::byte* from;
   std::byte* to;
 };
+
+template <typename How>
+void run_inner(const How& how, const InnerCopy& copy, pthreadpool_t) {
+  xnnpack::run(how, copy.from, copy.to);
+}
+void run_inner(const RowQuantization& how, const InnerCopy& copy, pthreadpool_t pool) { xnnpack::run(how, copy.from, copy.to, pool); }
+void run_inner(const RowProduct& how, const InnerCopy& copy, pthreadpool_t pool) { how.run(copy.from, copy.to, pool); }
 
 struct CompiledStage {
   std::vector<InnerCopy> before;
@@ -53,7 +60,7 @@ class XNNPACKSegment : public CompiledSegment {
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     for (const BorderCopy& copy : imports_) xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
     for (const CompiledStage& compiled : stages_) {
-      for (const InnerCopy& copy : compiled.before) std::visit([&](const auto& how) { xnnpack::run(how, copy.from, copy.to); }, copy.how);
+      for (const InnerCopy& copy : compiled.before) std::visit([&](const auto& how) { run_inner(how, copy, pool_.get()); }, copy.how);
       if (compiled.stage.runtime == nullptr) continue;
       const xnn_status status = xnn_invoke_runtime(compiled.stage.runtime.get());
       OCTET_ASSERT(status == xnn_status_success, "a runtime that was set up runs");
@@ -68,11 +75,14 @@ class XNNPACKSegment : public CompiledSegment {
     return shuffle_between(t, from, to, at_border && t.dtype == DType::kUInt8);
   }
 
+  static RowLayout rows_of(const ProgramTensor& tensor) { return {tensor.numel() / tensor.shape.back(), tensor.shape.back()}; }
+
   std::byte* buffer(const Program& program, const BufferKey& key) {
     Tensor& found = buffers_[key];
     if (!found.defined()) {
       const ProgramTensor& tensor = tensor_of(program, key.tensor);
-      const int64_t bytes = tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
+      const int64_t bytes = key.order == Order::kBytes ? static_cast<int64_t>(rows_of(tensor).bytes())
+                                                       : tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
       found = Tensor::zeros(DType::kUInt8, {bytes});
       if (is_constant(tensor))
         xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true), constant_data(tensor).contiguous().raw(),
@@ -96,11 +106,11 @@ class XNNPACKSegment : public CompiledSegment {
     }
     std::vector<Order> orders;
     for (const BufferKey& key : step.from) orders.push_back(key.order);
-    for (const OwnStep& own : own_steps(program, *step.op, orders, step.to.order)) {
-      const std::variant<Shuffle, StridedCopy, ByteSoftmax> how =
-          std::visit([](const auto& step) -> decltype(InnerCopy::how) { return step; }, own.how);
+    for (const OwnStep& own : own_steps(program, *step.op, orders, step.to.order, pool_.get())) {
+      const decltype(InnerCopy::how) how = std::visit([](const auto& step) -> decltype(InnerCopy::how) { return step; }, own.how);
       copies.push_back({how, buffer(program, step.from[own.input]), buffer(program, step.to)});
     }
+    if (own_orders(*step.op).from == Order::kBytes) release_weights(program, *step.op);
   }
 
   // XNNPACK has packed copies of its own by now.

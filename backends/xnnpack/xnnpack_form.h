@@ -11,7 +11,11 @@
 namespace octet::xnnpack {
 
 // Memory order of the elements, against the logical [N, C, spatial...].
-enum class Order { kRowMajor, kChannelsLast };
+enum class Order {
+  kRowMajor,
+  kChannelsLast,
+  kBytes,  // row-major, quantized to bytes at run time: RowLayout
+};
 
 enum class Form {
   kPlain,         // the logical shape, row-major; a scalar has one dimension

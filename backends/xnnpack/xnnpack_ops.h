@@ -32,7 +32,7 @@ Verdict check_activations(const Program& program, const ProgramOp& op);
 Verdict check_native(const Program& program, const ProgramOp& op);
 // Whether XNNPACK does an accepted op; the others are ours (xnnpack_own.h).
 bool is_native(const Program& program, const ProgramOp& op);
-// Accepts what XNNPACK does, and what we do for it. The reason of a refusal is XNNPACK's.
+// Accepts what XNNPACK does, and what we do for it. The reason of a refusal is XNNPACK's where that has an op of the kind.
 Verdict check_op(const Program& program, const ProgramOp& op);
 
 const ProgramTensor& tensor_of(const Program& program, int index);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/xnnpack/xnnpack_dynamic.h"
 #include "backends/xnnpack/xnnpack_ops.h"
 #include "core/error.h"
 #include "lowering/real_functions.h"
@@ -232,13 +233,13 @@ std::vector<OwnCopy> upsample_copies(const Program& program, const ProgramOp& op
 }
 
 template <std::vector<OwnCopy> (*copies)(const Program&, const ProgramOp&, std::span<const Order>, Order)>
-std::vector<OwnStep> copied(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnStep> copied(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to, pthreadpool_t) {
   std::vector<OwnStep> steps;
   for (const OwnCopy& copy : copies(program, op, from, to)) steps.push_back({copy.input, simplified(copy.copy)});
   return steps;
 }
 
-std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to, pthreadpool_t) {
   const ProgramTensor& in = input_of(program, op, 0);
   const ProgramTensor& out = output_of(program, op);
   ByteSoftmax softmax = byte_softmax(in.qparams->scale[0], out.qparams->scale[0], signed_zero_point(out));
@@ -258,21 +259,45 @@ std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op, 
   };
 }
 
+Verdict check_own_linear(const Program& program, const ProgramOp& op) {
+  return find_row_quantize(program, op) != nullptr ? Verdict::accept() : Verdict::refuse("its input is not quantized at run time");
+}
+
+std::vector<OwnStep> quantize_steps(const Program& program, const ProgramOp& op, std::span<const Order>, Order, pthreadpool_t) {
+  return {
+      {0, row_quantization(program, op)}
+  };
+}
+
+std::vector<OwnStep> linear_steps(const Program& program, const ProgramOp& op, std::span<const Order>, Order, pthreadpool_t pool) {
+  const ProgramTensor& x = input_of(program, op, 0);
+  return {
+      {0, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
+  };
+}
+
 struct OwnRow {
   std::string_view kind;
   Verdict (*check)(const Program&, const ProgramOp&);
-  std::vector<OwnStep> (*steps)(const Program&, const ProgramOp&, std::span<const Order>, Order);
+  std::vector<OwnStep> (*steps)(const Program&, const ProgramOp&, std::span<const Order>, Order, pthreadpool_t);
+  OwnOrders orders;
 };
 
+constexpr OwnOrders kAny = {};
+constexpr OwnOrders kMakesBytes = {Order::kRowMajor, Order::kBytes};
+constexpr OwnOrders kReadsBytes = {Order::kBytes, Order::kRowMajor};
+
 constexpr OwnRow kRows[] = {
-    {"permute",    check_own_permute,    copied<permute_copies>   },
-    {"slice",      check_own_slice,      copied<slice_copies>     },
-    {"expand",     check_own_expand,     copied<expand_copies>    },
-    {"cat",        check_own_cat,        copied<cat_copies>       },
-    {"unary",      check_own_unary,      copied<unary_copies>     },
-    {"requantize", check_own_requantize, copied<requantize_copies>},
-    {"upsample",   check_own_upsample,   copied<upsample_copies>  },
-    {"softmax",    check_own_softmax,    softmax_steps            },
+    {"permute",               check_own_permute,    copied<permute_copies>,    kAny       },
+    {"slice",                 check_own_slice,      copied<slice_copies>,      kAny       },
+    {"expand",                check_own_expand,     copied<expand_copies>,     kAny       },
+    {"cat",                   check_own_cat,        copied<cat_copies>,        kAny       },
+    {"unary",                 check_own_unary,      copied<unary_copies>,      kAny       },
+    {"requantize",            check_own_requantize, copied<requantize_copies>, kAny       },
+    {"upsample",              check_own_upsample,   copied<upsample_copies>,   kAny       },
+    {"softmax",               check_own_softmax,    softmax_steps,             kAny       },
+    {"fake_quantize_dynamic", check_row_quantize,   quantize_steps,            kMakesBytes},
+    {"linear",                check_own_linear,     linear_steps,              kReadsBytes},
 };
 
 const OwnRow* find_row(std::string_view kind) {
@@ -290,10 +315,16 @@ Verdict check_own(const Program& program, const ProgramOp& op) {
   return verdict ? row->check(program, op) : verdict;
 }
 
-std::vector<OwnStep> own_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+OwnOrders own_orders(const ProgramOp& op) {
   const OwnRow* row = find_row(op.kind);
   OCTET_ASSERT(row != nullptr, op.kind + " is none of our own ops");
-  return row->steps(program, op, from, to);
+  return row->orders;
+}
+
+std::vector<OwnStep> own_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to, pthreadpool_t pool) {
+  const OwnRow* row = find_row(op.kind);
+  OCTET_ASSERT(row != nullptr, op.kind + " is none of our own ops");
+  return row->steps(program, op, from, to, pool);
 }
 
 }  // namespace octet::xnnpack

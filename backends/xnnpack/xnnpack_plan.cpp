@@ -62,14 +62,15 @@ class Planner {
     }
     if (needs_new_stage(op, best->in)) plan_.stages.emplace_back();
     for (int index : op.inputs) {
-      if (index >= 0 && is_activation(index)) read(index, best->in);
+      if (is_activation(index)) read(index, best->in);
     }
     for (int index : op.outputs) occurrences_[index].push_back({best->out, current()});
     plan_.stages.back().ops.push_back({&op, row, *best});
   }
 
-  // Reads its inputs in any order; writes the order that the segment's other ops want.
+  // Reads its inputs in any order, and writes the order that the segment's other ops want, unless it insists on orders.
   void add_own(const ProgramOp& op) {
+    const OwnOrders orders = own_orders(op);
     const bool waits = std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
       const Occurrence* made = is_activation(index) ? any_of(index) : nullptr;
       return made != nullptr && made->stage == current();
@@ -81,17 +82,21 @@ class Planner {
         step.from.push_back({index, Order::kRowMajor});
         continue;
       }
-      if (any_of(index) == nullptr) {
-        occurrences_[index].push_back({preferred_form(index), kBorder});
-        plan_.imports.insert(key_of(index, preferred_form(index)));
+      if (orders.from == Order::kBytes) {
+        step.from.push_back({index, Order::kBytes});
+        continue;
       }
-      const Occurrence& made = *any_of(index);
-      step.from.push_back(key_of(index, made.form));
-      if (made.stage >= 0) plan_.stages[static_cast<size_t>(made.stage)].writes.insert(step.from.back());
+      const Form any = any_of(index) == nullptr ? preferred_form(index) : any_of(index)->form;
+      step.from.push_back(bring(index, orders.from ? Form::kPlain : any));
     }
     const int output = op.outputs[0];
-    occurrences_[output].push_back({preferred_form(output), kOwn});
-    step.to = key_of(output, preferred_form(output));
+    const Form form = orders.to ? Form::kPlain : preferred_form(output);
+    step.to = key_of(output, form);
+    if (orders.to == Order::kBytes) {
+      step.to.order = Order::kBytes;  // read by own ops only
+    } else {
+      occurrences_[output].push_back({form, kOwn});
+    }
     plan_.stages.back().before.push_back(std::move(step));
   }
 
@@ -101,7 +106,7 @@ class Planner {
   }
 
   int current() const { return static_cast<int>(plan_.stages.size()) - 1; }
-  bool is_activation(int index) const { return !is_constant(tensor_of(program_, index)); }
+  bool is_activation(int index) const { return index >= 0 && !is_constant(tensor_of(program_, index)); }
   Order order(int index, Form form) const { return order_of(tensor_of(program_, index).shape, form); }
   BufferKey key_of(int index, Form form) const { return {index, order(index, form)}; }
 
@@ -121,7 +126,7 @@ class Planner {
   int cost_of(const ProgramOp& op, const Forms& forms) const {
     int cost = 0;
     for (int index : op.inputs) {
-      if (index < 0 || !is_activation(index)) continue;
+      if (!is_activation(index)) continue;
       if (const Occurrence* there = in_order(index, forms.in)) {
         if (there->stage == current() && there->form != forms.in) cost += kReshapeCost;
       } else if (borders_.count(index)) {
@@ -136,30 +141,34 @@ class Planner {
 
   bool needs_new_stage(const ProgramOp& op, Form form) const {
     return std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
-      if (index < 0 || !is_activation(index) || in_order(index, form) || borders_.count(index)) return false;
+      if (!is_activation(index) || in_order(index, form) || borders_.count(index)) return false;
       return any_of(index)->stage == current();
     });
   }
 
-  // Makes the tensor available to the current stage.
+  // Makes the tensor available to the runtime of the current stage.
   void read(int index, Form form) {
+    const Occurrence* there = in_order(index, form);
+    if (there == nullptr || there->stage != current()) plan_.stages.back().reads.insert(bring(index, form));
+  }
+
+  // Makes the tensor available before the runtime of the current stage.
+  BufferKey bring(int index, Form form) {
     const BufferKey key = key_of(index, form);
     const Occurrence* there = in_order(index, form);
     if (there == nullptr && borders_.count(index)) {
       plan_.imports.insert(key);
       occurrences_[index].push_back({form, kBorder});
-      plan_.stages.back().reads.insert(key);
     } else if (there == nullptr) {
       const Occurrence* other = any_of(index);
       const BufferKey from = key_of(index, other->form);
       if (other->stage >= 0) plan_.stages[static_cast<size_t>(other->stage)].writes.insert(from);
       plan_.stages.back().before.push_back({nullptr, {from}, key});
-      plan_.stages.back().reads.insert(key);
       occurrences_[index].push_back({form, kBorder});
-    } else if (there->stage != current()) {
-      if (there->stage >= 0) plan_.stages[static_cast<size_t>(there->stage)].writes.insert(key);
-      plan_.stages.back().reads.insert(key);
+    } else if (there->stage >= 0) {
+      plan_.stages[static_cast<size_t>(there->stage)].writes.insert(key);
     }
+    return key;
   }
 
   const Program& program_;

@@ -27,7 +27,7 @@ struct PlannedOp {
 // What is done between runtimes: a copy into the other memory order, or an op of our own (xnnpack_own.h).
 struct HostStep {
   const ProgramOp* op;          // null: the copy
-  std::vector<BufferKey> from;  // the op's inputs; constants in row-major order
+  std::vector<BufferKey> from;  // the op's inputs; constants in row-major order, absent ones as -1
   BufferKey to;
 };
 

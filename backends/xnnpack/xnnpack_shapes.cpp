@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/xnnpack/xnnpack_dynamic.h"
 #include "backends/xnnpack/xnnpack_ops.h"
 #include "backends/xnnpack/xnnpack_own.h"
 #include "backends/xnnpack/xnnpack_window.h"
@@ -213,9 +214,12 @@ Verdict check_native(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-bool is_native(const Program& program, const ProgramOp& op) { return static_cast<bool>(check_native(program, op)); }
+bool is_native(const Program& program, const ProgramOp& op) {
+  return find_row_quantize(program, op) == nullptr && static_cast<bool>(check_native(program, op));
+}
 
 Verdict check_op(const Program& program, const ProgramOp& op) {
+  if (find_op_row(op.kind) == nullptr) return check_own(program, op);
   Verdict verdict = check_native(program, op);
   return verdict || !check_own(program, op) ? verdict : Verdict::accept();
 }

@@ -1,0 +1,103 @@
+#include "backends/xnnpack/xnnpack_dynamic.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/xnnpack/xnnpack_ops.h"
+#include "backends/xnnpack/xnnpack_stage.h"
+#include "lowering/stored_constant.h"
+
+namespace octet::xnnpack {
+namespace {
+
+constexpr int64_t kMaxWidth = 65000;  // 255 * 128 * kMaxWidth fits 32 bits
+
+const ProgramOp* find_maker(const Program& program, int tensor) {
+  for (const ProgramOp& op : program.ops)
+    if (std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end()) return &op;
+  return nullptr;
+}
+
+bool is_constant_input(const Program& program, const ProgramOp& op, size_t i) { return !has_input(op, i) || is_constant(input_of(program, op, i)); }
+
+// What keeps an op from multiplying the integers of `quantized`, which it reads.
+Verdict check_reader(const Program& program, const ProgramOp& op, int quantized) {
+  const bool is_linear = op.kind == "linear" && op.inputs.size() >= 2 && op.inputs[0] == quantized && has_input(op, 1);
+  if (!is_linear) return Verdict::refuse(fmt::format("{} reads its floats", op.kind));
+  if (!is_constant_input(program, op, 1) || !is_constant_input(program, op, 2)) return Verdict::refuse("its weight or bias is not a constant");
+  const ProgramTensor& w = input_of(program, op, 1);
+  const std::optional<IntegerWeights> weights = find_integer_weights(w);
+  const OutputRange range = post_range_of(op);
+  if (!weights)
+    return Verdict::refuse(
+        w.stored ? fmt::format("its weight is stored as {}, want int8 with a scale per row or one, and zero points 0", describe(*w.stored))
+                 : "its weight is not stored as integers");
+  if (!(range.min < range.max)) return Verdict::refuse(fmt::format("its results are clamped to {} and {}", range.min, range.max));
+  for (const float scale : weights->scale)
+    if (!(scale > 0) || !std::isnormal(scale)) return Verdict::refuse(fmt::format("its weight has scale {}, want a normal positive number", scale));
+  if (w.shape.back() > kMaxWidth) return Verdict::refuse("a 32-bit accumulator may overflow");
+  return check_native(program, op);
+}
+
+// True before there are segments.
+bool are_together(const Program& program, const ProgramOp& a, const ProgramOp& b) {
+  return std::all_of(program.segments.begin(), program.segments.end(), [&](const Segment& segment) {
+    const auto holds = [&](const ProgramOp& op) {
+      return std::any_of(segment.ops.begin(), segment.ops.end(), [&](int index) { return &program.ops[static_cast<size_t>(index)] == &op; });
+    };
+    return holds(a) == holds(b);
+  });
+}
+
+bool is_float(const Program& program, int index) { return tensor_of(program, index).dtype == DType::kFloat32; }
+
+}  // namespace
+
+Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
+  const int quantized = op.outputs[0];
+  const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
+  if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) || tensor_of(program, quantized).shape != shape)
+    return Verdict::refuse("it wants float32 of one shape");
+  const int64_t low = op.integer("quant_min", -128), high = op.integer("quant_max", 127);
+  if (low >= high || low < -32768 || high > 65535) return Verdict::refuse("its range is none");
+  if (high - low > 255) return Verdict::refuse("the range has more than 256 steps");
+  if (shape.empty()) return Verdict::refuse("the input is a scalar");
+  const std::vector<int64_t> blocks = op.integers("blocks", std::vector<int64_t>(shape.size(), 1));
+  if (!find_row_blocks(shape, blocks))
+    return Verdict::refuse(fmt::format("the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
+  if (std::find(program.outputs.begin(), program.outputs.end(), quantized) != program.outputs.end())
+    return Verdict::refuse("its floats are an output of the program");
+  for (const ProgramOp& reader : program.ops) {
+    if (std::find(reader.inputs.begin(), reader.inputs.end(), quantized) == reader.inputs.end()) continue;
+    const Verdict verdict = check_reader(program, reader, quantized);
+    if (!verdict) return Verdict::refuse(fmt::format("{} cannot multiply its integers: {}", reader.name, verdict.reason()));
+  }
+  return Verdict::accept();
+}
+
+const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op) {
+  if (op.kind != "linear" || !has_input(op, 0) || is_constant(input_of(program, op, 0))) return nullptr;
+  const ProgramOp* maker = find_maker(program, op.inputs[0]);
+  if (maker == nullptr || maker->kind != "fake_quantize_dynamic" || !are_together(program, *maker, op)) return nullptr;
+  return check_activations(program, *maker) && check_row_quantize(program, *maker) ? maker : nullptr;
+}
+
+RowQuantization row_quantization(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
+  return {dynamic_mapping(op), *find_row_blocks(shape, op.integers("blocks", std::vector<int64_t>(shape.size(), 1)))};
+}
+
+RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
+  const OutputRange range = post_range_of(op);
+  RowProductTerms terms = {*find_integer_weights(input_of(program, op, 1)), {}, range.min, range.max};
+  terms.bias.assign(terms.weights.scale.size(), 0.0f);
+  if (!has_input(op, 2)) return terms;
+  const Tensor bias = constant_data(input_of(program, op, 2)).contiguous();
+  std::copy_n(bias.data<float>(), terms.bias.size(), terms.bias.begin());
+  return terms;
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,20 @@
+// Which activations are quantized at run time here, and which linears multiply their integers.
+#pragma once
+
+#include "backends/xnnpack/xnnpack_row_product.h"
+#include "core/report.h"
+#include "lowering/program.h"
+
+namespace octet::xnnpack {
+
+// Accepts a fake_quantize_dynamic when all that read it in the program are linears that can multiply integers; after check_activations. (Then its floats are
+// never needed.) The reason of a refusal names the op that stands in the way.
+Verdict check_row_quantize(const Program& program, const ProgramOp& op);
+// The accepted fake_quantize_dynamic, of the same segment, whose integers a linear multiplies; null for other ops, which read floats.
+const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op);
+
+// Of an accepted fake_quantize_dynamic; of a linear that multiplies integers.
+RowQuantization row_quantization(const Program& program, const ProgramOp& op);
+RowProductTerms row_product_terms(const Program& program, const ProgramOp& op);
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,216 @@
+// See the header. A kernel sums the products of some rows with some blocks in registers; what follows is the same for all. Loops over sums are unrolled by
+// command: sums are registers only where no loop indexes them.
+#include "backends/xnnpack/xnnpack_row_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace octet::xnnpack {
+namespace {
+
+int32_t four_bytes(const uint8_t* from) {
+  int32_t word;
+  std::memcpy(&word, from, sizeof(word));
+  return word;
+}
+
+// Sums of a block to reals.
+[[gnu::always_inline]] inline void finish(const RowProductView& p, int64_t row, int64_t block, const int32_t* sum) {
+  const RowParameters r = p.parameters[row];
+  const int64_t column = block * kBlockColumns;
+  float real[kBlockColumns];
+  for (int64_t c = 0; c < kBlockColumns; ++c) {
+    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c]) * (r.scale * p.scale[column + c]) + p.bias[column + c];
+    const float least = v < p.low ? p.low : v;
+    real[c] = least > p.high ? p.high : least;
+  }
+  float* y = p.y + row * p.out + column;
+  if (p.out - column >= kBlockColumns) {
+    std::memcpy(y, real, sizeof(real));
+  } else {
+    std::memcpy(y, real, static_cast<size_t>(p.out - column) * sizeof(float));
+  }
+}
+
+// ---- plain C++
+
+bool always() { return true; }
+
+void run_plain(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
+  for (int64_t b = block; b < block + blocks; ++b)
+    for (int64_t m = row; m < row + rows; ++m) {
+      const int8_t* w = p.weights + b * p.depth * kBlockColumns;
+      const int8_t* x = reinterpret_cast<const int8_t*>(p.rows) + m * p.stride;
+      int32_t sum[kBlockColumns] = {};
+      for (int64_t k = 0; k < p.depth; k += kGroup, w += kGroup * kBlockColumns)
+        for (int64_t c = 0; c < kBlockColumns; ++c)
+          for (int64_t i = 0; i < kGroup; ++i) sum[c] += x[k + i] * w[c * kGroup + i];
+      finish(p, m, b, sum);
+    }
+}
+
+#if defined(__x86_64__)
+
+// ---- x86 with four products of u8 and s8 added in one instruction
+
+#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,prefer-vector-width=512")]]
+
+bool has_vnni() {
+  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+}
+
+template <int64_t kRows, int64_t kBlocks>
+OCTET_VNNI void multiply_vnni(const RowProductView& p, int64_t row, int64_t block) {
+  const int64_t block_bytes = p.depth * kBlockColumns;
+  const int8_t* w = p.weights + block * block_bytes;
+  const uint8_t* x = p.rows + row * p.stride;
+  __m512i sum[kRows][kBlocks] = {};
+  for (int64_t k = 0; k < p.depth; k += kGroup) {
+    __m512i column[kBlocks];
+#pragma GCC unroll 8
+    for (int64_t b = 0; b < kBlocks; ++b) column[b] = _mm512_loadu_si512(w + b * block_bytes + k * kBlockColumns);
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < kRows; ++m) {
+      const __m512i four = _mm512_set1_epi32(four_bytes(x + m * p.stride + k));
+#pragma GCC unroll 8
+      for (int64_t b = 0; b < kBlocks; ++b) sum[m][b] = _mm512_dpbusd_epi32(sum[m][b], four, column[b]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t m = 0; m < kRows; ++m)
+#pragma GCC unroll 8
+    for (int64_t b = 0; b < kBlocks; ++b) {
+      alignas(64) int32_t sums[kBlockColumns];
+      _mm512_store_si512(sums, sum[m][b]);
+      finish(p, row + m, block + b, sums);
+    }
+}
+
+template <int64_t kBlocks>
+void rows_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block) {
+  for (; rows >= kTileRows; row += kTileRows, rows -= kTileRows) multiply_vnni<kTileRows, kBlocks>(p, row, block);
+  for (; rows >= 2; row += 2, rows -= 2) multiply_vnni<2, kBlocks>(p, row, block);
+  if (rows == 1) multiply_vnni<1, kBlocks>(p, row, block);
+}
+
+void run_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
+  for (; blocks >= kTileBlocks; block += kTileBlocks, blocks -= kTileBlocks) rows_vnni<kTileBlocks>(p, row, rows, block);
+  for (; blocks > 0; ++block, --blocks) rows_vnni<1>(p, row, rows, block);
+}
+#undef OCTET_VNNI
+
+// ---- x86 with pairs of products of 16 bits. (The instruction for bytes saturates.)
+
+#define OCTET_AVX2 [[gnu::target("avx2,fma")]]
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+template <int64_t kRows>
+OCTET_AVX2 void multiply_avx2(const RowProductView& p, int64_t row, int64_t block) {
+  constexpr int64_t kQuarters = 4;  // of a block: four columns, each in two sums
+  const int8_t* w = p.weights + block * p.depth * kBlockColumns;
+  const uint8_t* x = p.rows + row * p.stride;
+  __m256i sum[kRows][kQuarters] = {};
+  for (int64_t k = 0; k < p.depth; k += kGroup, w += kGroup * kBlockColumns) {
+    __m256i four[kRows];
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < kRows; ++m) four[m] = _mm256_cvtepi8_epi16(_mm_set1_epi32(four_bytes(x + m * p.stride + k)));
+#pragma GCC unroll 8
+    for (int64_t q = 0; q < kQuarters; ++q) {
+      const __m256i columns = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + q * kGroup * 4)));
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < kRows; ++m) sum[m][q] = _mm256_add_epi32(sum[m][q], _mm256_madd_epi16(columns, four[m]));
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t m = 0; m < kRows; ++m) {
+    alignas(32) int32_t sums[kBlockColumns];
+#pragma GCC unroll 8
+    for (int64_t half = 0; half < 2; ++half) {
+      const __m256i pairs = _mm256_hadd_epi32(sum[m][2 * half], sum[m][2 * half + 1]);  // columns 0 1 4 5 2 3 6 7
+      _mm256_store_si256(reinterpret_cast<__m256i*>(sums + 8 * half), _mm256_permute4x64_epi64(pairs, 0xd8));
+    }
+    finish(p, row + m, block, sums);
+  }
+}
+
+void run_avx2_pairs(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
+  constexpr int64_t kRows = 3;
+  for (int64_t b = block; b < block + blocks; ++b) {
+    int64_t m = row;
+    for (; m + kRows <= row + rows; m += kRows) multiply_avx2<kRows>(p, m, b);
+    for (; m < row + rows; ++m) multiply_avx2<1>(p, m, b);
+  }
+}
+#undef OCTET_AVX2
+
+#elif defined(__aarch64__)
+
+// ---- NEON: products of 16 bits, added in pairs
+
+template <int64_t kRows>
+void multiply_neon(const RowProductView& p, int64_t row, int64_t block) {
+  constexpr int64_t kQuarters = 4;  // of a block: four columns, each in two sums
+  const int8_t* w = p.weights + block * p.depth * kBlockColumns;
+  const uint8_t* x = p.rows + row * p.stride;
+  int32x4_t sum[kRows][2 * kQuarters] = {};
+  for (int64_t k = 0; k < p.depth; k += kGroup, w += kGroup * kBlockColumns) {
+    int8x16_t four[kRows];
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < kRows; ++m) four[m] = vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(x + m * p.stride + k)));
+#pragma GCC unroll 8
+    for (int64_t q = 0; q < kQuarters; ++q) {
+      const int8x16_t columns = vld1q_s8(w + q * kGroup * 4);
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < kRows; ++m) {
+        sum[m][2 * q] = vpadalq_s16(sum[m][2 * q], vmull_s8(vget_low_s8(columns), vget_low_s8(four[m])));
+        sum[m][2 * q + 1] = vpadalq_s16(sum[m][2 * q + 1], vmull_high_s8(columns, four[m]));
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t m = 0; m < kRows; ++m) {
+    int32_t sums[kBlockColumns];
+#pragma GCC unroll 8
+    for (int64_t q = 0; q < kQuarters; ++q) vst1q_s32(sums + 4 * q, vpaddq_s32(sum[m][2 * q], sum[m][2 * q + 1]));
+    finish(p, row + m, block, sums);
+  }
+}
+
+void run_neon(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
+  for (int64_t b = block; b < block + blocks; ++b) {
+    int64_t m = row;
+    for (; m + 2 <= row + rows; m += 2) multiply_neon<2>(p, m, b);
+    for (; m < row + rows; ++m) multiply_neon<1>(p, m, b);
+  }
+}
+
+#endif
+
+constexpr RowKernel kKernels[] = {
+#if defined(__x86_64__)
+    {"AVX-512 VNNI", has_vnni, 0,    run_vnni      },
+    {"AVX2",         has_avx2, -128, run_avx2_pairs},
+#elif defined(__aarch64__)
+    {"NEON", always, -128, run_neon},
+#endif
+    {"plain",        always,   -128, run_plain     },
+};
+
+}  // namespace
+
+std::span<const RowKernel> row_kernels() { return kKernels; }
+
+const RowKernel& best_row_kernel() {
+  static const RowKernel& best = *std::find_if(std::begin(kKernels), std::end(kKernels), [](const RowKernel& kernel) { return kernel.is_here(); });
+  return best;
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,44 @@
+// The inner loops of our own row product, one for each kind of CPU.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "backends/xnnpack/xnnpack_row_product.h"
+
+namespace octet::xnnpack {
+
+// Weights are packed in blocks of 16 columns; of each, four elements lie together, then those of the next column.
+inline constexpr int64_t kBlockColumns = 16;
+inline constexpr int64_t kGroup = 4;
+inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share the loads of x
+inline constexpr int64_t kTileRows = 6;    // rows that share the loads of weights
+
+// y[rows, out] = clamp((x * w - zero_point[row] * sum[column]) * scale[row] * scale[column] + bias[column])
+struct RowProductView {
+  const uint8_t* rows;
+  int64_t stride;
+  const RowParameters* parameters;
+  const int8_t* weights;
+  int64_t depth;        // elements of a column, a multiple of kGroup
+  const int32_t* sums;  // these three: of all columns, out rounded up to whole blocks
+  const float* scale;
+  const float* bias;
+  float* y;
+  int64_t out;
+  float low, high;
+};
+
+struct RowKernel {
+  std::string_view name;
+  bool (*is_here)();  // whether this CPU has it
+  int lowest;         // of the bytes in rows: 0 for u8, -128 for s8
+  // Rows [row, row + rows), blocks of columns [block, block + blocks).
+  void (*run)(const RowProductView& view, int64_t row, int64_t rows, int64_t block, int64_t blocks);
+};
+
+// The best first; plain C++, which every CPU has, last.
+std::span<const RowKernel> row_kernels();
+const RowKernel& best_row_kernel();
+
+}  // namespace octet::xnnpack

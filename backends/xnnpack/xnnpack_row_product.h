@@ -1,0 +1,67 @@
+// Linears on rows that are quantized at run time: float rows to bytes, and the bytes times int8 weights, exact in 32 bits, made real with one scale and zero
+// point per row and one scale per column. The product is XNNPACK's where its release has one (xnnpack_row_operator.cpp), else ours (xnnpack_row_product.cpp).
+#pragma once
+
+#include <pthreadpool.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/dynamic_rows.h"
+#include "lowering/dynamic_range.h"
+
+namespace octet::xnnpack {
+
+// real = scale * (value - zero_point). As XNNPACK wants it.
+struct RowParameters {
+  int32_t zero_point;
+  float scale;
+};
+
+// Where rows of bytes lie: parameters, values, ranges.
+struct RowLayout {
+  int64_t rows;
+  int64_t width;
+  int64_t stride() const { return (width + 3) / 4 * 4; }  // bytes from row to row; what lies behind `width` has any value
+  size_t values() const { return (static_cast<size_t>(rows) + kExtraRows) * sizeof(RowParameters); }
+  size_t ranges() const { return values() + static_cast<size_t>(rows * stride()) + kExtraBytes; }
+  size_t bytes() const { return ranges() + static_cast<size_t>(rows) * 2 * sizeof(float); }
+  static constexpr size_t kExtraRows = 16;    // XNNPACK reads the parameters of ten rows that are not there
+  static constexpr size_t kExtraBytes = 128;  // and as many bytes of them
+};
+
+// float rows -> RowLayout.
+struct RowQuantization {
+  DynamicMapping mapping;
+  RowBlocks blocks;
+};
+// from: f32, row-major; to: aligned like floats. Allocates nothing. pool: null for one thread.
+void run(const RowQuantization& quantization, const std::byte* from, std::byte* to, pthreadpool_t pool);
+
+// What the product reads: u8 from 0 on, or s8 from this on.
+int lowest_byte();
+
+// A linear's constants, before they are packed.
+struct RowProductTerms {
+  IntegerWeights weights;
+  std::vector<float> bias;  // [out]
+  float low;                // clamp of the output
+  float high;
+};
+
+// A linear with its packed weights. Copies share them.
+class RowProduct {
+ public:
+  // rows: of each run. Throws Refusal.
+  RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t pool);
+  // from: a RowLayout; to: f32 [rows, out], row-major. Allocates nothing.
+  void run(const std::byte* from, std::byte* to, pthreadpool_t pool) const;
+
+ private:
+  struct Packed;
+  std::shared_ptr<const Packed> packed_;
+};
+
+}  // namespace octet::xnnpack
