@@ -20,7 +20,7 @@ struct RowParameters {
   float scale;
 };
 
-// Where rows of bytes lie: parameters, values, ranges.
+// Where rows of bytes lie: parameters, values, ranges (which only the quantization reads).
 struct RowLayout {
   int64_t rows;
   int64_t width;
@@ -28,8 +28,8 @@ struct RowLayout {
   size_t values() const { return (static_cast<size_t>(rows) + kExtraRows) * sizeof(RowParameters); }
   size_t ranges() const { return values() + static_cast<size_t>(rows * stride()) + kExtraBytes; }
   size_t bytes() const { return ranges() + static_cast<size_t>(rows) * 2 * sizeof(float); }
-  static constexpr size_t kExtraRows = 16;    // XNNPACK reads the parameters of ten rows that are not there
-  static constexpr size_t kExtraBytes = 128;  // and as many bytes of them
+  static constexpr size_t kExtraRows = 16;    // parameters of the last row again: XNNPACK computes it up to ten times, and the last time counts
+  static constexpr size_t kExtraBytes = 128;  // XNNPACK reads some behind the values
 };
 
 // float rows -> RowLayout.

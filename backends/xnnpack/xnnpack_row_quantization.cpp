@@ -67,6 +67,7 @@ void run(const RowQuantization& quantization, const std::byte* from, std::byte* 
     join_ranges(call);
   }
   pthreadpool_parallelize_1d_tile_1d(pool, quantize_rows, &call, rows, part, 0);
+  std::fill_n(&call.parameters(blocks.rows), RowLayout::kExtraRows, call.parameters(blocks.rows - 1));
 }
 
 }  // namespace octet::xnnpack
