@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backends/vectorised.h"
 #include "core/error.h"
 #include "lowering/stored_constant.h"
 
@@ -14,6 +15,8 @@ namespace octet::xnnpack {
 namespace {
 
 constexpr int64_t kTile = 32;
+constexpr int64_t kColours = 3;
+constexpr uint8_t kSignBit = 0x80;  // what u8 and s8 of the same value differ in
 
 template <typename T>
 void transpose(const T* from, T* to, int64_t rows, int64_t columns) {
@@ -64,11 +67,28 @@ void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t col
   }
 }
 
+// The planes of an image, pixel by pixel. It is apart because a number of channels that the compiler knows lets it use vectors.
 template <typename T>
-void transpose_batches(const Shuffle& shuffle, const std::byte* from, std::byte* to) {
+void interleave_colours(const T* __restrict from, T* __restrict to, int64_t pixels, T mask) {
+  run_vectorised([=]() __attribute__((always_inline)) {
+    for (int64_t i = 0; i < pixels; ++i)
+      for (int64_t c = 0; c < kColours; ++c) to[i * kColours + c] = static_cast<T>(from[c * pixels + i] ^ mask);
+  });
+}
+
+template <typename T>
+void transpose_batches(const Shuffle& shuffle, const std::byte* from_bytes, std::byte* to_bytes) {
   const int64_t plane = shuffle.rows * shuffle.columns;
-  for (int64_t b = 0; b < shuffle.batch; ++b) {
-    transpose(reinterpret_cast<const T*>(from) + b * plane, reinterpret_cast<T*>(to) + b * plane, shuffle.rows, shuffle.columns);
+  const T* from = reinterpret_cast<const T*>(from_bytes);
+  T* to = reinterpret_cast<T*>(to_bytes);
+  for (int64_t b = 0; b < shuffle.batch; ++b, from += plane, to += plane) {
+    if (shuffle.rows == kColours) {
+      interleave_colours<T>(from, to, shuffle.columns, shuffle.flip ? kSignBit : T{0});
+    } else if constexpr (sizeof(T) == 1) {
+      transpose_bytes(from, to, shuffle.rows, shuffle.columns, shuffle.flip ? kSignBit : 0);
+    } else {
+      transpose(from, to, shuffle.rows, shuffle.columns);
+    }
   }
 }
 
@@ -113,25 +133,18 @@ Shuffle shuffle_between(const ProgramTensor& tensor, Order from, Order to, bool 
 }
 
 void run(const Shuffle& shuffle, const std::byte* from, std::byte* to) {
-  const uint8_t mask = shuffle.flip ? 0x80 : 0;
   if (shuffle.rows == 1 || shuffle.columns == 1) {
     const size_t size = static_cast<size_t>(shuffle.batch * shuffle.rows * shuffle.columns) * shuffle.element_size;
     if (!shuffle.flip) {
       std::memcpy(to, from, size);
       return;
     }
-    for (size_t i = 0; i < size; ++i) to[i] = from[i] ^ static_cast<std::byte>(mask);
+    for (size_t i = 0; i < size; ++i) to[i] = from[i] ^ static_cast<std::byte>(kSignBit);
     return;
   }
   switch (shuffle.element_size) {
-    case 1: {
-      const int64_t plane = shuffle.rows * shuffle.columns;
-      for (int64_t b = 0; b < shuffle.batch; ++b) {
-        transpose_bytes(reinterpret_cast<const uint8_t*>(from) + b * plane, reinterpret_cast<uint8_t*>(to) + b * plane, shuffle.rows, shuffle.columns,
-                        mask);
-      }
-      return;
-    }
+    case 1:
+      return transpose_batches<uint8_t>(shuffle, from, to);
     case 2:
       return transpose_batches<uint16_t>(shuffle, from, to);
     case 4:

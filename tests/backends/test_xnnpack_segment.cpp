@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "backends/xnnpack/xnnpack_backend.h"
+#include "backends/xnnpack/xnnpack_form.h"
 #include "backends/xnnpack/xnnpack_library.h"
 #include "backends/xnnpack/xnnpack_support.h"
 #include "core/error.h"
@@ -31,6 +32,28 @@ int conv3x3(ProgramBuilder& b, int x, const std::string& name, DType dtype, cons
 constexpr double kChainSteps = 3;
 
 }  // namespace
+
+TEST_CASE("a copy between memory orders moves every element, whatever their size and number", "[backends][xnnpack]") {
+  for (int64_t rows : {1, 2, 3, 8, 11, 40})
+    for (int64_t columns : {1, 3, 7, 50, 67})
+      for (size_t size : {1, 2, 4, 8})
+        for (bool flip : {false, true}) {
+          if (flip && size > 1) continue;
+          CAPTURE(rows, columns, size, flip);
+          const int64_t batch = 2, count = batch * rows * columns;
+          const Tensor from = random_integers(kS8, {count * static_cast<int64_t>(size)}, 3);
+          std::vector<std::byte> to(static_cast<size_t>(count) * size);
+          xnnpack::run({batch, rows, columns, size, flip}, from.raw(), to.data());
+          int64_t wrong = 0;
+          for (int64_t i = 0; i < count; ++i) {
+            const int64_t b = i / (rows * columns), r = i / columns % rows, c = i % columns;
+            const std::byte* got = to.data() + ((b * columns + c) * rows + r) * static_cast<int64_t>(size);
+            for (size_t k = 0; k < size; ++k)
+              wrong += (got[k] ^ (flip ? std::byte{0x80} : std::byte{0})) != from.raw()[static_cast<size_t>(i) * size + k];
+          }
+          CHECK(wrong == 0);
+        }
+}
 
 TEST_CASE("XNNPACK: a residual network block with a classifier runs as one segment", "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8}) {
