@@ -203,14 +203,14 @@ void check_version(const std::string& name, const std::string& version) {
               fmt::format("has format version {}, want {} to {}; lower the model again with this build", version, kOldestVersion, kVersion));
 }
 
-// A part at a time is in memory, so that a large file needs no more than a small one.
+// Of a large file a part at a time is in memory: its tables may never be read whole again. A small one stays, as reading it twice takes longer.
 void add_file(Checksum& checksum, const Storage& file, std::span<const std::byte> bytes) {
-  constexpr size_t kPart = size_t{1} << 20;
+  constexpr size_t kLargeFile = size_t{32} << 20, kPart = size_t{1} << 20;
   while (!bytes.empty()) {
     const std::span<const std::byte> part = bytes.first(std::min(bytes.size(), kPart));
     fetch_pages(file, part);
     checksum.add(part);
-    release_pages(file, part);
+    if (file.size > kLargeFile) release_pages(file, part);
     bytes = bytes.subspan(part.size());
   }
 }
