@@ -7,6 +7,7 @@
 
 #include "backends/registry.h"
 #include "lowering/filter_order.h"
+#include "lowering/stored_constant.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 
@@ -195,6 +196,19 @@ Program recurrences() {
   return b.finish();
 }
 
+// Constants in the other forms that files have: two integers in a byte with scales and zero points of blocks, float16.
+Program stored_forms() {
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {2, 6});
+  const int nibbles = b.constant(
+      "nibbles", StoredConstant{random_integers(kI8, {4, 6}, 3, -8, 7), random_floats({4, 2}, 0.01f, 0.1f, 4), random_floats({4, 2}, -2, 2, 5)});
+  const int half = b.constant("half", stored_half(half_constant(random_floats({3, 4}))));
+  const std::vector<int> first = {x, nibbles, -1};
+  const std::vector<int> second = {b.op("linear", first, "y", kF32, {2, 4}), half, -1};
+  b.output(b.op("linear", second, "z", kF32, {2, 3}));
+  return b.finish();
+}
+
 }  // namespace
 
 std::vector<SeedProgram> seed_programs() {
@@ -209,6 +223,7 @@ std::vector<SeedProgram> seed_programs() {
       {"movements",    movements()            },
       {"functions",    functions()            },
       {"recurrences",  recurrences()          },
+      {"stored_forms", stored_forms()         },
       {"conv",         small_conv("reference")},
   };
   for (const SeedProgram& seed : plain)
