@@ -36,4 +36,22 @@ ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
   return plan;
 }
 
+TensorArena allocate_arena(const Program& program, const std::map<int, ArenaBuffer>& buffers) {
+  std::vector<ArenaBuffer> listed;
+  for (const auto& [index, buffer] : buffers) listed.push_back(buffer);
+  const ArenaPlan plan = plan_arena(listed);
+  TensorArena arena;
+  arena.block = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(plan.bytes)}).storage();
+  size_t next = 0;
+  for (const auto& [index, buffer] : buffers) {
+    const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+    auto view = std::make_shared<Storage>();
+    view->data = arena.block->data + plan.offsets[next++];
+    view->size = buffer.bytes;
+    view->owner = arena.block;
+    arena.tensors[index] = Tensor(std::move(view), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+  }
+  return arena;
+}
+
 }  // namespace octet

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <vector>
+
+#include "lowering/program.h"
 
 namespace octet {
 
@@ -20,5 +24,13 @@ struct ArenaPlan {
 
 // Greedy, largest buffers first, each at the lowest offset where no buffer in use at the same time lies.
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers);
+
+struct TensorArena {
+  std::shared_ptr<Storage> block;  // filled with zeros
+  std::map<int, Tensor> tensors;   // row-major views of it, by index
+};
+
+// A block for these tensors of the program, planned by their buffers.
+TensorArena allocate_arena(const Program& program, const std::map<int, ArenaBuffer>& buffers);
 
 }  // namespace octet

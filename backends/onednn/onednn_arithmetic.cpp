@@ -12,7 +12,7 @@
 namespace octet::onednn {
 namespace {
 
-// Why integer arithmetic does not apply; empty when it does.
+// int8, symmetric: what integer arithmetic applies to.
 bool has_integer_weights(const ProgramTensor& w) {
   if (w.dtype != DType::kInt8 || !w.qparams) return false;
   for (int32_t zero_point : w.qparams->zero_point)

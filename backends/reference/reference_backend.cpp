@@ -86,19 +86,7 @@ class ReferenceSegment : public CompiledSegment {
         if (const auto found = buffers.find(index); found != buffers.end()) found->second.last = static_cast<int>(step);
     }
     for (int index : segment_.outputs) buffers.erase(index);  // the caller's memory
-    std::vector<ArenaBuffer> listed;
-    for (const auto& [index, buffer] : buffers) listed.push_back(buffer);
-    const ArenaPlan plan = plan_arena(listed);
-    const std::shared_ptr<Storage> arena = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(plan.bytes)}).storage();
-    size_t next = 0;
-    for (const auto& [index, buffer] : buffers) {
-      const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-      auto view = std::make_shared<Storage>();
-      view->data = arena->data + plan.offsets[next++];
-      view->size = buffer.bytes;
-      view->owner = arena;
-      tensors_[static_cast<size_t>(index)] = Tensor(std::move(view), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
-    }
+    for (auto& [index, view] : allocate_arena(program_, buffers).tensors) tensors_[static_cast<size_t>(index)] = std::move(view);
   }
 
   void add_call(const ProgramOp& op) {

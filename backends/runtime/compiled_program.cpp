@@ -92,30 +92,21 @@ void CompiledProgram::plan_memory() {
     for (int index : *given)
       if (index >= 0 && !tensors_[static_cast<size_t>(index)].defined())
         tensors_[static_cast<size_t>(index)] = unbound(program_.tensors[static_cast<size_t>(index)]);
-  std::map<int, size_t> buffer_of;  // tensor index -> buffer
-  std::vector<ArenaBuffer> buffers;
+  std::map<int, ArenaBuffer> buffers;  // by tensor
   for (size_t step = 0; step < program_.segments.size(); ++step) {
     for (int index : program_.segments[step].outputs) {
       if (tensors_[static_cast<size_t>(index)].defined()) continue;  // the caller's memory
       const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-      buffer_of[index] = buffers.size();
-      buffers.push_back({static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype), static_cast<int>(step), static_cast<int>(step)});
+      buffers[index] = {static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype), static_cast<int>(step), static_cast<int>(step)};
     }
     for (int index : program_.segments[step].inputs) {
-      const auto found = buffer_of.find(index);
-      if (found != buffer_of.end()) buffers[found->second].last = static_cast<int>(step);
+      const auto found = buffers.find(index);
+      if (found != buffers.end()) found->second.last = static_cast<int>(step);
     }
   }
-  const ArenaPlan plan = plan_arena(buffers);
-  arena_ = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(plan.bytes)}).storage();
-  for (const auto& [index, buffer] : buffer_of) {
-    const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-    auto view = std::make_shared<Storage>();
-    view->data = arena_->data + plan.offsets[buffer];
-    view->size = buffers[buffer].bytes;
-    view->owner = arena_;
-    tensors_[static_cast<size_t>(index)] = Tensor(std::move(view), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
-  }
+  TensorArena arena = allocate_arena(program_, buffers);
+  arena_ = arena.block;
+  for (auto& [index, view] : arena.tensors) tensors_[static_cast<size_t>(index)] = std::move(view);
 }
 
 void CompiledProgram::plan_outputs() {
