@@ -133,6 +133,38 @@ Program open_conv(const std::string& backend) {
   return program;
 }
 
+Program open_dynamic_linears(const std::string& backend) {
+  ProgramBuilder b;
+  const std::vector<int64_t> shape = {2, 5, 40}, narrow = {2, 5, 24};
+  const auto linear = [&](int x, const std::string& name) {
+    const int64_t in = name == "y" ? 24 : 40;
+    const int w = b.constant("w" + name, StoredConstant{random_integers(DType::kInt8, {24, in}, static_cast<uint32_t>(name[0]), -127),
+                                                        Tensor::from<float>(DType::kFloat32, {24, 1}, random_scales(24)), Tensor()});
+    return b.op("linear", {x, w, b.constant("b" + name, random_floats({24}))}, name, DType::kFloat32, narrow);
+  };
+  const int x = b.input("x", DType::kFloat32, shape);
+  const int q = b.op("fake_quantize_dynamic",
+                     {
+                         x
+  },
+                     "q", DType::kFloat32, shape, {}, {{"mapping", std::string("asymmetric")}, {"blocks", ints({2, 5, 1})}});
+  const int sum = b.op("add", {linear(q, "a"), linear(q, "c")}, "sum", DType::kFloat32, narrow);
+  b.output(linear(b.op("fake_quantize_dynamic",
+                       {
+                           sum
+  },
+                       "r", DType::kFloat32, narrow, {}, {{"mapping", std::string("least_error")}}),
+                  "y"));
+  Program program = with_one_segment(b.finish(), backend);
+  program.symbols = {
+      {"n", 1, 16, 2}
+  };
+  for (ProgramTensor& tensor : program.tensors)
+    if (tensor.role != ProgramTensor::Role::kConstant) open_first(tensor, SizeExpr::symbol("n"));
+  program.ops[0].sizes["blocks"] = {SizeExpr::symbol("n"), 5, 1};
+  return program;
+}
+
 Program open_columns() {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 4});

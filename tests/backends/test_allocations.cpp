@@ -130,6 +130,7 @@ TEST_CASE("no heap allocation after the first run on XNNPACK", "[backends][sessi
     CAPTURE(backend);
     CHECK(allocations_of(artifact_bytes(small_conv(backend))) == 0);
     CHECK(allocations_of(artifact_bytes(open_conv(backend))) == 0);
+    CHECK(allocations_of(artifact_bytes(open_dynamic_linears(backend))) == 0);
   }
   for (const fuzz::SeedProgram& seed : fuzz::seed_programs()) {
     if (seed.program.segments.front().backend != "xnnpack") continue;

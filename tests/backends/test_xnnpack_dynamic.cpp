@@ -4,6 +4,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "tests/backends/program_builder.h"
+#include "tests/backends/small_programs.h"
 
 namespace octet {
 namespace {
@@ -206,6 +207,21 @@ TEST_CASE("XNNPACK: activations quantized at run time are left to the reference 
   CHECK(reason({2, 8}, mapping("asymmetric", -32768, 32767, {2, 1}), [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: the range has more than 256 steps");
+}
+
+TEST_CASE("XNNPACK: linears on integers made at run time take every batch of an open program, and give the same with threads",
+          "[backends][xnnpack][dynamic]") {
+  Session one(open_dynamic_linears("xnnpack")), several(open_dynamic_linears("xnnpack"), 3), reference(open_dynamic_linears("reference"));
+  for (int64_t batch : {1, 3, 16}) {
+    CAPTURE(batch);
+    const Tensor x = rows({batch, 5, 40});
+    const Tensor got = one.run({x})[0], threaded = several.run({x})[0], want = reference.run({x})[0];
+    REQUIRE(got.shape() == Shape{batch, 5, 24});
+    double greatest = 0;
+    for (int64_t i = 0; i < got.numel(); ++i) greatest = std::max<double>(greatest, std::abs(got.data<float>()[i] - want.data<float>()[i]));
+    CHECK(greatest <= kRounding);
+    CHECK(std::equal(got.data<float>(), got.data<float>() + got.numel(), threaded.data<float>()));
+  }
 }
 
 TEST_CASE("XNNPACK: a linear reads floats when its input is quantized in another segment", "[backends][xnnpack][dynamic]") {
