@@ -109,8 +109,7 @@ OCTET_API size_t octet_arena_bytes(const octet_model* model);
 OCTET_API octet_status octet_bind(octet_model* model, const int64_t* const* shapes);
 
 /* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes, aligned to the element size, outputs apart from each other
- * and from the inputs. After the first run nothing is allocated for segments of XNNPACK and of the
- * reference. */
+ * and from the inputs. After the first run nothing is allocated for segments of XNNPACK and the reference. */
 OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs, void* const* outputs);
 
 /* Why the last call of this thread failed, or "". Valid until this thread's next call. */
