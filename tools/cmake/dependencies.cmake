@@ -1,6 +1,7 @@
 # Finds what Octet is built on. The virtual environment that tools/setup.sh makes is searched first.
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
+find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
 
 set(OCTET_VENV ${CMAKE_SOURCE_DIR}/.venv CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
@@ -17,6 +18,7 @@ endif()
 add_library(octet_options INTERFACE)
 target_compile_features(octet_options INTERFACE cxx_std_20)
 target_include_directories(octet_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/octet>)
+target_include_directories(octet_options SYSTEM INTERFACE $<BUILD_INTERFACE:${FMT_INCLUDE_DIR}>)
 target_compile_definitions(octet_options INTERFACE FMT_HEADER_ONLY)
 target_compile_options(octet_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wno-unknown-pragmas>)
 
