@@ -24,8 +24,8 @@ OCTET = os.path.join(BINARIES, "octet")
 # peer: its variants, float first. int8dyn stands for transformers only.
 VARIANTS = {
     "octet": ["float", "int8", "int8dyn"],
-    "octet_xnnpack": ["float", "int8"],
-    "octet_xnnpack13": ["float", "int8"],
+    "octet_xnnpack": ["float", "int8", "int8dyn"],
+    "octet_xnnpack13": ["float", "int8", "int8dyn"],
     "openvino": ["float", "int8"],
     "ort": ["float", "int8", "int8dyn"],
     "inductor": ["float", "int8", "int8dyn"],
@@ -83,7 +83,7 @@ def build_octet(folder, out, quantizer, backend):
     octet("quantize", model, "--quantizer", quantizer, *data, "--output", program("int8"))
     octet("fuse", model, "--output", program("float"))
     variants = ["float", "int8"]
-    if is_transformer(folder) and backend == "onednn":
+    if is_transformer(folder):
         octet("quantize", model, "--quantizer", quantizer, "--mode", "dynamic", *data, "--output", program("int8dyn"))
         variants.append("int8dyn")
     for variant in variants:
