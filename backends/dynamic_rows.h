@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/vectorised.h"
+#include "core/report.h"
 #include "lowering/dynamic_range.h"
 
 namespace octet {
@@ -68,7 +69,25 @@ inline void quantize_block(const float* x, uint8_t* y, int64_t count, const Dyna
   });
 }
 
+// choose_step with a zero point in the range even where the block has infinities, of which nothing sensible comes.
+inline DynamicStep choose_byte_step(const DynamicMapping& mapping, float low, float high) {
+  const DynamicStep step = choose_step(mapping, low, high);
+  const double lowest = static_cast<double>(mapping.quant_min);
+  return {step.scale, step.zero_point >= lowest ? step.zero_point : lowest};
+}
+
 // ---- what fits
+
+// Accepts a fake_quantize_dynamic whose integers are bytes.
+inline Verdict check_bytes(const ProgramOp& op) {
+  constexpr int64_t kMost = 65536;
+  const int64_t low = op.integer("quant_min", -128), high = op.integer("quant_max", 127), zero_point = op.integer("zero_point", 0);
+  if (low >= high || low < -kMost || high > kMost) return Verdict::refuse("the range is none of 8 or 16 bits");
+  if (high - low > 255) return Verdict::refuse("the range has more than 256 steps");
+  if (mapping_name(op).starts_with("symmetric") && (zero_point < low || zero_point > high))
+    return Verdict::refuse("the zero point is outside of the range");
+  return Verdict::accept();
+}
 
 // The blocks of a fake_quantize_dynamic as runs of whole rows.
 struct RowBlocks {

@@ -26,7 +26,7 @@ ColumnTerms column_terms(const SegmentBuilder& builder, const ProgramOp& op, con
 
 void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
   const DynamicMapping mapping = dynamic_mapping(op);
-  if (mapping.quant_max - mapping.quant_min > 255) throw Refusal{"the range has more than 256 steps"};
+  if (const Verdict fits = check_bytes(op); !fits) throw Refusal{fits.reason()};
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   if (shape.empty()) throw Refusal{"the input is a scalar"};
   const Dims counts = op.integers("blocks", Dims(shape.size(), 1));

@@ -52,7 +52,7 @@ DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, in
         const float* from = at<const float>(arguments, 0) + b * elements;
         float low = 0, high = 0;
         find_range(from, elements, &low, &high);
-        const DynamicStep step = choose_step(mapping, low, high);
+        const DynamicStep step = choose_byte_step(mapping, low, high);
         at<float>(arguments, 2)[b] = static_cast<float>(step.scale);
         at<int32_t>(arguments, 3)[b] = static_cast<int32_t>(step.zero_point - static_cast<double>(mapping.quant_min));
         quantize_block(from, at<uint8_t>(arguments, 1) + b * elements, elements, mapping, step);

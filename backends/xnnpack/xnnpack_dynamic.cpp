@@ -61,9 +61,7 @@ Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
   if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) || tensor_of(program, quantized).shape != shape)
     return Verdict::refuse("it wants float32 of one shape");
-  const int64_t low = op.integer("quant_min", -128), high = op.integer("quant_max", 127);
-  if (low >= high || low < -32768 || high > 65535) return Verdict::refuse("its range is none");
-  if (high - low > 255) return Verdict::refuse("the range has more than 256 steps");
+  if (const Verdict fits = check_bytes(op); !fits) return fits;
   if (shape.empty()) return Verdict::refuse("the input is a scalar");
   const std::vector<int64_t> blocks = op.integers("blocks", std::vector<int64_t>(shape.size(), 1));
   if (!find_row_blocks(shape, blocks))

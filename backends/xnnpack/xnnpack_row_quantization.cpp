@@ -45,7 +45,7 @@ void quantize_rows(void* context, size_t first, size_t count) {
   for (size_t i = first; i < first + count; ++i) {
     const int64_t row = static_cast<int64_t>(i);
     if (call.quantization.blocks.rows_per_block == 1) call.find_row_range(row);
-    const DynamicStep step = choose_step(mapping, call.range(row)[0], call.range(row)[1]);
+    const DynamicStep step = choose_byte_step(mapping, call.range(row)[0], call.range(row)[1]);
     call.parameters(row) = {static_cast<int32_t>(step.zero_point - static_cast<double>(mapping.quant_min)) + lowest, static_cast<float>(step.scale)};
     uint8_t* values = reinterpret_cast<uint8_t*>(call.to + call.layout.values()) + row * call.layout.stride();
     quantize_block(call.from + row * call.layout.width, values, call.layout.width, mapping, step, lowest);

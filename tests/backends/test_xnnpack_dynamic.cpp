@@ -1,6 +1,8 @@
 // Linears on activations quantized at run time, on XNNPACK: in integers, whatever multiplies them; and what stays in float.
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "tests/backends/program_builder.h"
@@ -181,6 +183,24 @@ TEST_CASE("XNNPACK: rows of zeros, of one sign and of huge values keep their val
   CHECK(check_against_reference(b.finish(), "xnnpack", {given}) <= kRounding);
 }
 
+TEST_CASE("XNNPACK: a row with infinities or NaNs leaves the other rows alone", "[backends][xnnpack][dynamic]") {
+  for (const char* name : kMappings) {
+    CAPTURE(name);
+    ProgramBuilder b;
+    const int x = b.input("x", kF32, {3, 32});
+    const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, {3, 32}, {}, mapping(name, -128, 127, {3, 1}));
+    b.output(b.op("linear", {q, b.constant("w", stored({8, 32}, {8, 1})), -1}, "y", kF32, {3, 8}));
+    const Program program = with_one_segment(b.finish(), "xnnpack");
+    Tensor given = rows({3, 32});
+    const Tensor want = Session(program).run({given})[0];
+    given.data<float>()[0] = std::numeric_limits<float>::infinity();
+    given.data<float>()[1] = -std::numeric_limits<float>::infinity();
+    given.data<float>()[33] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor got = Session(program).run({given})[0];
+    CHECK(std::equal(got.data<float>() + 16, got.data<float>() + 24, want.data<float>() + 16));
+  }
+}
+
 TEST_CASE("XNNPACK: activations quantized at run time are left to the reference where not all that reads them can multiply integers",
           "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("asymmetric", -128, 127, {2, 1});
@@ -207,6 +227,11 @@ TEST_CASE("XNNPACK: activations quantized at run time are left to the reference 
   CHECK(reason({2, 8}, mapping("asymmetric", -32768, 32767, {2, 1}), [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: the range has more than 256 steps");
+  Attributes shifted_range = mapping("symmetric", -128, 127, {2, 1});
+  shifted_range["zero_point"] = int64_t{1} << 40;
+  CHECK(reason({2, 8}, shifted_range, [](ProgramBuilder& b, int q) {
+          return b.op("add", {q, q}, "y", kF32, {2, 8});
+        }) == "q: the zero point is outside of the range");
 }
 
 TEST_CASE("XNNPACK: linears on integers made at run time take every batch of an open program, and give the same with threads",
