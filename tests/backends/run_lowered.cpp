@@ -1,5 +1,5 @@
 // run_lowered PROGRAM.octet OUTPUT [EXPECTED]: runs a program on inputs made from a fixed seed and writes the outputs' bytes. With EXPECTED, another
-// machine's, they must lie within one step of those, floats within a part in 10,000.
+// machine's, they must lie within one step of those, floats that come from integers too, others within a part in 10,000.
 #define CATCH_CONFIG_RUNNER  // the program builder links Catch2; main is below
 #include <catch2/catch.hpp>
 
@@ -38,8 +38,18 @@ std::vector<Tensor> inputs_of(const Program& program) {
   return inputs;
 }
 
-// The greatest difference: in steps of integer outputs, in ten-thousandths of the greatest value of float ones.
-double difference(const Tensor& a, const std::byte* other) {
+// The step of a float output that a dequantize op writes; 0 of any other.
+double step_of(const Program& program, int output) {
+  for (const ProgramOp& op : program.ops) {
+    if (op.kind != "dequantize" || op.outputs != std::vector<int>{output}) continue;
+    const std::optional<TensorQParams>& qparams = program.tensors[static_cast<size_t>(op.inputs[0])].qparams;
+    if (qparams && qparams->is_per_tensor()) return qparams->scale[0];
+  }
+  return 0;
+}
+
+// The greatest difference: in steps of integer outputs and of float ones that have a step, in ten-thousandths of the greatest value of others.
+double difference(const Tensor& a, const std::byte* other, double step) {
   double greatest = 0, most = 1;
   for (int64_t i = 0; i < a.numel(); ++i) {
     double x = 0, y = 0;
@@ -54,7 +64,8 @@ double difference(const Tensor& a, const std::byte* other) {
     }
     if (!(std::isnan(x) && std::isnan(y))) greatest = std::max(greatest, std::fabs(x - y));
   }
-  return a.dtype() == DType::kFloat32 ? greatest / most * 1e4 : greatest;
+  if (a.dtype() != DType::kFloat32) return greatest;
+  return step > 0 ? greatest / step : greatest / most * 1e4;
 }
 
 bool is_compared(const Tensor& tensor) {
@@ -78,7 +89,7 @@ int main(int argc, char** argv) {
     double greatest = expected.size() == bytes.size() ? 0 : INFINITY;
     const std::byte* other = reinterpret_cast<const std::byte*>(expected.data());
     for (size_t i = 0; i < outputs.size() && expected.size() == bytes.size(); other += outputs[i++].nbytes())
-      if (is_compared(outputs[i])) greatest = std::max(greatest, difference(outputs[i], other));
+      if (is_compared(outputs[i])) greatest = std::max(greatest, difference(outputs[i], other, step_of(program, program.outputs[i])));
     if (greatest > 1.001) fmt::print(stderr, "{}: differs by {}\n", argv[1], greatest);
     return greatest > 1.001;
   } catch (const Error& error) {
