@@ -1,6 +1,12 @@
 // Own loops compiled for several instruction sets; the best one that the CPU has is taken when the loop runs.
 #pragma once
 
+#if defined(__clang__)  // which has no such option: it prefers what the target has
+#define OCTET_WIDEST ""
+#else
+#define OCTET_WIDEST ",prefer-vector-width=512"
+#endif
+
 namespace octet {
 
 template <typename Body>
@@ -13,7 +19,7 @@ template <typename Body>
   body();
 }
 template <typename Body>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void run_avx512(const Body& body) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl" OCTET_WIDEST)]] void run_avx512(const Body& body) {
   body();
 }
 #endif

@@ -9,12 +9,13 @@
 
 #include "backends/onednn/onednn_form.h"
 #include "backends/onednn/onednn_packed.h"
+#include "backends/vectorised.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512")]]
-#define OCTET_VNNI_INLINE [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512"), gnu::always_inline]] inline
+#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni" OCTET_WIDEST)]]
+#define OCTET_VNNI_INLINE [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni" OCTET_WIDEST), gnu::always_inline]] inline
 #endif
 
 namespace octet::onednn {

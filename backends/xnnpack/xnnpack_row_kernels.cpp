@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/vectorised.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -59,7 +61,7 @@ void run_plain(const RowProductView& p, int64_t row, int64_t rows, int64_t block
 
 // ---- x86 with four products of u8 and s8 added in one instruction
 
-#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,prefer-vector-width=512")]]
+#define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni" OCTET_WIDEST)]]
 
 bool has_vnni() {
   return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

@@ -199,7 +199,7 @@ TEST_CASE("C: the example runs a file, on the shared library alone", "[backends]
 TEST_CASE("the shared runtime depends on neither LibTorch nor Python, and shows its interface alone", "[backends][c][native]") {
   const std::string needed = run_command("ldd " OCTET_RUNTIME).text;
   CHECK_THAT(needed, Contains("libc.so"));
-  for (const char* name : {"torch", "c10", "python"}) CHECK_THAT(needed, !Contains(name));
+  for (const char* name : {"libtorch", "libc10", "libpython"}) CHECK_THAT(needed, !Contains(name));
   const std::string symbols = run_command("nm -D --defined-only " OCTET_RUNTIME).text;
   CHECK_THAT(symbols, Contains(" octet_load\n"));
   CHECK_THAT(symbols, Contains("_ZN5octet7SessionC1"));
