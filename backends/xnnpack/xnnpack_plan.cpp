@@ -178,11 +178,26 @@ class Planner {
   std::map<int, std::vector<Occurrence>> occurrences_;
 };
 
+// Without the ops that nothing needs: XNNPACK drops their results and stops at an assertion when it makes them.
+std::vector<const ProgramOp*> needed_ops(std::span<const ProgramOp* const> ops, std::span<const int> outputs) {
+  std::set<int> wanted(outputs.begin(), outputs.end());
+  std::vector<const ProgramOp*> needed;
+  for (size_t i = ops.size(); i-- > 0;) {
+    const ProgramOp& op = *ops[i];
+    if (std::none_of(op.outputs.begin(), op.outputs.end(), [&](int index) { return wanted.contains(index); })) continue;
+    wanted.insert(op.inputs.begin(), op.inputs.end());
+    needed.push_back(&op);
+  }
+  std::reverse(needed.begin(), needed.end());
+  return needed;
+}
+
 }  // namespace
 
 Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs) {
-  Planner planner(program, ops, inputs);
-  for (const ProgramOp* op : ops) planner.add(*op);
+  const std::vector<const ProgramOp*> needed = needed_ops(ops, outputs);
+  Planner planner(program, needed, inputs);
+  for (const ProgramOp* op : needed) planner.add(*op);
   return planner.finish(outputs);
 }
 

@@ -44,7 +44,7 @@ struct Plan {
   std::vector<BufferKey> exports;  // where each segment output is found
 };
 
-// ops in execution order, all accepted by check_op. outputs: tensors that the segment must deliver.
+// ops in execution order, all accepted by check_op. outputs: tensors that the segment must deliver; ops that none of them needs are left out.
 Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs);
 
 }  // namespace octet::xnnpack

@@ -142,6 +142,23 @@ TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others re
   CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kS8, shape, 2)}) <= 1);
 }
 
+TEST_CASE("XNNPACK: ops whose results nothing needs are left out", "[backends][xnnpack]") {
+  const TensorQParams q = quantized(0.05f, 3);
+  const Attributes window = {
+      {"kernel_size", ints({2, 2})},
+      {"stride",      ints({2, 2})},
+      {"padding",     ints({0, 0})}
+  };
+  for (const char* unread : {"max_pool", "avg_pool"}) {
+    ProgramBuilder b;
+    const int x = b.input("x", kU8, {1, 8, 6, 6}, q);
+    const int pooled = b.op(unread, {x}, "unread", kU8, {1, 8, 3, 3}, q, window);
+    b.op("add", {pooled, pooled}, "sum", kU8, {1, 8, 3, 3}, quantized(0.1f, 3));
+    b.output(b.op("max_pool", {x}, "y", kU8, {1, 8, 3, 3}, q, window));
+    CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kU8, {1, 8, 6, 6})}) == 0);
+  }
+}
+
 TEST_CASE("XNNPACK: running again with other inputs, and with threads, gives the same as fresh", "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int64_t> shape{1, 16, 12, 12};
