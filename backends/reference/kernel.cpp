@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "lowering/half.h"
+#include "lowering/stored_constant.h"
 
 namespace octet::reference {
 namespace {
@@ -137,6 +138,7 @@ template class Reals<float>;
 template class Reals<double>;
 
 void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::span<float> values) {
+  if (info.stored) return expand_row(*info.stored, row, values);
   const int64_t width = static_cast<int64_t>(values.size());
   Slices slices{
       {1, 1, width}

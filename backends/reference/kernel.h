@@ -75,7 +75,7 @@ class Reals {
 inline Reals<float> floats(const KernelCall& call, size_t i) { return Reals<float>(call.inputs[i], call.input(i)); }
 inline Reals<double> doubles(const KernelCall& call, size_t i) { return Reals<double>(call.inputs[i], call.input(i)); }
 
-// Row `row` of a table [rows, values.size()], as reals.
+// Row `row` of a table [rows, values.size()], as reals; of a stored one, whose tensor is not looked at, too.
 void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::span<float> values);
 
 // Applies the op's post_min and post_max and stores `values` as the output's dtype: quantized when it has qparams, rounded to even and

@@ -9,7 +9,6 @@
 
 #include "backends/reference/kernel.h"
 #include "core/error.h"
-#include "lowering/stored_constant.h"
 
 namespace octet::reference {
 namespace {
@@ -205,14 +204,8 @@ void embedding(const KernelCall& call) {
   }
   // Only the chosen rows are converted.
   Buffer<float> y(chosen.size() * static_cast<size_t>(width));
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    const std::span<float> row = std::span(y).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width));
-    if (table.stored) {
-      expand_row(*table.stored, chosen[i], row);
-    } else {
-      read_row(call.inputs[0], table, chosen[i], row);
-    }
-  }
+  for (size_t i = 0; i < chosen.size(); ++i)
+    read_row(call.inputs[0], table, chosen[i], std::span(y).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width)));
   store<float>(call, y);
 }
 

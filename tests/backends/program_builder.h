@@ -20,6 +20,8 @@ namespace octet {
 TensorQParams quantized(float scale, int32_t zero_point);        // per tensor
 TensorQParams per_channel(std::vector<float> scales, int axis);  // zero points 0
 inline Attribute ints(std::vector<int64_t> values) { return values; }
+// Of a fake_quantize_dynamic; the zero point, where the mapping has a fixed one, is the middle of the range.
+Attributes mapping(const std::string& name, int64_t low, int64_t high, std::vector<int64_t> blocks);
 
 // Deterministic fillings; `seed` makes different tensors differ. Integers take [low, high], the dtype's full range when left out.
 Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed = 1, std::optional<int64_t> low = {}, std::optional<int64_t> high = {});

@@ -8,16 +8,6 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-Attributes mapping(const std::string& name, int64_t low, int64_t high, Shape blocks) {
-  return {
-      {"mapping",    name                },
-      {"quant_min",  low                 },
-      {"quant_max",  high                },
-      {"zero_point", (low + high + 1) / 2},
-      {"blocks",     std::move(blocks)   }
-  };
-}
-
 // int8 weights with one scale per output channel, as dequantize leaves them.
 int stored_weights(ProgramBuilder& b, const Shape& shape, int64_t low = -127, int64_t high = 127) {
   const size_t channels = static_cast<size_t>(shape[0]);

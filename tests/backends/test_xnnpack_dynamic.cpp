@@ -17,16 +17,6 @@ constexpr DType kF32 = DType::kFloat32;
 constexpr double kRounding = 2e-5;  // of sums of about 10
 constexpr const char* kMappings[] = {"asymmetric", "symmetric", "symmetric_unclipped", "least_error"};
 
-Attributes mapping(const std::string& name, int64_t low, int64_t high, Shape blocks) {
-  return {
-      {"mapping",    name                },
-      {"quant_min",  low                 },
-      {"quant_max",  high                },
-      {"zero_point", (low + high + 1) / 2},
-      {"blocks",     std::move(blocks)   }
-  };
-}
-
 StoredConstant stored(const Shape& shape, const Shape& blocks, int64_t low = -127, int64_t high = 127, uint32_t seed = 2) {
   const size_t count = static_cast<size_t>(product(blocks));
   return {random_integers(DType::kInt8, shape, seed, low, high), Tensor::from<float>(kF32, blocks, random_scales(count)), Tensor()};
