@@ -1,6 +1,8 @@
 // Own loops compiled for several instruction sets; the best one that the CPU has is taken when the loop runs.
 #pragma once
 
+#include "backends/cpu.h"
+
 #if defined(__clang__)  // which has no such option: it prefers what the target has
 #define OCTET_WIDEST ""
 #else
@@ -28,8 +30,8 @@ template <typename Body>
 template <typename Body>
 void run_vectorised(const Body& body) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return run_avx512(body);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return run_avx2(body);
+  if (may_use(Isa::kAvx512)) return run_avx512(body);
+  if (may_use(Isa::kAvx2)) return run_avx2(body);
 #endif
   run_generic(body);
 }

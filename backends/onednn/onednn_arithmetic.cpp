@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/onednn_byte_scales.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "core/error.h"
@@ -32,13 +33,13 @@ std::vector<double> weight_sums(const ProgramTensor& w, int64_t channels) {
 
 }  // namespace
 
-Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point) {
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point, Sums sums) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
   const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
   Arithmetic plan;
   plan.x = SegmentBuilder::as_unsigned(builder.read(op.inputs[0]).quantity);
-  plan.is_integer = plan.x.is_integer() && has_integer_weights(w) && !builder.may_saturate(op, w.data);
+  plan.is_integer = plan.x.is_integer() && has_integer_weights(w) && (sums == Sums::kExact || !builder.may_saturate(op, w.data));
   if (!plan.is_integer) {
     plan.x = {};
     plan.bias = bias;
@@ -55,14 +56,39 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
 
   const bool folds = fold_zero_point && plan.x.zero_point != 0;
   if (!has_bias && !folds) return plan;
-  const std::vector<double> sums = folds ? weight_sums(w, channels) : std::vector<double>(static_cast<size_t>(channels), 0.0);
+  const std::vector<double> of_weights = folds ? weight_sums(w, channels) : std::vector<double>(static_cast<size_t>(channels), 0.0);
   for (int64_t c = 0; c < channels; ++c) {
     const size_t i = static_cast<size_t>(c);
     const double scale = static_cast<double>(plan.x.scale) * w_scale[i % w_scale.size()];
-    const double real = (has_bias ? bias[i] : 0.0) - scale * plan.x.zero_point * sums[i];
+    const double real = (has_bias ? bias[i] : 0.0) - scale * plan.x.zero_point * of_weights[i];
     plan.bias.push_back(static_cast<float>(real / plan.unit));
   }
   return plan;
+}
+
+std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual, const Dims& w) {
+  const size_t outputs = static_cast<size_t>(w[0]);
+  const Quantity steps = SegmentBuilder::as_unsigned(written);
+  const StepRange range = clamp_in_steps(steps, clamp);
+  const float factor = static_cast<float>(plan.unit / steps.scale);  // 1, unless the plan is in real units
+  ByteScales scales;
+  scales.scale = plan.scale;
+  scales.scale.resize(outputs, plan.scale[0]);
+  scales.bias = plan.bias;
+  scales.bias.resize(outputs, 0.0f);
+  scales.residual = residual != nullptr ? residual->scale / steps.scale : 0;
+  const float offset = static_cast<float>(steps.zero_point) - (residual != nullptr ? static_cast<float>(residual->zero_point) * scales.residual : 0);
+  const double most_products = 255.0 * 128.0 * static_cast<double>(product(w) / w[0]);
+  for (size_t c = 0; c < outputs; ++c) {
+    scales.scale[c] *= factor;
+    scales.bias[c] = scales.bias[c] * factor + offset;
+    if (!(std::fabs(scales.scale[c]) * most_products + std::fabs(scales.bias[c]) + 255.0 * scales.residual < 1e9)) return std::nullopt;
+  }
+  scales.padding = static_cast<uint8_t>(plan.x.zero_point);
+  scales.low = static_cast<uint8_t>(range.low);
+  scales.high = static_cast<uint8_t>(range.high);
+  scales.is_signed = written.type == ElementType::s8;
+  return scales;
 }
 
 Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed) {

@@ -95,9 +95,9 @@ using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan
 template <typename X, typename Y, typename Sum>
 AverageFunction choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+  if (may_use(Isa::kAvx512))
     return average_avx512<X, Y, Sum>;
-  if (__builtin_cpu_supports("avx2")) return average_avx2<X, Y, Sum>;
+  if (may_use(Isa::kAvx2)) return average_avx2<X, Y, Sum>;
 #endif
   return average_generic<X, Y, Sum>;
 }

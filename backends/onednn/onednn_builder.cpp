@@ -183,10 +183,13 @@ const Stored& SegmentBuilder::read(int index) {
 
 const DynamicRows* SegmentBuilder::find_dynamic(int index) const { return dynamic_[static_cast<size_t>(index)].get(); }
 
-bool SegmentBuilder::may_saturate(const ProgramOp& op, int magnitude) {
-  if (!sums_in_16_bits()) return false;
+uint8_t SegmentBuilder::highest_byte(int index) {
   if (highest_bytes_.empty()) highest_bytes_ = highest_bytes(program_);
-  if (fits_16_bits(highest_bytes_[static_cast<size_t>(op.inputs[0])], magnitude)) return false;
+  return highest_bytes_[static_cast<size_t>(index)];
+}
+
+bool SegmentBuilder::may_saturate(const ProgramOp& op, int magnitude) {
+  if (!sums_in_16_bits() || fits_16_bits(highest_byte(op.inputs[0]), magnitude)) return false;
   saturating_.insert(op.name);
   return true;
 }

@@ -101,6 +101,8 @@ class SegmentBuilder {
   bool may_saturate(const ProgramOp& op, int magnitude);
   bool may_saturate(const ProgramOp& op, const Tensor& weights);  // int8
   const std::set<std::string>& saturating_ops() const { return saturating_; }
+  // The greatest byte that the tensor can hold, kept as u8.
+  uint8_t highest_byte(int index);
   // An op in here that works channels-last reads the tensor.
   bool prefers_channels_last(int index) const { return is_read_channels_last_[static_cast<size_t>(index)]; }
   // A new buffer for an op's result.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/onednn_byte_conv.h"
 #include "backends/onednn/onednn_depthwise.h"
 #include "backends/onednn/onednn_followers.h"
 #include "backends/onednn/onednn_image_conv.h"
@@ -176,33 +177,6 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   }
 }
 
-// The arithmetic of `plan` as the own kernels do it, into steps of `written`; nullopt when a sum might not fit into 32 bits. w: the kernel's shape.
-std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const std::optional<Residual>& residual,
-                                      const Dims& w) {
-  const size_t outputs = static_cast<size_t>(w[0]);
-  const Quantity steps = SegmentBuilder::as_unsigned(written);
-  const StepRange range = clamp_in_steps(steps, clamp);
-  const float factor = static_cast<float>(plan.unit / steps.scale);  // 1, unless the plan is in real units
-  ByteScales scales;
-  scales.scale = plan.scale;
-  scales.scale.resize(outputs, plan.scale[0]);
-  scales.bias = plan.bias;
-  scales.bias.resize(outputs, 0.0f);
-  scales.residual = residual ? residual->r.quantity.scale / steps.scale : 0;
-  const float offset = static_cast<float>(steps.zero_point) - (residual ? static_cast<float>(residual->r.quantity.zero_point) * scales.residual : 0);
-  const double most_products = 255.0 * 128.0 * static_cast<double>(w[1] * w[2] * w[3]);
-  for (size_t c = 0; c < outputs; ++c) {
-    scales.scale[c] *= factor;
-    scales.bias[c] = scales.bias[c] * factor + offset;
-    if (!(std::fabs(scales.scale[c]) * most_products + std::fabs(scales.bias[c]) + 255.0 * scales.residual < 1e9)) return std::nullopt;
-  }
-  scales.padding = static_cast<uint8_t>(plan.x.zero_point);
-  scales.low = static_cast<uint8_t>(range.low);
-  scales.high = static_cast<uint8_t>(range.high);
-  scales.is_signed = written.type == ElementType::s8;
-  return scales;
-}
-
 // By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one channel a group or few channels in all; false when it
 // is something else.
 bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
@@ -226,7 +200,7 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   if (residual && residual->r.quantity.type != ElementType::u8) return false;
   const Quantity written = residual ? residual->y : plan.y;
   if (!written.is_integer()) return false;
-  const std::optional<ByteScales> scales = byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual, w);
+  const std::optional<ByteScales> scales = byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
   if (!scales) return false;
   const int output = absorb_followers(builder, op, residual ? residual->followers : std::vector<Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
@@ -241,10 +215,57 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   return true;
 }
 
+// Spatial dimensions behind as many of 1 as make three.
+std::array<int64_t, 3> spatial(const Dims& dims, size_t first, int64_t missing) {
+  std::array<int64_t, 3> three;
+  three.fill(missing);
+  std::copy(dims.begin() + static_cast<std::ptrdiff_t>(first), dims.end(), three.end() - (std::ssize(dims) - static_cast<std::ptrdiff_t>(first)));
+  return three;
+}
+
+// By the tiles of bytes, on CPUs where those are the best kernels; false when it is in floats.
+bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& x = builder.tensor(op.inputs[0]).shape;
+  const Dims& w = builder.tensor(op.inputs[1]).shape;
+  const Dims& y = builder.tensor(op.outputs[0]).shape;
+  const Geometry g = conv_geometry(op, x, w, y, false);
+  const int64_t groups = op.integer("groups", 1), outputs = w[0];
+  ByteConvShape shape{x[0], groups, w[1], outputs / groups, spatial(x, 2, 1), spatial(y, 2, 1), spatial(w, 2, 1), spatial(g.stride, 0, 1),
+                      spatial(g.dilation, 0, 0), spatial(g.padding_begin, 0, 0)};
+  for (int64_t& dilation : shape.dilation) ++dilation;
+  if (!has_byte_conv(shape)) return false;
+
+  const Arithmetic plan = plan_arithmetic(builder, op, outputs, true, Sums::kExact);
+  if (!plan.is_integer) return false;
+  std::optional<Residual> residual;
+  if (!plan.y.is_integer()) residual = find_residual(builder, op, plan, channels_last(y));
+  if (residual && residual->r.quantity.type != ElementType::u8) residual.reset();
+  const Quantity written = residual ? residual->y : plan.y;
+  ByteConvOutput output;
+  if (written.is_integer()) {
+    const std::optional<ByteScales> scales = byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
+    if (!scales) return false;
+    output = {residual ? TileOutput::kSum : TileOutput::kBytes, *scales};
+  } else {
+    output = real_output(plan, clamp_of(op), static_cast<size_t>(outputs));
+  }
+  const int target = absorb_followers(builder, op, residual ? std::span<const Follower>(residual->followers) : std::span<const Follower>());
+  const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
+  const Stored to = builder.allocate(y, written, channels_last(y));
+  add_byte_conv(builder, "convolution", shape, builder.tensor(op.inputs[1]).data, output, builder.highest_byte(op.inputs[0]), from.place, to.place,
+                residual ? &residual->r.place : nullptr);
+  if (written.is_integer()) {
+    builder.define(target, to);
+  } else {
+    define_real(builder, target, to);
+  }
+  return true;
+}
+
 }  // namespace
 
 void emit_conv(SegmentBuilder& builder, const ProgramOp& op) {
-  if (emit_by_own_kernel(builder, op)) return;
+  if (emit_by_own_kernel(builder, op) || emit_by_byte_tiles(builder, op)) return;
   emit_convolution<dnnl::convolution_forward>(builder, op, dnnl::algorithm::convolution_direct, false);
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/dynamic_rows.h"
+#include "backends/onednn/onednn_byte_conv.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_rows.h"
@@ -50,8 +51,20 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
   if (x == nullptr || yt.dtype != DType::kFloat32 || x->width > kMaxWidth) return false;
   const std::optional<IntegerWeights> weights = find_integer_weights(wt);
-  if (!weights || builder.may_saturate(op, weights->values)) return false;
+  if (!weights) return false;
   const int64_t n = wt.shape[0], k = wt.shape[1], m = x->rows;
+  ByteConvShape shape;
+  shape.channels = k;
+  shape.outputs = n;
+  shape.size[2] = shape.out_size[2] = m;
+  if (has_byte_conv(shape)) {
+    const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
+    add_byte_conv(builder, "linear", shape, weights->values, {}, 255, x->values, y.place, nullptr);
+    add_scale_rows(builder, *x, y.place, column_terms(builder, op, *weights, n, k), clamp_of(op));
+    builder.define(op.outputs[0], y);
+    return true;
+  }
+  if (builder.may_saturate(op, weights->values)) return false;
   const dnnl::memory::desc source({m, k}, ElementType::u8, dnnl::memory::dims{k, 1});
   const dnnl::memory::desc plain({k, n}, ElementType::s8, dnnl::memory::dims{1, k});
   const dnnl::memory::desc any({k, n}, ElementType::s8, dnnl::memory::format_tag::any);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/onednn_byte_conv.h"
 #include "backends/onednn/onednn_followers.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
@@ -50,8 +51,45 @@ struct Product {
 
 }  // namespace
 
+namespace {
+
+// By the tiles of bytes, on CPUs where those are the best kernels; false when it is in floats.
+bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
+  const ProgramTensor& xt = builder.tensor(op.inputs[0]);
+  const ProgramTensor& wt = builder.tensor(op.inputs[1]);
+  const Dims& y = builder.tensor(op.outputs[0]).shape;
+  const int64_t n = wt.shape[0], k = wt.shape[1], m = xt.numel() / k;
+  ByteConvShape shape;
+  shape.channels = k;
+  shape.outputs = n;
+  shape.size[2] = shape.out_size[2] = m;
+  if (!has_byte_conv(shape)) return false;
+  const Arithmetic plan = plan_arithmetic(builder, op, n, true, Sums::kExact);
+  if (!plan.is_integer) return false;
+  ByteConvOutput output;
+  if (plan.y.is_integer()) {
+    const std::optional<ByteScales> scales = byte_scales(plan, plan.y, clamp_of(op), nullptr, wt.shape);
+    if (!scales) return false;
+    output = {TileOutput::kBytes, *scales};
+  } else {
+    output = real_output(plan, clamp_of(op), static_cast<size_t>(n));
+  }
+  const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape));
+  const Stored to = builder.allocate(y, plan.y, row_major(y));
+  add_byte_conv(builder, "linear", shape, wt.data, output, builder.highest_byte(op.inputs[0]), x.place, to.place, nullptr);
+  if (plan.y.is_integer()) {
+    builder.define(op.outputs[0], to);
+  } else {
+    define_real(builder, op.outputs[0], to);
+  }
+  return true;
+}
+
+}  // namespace
+
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   if (emit_dynamic_linear(builder, op) || emit_dynamic_group_linear(builder, op) || emit_weight_only_linear(builder, op)) return;
+  if (emit_linear_by_byte_tiles(builder, op)) return;
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);

@@ -10,14 +10,20 @@
 
 namespace octet::onednn {
 
-// Calls body(first, last) on parts of [0, rows), one for each of OpenMP's threads when there are enough elements for them.
+// Calls body(part, first, last) on parts of [0, rows), one for each of OpenMP's threads when there are enough elements for them.
 template <typename Body>
-void for_parts(int64_t rows, int64_t row_elements, const Body& body) {
+void for_numbered_parts(int64_t rows, int64_t row_elements, const Body& body) {
   constexpr int64_t kElementsPerThread = 16384;
   const int64_t parts = std::min<int64_t>({omp_get_max_threads(), rows, std::max<int64_t>(rows * row_elements / kElementsPerThread, 1)});
-  if (parts <= 1) return body(int64_t{0}, rows);
+  if (parts <= 1) return body(int64_t{0}, int64_t{0}, rows);
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(parts))
-  for (int64_t part = 0; part < parts; ++part) body(rows * part / parts, rows * (part + 1) / parts);
+  for (int64_t part = 0; part < parts; ++part) body(part, rows * part / parts, rows * (part + 1) / parts);
+}
+
+// Calls body(first, last) on the same parts.
+template <typename Body>
+void for_parts(int64_t rows, int64_t row_elements, const Body& body) {
+  for_numbered_parts(rows, row_elements, [&](int64_t, int64_t first, int64_t last) { body(first, last); });
 }
 
 // The same on [0, count) elements; parts begin at multiples of kChunk.

@@ -59,9 +59,9 @@ template <Elementwise kKind, bool kRepeatB>
 template <Elementwise kKind, bool kRepeatB>
 ElementwiseFunction choose_elementwise() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+  if (may_use(Isa::kAvx512))
     return elementwise_avx512<kKind, kRepeatB>;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return elementwise_avx2<kKind, kRepeatB>;
+  if (may_use(Isa::kAvx2)) return elementwise_avx2<kKind, kRepeatB>;
 #endif
   return elementwise_generic<kKind, kRepeatB>;
 }
@@ -92,8 +92,8 @@ template <typename Y>
 template <typename Y>
 QuantizeFunction choose_quantize() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return quantize_avx512<Y>;
-  if (__builtin_cpu_supports("avx2")) return quantize_avx2<Y>;
+  if (may_use(Isa::kAvx512)) return quantize_avx512<Y>;
+  if (may_use(Isa::kAvx2)) return quantize_avx2<Y>;
 #endif
   return quantize_generic<Y>;
 }

@@ -87,8 +87,11 @@ struct Arithmetic {
   double unit = 1;           // integers: y's scale; a post-op sees real / unit
 };
 
+// Which kernel sums the products: oneDNN's, which on some CPUs cut sums off at 16 bits (such ops are planned in floats then), or one of 32 bits.
+enum class Sums { kOfOneDnn, kExact };
+
 // `channels`: of the output. To fold, they must be the weight's first dimension.
-Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point);
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point, Sums sums = Sums::kOfOneDnn);
 
 // The op's constant weights, laid out as `plain` says: integers where the arithmetic is on integers, else in real units; in the layout `packed`.
 Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu.h"
+#include "backends/onednn/onednn_byte_scales.h"
 #include "backends/onednn/onednn_form.h"
 #include "backends/onednn/onednn_packed.h"
 #include "backends/vectorised.h"
@@ -23,24 +25,7 @@ namespace octet::onednn {
 inline constexpr int64_t kVector = 64;  // bytes
 inline constexpr int64_t kLanes = 16;   // sums of 32 bits in a vector
 
-inline bool has_vnni() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
-#else
-  return false;
-#endif
-}
-
-// What turns sums of products into bytes: low <= round(sum * scale + bias) <= high, all in steps of the output as u8, its zero point in `bias`.
-struct ByteScales {
-  std::vector<float> scale;  // one per channel
-  std::vector<float> bias;   // one per channel
-  uint8_t padding = 0;       // the byte that stands where the input is padded: its zero point
-  uint8_t low = 0, high = 255;
-  bool is_signed = false;  // the output is s8: 128 is taken off in the end
-  float residual = 0;      // what a byte of a tensor that is added counts; its zero point is in `bias`
-};
+inline bool has_vnni() { return may_use(Isa::kAvx512Vnni); }
 
 // Channels that are summed side by side: 64 in four vectors, up to 32 in two, up to 16 in one.
 struct ChannelBlock {

@@ -65,7 +65,7 @@ struct Product {
 };
 
 #if defined(__x86_64__)
-bool has_kernel() { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"); }
+bool has_kernel() { return may_use(Isa::kAvx512); }
 
 #define OCTET_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl")]]
 #define OCTET_AVX512_INLINE [[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline

@@ -63,10 +63,7 @@ void run_plain(const RowProductView& p, int64_t row, int64_t rows, int64_t block
 
 #define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni" OCTET_WIDEST)]]
 
-bool has_vnni() {
-  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
-}
+bool has_vnni() { return may_use(Isa::kAvx512Vnni); }
 
 template <int64_t kRows, int64_t kBlocks>
 OCTET_VNNI void multiply_vnni(const RowProductView& p, int64_t row, int64_t block) {
@@ -112,7 +109,7 @@ void run_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block,
 
 #define OCTET_AVX2 [[gnu::target("avx2,fma")]]
 
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx2() { return may_use(Isa::kAvx2); }
 
 template <int64_t kRows>
 OCTET_AVX2 void multiply_avx2(const RowProductView& p, int64_t row, int64_t block) {

@@ -1,0 +1,128 @@
+// A pair of weights w0, w1 of one channel gives x0 * w0 + x1 * w1, with x from 0 to 255: at most 255 times the positive ones of them, at least 255 times
+// the negative ones. Steps share a bin when those sums stay within capacity for each pair of each channel. A pair that alone is too large gives
+// what is too much to a second step.
+#include "backends/onednn/onednn_byte_bins.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace octet::onednn {
+namespace {
+
+constexpr int kMostLanes = 16;
+// Cost of a step and of a bin beside two steps of kWords (Zen 4, tiles of AVX2).
+constexpr double kStepCost = 0.58, kBinCost = 0.24;
+
+// Per pair of each channel, the sum of positive weights, then that of negative ones as a positive number.
+struct Load {
+  std::array<uint16_t, 4 * kMostLanes> of{};
+};
+
+struct Step {
+  int32_t x;
+  std::array<int8_t, 4 * kMostLanes> weights;
+  Load load;
+  int most;
+};
+
+Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int lanes) {
+  Step step{x, weights, {}, 0};
+  for (int pair = 0; pair < 2 * lanes; ++pair) {
+    for (int i = 0; i < 2; ++i) {
+      const int w = weights[static_cast<size_t>(2 * pair + i)];
+      uint16_t& sum = step.load.of[static_cast<size_t>(w > 0 ? pair : 2 * kMostLanes + pair)];
+      sum = static_cast<uint16_t>(sum + std::abs(w));
+    }
+  }
+  step.most = *std::max_element(step.load.of.begin(), step.load.of.end());
+  return step;
+}
+
+bool fits(const Load& a, const Load& b, int capacity) {
+  int over = 0;
+  for (size_t i = 0; i < a.of.size(); ++i) over |= a.of[i] + b.of[i] > capacity;
+  return over == 0;
+}
+
+void add(Load& a, const Load& b) {
+  for (size_t i = 0; i < a.of.size(); ++i) a.of[i] = static_cast<uint16_t>(a.of[i] + b.of[i]);
+}
+
+// The steps, each within capacity.
+std::vector<Step> split(std::span<const int8_t> weights, int lanes, int capacity) {
+  const size_t size = static_cast<size_t>(lanes) * 4;
+  std::vector<Step> steps;
+  for (size_t s = 0; s < weights.size() / size; ++s) {
+    std::array<int8_t, 4 * kMostLanes> some{}, rest{};
+    std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(s * size), size, some.begin());
+    bool is_split = false;
+    for (size_t i = 0; i < size; i += 2) {
+      const int first = some[i], second = some[i + 1];
+      const bool is_one_sign = (first > 0) == (second > 0);
+      const int too_much = is_one_sign ? std::abs(first + second) - capacity : 0;
+      if (too_much <= 0) continue;
+      const int moved = std::min(too_much, std::abs(first));
+      rest[i] = static_cast<int8_t>(first > 0 ? moved : -moved);
+      some[i] = static_cast<int8_t>(first - rest[i]);
+      is_split = true;
+    }
+    steps.push_back(make_step(static_cast<int32_t>(s), some, lanes));
+    if (is_split) steps.push_back(make_step(static_cast<int32_t>(s), rest, lanes));
+  }
+  return steps;
+}
+
+}  // namespace
+
+BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, int capacity) {
+  constexpr size_t kProbes = 24;  // partners that are tried for each place in a bin
+  std::vector<Step> steps = split(weights, lanes, capacity);
+  std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.most > b.most; });
+  std::vector<size_t> left(steps.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  std::vector<std::vector<size_t>> bins[kMostBin];  // of kMostBin steps, of one less, ...
+  std::vector<char> is_taken(steps.size(), 0);
+  for (size_t taken = 0; taken < steps.size();) {
+    std::erase_if(left, [&](size_t i) { return is_taken[i] != 0; });
+    // Half of what is left in one go, so that erasing is seldom.
+    const size_t count = left.size();
+    for (size_t seed = 0; seed < (count + 1) / 2; ++seed) {
+      if (is_taken[left[seed]] != 0) continue;
+      std::vector<size_t> bin = {left[seed]};
+      Load load = steps[left[seed]].load;
+      is_taken[left[seed]] = 1;
+      while (bin.size() < kMostBin) {
+        // From large to small: the largest of those tried that fits.
+        const size_t stride = std::max<size_t>((count - seed) / kProbes, 1);
+        size_t found = count;
+        for (size_t i = seed + 1 + bin.size() % stride; i < count && found == count; i += stride)
+          for (size_t j = i; j < std::min(i + 2, count) && found == count; ++j)
+            if (is_taken[left[j]] == 0 && fits(load, steps[left[j]].load, capacity)) found = j;
+        if (found == count) break;
+        add(load, steps[left[found]].load);
+        is_taken[left[found]] = 1;
+        bin.push_back(left[found]);
+      }
+      taken += bin.size();
+      bins[kMostBin - bin.size()].push_back(std::move(bin));
+    }
+  }
+  BinnedBlock block;
+  for (int size = 0; size < kMostBin; ++size) {
+    block.bins[size] = static_cast<int32_t>(bins[size].size());
+    for (const std::vector<size_t>& bin : bins[size])
+      for (size_t i : bin) {
+        block.order.push_back(steps[i].x);
+        block.weights.insert(block.weights.end(), steps[i].weights.begin(), steps[i].weights.begin() + lanes * 4);
+      }
+  }
+  return block;
+}
+
+double cost_of(const BinnedBlock& block, int64_t steps) {
+  const double bins = std::accumulate(std::begin(block.bins), std::end(block.bins), 0);
+  return (kStepCost * static_cast<double>(block.order.size()) + kBinCost * bins) / static_cast<double>(steps);
+}
+
+}  // namespace octet::onednn

@@ -1,0 +1,42 @@
+// Convolutions and linear layers on bytes (u8 x s8) for CPUs whose best is not AVX512-VNNI: the same integers as there, without a limit on what x and weights
+// may be. Any kernel, stride, dilation, padding and grouping, in up to three dimensions; a linear layer is a 1x1 convolution of its rows.
+// Weights go into the order of onednn_byte_tiles.h when the segment is compiled; whether in bins or not is decided by the weights themselves.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "backends/onednn/onednn_builder.h"
+#include "backends/onednn/onednn_byte_scales.h"
+#include "backends/onednn/onednn_byte_tiles.h"
+
+namespace octet::onednn {
+
+// x: u8 [batch, groups * channels, size...] channels-last, y: [batch, groups * outputs, out_size...] channels-last.
+// Weights: s8 [groups * outputs, channels, kernel...], row-major. Missing dimensions stand in front, with 1 (padding 0).
+struct ByteConvShape {
+  int64_t batch = 1, groups = 1;
+  int64_t channels = 1, outputs = 1;  // of a group
+  std::array<int64_t, 3> size = {1, 1, 1}, out_size = {1, 1, 1}, kernel = {1, 1, 1};
+  std::array<int64_t, 3> stride = {1, 1, 1}, dilation = {1, 1, 1}, padding = {0, 0, 0};  // dilation: 1 is dense; padding: in front
+};
+
+// Of y = f(sum): what `output` says, with the scales and biases of all outputs (kRaw: none), and the clamp of kReals.
+struct ByteConvOutput {
+  TileOutput output = TileOutput::kRaw;
+  ByteScales scales;
+  float low = 0, high = 0;
+};
+
+// kReals: as `plan` folds scales and bias, then `clamp`.
+ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs);
+
+// Whether this CPU has tiles but no better kernels, and the sums fit into 32 bits.
+bool has_byte_conv(const ByteConvShape& shape);
+
+// Appends one step. Requires has_byte_conv(shape). highest: the greatest byte that x can hold. residual: of y's shape, u8; for kSum alone.
+void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape, const Tensor& weights, const ByteConvOutput& output,
+                   uint8_t highest, const Place& x, const Place& y, const Place* residual);
+
+}  // namespace octet::onednn

@@ -1,0 +1,70 @@
+// Sums of products of bytes (u8 x s8), exact in 32 bits on every x86 CPU with AVX2: tiles of some pixels times one block of output channels, in registers.
+// "Pixel" is what one row of a matrix product reads: a pixel of an image, or a row of x. A step is one 32-bit word of x, which a multiplication takes from
+// each pixel; the packed weights have a vector for each step and each vector of channels.
+//
+// One skeleton (onednn_byte_tiles.inc), compiled for each instruction set and way to multiply:
+//   kWords   vpmaddwd: two products of 16 bits. x is widened to u16 before, weights when they are packed. Exact for all weights.
+//   kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps stand in bins, whose products together fit into 16 bits whatever x is, so that only the
+//            sum of a bin is widened; a weight too large for that is split between two steps. Faster than kWords where few need be.
+//   kQuads   vpdpbusd (VNNI): four products added in 32 bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace octet::onednn {
+
+enum class Multiply { kWords, kPairs, kQuads };
+
+// What becomes of the sums.
+enum class TileOutput {
+  kBytes,  // round(sum * scale + bias), clamped, as u8 or s8
+  kSum,    // the same with residual * residual_scale added before rounding; residual: u8
+  kReals,  // min(max(sum * scale + bias, low), high) as f32
+  kRaw,    // s32
+};
+
+inline constexpr int kMostBin = 4;     // steps in a bin
+inline constexpr int kMostPixels = 8;  // in a tile
+
+// One block of channels for the pixels of one tile.
+struct Tile {
+  const std::byte* x;         // the first pixel
+  int64_t x_step;             // bytes to the next pixel
+  const int32_t* offsets;     // bytes from a pixel to each step
+  int64_t steps;              // kWords, kQuads
+  const int32_t* bins;        // kPairs: how many bins of kMostBin steps, of one less, ... of one step
+  const std::byte* weights;   // from here on per channel of the block
+  const float* scale;         // padded to the block
+  const float* bias;          // the same
+  const uint8_t* residual;    // kSum: of the first pixel
+  void* y;                    // of the first pixel
+  int64_t y_step;             // elements to the next pixel, of y and of the residual
+  int64_t channels;           // of the block that exist
+  float residual_scale;       // kSum
+  float low, high;            // kReals
+  uint8_t least, most, flip;  // kBytes, kSum: the clamp as u8, then what is flipped: 128 makes s8
+};
+
+using TileKernel = void (*)(const Tile& tile);
+
+// The kernels of one instruction set and way to multiply.
+struct TileKernels {
+  Multiply multiply;
+  int lanes;         // channels of a block
+  int step_elements; // elements of x in a step: 2 or 4
+  int most_pixels;   // at most kMostPixels
+  const char* name;
+  TileKernel kernels[4][kMostPixels];  // by output and pixels less 1; null beyond most_pixels
+
+  int x_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }      // of an element of x
+  int weight_bytes() const { return multiply == Multiply::kWords ? 2 : 1; } // of a packed weight
+  int step_weights() const { return lanes * step_elements * weight_bytes(); } // bytes of a step's packed weights
+  TileKernel kernel(TileOutput output, int64_t pixels) const { return kernels[static_cast<int>(output)][pixels - 1]; }
+};
+
+// The best ones that this CPU may use: exact for all weights; and by bins, null where VNNI makes them needless. Null without AVX2.
+const TileKernels* find_tile_kernels();
+const TileKernels* find_bin_kernels();
+
+}  // namespace octet::onednn
