@@ -7,6 +7,7 @@
 //   kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps stand in bins, whose products together fit into 16 bits whatever x is, so that only the
 //            sum of a bin is widened; a weight too large for that is split between two steps. Faster than kWords where few need be.
 //   kQuads   vpdpbusd (VNNI): four products added in 32 bits.
+//   kChannels  depthwise: vpmaddwd on a vector of channels, each with the words of two kernel rows, instead of one word for all channels.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace octet::onednn {
 
-enum class Multiply { kWords, kPairs, kQuads };
+enum class Multiply { kWords, kPairs, kQuads, kChannels };
 
 // What becomes of the sums.
 enum class TileOutput {
@@ -63,8 +64,22 @@ struct TileKernels {
   TileKernel kernel(TileOutput output, int64_t pixels) const { return kernels[static_cast<int>(output)][pixels - 1]; }
 };
 
+// Interleaves two rows of x for kChannels: a column becomes vectors of words a0 b0 a1 b1 ..., for `channels` channels (at most a block; others are 0).
+// a_step, b_step: bytes from a column to the next; to_step: the same, of `to`.
+using Interleave = void (*)(const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step, int64_t columns, int64_t channels, std::byte* to,
+                            int64_t to_step);
+
+// Kernels for depthwise convolutions: kBytes and kReals.
+struct DepthwiseTiles {
+  TileKernels tiles;
+  Interleave interleave;
+};
+
 // The best ones that this CPU may use: exact for all weights; and by bins, null where VNNI makes them needless. Null without AVX2.
 const TileKernels* find_tile_kernels();
 const TileKernels* find_bin_kernels();
+// Those of kWords.
+const TileKernels* find_word_kernels();
+const DepthwiseTiles* find_depthwise_tiles();
 
 }  // namespace octet::onednn

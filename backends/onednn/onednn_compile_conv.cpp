@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/onednn/onednn_byte_conv.h"
+#include "backends/onednn/onednn_byte_depthwise.h"
 #include "backends/onednn/onednn_depthwise.h"
 #include "backends/onednn/onednn_followers.h"
 #include "backends/onednn/onednn_image_conv.h"
@@ -233,12 +234,13 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   ByteConvShape shape{x[0], groups, w[1], outputs / groups, spatial(x, 2, 1), spatial(y, 2, 1), spatial(w, 2, 1), spatial(g.stride, 0, 1),
                       spatial(g.dilation, 0, 0), spatial(g.padding_begin, 0, 0)};
   for (int64_t& dilation : shape.dilation) ++dilation;
-  if (!has_byte_conv(shape)) return false;
+  const bool is_depthwise = has_byte_depthwise(shape);
+  if (!is_depthwise && !has_byte_conv(shape)) return false;
 
   const Arithmetic plan = plan_arithmetic(builder, op, outputs, true, Sums::kExact);
   if (!plan.is_integer) return false;
   std::optional<Residual> residual;
-  if (!plan.y.is_integer()) residual = find_residual(builder, op, plan, channels_last(y));
+  if (!plan.y.is_integer() && !is_depthwise) residual = find_residual(builder, op, plan, channels_last(y));
   if (residual && residual->r.quantity.type != ElementType::u8) residual.reset();
   const Quantity written = residual ? residual->y : plan.y;
   ByteConvOutput output;
@@ -252,8 +254,13 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const int target = absorb_followers(builder, op, residual ? std::span<const Follower>(residual->followers) : std::span<const Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
-  add_byte_conv(builder, "convolution", shape, builder.tensor(op.inputs[1]).data, output, builder.highest_byte(op.inputs[0]), from.place, to.place,
-                residual ? &residual->r.place : nullptr);
+  const Tensor& weights = builder.tensor(op.inputs[1]).data;
+  if (is_depthwise) {
+    add_byte_depthwise(builder, shape, weights, output, from.place, to.place);
+  } else {
+    add_byte_conv(builder, "convolution", shape, weights, output, builder.highest_byte(op.inputs[0]), from.place, to.place,
+                  residual ? &residual->r.place : nullptr);
+  }
   if (written.is_integer()) {
     builder.define(target, to);
   } else {

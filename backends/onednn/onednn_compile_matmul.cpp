@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/onednn/onednn_byte_conv.h"
+#include "backends/onednn/onednn_byte_matmul.h"
 #include "backends/onednn/onednn_followers.h"
 #include "backends/onednn/onednn_library.h"
 #include "backends/onednn/onednn_ops.h"
@@ -151,9 +152,43 @@ auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const Quan
   return plan(as_matrices(builder, a, qa), as_matrices(builder, b, qb));
 }
 
+// By the tiles of bytes, on CPUs where those are the best kernels; false when a factor is no integer.
+bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.outputs[0]).shape;
+  const Stored a = with_rank(builder.read(op.inputs[0]), shape.size()), b = with_rank(builder.read(op.inputs[1]), shape.size());
+  const int64_t depth = a.shape.back();
+  if (!a.quantity.is_integer() || !b.quantity.is_integer() || !has_byte_matmul(depth)) return false;
+  const Quantity written = builder.output_quantity(op.outputs[0]);
+  const double scale = static_cast<double>(a.quantity.scale) * b.quantity.scale;
+  ByteConvOutput output;
+  if (written.is_integer()) {
+    const Quantity steps = SegmentBuilder::as_unsigned(written);
+    const StepRange range = clamp_in_steps(steps, clamp_of(op));
+    output.output = TileOutput::kBytes;
+    output.scales = {{static_cast<float>(scale / steps.scale)}, {static_cast<float>(steps.zero_point)}};
+    output.scales.low = static_cast<uint8_t>(range.low);
+    output.scales.high = static_cast<uint8_t>(range.high);
+    output.scales.is_signed = written.type == ElementType::s8;
+    if (!(output.scales.scale[0] * 255.0 * 255.0 * static_cast<double>(depth) < 1e9)) return false;  // the steps fit into 32 bits
+  } else {
+    Arithmetic plan;
+    plan.scale = {static_cast<float>(scale)};
+    output = real_output(plan, clamp_of(op), 1);
+  }
+  const Stored y = builder.allocate(shape, written, row_major(shape));
+  add_byte_matmul(builder, a, b, y, output);
+  if (written.is_integer()) {
+    builder.define(op.outputs[0], y);
+  } else {
+    define_real(builder, op.outputs[0], y);
+  }
+  return true;
+}
+
 }  // namespace
 
 void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
+  if (emit_matmul_by_byte_tiles(builder, op)) return;
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const Stored a0 = builder.read(op.inputs[0]);
   const Stored b0 = builder.read(op.inputs[1]);
