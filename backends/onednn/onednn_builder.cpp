@@ -292,9 +292,10 @@ void SegmentBuilder::refuse_reference_kernel(const char* what, const char* imple
     throw Refusal{fmt::format("this {} only has oneDNN's slow reference kernel ({})", what, name)};
 }
 
-void SegmentBuilder::add_loop(const char* what, Loop loop, std::vector<Place> arguments) {
+void SegmentBuilder::add_loop(const char* what, Loop loop, std::vector<Place> arguments, const char* kernel) {
   Step step;
   step.what = what;
+  if (kernel != nullptr) step.kernel = fmt::format("own {}", kernel);
   step.loop = std::move(loop);
   for (const Place& place : arguments) step.arguments.push_back({0, {}, place});
   steps_.push_back(std::move(step));

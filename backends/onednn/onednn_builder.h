@@ -141,7 +141,8 @@ class SegmentBuilder {
     if (step.scratch_bytes > 0) step.arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), scratch_place()});
     steps_.push_back(std::move(step));
   }
-  void add_loop(const char* what, Loop loop, std::vector<Place> arguments);
+  // kernel: its name for `kernels()`, after "own".
+  void add_loop(const char* what, Loop loop, std::vector<Place> arguments, const char* kernel = nullptr);
 
   // Where the elements are, when the buffer is part of another one.
   Place resolve(Place place) const;

@@ -24,9 +24,10 @@ constexpr double kMostBinCost = 0.97;     // of kWords: else its scratch memory 
 // The weights of a convolution, packed: what sessions share. Independent of the sizes of x.
 struct PackedTiles {
   const TileKernels* kernels = nullptr;
-  std::vector<int64_t> first;                // per block: bytes
-  std::vector<std::array<int32_t, kMostBin>> bins;  // per block; kPairs
-  std::vector<std::vector<int32_t>> order;   // per block: steps; kPairs
+  // Per block and segment, "piece":
+  std::vector<int64_t> first;                       // bytes
+  std::vector<std::array<int32_t, kMostBin>> bins;  // kPairs
+  std::vector<std::vector<int32_t>> order;          // steps, counted from the segment's first; kPairs
   std::shared_ptr<std::byte> weights;
 };
 
@@ -34,6 +35,7 @@ struct PackedTiles {
 struct Run {
   int64_t kernel_row = 0;  // depth * kernel height + height
   int64_t column = 0;      // in the kernel
+  int64_t first = 0;       // element, counted from that column
   int64_t elements = 0;
 };
 
@@ -49,34 +51,46 @@ struct Plan {
   int64_t row_step = 0;      // bytes of one scratch row: all groups, one after the other
   int64_t group_step = 0;    // bytes of one group in it
   int64_t x_step = 0;        // bytes between pixels
-  std::vector<std::vector<int32_t>> offsets;  // per block (kPairs), or one for all
-  std::vector<float> scale, bias;             // per block: padded
+  std::vector<std::vector<int32_t>> offsets;  // per piece (kPairs), or per segment
+  std::vector<float> scale, bias;             // per segment and block: padded
+
+  int64_t padded_outputs() const { return shape.groups * blocks * packed->kernels->lanes; }
 };
 
-std::vector<Run> runs_of(const ByteConvShape& s) {
+std::vector<Run> runs_of(const ByteConvShape& s, int64_t segment) {
+  if (s.segments > 1) return {{0, 0, segment * (s.channels / s.segments), s.channels / s.segments}};
   std::vector<Run> runs;
   const bool is_dense = s.dilation[2] == 1;
   for (int64_t row = 0; row < s.kernel[0] * s.kernel[1]; ++row)
-    for (int64_t column = 0; column < (is_dense ? 1 : s.kernel[2]); ++column) runs.push_back({row, column, s.channels * (is_dense ? s.kernel[2] : 1)});
+    for (int64_t column = 0; column < (is_dense ? 1 : s.kernel[2]); ++column)
+      runs.push_back({row, column, 0, s.channels * (is_dense ? s.kernel[2] : 1)});
   return runs;
 }
 
+// Of one segment.
 int64_t steps_of(const ByteConvShape& s, int step_elements) {
   int64_t steps = 0;
-  for (const Run& run : runs_of(s)) steps += (run.elements + step_elements - 1) / step_elements;
+  for (const Run& run : runs_of(s, 0)) steps += (run.elements + step_elements - 1) / step_elements;
   return steps;
 }
 
-// The weights of one block in the order of its steps: [steps, lanes, step_elements], 0 where there are none.
-std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int64_t group, int64_t channel, int lanes, int step_elements) {
+int64_t blocks_of(const ByteConvShape& s, const TileKernels& kernels) { return (s.outputs + kernels.lanes - 1) / kernels.lanes; }
+// Channels of the block that `piece` belongs to.
+int lanes_of(const ByteConvShape& s, const TileKernels& kernels, int64_t block) { return kernels.block_lanes(s.outputs - block * kernels.lanes); }
+int64_t pieces_of(const ByteConvShape& s, const TileKernels& kernels) { return s.groups * blocks_of(s, kernels) * s.segments; }
+
+// The weights of one piece in the order of its steps: [steps, lanes, step_elements], 0 where there are none.
+std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int64_t piece, const TileKernels& kernels) {
+  const int64_t blocks = blocks_of(s, kernels), segment = piece % s.segments, group = piece / s.segments / blocks;
+  const int64_t block = piece / s.segments % blocks, channel = block * kernels.lanes, lanes = lanes_of(s, kernels, block), step_elements = kernels.step_elements;
   const int64_t kernel = s.kernel[0] * s.kernel[1] * s.kernel[2];
-  std::vector<int8_t> packed(static_cast<size_t>(steps_of(s, step_elements) * lanes * step_elements), 0);
+  std::vector<int8_t> packed(static_cast<size_t>(steps_of(s, kernels.step_elements) * lanes * step_elements), 0);
   const int64_t count = std::min<int64_t>(lanes, s.outputs - channel);
   int8_t* to = packed.data();
-  for (const Run& run : runs_of(s)) {
+  for (const Run& run : runs_of(s, segment)) {
     for (int64_t element = 0; element < (run.elements + step_elements - 1) / step_elements * step_elements; ++element) {
       if (element < run.elements) {
-        const int64_t column = run.column + element / s.channels, input = element % s.channels;
+        const int64_t column = run.column + (run.first + element) / s.channels, input = (run.first + element) % s.channels;
         const int8_t* from = weights + ((group * s.outputs + channel) * s.channels + input) * kernel + run.kernel_row * s.kernel[2] + column;
         for (int64_t lane = 0; lane < count; ++lane) to[lane * step_elements + element % step_elements] = from[lane * s.channels * kernel];
       }
@@ -86,21 +100,19 @@ std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int6
   return packed;
 }
 
-int64_t blocks_of(const ByteConvShape& s, const TileKernels& kernels) { return (s.outputs + kernels.lanes - 1) / kernels.lanes; }
-
 PackedTiles pack_plain(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels) {
   PackedTiles packed;
   packed.kernels = &kernels;
-  const int64_t blocks = blocks_of(s, kernels), block_bytes = steps_of(s, kernels.step_elements) * kernels.step_weights();
-  packed.weights = aligned_block(s.groups * blocks * block_bytes);
-  for (int64_t i = 0; i < s.groups * blocks; ++i) {
-    const std::vector<int8_t> block = in_steps(s, weights, i / blocks, i % blocks * kernels.lanes, kernels.lanes, kernels.step_elements);
-    std::byte* to = packed.weights.get() + i * block_bytes;
-    packed.first.push_back(i * block_bytes);
+  const int64_t pieces = pieces_of(s, kernels), piece_bytes = steps_of(s, kernels.step_elements) * kernels.step_weights(kernels.lanes);
+  packed.weights = aligned_block(pieces * piece_bytes);
+  for (int64_t i = 0; i < pieces; ++i) {
+    const std::vector<int8_t> piece = in_steps(s, weights, i, kernels);
+    std::byte* to = packed.weights.get() + i * piece_bytes;
+    packed.first.push_back(i * piece_bytes);
     if (kernels.weight_bytes() == 2) {
-      std::copy(block.begin(), block.end(), reinterpret_cast<int16_t*>(to));
+      std::copy(piece.begin(), piece.end(), reinterpret_cast<int16_t*>(to));
     } else {
-      std::memcpy(to, block.data(), block.size());
+      std::memcpy(to, piece.data(), piece.size());
     }
   }
   return packed;
@@ -108,39 +120,35 @@ PackedTiles pack_plain(const ByteConvShape& s, const int8_t* weights, const Tile
 
 // Nothing when the weights are too large for bins to pay.
 std::optional<PackedTiles> pack_bins(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels, int capacity) {
-  const int64_t blocks = s.groups * blocks_of(s, kernels), steps = steps_of(s, kernels.step_elements);
-  const auto block_at = [&](int64_t i) {
-    const int64_t of_group = blocks / s.groups;
-    return make_bins(in_steps(s, weights, i / of_group, i % of_group * kernels.lanes, kernels.lanes, kernels.step_elements), kernels.lanes, capacity);
-  };
+  const int64_t pieces = pieces_of(s, kernels), steps = steps_of(s, kernels.step_elements);
+  const auto piece_at = [&](int64_t i) { return make_bins(in_steps(s, weights, i, kernels), kernels.lanes, capacity); };
   double cost = 0;
-  const int64_t samples = std::min<int64_t>(blocks, 3);
-  // In steps of four elements, with what the last channels leave unused counted in.
-  for (int64_t i = 0; i < samples; ++i) cost += cost_of(block_at(i * blocks / samples), steps) / static_cast<double>(samples);
+  const int64_t samples = std::min<int64_t>(pieces, 3);
+  for (int64_t i = 0; i < samples; ++i) cost += cost_of(piece_at(i * pieces / samples), steps) / static_cast<double>(samples);
   if (cost > kMostBinCost) return std::nullopt;
   PackedTiles packed;
   packed.kernels = &kernels;
-  std::vector<BinnedBlock> all;
+  std::vector<std::vector<int8_t>> all;
   int64_t bytes = 0;
-  for (int64_t i = 0; i < blocks; ++i) {
-    all.push_back(block_at(i));
+  for (int64_t i = 0; i < pieces; ++i) {
+    BinnedBlock piece = piece_at(i);
     packed.first.push_back(bytes);
-    bytes += static_cast<int64_t>(all.back().weights.size());
+    packed.bins.push_back(std::to_array(piece.bins));
+    packed.order.push_back(std::move(piece.order));
+    all.push_back(std::move(piece.weights));
+    bytes += std::ssize(all.back());
   }
   packed.weights = aligned_block(bytes);
-  for (int64_t i = 0; i < blocks; ++i) {
-    BinnedBlock& block = all[static_cast<size_t>(i)];
-    std::memcpy(packed.weights.get() + packed.first[static_cast<size_t>(i)], block.weights.data(), block.weights.size());
-    packed.bins.push_back(std::to_array(block.bins));
-    packed.order.push_back(std::move(block.order));
-  }
+  for (int64_t i = 0; i < pieces; ++i)
+    std::memcpy(packed.weights.get() + packed.first[static_cast<size_t>(i)], all[static_cast<size_t>(i)].data(), all[static_cast<size_t>(i)].size());
   return packed;
 }
 
 std::shared_ptr<const PackedTiles> pack(const ByteConvShape& s, const Tensor& weights, uint8_t highest) {
   const TileKernels* bins = find_bin_kernels();
   const int capacity = 32767 / std::max<int>(highest, 1);
-  const std::string form = fmt::format("tiles, {} groups, dense {}, capacity {}", s.groups, s.dilation[2] == 1, bins == nullptr ? 0 : capacity);
+  const std::string form = fmt::format("tiles, {} groups, {} segments, dense {}, capacity {}", s.groups, s.segments, s.dilation[2] == 1,
+                                       bins == nullptr ? 0 : capacity);
   return std::static_pointer_cast<const PackedTiles>(find_or_pack(weights, {form, {}, {}}, [&]() -> std::shared_ptr<void> {
     const Tensor data = weights.contiguous();
     std::optional<PackedTiles> packed;
@@ -152,7 +160,7 @@ std::shared_ptr<const PackedTiles> pack(const ByteConvShape& s, const Tensor& we
 
 bool is_pointwise(const ByteConvShape& s) {
   constexpr std::array<int64_t, 3> kOnes = {1, 1, 1}, kZeros = {0, 0, 0};
-  return s.groups == 1 && s.kernel == kOnes && s.stride == kOnes && s.padding == kZeros && s.size == s.out_size;
+  return s.groups == 1 && s.kernel == kOnes && s.stride == kOnes && s.padding == kZeros && s.size == s.out_size && s.y_size == kZeros;
 }
 
 // A 1x1 convolution is one long row of pixels.
@@ -195,24 +203,28 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   plan.is_in_place = is_pointwise(s) && kernels.x_bytes() == 1 && s.channels % 4 == 0;
   choose_band(plan, kernels.x_bytes());
   plan.x_step = s.stride[2] * s.channels * kernels.x_bytes();
-  std::vector<int32_t> offsets;
-  for (const Run& run : runs_of(s)) {
-    const int64_t depth = run.kernel_row / s.kernel[1], height = run.kernel_row % s.kernel[1];
-    const int64_t first = (depth * plan.scratch_rows + height * s.dilation[1]) * plan.row_step + run.column * s.dilation[2] * s.channels * kernels.x_bytes();
-    for (int64_t element = 0; element < run.elements; element += kernels.step_elements)
-      offsets.push_back(static_cast<int32_t>(first + element * kernels.x_bytes()));
+  std::vector<std::vector<int32_t>> offsets;  // per segment
+  for (int64_t segment = 0; segment < s.segments; ++segment) {
+    std::vector<int32_t>& of_segment = offsets.emplace_back();
+    for (const Run& run : runs_of(s, segment)) {
+      const int64_t depth = run.kernel_row / s.kernel[1], height = run.kernel_row % s.kernel[1];
+      const int64_t first = (depth * plan.scratch_rows + height * s.dilation[1]) * plan.row_step;
+      for (int64_t element = 0; element < run.elements; element += kernels.step_elements)
+        of_segment.push_back(static_cast<int32_t>(first + (run.column * s.dilation[2] * s.channels + run.first + element) * kernels.x_bytes()));
+    }
   }
   if (kernels.multiply == Multiply::kPairs) {
-    for (const std::vector<int32_t>& order : plan.packed->order) {
-      std::vector<int32_t>& of_block = plan.offsets.emplace_back();
-      for (int32_t step : order) of_block.push_back(offsets[static_cast<size_t>(step)]);
+    for (size_t piece = 0; piece < plan.packed->order.size(); ++piece) {
+      std::vector<int32_t>& of_piece = plan.offsets.emplace_back();
+      for (int32_t step : plan.packed->order[piece])
+        of_piece.push_back(offsets[piece % static_cast<size_t>(s.segments)][static_cast<size_t>(step)]);
     }
   } else {
-    plan.offsets.push_back(std::move(offsets));
+    plan.offsets = std::move(offsets);
   }
   const auto padded = [&](const std::vector<float>& values) {
-    std::vector<float> all(static_cast<size_t>(s.groups * plan.blocks * kernels.lanes), 0.0f);
-    for (int64_t i = 0; i < std::ssize(values); ++i)
+    std::vector<float> all(static_cast<size_t>(s.segments * plan.padded_outputs()), 0.0f);
+    for (int64_t i = 0; i < std::ssize(values); ++i)  // groups of outputs of segments
       all[static_cast<size_t>(i / s.outputs * plan.blocks * kernels.lanes + i % s.outputs)] = values[static_cast<size_t>(i)];
     return all;
   };
@@ -296,6 +308,13 @@ void copy_band(const Plan& p, const uint8_t* x, const Band& band, std::byte* scr
   }
 }
 
+// The output pixel at (row, column) of the band's plane, in y.
+int64_t y_pixel(const ByteConvShape& s, const Band& band, int64_t row, int64_t column) {
+  const std::array<int64_t, 3>& size = s.y_size[2] == 0 ? s.out_size : s.y_size;
+  const int64_t plane = s.y_first[0] + band.plane * s.y_step[0];
+  return ((band.image * size[0] + plane) * size[1] + s.y_first[1] + row * s.y_step[1]) * size[2] + s.y_first[2] + column * s.y_step[2];
+}
+
 // Block `index` of all groups' over the band. input: under its first pixel, of the first group.
 void multiply_block(const Plan& p, int64_t index, const Band& band, const std::byte* input, std::byte* y, const uint8_t* residual) {
   const ByteConvShape& s = p.shape;
@@ -303,34 +322,32 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const std::b
   const int64_t group = index / p.blocks, block = index % p.blocks, outputs = s.groups * s.outputs;
   const int64_t y_bytes = p.output.output == TileOutput::kReals || p.output.output == TileOutput::kRaw ? 4 : 1;
   const bool is_binned = kernels.multiply == Multiply::kPairs;
-  const std::vector<int32_t>& offsets = p.offsets[is_binned ? static_cast<size_t>(index) : 0];
   Tile tile{};
   tile.x_step = p.x_step;
-  tile.offsets = offsets.data();
-  tile.steps = std::ssize(offsets);
-  tile.bins = is_binned ? p.packed->bins[static_cast<size_t>(index)].data() : nullptr;
-  tile.weights = p.packed->weights.get() + p.packed->first[static_cast<size_t>(index)];
-  tile.scale = p.scale.data() + index * kernels.lanes;
-  tile.bias = p.bias.data() + index * kernels.lanes;
-  tile.y_step = outputs;
+  tile.y_step = outputs * s.y_step[2];
   tile.channels = std::min<int64_t>(kernels.lanes, s.outputs - block * kernels.lanes);
+  tile.bias = p.bias.data() + index * kernels.lanes;
   tile.residual_scale = p.output.scales.residual;
   tile.low = p.output.low;
   tile.high = p.output.high;
   tile.least = p.output.scales.low;
   tile.most = p.output.scales.high;
   tile.flip = p.output.scales.is_signed ? 128 : 0;
-  const int64_t tiles = (band.columns + kernels.most_pixels - 1) / kernels.most_pixels;
+  const int block_lanes = lanes_of(s, kernels, block);
   for (int64_t i = 0; i < band.rows; ++i) {
-    const std::byte* row = input + i * s.stride[1] * p.row_step + group * p.group_step;
-    const int64_t pixel = ((band.image * s.out_size[0] + band.plane) * s.out_size[1] + band.row + i) * s.out_size[2] + band.column;
-    for (int64_t t = 0; t < tiles; ++t) {  // of about one width: 7 columns are 4 and 3
-      const int64_t begin = band.columns * t / tiles, end = band.columns * (t + 1) / tiles;
-      const int64_t element = (pixel + begin) * outputs + group * s.outputs + block * kernels.lanes;
-      tile.x = row + begin * p.x_step;
-      tile.y = y + element * y_bytes;
-      tile.residual = residual == nullptr ? nullptr : residual + element;
-      kernels.kernel(p.output.output, end - begin)(tile);
+    const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs + group * s.outputs + block * kernels.lanes;
+    tile.x = input + i * s.stride[1] * p.row_step + group * p.group_step;
+    tile.y = y + element * y_bytes;
+    tile.residual = residual == nullptr ? nullptr : residual + element;
+    for (int64_t segment = 0; segment < s.segments; ++segment) {
+      const size_t piece = static_cast<size_t>(index * s.segments + segment);
+      const std::vector<int32_t>& offsets = p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
+      tile.offsets = offsets.data();
+      tile.steps = std::ssize(offsets);
+      tile.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
+      tile.weights = p.packed->weights.get() + p.packed->first[piece];
+      tile.scale = p.scale.data() + segment * p.padded_outputs() + index * kernels.lanes;
+      kernels.run(tile, segment == 0 ? p.output.output : TileOutput::kTotal, block_lanes, band.columns);
     }
   }
 }
@@ -342,7 +359,7 @@ void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual,
   const ByteConvShape& s = p.shape;
   const int64_t bands = band_count(p), all_blocks = s.groups * p.blocks;
   const int64_t shares = bands >= 2 * parts ? 1 : std::min(parts, all_blocks);  // of the blocks
-  const int64_t work = s.outputs * s.groups * std::ssize(p.offsets[0]) * p.band * p.columns / shares;
+  const int64_t work = s.outputs * s.groups * s.segments * std::ssize(p.offsets[0]) * p.band * p.columns / shares;
   for_numbered_parts(bands * shares, work, [&](int64_t part, int64_t first, int64_t last) {
     std::byte* own = scratch + part * scratch_bytes(p);
     int64_t copied = -1;
@@ -374,6 +391,14 @@ ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t ou
   return output;
 }
 
+ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out) {
+  ByteConvShape shape;
+  shape.channels = in;
+  shape.outputs = out;
+  shape.size[2] = shape.out_size[2] = rows;
+  return shape;
+}
+
 bool has_byte_conv(const ByteConvShape& shape) {
   constexpr int64_t kMostElements = 65000;  // 255 * 128 * kMostElements fits 32 bits
   const int64_t elements = shape.channels * shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
@@ -386,7 +411,8 @@ bool has_byte_conv(const ByteConvShape& shape) {
 
 void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape, const Tensor& weights, const ByteConvOutput& output,
                    uint8_t highest, const Place& x, const Place& y, const Place* residual) {
-  OCTET_ASSERT(has_byte_conv(shape) && (residual != nullptr) == (output.output == TileOutput::kSum), "a shape that the kernel does not take");
+  OCTET_ASSERT(has_byte_conv(shape) && (residual != nullptr) == (output.output == TileOutput::kSum) && (shape.segments == 1 || output.output == TileOutput::kReals),
+               "a shape that the kernel does not take");
   if (builder.purpose() == SegmentBuilder::Purpose::kProve) return builder.add_loop(what, [](std::byte* const*) {}, {x, y});
   const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, weights, output, highest));
   const int64_t parts = omp_get_max_threads();
@@ -401,7 +427,7 @@ void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShap
         const uint8_t* residual_bytes = adds ? reinterpret_cast<const uint8_t*>(arguments[has_scratch ? 3 : 2]) : nullptr;
         run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], residual_bytes, has_scratch ? arguments[2] : nullptr, parts);
       },
-      places);
+      places, plan->packed->kernels->name);
 }
 
 }  // namespace octet::onednn

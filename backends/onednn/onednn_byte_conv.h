@@ -19,10 +19,14 @@ struct ByteConvShape {
   int64_t batch = 1, groups = 1;
   int64_t channels = 1, outputs = 1;  // of a group
   std::array<int64_t, 3> size = {1, 1, 1}, out_size = {1, 1, 1}, kernel = {1, 1, 1};
-  std::array<int64_t, 3> stride = {1, 1, 1}, dilation = {1, 1, 1}, padding = {0, 0, 0};  // dilation: 1 is dense; padding: in front
+  std::array<int64_t, 3> stride = {1, 1, 1}, dilation = {1, 1, 1}, padding = {0, 0, 0};  // dilation: 1 is dense; padding: in front, may be negative
+  // Where output pixels stand in y, counted in pixels: every y_step-th one of y_size from y_first on. Sizes of 0: out_size, without gaps.
+  std::array<int64_t, 3> y_size = {0, 0, 0}, y_step = {1, 1, 1}, y_first = {0, 0, 0};
+  int64_t segments = 1;  // of a linear layer: parts of `channels` that have scales of their own; a multiple of 4 each
 };
 
-// Of y = f(sum): what `output` says, with the scales and biases of all outputs (kRaw: none), and the clamp of kReals.
+// Of y = f(sum): what `output` says, with the scales and biases of all outputs (kRaw: none), and the clamp of kReals. With several segments: kReals, scales
+// [segments, outputs], without clamp.
 struct ByteConvOutput {
   TileOutput output = TileOutput::kRaw;
   ByteScales scales;
@@ -31,6 +35,9 @@ struct ByteConvOutput {
 
 // kReals: as `plan` folds scales and bias, then `clamp`.
 ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs);
+
+// x[rows, in] times weights [out, in].
+ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out);
 
 // Whether this CPU has tiles but no better kernels, and the sums fit into 32 bits.
 bool has_byte_conv(const ByteConvShape& shape);

@@ -135,17 +135,13 @@ void run_block(const Plan& p, int64_t block, const uint8_t* x, std::byte* y, int
     const int64_t columns = std::min(p.columns, s.out_size[2] - begin);
     const int64_t reach = (columns - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
     interleave_band(p, x, out_row, begin * s.stride[2] - s.padding[2], reach, channel, scratch);
-    const int64_t pieces = (columns + tiles.most_pixels - 1) / tiles.most_pixels;
     for (int64_t row = 0; row < std::min(p.band, s.out_size[1] - out_row); ++row) {
       tile.offsets = p.offsets[row].data();
       tile.steps = std::ssize(p.offsets[row]);
       tile.weights = static_cast<const std::byte*>(p.weights.get()) + block * p.block_weights + p.weights_begin[row];
-      for (int64_t i = 0; i < pieces; ++i) {
-        const int64_t from = columns * i / pieces, end = columns * (i + 1) / pieces;
-        tile.x = scratch + from * tile.x_step;
-        tile.y = y + (((out_row + row) * s.out_size[2] + begin + from) * s.groups + channel) * y_bytes;
-        tiles.kernel(p.output.output, end - from)(tile);
-      }
+      tile.x = scratch;
+      tile.y = y + (((out_row + row) * s.out_size[2] + begin) * s.groups + channel) * y_bytes;
+      tiles.run(tile, p.output.output, tiles.lanes, columns);
     }
   }
 }
@@ -187,7 +183,7 @@ void add_byte_depthwise(SegmentBuilder& builder, const ByteConvShape& shape, con
   builder.add_loop(
       kWhat,
       [plan](std::byte* const* arguments) { run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], arguments[2]); },
-      {x, y, scratch});
+      {x, y, scratch}, plan->kernels->tiles.name);
 }
 
 }  // namespace octet::onednn

@@ -30,6 +30,7 @@ struct Plan {
 
   int64_t steps() const { return (depth + 1) / 2; }
   int64_t blocks() const { return (columns + kernels->lanes - 1) / kernels->lanes; }
+  int block_lanes(int64_t block) const { return kernels->block_lanes(columns - block * kernels->lanes); }
   int64_t block_words() const { return steps() * kernels->lanes * 2; }
   int64_t scratch_words() const { return blocks() * block_words() + kChunk * steps() * 2; }
 };
@@ -66,7 +67,7 @@ template <typename T>
 // One block of columns of b: words of two rows for each column.
 template <typename T>
 void pack_block(const Plan& p, const T* matrix, int64_t block, int16_t* to) {
-  const int64_t lanes = p.kernels->lanes, first = block * lanes, count = std::min<int64_t>(lanes, p.columns - first);
+  const int64_t lanes = p.block_lanes(block), first = block * p.kernels->lanes, count = std::min<int64_t>(lanes, p.columns - first);
   const Factor& b = p.b;
   run_vectorised([&]() __attribute__((always_inline)) {
     if (b.row_step == 1 && b.column_step != 1) {  // a transposed factor: along its rows
@@ -133,17 +134,14 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
   tile.most = p.output.scales.high;
   tile.flip = p.output.scales.is_signed ? 128 : 0;
   for (int64_t row = first; row < last; row += kChunk) {
-    const int64_t count = std::min(kChunk, last - row), tiles = (count + p.kernels->most_pixels - 1) / p.kernels->most_pixels;
+    const int64_t count = std::min(kChunk, last - row);
     with_type(p.a, a, matrix, [&](const auto* from) { widen_rows(p, from, row, count, words); });
     for (int64_t block = 0; block < p.blocks(); ++block) {
       tile.weights = reinterpret_cast<const std::byte*>(blocks + block * p.block_words());
       tile.channels = std::min<int64_t>(p.kernels->lanes, p.columns - block * p.kernels->lanes);
-      for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t begin = count * i / tiles, end = count * (i + 1) / tiles;
-        tile.x = reinterpret_cast<const std::byte*>(words) + begin * tile.x_step;
-        tile.y = y + ((matrix * p.rows + row + begin) * p.columns + block * p.kernels->lanes) * y_bytes;
-        p.kernels->kernel(p.output.output, end - begin)(tile);
-      }
+      tile.x = reinterpret_cast<const std::byte*>(words);
+      tile.y = y + ((matrix * p.rows + row) * p.columns + block * p.kernels->lanes) * y_bytes;
+      p.kernels->run(tile, p.output.output, p.block_lanes(block), count);
     }
   }
 }
@@ -189,7 +187,7 @@ void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, 
       [plan = std::make_shared<const Plan>(std::move(p)), parts](std::byte* const* arguments) {
         run(*plan, arguments[0], arguments[1], arguments[2], reinterpret_cast<int16_t*>(arguments[3]), parts);
       },
-      {a.place, b.place, y.place, scratch});
+      {a.place, b.place, y.place, scratch}, find_word_kernels()->name);
 }
 
 }  // namespace octet::onednn

@@ -23,13 +23,15 @@ enum class TileOutput {
   kSum,    // the same with residual * residual_scale added before rounding; residual: u8
   kReals,  // min(max(sum * scale + bias, low), high) as f32
   kRaw,    // s32
+  kTotal,  // y + sum * scale as f32: one group of a row after another
 };
 
 inline constexpr int kMostBin = 4;     // steps in a bin
 inline constexpr int kMostPixels = 8;  // in a tile
 
-// One block of channels for the pixels of one tile.
+// One block of channels for the pixels of some tiles of one width, one after the other.
 struct Tile {
+  int64_t tiles;              // how many
   const std::byte* x;         // the first pixel
   int64_t x_step;             // bytes to the next pixel
   const int32_t* offsets;     // bytes from a pixel to each step
@@ -52,16 +54,23 @@ using TileKernel = void (*)(const Tile& tile);
 // The kernels of one instruction set and way to multiply.
 struct TileKernels {
   Multiply multiply;
-  int lanes;         // channels of a block
+  int lanes;          // channels of a block
   int step_elements; // elements of x in a step: 2 or 4
   int most_pixels;   // at most kMostPixels
   const char* name;
-  TileKernel kernels[4][kMostPixels];  // by output and pixels less 1; null beyond most_pixels
+  TileKernel kernels[5][kMostPixels];  // by output and pixels less 1; null beyond most_pixels
+  TileKernel half_kernels[5][kMostPixels];  // the same of blocks of half the channels; null for kPairs
 
   int x_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }      // of an element of x
   int weight_bytes() const { return multiply == Multiply::kWords ? 2 : 1; } // of a packed weight
-  int step_weights() const { return lanes * step_elements * weight_bytes(); } // bytes of a step's packed weights
-  TileKernel kernel(TileOutput output, int64_t pixels) const { return kernels[static_cast<int>(output)][pixels - 1]; }
+  // Channels of a block that has `channels` left to do: the last one may be a half.
+  int block_lanes(int64_t channels) const { return channels <= lanes / 2 && half_kernels[0][0] != nullptr ? lanes / 2 : lanes; }
+  int step_weights(int block_lanes) const { return block_lanes * step_elements * weight_bytes(); }  // bytes of a step's packed weights
+  TileKernel kernel(TileOutput output, int block_lanes, int64_t pixels) const {
+    return (block_lanes == lanes ? kernels : half_kernels)[static_cast<int>(output)][pixels - 1];
+  }
+  // Runs `pixels` pixels, in tiles of about one width: 7 pixels are 4 and 3.
+  void run(Tile tile, TileOutput output, int block_lanes, int64_t pixels) const;
 };
 
 // Interleaves two rows of x for kChannels: a column becomes vectors of words a0 b0 a1 b1 ..., for `channels` channels (at most a block; others are 0).

@@ -53,10 +53,7 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const std::optional<IntegerWeights> weights = find_integer_weights(wt);
   if (!weights) return false;
   const int64_t n = wt.shape[0], k = wt.shape[1], m = x->rows;
-  ByteConvShape shape;
-  shape.channels = k;
-  shape.outputs = n;
-  shape.size[2] = shape.out_size[2] = m;
+  const ByteConvShape shape = linear_shape(m, k, n);
   if (has_byte_conv(shape)) {
     const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
     add_byte_conv(builder, "linear", shape, weights->values, {}, 255, x->values, y.place, nullptr);

@@ -60,10 +60,7 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
   const Dims& y = builder.tensor(op.outputs[0]).shape;
   const int64_t n = wt.shape[0], k = wt.shape[1], m = xt.numel() / k;
-  ByteConvShape shape;
-  shape.channels = k;
-  shape.outputs = n;
-  shape.size[2] = shape.out_size[2] = m;
+  const ByteConvShape shape = linear_shape(m, k, n);
   if (!has_byte_conv(shape)) return false;
   const Arithmetic plan = plan_arithmetic(builder, op, n, true, Sums::kExact);
   if (!plan.is_integer) return false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/onednn/onednn_byte_conv.h"
 #include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_rows.h"
@@ -157,13 +158,83 @@ Loop product_loop(const Sizes& sizes, int64_t rows) {
   };
 }
 
+// ---- CPUs without VNNI: the same sums by tiles of bytes, group after group, then one loop for what belongs to rows
+
+struct RowTerms {
+  float scale, zero_point, low, high;
+};
+
+[[gnu::always_inline]] inline void finish_loop(float* y, const float* shift, const float* bias, int64_t count, RowTerms row) {
+  for (int64_t i = 0; i < count; ++i) {
+    float v = __builtin_fmaf(__builtin_fmaf(-row.zero_point, shift[i], y[i]), row.scale, bias[i]);
+    v = v > row.low ? v : row.low;
+    y[i] = v < row.high ? v : row.high;
+  }
+}
+
+// In place on y [rows, out]. Arguments: y, x's scales and zero points, shift, bias.
+void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicRows& x, Place y, Place shift, Place bias) {
+  const int64_t out = sizes.out, rows_per_scale = sizes.rows_per_scale;
+  const float low = sizes.low, high = sizes.high;
+  builder.add_loop("scale rows",
+                   [=, rows = x.rows](std::byte* const* arguments) {
+                     for_parts(rows, out, [&](int64_t first, int64_t last) {
+                       for (int64_t m = first; m < last; ++m) {
+                         const RowTerms row = {reinterpret_cast<const float*>(arguments[1])[m / rows_per_scale],
+                                               static_cast<float>(reinterpret_cast<const int32_t*>(arguments[2])[m / rows_per_scale]), low, high};
+                         float* to = reinterpret_cast<float*>(arguments[0]) + m * out;
+                         const float* shifts = reinterpret_cast<const float*>(arguments[3]);
+                         const float* biases = reinterpret_cast<const float*>(arguments[4]);
+                         run_vectorised([&]() __attribute__((always_inline)) { finish_loop(to, shifts, biases, out, row); });
+                       }
+                     });
+                   },
+                   {y, x.scale, x.zero_point, shift, bias});
+}
+
+// w_scale as [groups, out], and shift.
+std::pair<std::vector<float>, std::vector<float>> group_terms(const ProgramTensor& w, const Sizes& sizes) {
+  const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();
+  const int64_t outputs_per_scale = sizes.out / scales.shape()[0], group = sizes.group();
+  std::vector<float> scale(static_cast<size_t>(sizes.groups * sizes.out)), shift(static_cast<size_t>(sizes.out), 0.0f);
+  for (int64_t n = 0; n < sizes.out; ++n)
+    for (int64_t g = 0; g < sizes.groups; ++g) {
+      const float one = scales.data<float>()[n / outputs_per_scale * sizes.groups + g];
+      const int8_t* from = values.data<int8_t>() + n * sizes.in + g * group;
+      int32_t sum = 0;
+      for (int64_t k = 0; k < group; ++k) sum += from[k];
+      scale[static_cast<size_t>(g * sizes.out + n)] = one;
+      shift[static_cast<size_t>(n)] += one * static_cast<float>(sum);
+    }
+  return {std::move(scale), std::move(shift)};
+}
+
+void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Sizes& sizes, const DynamicRows& x, ByteConvShape shape,
+                        const std::vector<float>& bias) {
+  const ProgramTensor& w = builder.tensor(op.inputs[1]);
+  const ProgramTensor& yt = builder.tensor(op.outputs[0]);
+  shape.segments = sizes.groups;
+  const auto [scale, shift] = group_terms(w, sizes);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  ByteConvOutput output{TileOutput::kReals, {}, -kInfinity, kInfinity};
+  output.scales.scale = scale;
+  output.scales.bias.assign(static_cast<size_t>(sizes.out), 0.0f);
+  const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
+  add_byte_conv(builder, "linear", shape, w.stored->values, output, 255, x.values, y.place, nullptr);
+  add_finish_rows(builder, sizes, x, y.place, builder.add_floats(shift).place, builder.add_floats(bias).place);
+  builder.define(op.outputs[0], y);
+}
+
 }  // namespace
 
 bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
-  if (!has_vnni() || x == nullptr || yt.dtype != DType::kFloat32 || !has_plain_groups(w)) return false;
+  if (x == nullptr || yt.dtype != DType::kFloat32 || !has_plain_groups(w)) return false;
+  const ByteConvShape shape = linear_shape(x->rows, w.shape[1], w.shape[0]);
+  const bool has_tiles = has_byte_conv(shape);
+  if (!has_vnni() && !has_tiles) return false;
   // Nibbles that are read as nibbles are fewer bytes, which decides for few rows.
   if (has_weight_product(w, x->rows) && w.stored->fits_nibbles()) return false;
   const float infinity = std::numeric_limits<float>::infinity();
@@ -174,9 +245,13 @@ bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
                        x->rows_per_block,
                        clamp.min ? static_cast<float>(*clamp.min) : -infinity,
                        clamp.max ? static_cast<float>(*clamp.max) : infinity};
-  const Weights weights = pack(w, sizes);
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
   const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>(static_cast<size_t>(sizes.out), 0.0f);
+  if (has_tiles) {
+    emit_by_byte_tiles(builder, op, sizes, *x, shape, bias);
+    return true;
+  }
+  const Weights weights = pack(w, sizes);
   const Dims packed_shape = weights.values.shape();
   const Stored values = builder.add_constant(packed_shape, {ElementType::s8, 1, 0}, row_major(packed_shape),
                                              std::shared_ptr<void>(std::make_shared<Tensor>(weights.values), weights.values.raw()));
