@@ -1,12 +1,12 @@
 // Convolutions. Integer arithmetic has every scale folded into one per output channel, and works in output steps.
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "backends/onednn/onednn_byte_conv.h"
 #include "backends/onednn/onednn_byte_depthwise.h"
+#include "backends/onednn/onednn_conv_geometry.h"
 #include "backends/onednn/onednn_depthwise.h"
 #include "backends/onednn/onednn_followers.h"
 #include "backends/onednn/onednn_image_conv.h"
@@ -40,31 +40,6 @@ dnnl::memory::desc conv_weights(const Dims& w, int64_t groups, bool transposed, 
 
 dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
   return dnnl::memory::desc(desc.get_dims(), desc.get_data_type(), dnnl::memory::format_tag::any);
-}
-
-struct Geometry {
-  Dims stride;
-  Dims dilation;  // as oneDNN counts: 0 is dense
-  Dims padding_begin;
-  Dims padding_end;
-  bool is_padded = false;
-};
-
-Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const Dims& y, bool transposed) {
-  const size_t spatial = x.size() - 2;
-  Geometry g;
-  g.stride = op.integers("stride", Dims(spatial, 1));
-  g.padding_begin = op.integers("padding", Dims(spatial, 0));
-  g.dilation = op.integers("dilation", Dims(spatial, 1));
-  for (size_t i = 0; i < spatial; ++i) {
-    const int64_t reach = g.dilation[i] * (w[i + 2] - 1) + 1;
-    const int64_t end = transposed ? (x[i + 2] - 1) * g.stride[i] - g.padding_begin[i] + reach - y[i + 2]
-                                   : (y[i + 2] - 1) * g.stride[i] + reach - x[i + 2] - g.padding_begin[i];
-    g.padding_end.push_back(end);
-    g.is_padded = g.is_padded || g.padding_begin[i] > 0 || end > 0;
-    g.dilation[i] -= 1;
-  }
-  return g;
 }
 
 // An integer convolution whose float result is only added to a dequantized tensor and quantized: q(clamp(conv + dq(r))), all in integers. The
@@ -216,14 +191,6 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   return true;
 }
 
-// Spatial dimensions behind as many of 1 as make three.
-std::array<int64_t, 3> spatial(const Dims& dims, size_t first, int64_t missing) {
-  std::array<int64_t, 3> three;
-  three.fill(missing);
-  std::copy(dims.begin() + static_cast<std::ptrdiff_t>(first), dims.end(), three.end() - (std::ssize(dims) - static_cast<std::ptrdiff_t>(first)));
-  return three;
-}
-
 // By the tiles of bytes, on CPUs where those are the best kernels; false when it is in floats.
 bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
@@ -277,6 +244,7 @@ void emit_conv(SegmentBuilder& builder, const ProgramOp& op) {
 }
 
 void emit_conv_transpose(SegmentBuilder& builder, const ProgramOp& op) {
+  if (emit_transposed_by_byte_tiles(builder, op)) return;
   emit_convolution<dnnl::deconvolution_forward>(builder, op, dnnl::algorithm::deconvolution_direct, true);
 }
 

@@ -23,6 +23,8 @@ void emit_segment(SegmentBuilder& builder, const Program& program, const Segment
 
 void emit_conv(SegmentBuilder& builder, const ProgramOp& op);
 void emit_conv_transpose(SegmentBuilder& builder, const ProgramOp& op);
+// By the tiles of bytes (onednn_byte_tiles.h), on CPUs where those are the best kernels; false when it is in floats, or on other CPUs.
+bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op);
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op);
 void emit_matmul(SegmentBuilder& builder, const ProgramOp& op);
 void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op);

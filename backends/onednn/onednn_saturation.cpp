@@ -74,7 +74,7 @@ bool fits_16_bits(uint8_t highest, int magnitude) { return 2 * magnitude * stati
 std::string saturation_warning(const std::set<std::string>& names) {
   const std::string others = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);
   return fmt::format(
-      "{}{}: computed in floats, as this CPU has no VNNI and sums of int8 products may not fit into its 16 bits; quantize with reduce_range",
+      "{}{}: computed in floats, as this CPU has no AVX2 and oneDNN's sums of int8 products may not fit into 16 bits; quantize with --reduce-range",
       *names.begin(), others);
 }
 
