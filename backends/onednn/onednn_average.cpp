@@ -95,8 +95,7 @@ using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan
 template <typename X, typename Y, typename Sum>
 AverageFunction choose() {
 #if defined(__x86_64__)
-  if (may_use(Isa::kAvx512))
-    return average_avx512<X, Y, Sum>;
+  if (may_use(Isa::kAvx512)) return average_avx512<X, Y, Sum>;
   if (may_use(Isa::kAvx2)) return average_avx2<X, Y, Sum>;
 #endif
   return average_generic<X, Y, Sum>;

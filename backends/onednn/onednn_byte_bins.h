@@ -11,9 +11,9 @@ namespace octet::onednn {
 
 // The steps of one block of channels in the order of their bins.
 struct BinnedBlock {
-  int32_t bins[kMostBin] = {};   // how many of kMostBin steps, of one less, ...
-  std::vector<int32_t> order;    // the step whose x each one reads; a step that was split stands here twice
-  std::vector<int8_t> weights;   // [order.size(), lanes, 4]
+  int32_t bins[kMostBin] = {};  // how many of kMostBin steps, of one less, ...
+  std::vector<int32_t> order;   // the step whose x each one reads; a step that was split stands here twice
+  std::vector<int8_t> weights;  // [order.size(), lanes, 4]
 };
 
 // weights: [steps, lanes, 4]. capacity: the greatest sum of weights of one sign that stays within 16 bits: 32767 / the greatest byte of x; at least 128.

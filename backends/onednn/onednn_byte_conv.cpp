@@ -43,14 +43,14 @@ struct Plan {
   ByteConvShape shape;
   ByteConvOutput output;
   std::shared_ptr<const PackedTiles> packed;
-  bool is_in_place = false;  // x itself is read
-  int64_t blocks = 1;        // of a group
-  int64_t band = 1;          // output rows under which the input is copied
-  int64_t columns = 1;       // output columns of a tile of them
-  int64_t scratch_rows = 1;  // input rows of a band in one plane
-  int64_t row_step = 0;      // bytes of one scratch row: all groups, one after the other
-  int64_t group_step = 0;    // bytes of one group in it
-  int64_t x_step = 0;        // bytes between pixels
+  bool is_in_place = false;                   // x itself is read
+  int64_t blocks = 1;                         // of a group
+  int64_t band = 1;                           // output rows under which the input is copied
+  int64_t columns = 1;                        // output columns of a tile of them
+  int64_t scratch_rows = 1;                   // input rows of a band in one plane
+  int64_t row_step = 0;                       // bytes of one scratch row: all groups, one after the other
+  int64_t group_step = 0;                     // bytes of one group in it
+  int64_t x_step = 0;                         // bytes between pixels
   std::vector<std::vector<int32_t>> offsets;  // per piece (kPairs), or per segment
   std::vector<float> scale, bias;             // per segment and block: padded
 
@@ -58,7 +58,10 @@ struct Plan {
 };
 
 std::vector<Run> runs_of(const ByteConvShape& s, int64_t segment) {
-  if (s.segments > 1) return {{0, 0, segment * (s.channels / s.segments), s.channels / s.segments}};
+  if (s.segments > 1)
+    return {
+        {0, 0, segment * (s.channels / s.segments), s.channels / s.segments}
+    };
   std::vector<Run> runs;
   const bool is_dense = s.dilation[2] == 1;
   for (int64_t row = 0; row < s.kernel[0] * s.kernel[1]; ++row)
@@ -82,7 +85,8 @@ int64_t pieces_of(const ByteConvShape& s, const TileKernels& kernels) { return s
 // The weights of one piece in the order of its steps: [steps, lanes, step_elements], 0 where there are none.
 std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int64_t piece, const TileKernels& kernels) {
   const int64_t blocks = blocks_of(s, kernels), segment = piece % s.segments, group = piece / s.segments / blocks;
-  const int64_t block = piece / s.segments % blocks, channel = block * kernels.lanes, lanes = lanes_of(s, kernels, block), step_elements = kernels.step_elements;
+  const int64_t block = piece / s.segments % blocks, channel = block * kernels.lanes, lanes = lanes_of(s, kernels, block),
+                step_elements = kernels.step_elements;
   const int64_t kernel = s.kernel[0] * s.kernel[1] * s.kernel[2];
   std::vector<int8_t> packed(static_cast<size_t>(steps_of(s, kernels.step_elements) * lanes * step_elements), 0);
   const int64_t count = std::min<int64_t>(lanes, s.outputs - channel);
@@ -147,8 +151,8 @@ std::optional<PackedTiles> pack_bins(const ByteConvShape& s, const int8_t* weigh
 std::shared_ptr<const PackedTiles> pack(const ByteConvShape& s, const Tensor& weights, uint8_t highest) {
   const TileKernels* bins = find_bin_kernels();
   const int capacity = 32767 / std::max<int>(highest, 1);
-  const std::string form = fmt::format("tiles, {} groups, {} segments, dense {}, capacity {}", s.groups, s.segments, s.dilation[2] == 1,
-                                       bins == nullptr ? 0 : capacity);
+  const std::string form =
+      fmt::format("tiles, {} groups, {} segments, dense {}, capacity {}", s.groups, s.segments, s.dilation[2] == 1, bins == nullptr ? 0 : capacity);
   return std::static_pointer_cast<const PackedTiles>(find_or_pack(weights, {form, {}, {}}, [&]() -> std::shared_ptr<void> {
     const Tensor data = weights.contiguous();
     std::optional<PackedTiles> packed;
@@ -216,8 +220,7 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   if (kernels.multiply == Multiply::kPairs) {
     for (size_t piece = 0; piece < plan.packed->order.size(); ++piece) {
       std::vector<int32_t>& of_piece = plan.offsets.emplace_back();
-      for (int32_t step : plan.packed->order[piece])
-        of_piece.push_back(offsets[piece % static_cast<size_t>(s.segments)][static_cast<size_t>(step)]);
+      for (int32_t step : plan.packed->order[piece]) of_piece.push_back(offsets[piece % static_cast<size_t>(s.segments)][static_cast<size_t>(step)]);
     }
   } else {
     plan.offsets = std::move(offsets);
@@ -264,7 +267,8 @@ Band band_at(const Plan& p, int64_t index) {
   const ByteConvShape& s = p.shape;
   const int64_t across = (s.out_size[2] + p.columns - 1) / p.columns, down = (s.out_size[1] + p.band - 1) / p.band;
   const int64_t column = index % across * p.columns, row = index / across % down * p.band, plane = index / across / down;
-  return {plane / s.out_size[0], plane % s.out_size[0], row, std::min(p.band, s.out_size[1] - row), column, std::min(p.columns, s.out_size[2] - column)};
+  return {
+      plane / s.out_size[0], plane % s.out_size[0], row, std::min(p.band, s.out_size[1] - row), column, std::min(p.columns, s.out_size[2] - column)};
 }
 
 int64_t band_count(const Plan& p) {
@@ -334,25 +338,33 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const std::b
   tile.most = p.output.scales.high;
   tile.flip = p.output.scales.is_signed ? 128 : 0;
   const int block_lanes = lanes_of(s, kernels, block);
+  const std::array<TileKernels::Run, 2> runs = kernels.split(band.columns);
   for (int64_t i = 0; i < band.rows; ++i) {
     const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs + group * s.outputs + block * kernels.lanes;
     tile.x = input + i * s.stride[1] * p.row_step + group * p.group_step;
     tile.y = y + element * y_bytes;
     tile.residual = residual == nullptr ? nullptr : residual + element;
-    for (int64_t segment = 0; segment < s.segments; ++segment) {
-      const size_t piece = static_cast<size_t>(index * s.segments + segment);
-      const std::vector<int32_t>& offsets = p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
-      tile.offsets = offsets.data();
-      tile.steps = std::ssize(offsets);
-      tile.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
-      tile.weights = p.packed->weights.get() + p.packed->first[piece];
-      tile.scale = p.scale.data() + segment * p.padded_outputs() + index * kernels.lanes;
-      kernels.run(tile, segment == 0 ? p.output.output : TileOutput::kTotal, block_lanes, band.columns);
+    for (const TileKernels::Run& part : runs) {
+      if (part.tiles == 0) continue;
+      Tile some = moved(tile, p.output.output, part.pixel);
+      some.tiles = part.tiles;
+      for (int64_t segment = 0; segment < s.segments; ++segment) {
+        const size_t piece = static_cast<size_t>(index * s.segments + segment);
+        const std::vector<int32_t>& offsets = p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
+        some.offsets = offsets.data();
+        some.steps = std::ssize(offsets);
+        some.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
+        some.weights = p.packed->weights.get() + p.packed->first[piece];
+        some.scale = p.scale.data() + segment * p.padded_outputs() + index * kernels.lanes;
+        kernels.kernel(segment == 0 ? p.output.output : TileOutput::kTotal, block_lanes, part.width)(some);
+      }
     }
   }
 }
 
-int64_t scratch_bytes(const Plan& p) { return p.is_in_place ? 0 : (p.shape.kernel[0] * p.scratch_rows * p.row_step + kVector - 1) / kVector * kVector + kVector; }
+int64_t scratch_bytes(const Plan& p) {
+  return p.is_in_place ? 0 : (p.shape.kernel[0] * p.scratch_rows * p.row_step + kVector - 1) / kVector * kVector + kVector;
+}
 
 // scratch: scratch_bytes for each of `parts`. Bands are shared among the threads; few bands with many channels, the channels of each.
 void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual, std::byte* scratch, int64_t parts) {
@@ -382,7 +394,10 @@ void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual,
 
 ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  ByteConvOutput output{TileOutput::kReals, {plan.scale, plan.bias}, -kInfinity, kInfinity};
+  ByteConvOutput output{
+      TileOutput::kReals, {plan.scale, plan.bias},
+       -kInfinity, kInfinity
+  };
   output.scales.scale.resize(outputs, plan.scale[0]);
   output.scales.bias.resize(outputs, 0.0f);
   output.scales.padding = static_cast<uint8_t>(plan.x.zero_point);
@@ -411,7 +426,8 @@ bool has_byte_conv(const ByteConvShape& shape) {
 
 void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape, const Tensor& weights, const ByteConvOutput& output,
                    uint8_t highest, const Place& x, const Place& y, const Place* residual) {
-  OCTET_ASSERT(has_byte_conv(shape) && (residual != nullptr) == (output.output == TileOutput::kSum) && (shape.segments == 1 || output.output == TileOutput::kReals),
+  OCTET_ASSERT(has_byte_conv(shape) && (residual != nullptr) == (output.output == TileOutput::kSum) &&
+                   (shape.segments == 1 || output.output == TileOutput::kReals),
                "a shape that the kernel does not take");
   if (builder.purpose() == SegmentBuilder::Purpose::kProve) return builder.add_loop(what, [](std::byte* const*) {}, {x, y});
   const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, weights, output, highest));

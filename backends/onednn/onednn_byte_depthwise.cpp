@@ -17,8 +17,8 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kMostBand = 2;          // output rows that share pairs
-constexpr int64_t kScratch = 64 * 1024;   // bytes of interleaved columns
+constexpr int64_t kMostBand = 2;         // output rows that share pairs
+constexpr int64_t kScratch = 64 * 1024;  // bytes of interleaved columns
 constexpr int64_t kMostLanes = 32;
 
 struct Plan {
@@ -26,14 +26,14 @@ struct Plan {
   ByteConvOutput output;
   const DepthwiseTiles* kernels = nullptr;
   int64_t blocks = 1;
-  int64_t band = 1;     // output rows done together
-  int64_t pairs = 1;    // of input rows under a band
-  int64_t columns = 1;  // output columns done together
+  int64_t band = 1;                         // output rows done together
+  int64_t pairs = 1;                        // of input rows under a band
+  int64_t columns = 1;                      // output columns done together
   std::vector<int32_t> offsets[kMostBand];  // per output row of a band: kernel columns x pairs that it reads
   int64_t weights_begin[kMostBand] = {};    // per output row of a band: bytes, in a block's weights
   int64_t block_weights = 0;                // bytes
   std::shared_ptr<void> weights;
-  std::vector<float> scale, bias;           // padded to blocks
+  std::vector<float> scale, bias;  // padded to blocks
 
   int64_t lanes() const { return kernels->tiles.lanes; }
   int64_t pair_step() const { return lanes() * 4; }  // bytes: two words for each channel
@@ -181,8 +181,7 @@ void add_byte_depthwise(SegmentBuilder& builder, const ByteConvShape& shape, con
   const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, weights, output));
   const Place scratch = builder.allocate({omp_get_max_threads() * scratch_bytes(*plan)}, {ElementType::u8, 1, 0}, {1}).place;
   builder.add_loop(
-      kWhat,
-      [plan](std::byte* const* arguments) { run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], arguments[2]); },
+      kWhat, [plan](std::byte* const* arguments) { run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], arguments[2]); },
       {x, y, scratch}, plan->kernels->tiles.name);
 }
 

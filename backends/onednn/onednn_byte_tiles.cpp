@@ -5,29 +5,38 @@
 
 namespace octet::onednn {
 
-void TileKernels::run(Tile tile, TileOutput output, int block_lanes, int64_t pixels) const {
-  const int64_t count = (pixels + most_pixels - 1) / most_pixels, width = (pixels + count - 1) / count;
+Tile moved(Tile tile, TileOutput output, int64_t pixels) {
   const int64_t element = output == TileOutput::kBytes || output == TileOutput::kSum ? 1 : 4;
-  tile.tiles = pixels - count * (width - 1);  // of this width; the others are one pixel less
-  kernel(output, block_lanes, width)(tile);
-  if (tile.tiles == count) return;
-  const int64_t done = tile.tiles * width;
-  tile.x += done * tile.x_step;
-  tile.y = static_cast<std::byte*>(tile.y) + done * tile.y_step * element;
-  if (tile.residual != nullptr) tile.residual += done * tile.y_step;
-  tile.tiles = count - tile.tiles;
-  kernel(output, block_lanes, width - 1)(tile);
+  tile.x += pixels * tile.x_step;
+  tile.y = static_cast<std::byte*>(tile.y) + pixels * tile.y_step * element;
+  if (tile.residual != nullptr) tile.residual += pixels * tile.y_step;
+  return tile;
+}
+
+std::array<TileKernels::Run, 2> TileKernels::split(int64_t pixels) const {
+  const int64_t count = (pixels + most_pixels - 1) / most_pixels, width = (pixels + count - 1) / count, full = pixels - count * (width - 1);
+  return {
+      {{0, full, width}, {full * width, count - full, width - 1}}
+  };
+}
+
+void TileKernels::run(Tile tile, TileOutput output, int block_lanes, int64_t pixels) const {
+  for (const Run& part : split(pixels)) {
+    if (part.tiles == 0) continue;
+    tile.tiles = part.tiles;
+    kernel(output, block_lanes, part.width)(moved(tile, output, part.pixel));
+  }
 }
 
 #if defined(__x86_64__)
 namespace tiles_avx2 {
 extern const TileKernels kWords, kBins;
 extern const DepthwiseTiles kDepthwise;
-}
+}  // namespace tiles_avx2
 namespace tiles_avx512 {
 extern const TileKernels kWords, kBins;
 extern const DepthwiseTiles kDepthwise;
-}
+}  // namespace tiles_avx512
 namespace tiles_avxvnni {
 extern const TileKernels kQuads;
 }

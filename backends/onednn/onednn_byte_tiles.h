@@ -10,6 +10,7 @@
 //   kChannels  depthwise: vpmaddwd on a vector of channels, each with the words of two kernel rows, instead of one word for all channels.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -49,27 +50,37 @@ struct Tile {
   uint8_t least, most, flip;  // kBytes, kSum: the clamp as u8, then what is flipped: 128 makes s8
 };
 
+// `tile` from another pixel on.
+Tile moved(Tile tile, TileOutput output, int64_t pixels);
+
 using TileKernel = void (*)(const Tile& tile);
 
 // The kernels of one instruction set and way to multiply.
 struct TileKernels {
   Multiply multiply;
   int lanes;          // channels of a block
-  int step_elements; // elements of x in a step: 2 or 4
-  int most_pixels;   // at most kMostPixels
+  int step_elements;  // elements of x in a step: 2 or 4
+  int most_pixels;    // at most kMostPixels
   const char* name;
-  TileKernel kernels[5][kMostPixels];  // by output and pixels less 1; null beyond most_pixels
+  TileKernel kernels[5][kMostPixels];       // by output and pixels less 1; null beyond most_pixels
   TileKernel half_kernels[5][kMostPixels];  // the same of blocks of half the channels; null for kPairs
 
-  int x_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }      // of an element of x
-  int weight_bytes() const { return multiply == Multiply::kWords ? 2 : 1; } // of a packed weight
+  int x_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }       // of an element of x
+  int weight_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }  // of a packed weight
   // Channels of a block that has `channels` left to do: the last one may be a half.
   int block_lanes(int64_t channels) const { return channels <= lanes / 2 && half_kernels[0][0] != nullptr ? lanes / 2 : lanes; }
   int step_weights(int block_lanes) const { return block_lanes * step_elements * weight_bytes(); }  // bytes of a step's packed weights
   TileKernel kernel(TileOutput output, int block_lanes, int64_t pixels) const {
     return (block_lanes == lanes ? kernels : half_kernels)[static_cast<int>(output)][pixels - 1];
   }
-  // Runs `pixels` pixels, in tiles of about one width: 7 pixels are 4 and 3.
+  // `pixels` in tiles of about one width, 7 pixels in 4 and 3: tiles of one width, then others of one pixel less (there may be none).
+  struct Run {
+    int64_t pixel;  // the first
+    int64_t tiles;
+    int64_t width;
+  };
+  std::array<Run, 2> split(int64_t pixels) const;
+  // Runs `pixels` pixels from the first one on.
   void run(Tile tile, TileOutput output, int block_lanes, int64_t pixels) const;
 };
 

@@ -176,7 +176,8 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   if (residual && residual->r.quantity.type != ElementType::u8) return false;
   const Quantity written = residual ? residual->y : plan.y;
   if (!written.is_integer()) return false;
-  const std::optional<ByteScales> scales = byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
+  const std::optional<ByteScales> scales =
+      byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
   if (!scales) return false;
   const int output = absorb_followers(builder, op, residual ? residual->followers : std::vector<Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
@@ -198,8 +199,16 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& y = builder.tensor(op.outputs[0]).shape;
   const Geometry g = conv_geometry(op, x, w, y, false);
   const int64_t groups = op.integer("groups", 1), outputs = w[0];
-  ByteConvShape shape{x[0], groups, w[1], outputs / groups, spatial(x, 2, 1), spatial(y, 2, 1), spatial(w, 2, 1), spatial(g.stride, 0, 1),
-                      spatial(g.dilation, 0, 0), spatial(g.padding_begin, 0, 0)};
+  ByteConvShape shape{x[0],
+                      groups,
+                      w[1],
+                      outputs / groups,
+                      spatial(x, 2, 1),
+                      spatial(y, 2, 1),
+                      spatial(w, 2, 1),
+                      spatial(g.stride, 0, 1),
+                      spatial(g.dilation, 0, 0),
+                      spatial(g.padding_begin, 0, 0)};
   for (int64_t& dilation : shape.dilation) ++dilation;
   const bool is_depthwise = has_byte_depthwise(shape);
   if (!is_depthwise && !has_byte_conv(shape)) return false;
@@ -212,7 +221,8 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Quantity written = residual ? residual->y : plan.y;
   ByteConvOutput output;
   if (written.is_integer()) {
-    const std::optional<ByteScales> scales = byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
+    const std::optional<ByteScales> scales =
+        byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
     if (!scales) return false;
     output = {residual ? TileOutput::kSum : TileOutput::kBytes, *scales};
   } else {

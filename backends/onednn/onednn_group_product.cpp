@@ -11,7 +11,6 @@
 #include "backends/onednn/onednn_ops.h"
 #include "backends/onednn/onednn_rows.h"
 #include "backends/onednn/onednn_vnni.h"
-#include "backends/onednn/onednn_weight_product.h"
 
 namespace octet::onednn {
 namespace {
@@ -235,8 +234,6 @@ bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ByteConvShape shape = linear_shape(x->rows, w.shape[1], w.shape[0]);
   const bool has_tiles = has_byte_conv(shape);
   if (!has_vnni() && !has_tiles) return false;
-  // Nibbles that are read as nibbles are fewer bytes, which decides for few rows.
-  if (has_weight_product(w, x->rows) && w.stored->fits_nibbles()) return false;
   const float infinity = std::numeric_limits<float>::infinity();
   const Clamp clamp = clamp_of(op);
   const Sizes sizes = {w.shape[0],

@@ -59,8 +59,7 @@ template <Elementwise kKind, bool kRepeatB>
 template <Elementwise kKind, bool kRepeatB>
 ElementwiseFunction choose_elementwise() {
 #if defined(__x86_64__)
-  if (may_use(Isa::kAvx512))
-    return elementwise_avx512<kKind, kRepeatB>;
+  if (may_use(Isa::kAvx512)) return elementwise_avx512<kKind, kRepeatB>;
   if (may_use(Isa::kAvx2)) return elementwise_avx2<kKind, kRepeatB>;
 #endif
   return elementwise_generic<kKind, kRepeatB>;

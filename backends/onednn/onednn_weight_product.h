@@ -21,7 +21,7 @@ struct WeightProduct {
 };
 
 // False when the weight [out, in] is not stored as integers, its groups are too short, the rows are too many (then oneDNN's float product is faster), or
-// the CPU lacks AVX-512.
+// the CPU lacks AVX2.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
 // The weight packed for products with `rows` rows; nullopt without such a product.
 std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w, int64_t rows);
