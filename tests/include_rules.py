@@ -5,6 +5,7 @@
 2. The torch-free world (TORCH_FREE below) reaches no header of ATen, torch, c10 or caffe2, however many files lie in between.
 3. The library knows no backend by name outside of backends/, and backends do not include each other.
 4. No source names a path of one machine.
+5. The headers of oneDNN, XNNPACK and pthreadpool are included by one file each, which makes their functions those of an opened library.
 
 Prints one line per violation: file:line: what; exits with 1 when there is any.
 """
@@ -32,6 +33,13 @@ TORCH_FREE = [
     "backends/*",
 ]
 TORCH_HEADER = re.compile(r"^(ATen|torch|c10|caffe2)/")
+# header: the file that includes it.
+ONLY_INCLUDED_BY = [
+    (re.compile(r"^(oneapi/)?(dnnl/)?dnnl\w*\.h(pp)?$"), "backends/onednn/onednn_functions.h"),
+    (re.compile(r"^(xnnpack|pthreadpool|cpuinfo)\.h$"), "backends/xnnpack/xnnpack_functions.h"),
+]
+# A program of its own, without a line of the library.
+MAY_LINK = {"tools/bench/kernel_peak.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Absolute paths that name a person's or a machine's folder. System folders are fine.
 MACHINE_PATH = re.compile(r"""(?<![\w./$}\]*<])/(?:work|home|root|Users|tmp)/[A-Za-z0-9_.-]+""")
@@ -123,6 +131,14 @@ def check_backends(tree):
                 yield f"{name}:{number}: backend {parts[1]} includes {target}; backends must not know each other"
 
 
+def check_opened_libraries(tree):
+    for name, includes in tree.includes.items():
+        for number, _, header in includes:
+            for pattern, only in ONLY_INCLUDED_BY:
+                if pattern.match(header) and name != only and name not in MAY_LINK:
+                    yield f"{name}:{number}: includes {header}, so that its functions would be linked; include {only}"
+
+
 def check_paths(root):
     own = pathlib.Path(__file__).resolve()
     for folder in FOLDERS:
@@ -140,7 +156,7 @@ def main():
     parser.add_argument("root", type=pathlib.Path, nargs="?", default=pathlib.Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
     tree = Tree(root)
-    violations = [*check_folders(tree), *check_torch_free(tree), *check_backends(tree), *check_paths(root)]
+    violations = [*check_folders(tree), *check_torch_free(tree), *check_backends(tree), *check_opened_libraries(tree), *check_paths(root)]
     for violation in violations:
         print(violation)
     print(f"{len(tree.includes)} files, {len(violations)} violations", file=sys.stderr)

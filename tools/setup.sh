@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up everything on a Debian 12 machine: packages, a project-local virtual environment (.venv), and the release build.
-# Safe to run again: what is already there is left alone. Options: --no-build (packages and environment only), --test (clang and its sanitizers, for the fuzzers), --dev (formatter and linter too).
+# Safe to run again: what is already there is left alone. Options: --no-build (packages and environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs), --dev (formatter and linter too).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,7 @@ packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev c
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;
-    --test) packages+=(clang libclang-rt-14-dev) ;;
+    --test) packages+=(clang libclang-rt-14-dev qemu-user) ;;
     --dev) packages+=(clang-format clang-tidy) ;;
     *) echo "setup: unknown option $option, want --no-build, --test or --dev" >&2; exit 2 ;;
   esac

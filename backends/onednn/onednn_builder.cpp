@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl_debug.h>
 
 #include "backends/onednn/onednn_kernels.h"
 #include "backends/onednn/onednn_library.h"

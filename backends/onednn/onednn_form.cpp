@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl_debug.h>
 
 #include "core/tensor.h"
 

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
+#include "backends/onednn/onednn_functions.h"
 #include "core/dtype.h"
 
 namespace octet::onednn {

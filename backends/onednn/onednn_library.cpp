@@ -1,25 +1,43 @@
-// Header and library must agree: a process may hold a second oneDNN (LibTorch has one inside).
+// Header and library must agree.
 #include "backends/onednn/onednn_library.h"
 
 #include <fmt/format.h>
 
+#include "backends/isolated_library.h"
 #include "core/error.h"
 
 namespace octet::onednn {
 
+#ifdef OCTET_ONEDNN_SONAME
+namespace {
+
+#define OCTET_FUNCTION(name) #name,
+constexpr const char* kFunctionNames[] = {
+#include "onednn_function_list.h"
+};
+#undef OCTET_FUNCTION
+
+}  // namespace
+
+void* const* function_addresses() {
+  static const std::array addresses = IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME, OCTET_ONEDNN_FILE).functions(kFunctionNames);
+  return addresses.data();
+}
+#endif
+
 std::map<std::string, std::string> library_versions() {
-  const dnnl::version_t& linked = *dnnl::version();
-  if (linked.major != DNNL_VERSION_MAJOR || linked.minor != DNNL_VERSION_MINOR)
+  const dnnl::version_t& opened = *dnnl::version();
+  if (opened.major != DNNL_VERSION_MAJOR || opened.minor != DNNL_VERSION_MINOR)
     throw Error(
         "backend", "onednn",
         fmt::format("the loaded library is not the one of the headers, got {}.{}.{}, want {}.{}; put the library that Octet was built with first",
-                    linked.major, linked.minor, linked.patch, DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR));
-  if (linked.cpu_runtime != DNNL_RUNTIME_OMP)
+                    opened.major, opened.minor, opened.patch, DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR));
+  if (opened.cpu_runtime != DNNL_RUNTIME_OMP)
     throw Error("backend", "onednn",
-                fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; take an OpenMP build of it", linked.cpu_runtime,
+                fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; take an OpenMP build of it", opened.cpu_runtime,
                             DNNL_RUNTIME_OMP));
   return {
-      {"onednn", fmt::format("{}.{}.{}", linked.major, linked.minor, linked.patch)}
+      {"onednn", fmt::format("{}.{}.{}", opened.major, opened.minor, opened.patch)}
   };
 }
 

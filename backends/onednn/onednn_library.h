@@ -1,10 +1,10 @@
-// The linked oneDNN: its version, its one CPU engine.
+// The opened oneDNN: its version, its one CPU engine.
 #pragma once
 
 #include <map>
 #include <string>
 
-#include <oneapi/dnnl/dnnl.hpp>
+#include "backends/onednn/onednn_functions.h"
 
 namespace octet::onednn {
 

@@ -5,8 +5,7 @@
 #include <memory>
 #include <string>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
+#include "backends/onednn/onednn_functions.h"
 #include "core/tensor.h"
 #include "lowering/program.h"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
+#include "backends/onednn/onednn_functions.h"
 #include "backends/onednn/onednn_kernels.h"
 
 namespace octet::onednn {

@@ -1,13 +1,12 @@
 #include "backends/xnnpack/xnnpack_form.h"
 
-#include <xnnpack.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
 #include "backends/vectorised.h"
+#include "backends/xnnpack/xnnpack_functions.h"
 #include "core/error.h"
 #include "lowering/stored_constant.h"
 

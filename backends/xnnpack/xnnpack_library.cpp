@@ -1,18 +1,25 @@
 #include "backends/xnnpack/xnnpack_library.h"
 
-#include <dlfcn.h>
-
-#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "backends/isolated_library.h"
 #include "backends/xnnpack/xnnpack_memory.h"
 #include "core/error.h"
 
 namespace octet::xnnpack {
 namespace {
+
+#ifdef OCTET_XNNPACK_SONAME
+#define OCTET_FUNCTION(name) #name,
+#define OCTET_FUNCTION_OF_TYPE(name, ...) #name,
+constexpr const char* kFunctionNames[] = {
+#include "backends/xnnpack/xnnpack_function_list.h"
+};
+#undef OCTET_FUNCTION
+#undef OCTET_FUNCTION_OF_TYPE
+#endif
 
 const char* words_of(xnn_status status) {
   switch (status) {
@@ -35,38 +42,7 @@ const char* words_of(xnn_status status) {
   }
 }
 
-std::string library_of(const void* function) {
-  Dl_info info{};
-  if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return "unknown";
-  return info.dli_fname;
-}
-
-// What we call and what XNNPACK calls; all must come from one library, as they share the pool's memory layout.
-constexpr const char* kThreadPoolFunctions[] = {
-    "pthreadpool_create",
-    "pthreadpool_destroy",
-    "pthreadpool_get_threads_count",
-    "pthreadpool_parallelize_1d",
-    "pthreadpool_parallelize_1d_tile_1d",
-    "pthreadpool_parallelize_2d",
-    "pthreadpool_parallelize_2d_tile_1d",
-    "pthreadpool_parallelize_2d_tile_2d",
-    "pthreadpool_parallelize_3d",
-    "pthreadpool_parallelize_3d_tile_2d",
-    "pthreadpool_parallelize_4d",
-    "pthreadpool_parallelize_4d_tile_2d",
-    "pthreadpool_parallelize_5d",
-    "pthreadpool_parallelize_5d_tile_2d",
-    "pthreadpool_parallelize_6d_tile_2d",
-};
-
 void start() {
-  const std::vector<std::string> libraries = thread_pool_libraries();
-  if (libraries.size() != 1) {
-    throw Error(
-        "xnnpack", "pthreadpool",
-        fmt::format("its functions come from several libraries, got {}, want one; link libpthreadpool before LibTorch", fmt::join(libraries, ", ")));
-  }
   const xnn_status status = xnn_initialize(memory_source());
   if (status != xnn_status_success) {
     throw Error(
@@ -76,6 +52,14 @@ void start() {
 }
 
 }  // namespace
+
+#ifdef OCTET_XNNPACK_SONAME
+void* const* function_addresses() {
+  // pthreadpool's are found by way of XNNPACK, which brings it along: both sides reach the same copy.
+  static const std::array addresses = IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME, OCTET_XNNPACK_FILE).functions(kFunctionNames);
+  return addresses.data();
+}
+#endif
 
 void require_success(xnn_status status, const char* call) {
   if (status != xnn_status_success) throw Refusal(fmt::format("{}: {}", call, words_of(status)));
@@ -87,22 +71,15 @@ void initialize() {
 }
 
 std::map<std::string, std::string> library_versions() {
-  const std::string file = std::filesystem::path(library_of(reinterpret_cast<const void*>(&xnn_initialize))).filename().string();
+#ifdef OCTET_XNNPACK_SONAME
+  const void* const function = function_addresses()[static_cast<size_t>(FunctionIndex::xnn_initialize)];
+#else
+  const void* const function = reinterpret_cast<const void*>(&xnn_initialize);
+#endif
+  const std::string file = std::filesystem::path(file_of(function)).filename().string();
   return {
       {"xnnpack", fmt::format("{} ({})", file, OCTET_XNNPACK_GENERATION)}
   };
-}
-
-std::vector<std::string> thread_pool_libraries() {
-  std::vector<std::string> libraries;
-  for (const char* name : kThreadPoolFunctions) {
-    const void* function = dlsym(RTLD_DEFAULT, name);
-    if (function == nullptr) continue;  // this release of pthreadpool lacks it, so XNNPACK does not call it either
-    libraries.push_back(library_of(function));
-  }
-  std::sort(libraries.begin(), libraries.end());
-  libraries.erase(std::unique(libraries.begin(), libraries.end()), libraries.end());
-  return libraries;
 }
 
 }  // namespace octet::xnnpack

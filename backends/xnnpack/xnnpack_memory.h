@@ -2,7 +2,7 @@
 // first time page by page is a tenth of its load time.
 #pragma once
 
-#include <xnnpack.h>
+#include "backends/xnnpack/xnnpack_functions.h"
 
 namespace octet::xnnpack {
 

@@ -1,6 +1,4 @@
 // The product as XNNPACK's operator, in releases that have it. We quantize ourselves, so that the scales are those of the op.
-#include <xnnpack.h>
-
 #include "backends/xnnpack/xnnpack_library.h"
 #include "backends/xnnpack/xnnpack_row_product.h"
 #include "core/error.h"
@@ -12,7 +10,7 @@ static_assert(sizeof(RowParameters) == sizeof(xnn_quantization_params) && RowLay
 
 struct RowProduct::Packed {
   RowLayout rows;
-  std::unique_ptr<xnn_operator, decltype(&xnn_delete_operator)> product{nullptr, &xnn_delete_operator};
+  OperatorHandle product;
 };
 
 int lowest_byte() { return -128; }
@@ -26,9 +24,7 @@ RowProduct::RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t
       xnn_create_fully_connected_nc_qd8_f32_qc8w(in, out, static_cast<size_t>(layout.stride()), out, terms.weights.scale.data(),
                                                  weights.data<int8_t>(), terms.bias.data(), terms.low, terms.high, 0, nullptr, nullptr, &product),
       "xnn_create_fully_connected_nc_qd8_f32_qc8w");
-  packed_ = std::make_shared<const Packed>(Packed{
-      layout, {product, &xnn_delete_operator}
-  });
+  packed_ = std::make_shared<const Packed>(Packed{layout, OperatorHandle(product)});
   require_success(xnn_reshape_fully_connected_nc_qd8_f32_qc8w(product, static_cast<size_t>(rows), pool),
                   "xnn_reshape_fully_connected_nc_qd8_f32_qc8w");
 }

@@ -2,14 +2,13 @@
 // point per row and one scale per column. The product is XNNPACK's where its release has one (xnnpack_row_operator.cpp), else ours (xnnpack_row_product.cpp).
 #pragma once
 
-#include <pthreadpool.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "backends/dynamic_rows.h"
+#include "backends/xnnpack/xnnpack_functions.h"
 #include "lowering/dynamic_range.h"
 
 namespace octet::xnnpack {

@@ -1,4 +1,4 @@
-// Segments of several ops on XNNPACK: memory orders, u8 at the border, reuse, threads; what is refused and why; one thread pool library.
+// Segments of several ops on XNNPACK: memory orders, u8 at the border, reuse, threads; what is refused and why.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -290,12 +290,6 @@ TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run", "[b
   const Program program = b.finish();
   const XNNPACKSupport support;
   for (size_t i = 0; i < program.ops.size(); ++i) CHECK(support.accepts(program, program.ops[i]).reason() == reasons[i]);
-}
-
-TEST_CASE("XNNPACK: its thread pool functions and ours come from one library", "[backends][xnnpack]") {
-  const std::vector<std::string> libraries = xnnpack::thread_pool_libraries();
-  REQUIRE(libraries.size() == 1);
-  CHECK_THAT(libraries[0], Catch::Contains("pthreadpool") || Catch::Contains("torch"));
 }
 
 }  // namespace octet

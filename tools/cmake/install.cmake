@@ -5,9 +5,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(OCTET_INSTALLED_TARGETS octet_options octet_base octet_reference octet_runtime octet_runtime_shared)
+set(OCTET_INSTALLED_TARGETS octet_options octet_base octet_isolated_library octet_reference octet_runtime octet_runtime_shared)
 if(OCTET_ONEDNN)
-  list(APPEND OCTET_INSTALLED_TARGETS octet_onednn)
+  list(APPEND OCTET_INSTALLED_TARGETS octet_onednn octet_onednn_library)
 endif()
 if(OCTET_XNNPACK)
   list(APPEND OCTET_INSTALLED_TARGETS octet_xnnpack octet_xnnpack_library)

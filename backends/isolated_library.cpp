@@ -1,0 +1,66 @@
+// RTLD_DEEPBIND makes a library, and those that it brings along, look at their own symbols first; RTLD_LOCAL hides these from all others.
+#include "backends/isolated_library.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace octet {
+namespace {
+
+#ifdef RTLD_DEEPBIND
+constexpr int kDeepBind = RTLD_DEEPBIND;
+#else
+constexpr int kDeepBind = 0;
+#endif
+
+// They stop a process that opens a library with RTLD_DEEPBIND.
+constexpr const char* kSanitizerFunctions[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
+
+bool has_sanitizer() {
+  for (const char* function : kSanitizerFunctions)
+    if (dlsym(RTLD_DEFAULT, function) != nullptr) return true;
+  return false;
+}
+
+}  // namespace
+
+IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname, const char* file)
+    : backend_(backend), soname_(soname), is_isolated_(kDeepBind != 0 && !has_sanitizer()) {
+  const int flags = RTLD_NOW | RTLD_LOCAL | (is_isolated_ ? kDeepBind : 0);
+  handle_ = dlopen(soname, flags);
+  if (handle_ != nullptr) return;
+  std::string reason = dlerror();
+  if (std::error_code error; std::filesystem::exists(file, error)) {
+    handle_ = dlopen(file, flags);
+    if (handle_ != nullptr) return;
+    reason = dlerror();
+  }
+  throw Error(
+      "backend", backend,
+      fmt::format("{} cannot be opened, got \"{}\", want it in the linker's folders or at {}; install it, or name its folder in LD_LIBRARY_PATH",
+                  soname, reason, file));
+}
+
+void* IsolatedLibrary::function(const char* name) const {
+  // Without isolation the library itself looks at the whole process first, and what it calls must be what we call.
+  void* address = is_isolated_ ? nullptr : dlsym(RTLD_DEFAULT, name);
+  if (address == nullptr) address = dlsym(handle_, name);
+  if (address == nullptr)
+    throw Error("backend", backend_,
+                fmt::format("{} is another release than the one of the headers, got no {}, want it; put the library that Octet was built with first",
+                            soname_, name));
+  return address;
+}
+
+std::string file_of(const void* address) {
+  Dl_info info{};
+  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "unknown";
+  return info.dli_fname;
+}
+
+}  // namespace octet

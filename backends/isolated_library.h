@@ -1,0 +1,46 @@
+// Libraries that are opened when they are first used, not linked: their symbols and those of the rest of the process stay apart (backends/README.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace octet {
+
+class IsolatedLibrary {
+ public:
+  // Opens `soname` where the dynamic linker finds it for this binary, else `file`. It stays open until the process ends.
+  // backend: the subject of errors. Throws Error.
+  IsolatedLibrary(const char* backend, const char* soname, const char* file);
+
+  // The address of a function, of this library or of one that it needs. Throws Error when there is none.
+  void* function(const char* name) const;
+
+  // The same of several.
+  template <size_t count>
+  std::array<void*, count> functions(const char* const (&names)[count]) const {
+    std::array<void*, count> addresses;
+    for (size_t i = 0; i < count; ++i) addresses[i] = function(names[i]);
+    return addresses;
+  }
+
+ private:
+  const char* backend_;
+  const char* soname_;
+  void* handle_;
+  bool is_isolated_;  // false where the process cannot have that: under a sanitizer, or by a libc that does not offer it
+};
+
+// The file that a function or variable lies in; "unknown" when it lies in none.
+std::string file_of(const void* address);
+
+// Calls entry `index` of the table that Addresses() gives: a function of an opened library, as a constant that has the type of a pointer to it.
+template <auto Addresses, size_t index, typename Signature>
+struct OpenedFunction;
+
+template <auto Addresses, size_t index, typename Result, typename... Arguments>
+struct OpenedFunction<Addresses, index, Result(Arguments...)> {
+  static Result call(Arguments... arguments) { return reinterpret_cast<Result (*)(Arguments...)>(Addresses()[index])(arguments...); }
+};
+
+}  // namespace octet
