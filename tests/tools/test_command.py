@@ -321,6 +321,32 @@ class Command(CommandTest):
                     line = self.fails(*command, "--weight-bits", "4", "--group-size", "48")
                     self.assertIn("group size 48 does not divide the rows of", line)
 
+    def test_a_reduced_range_has_activations_of_seven_bits(self):
+        net, x = self.small_model()
+        model, data = self.path("model.pt2"), self.path("calibration.pt")
+        self.save("train.pt", [(torch.randn(2, 3, 32, 32),)])
+        for quantizer, whole, half in (("xnnpack", (-128, 127), (-64, 63)), ("x86", (0, 255), (0, 127))):
+            start = [model, "--quantizer", quantizer, "--reduce-range"]
+            self.octet("quantize", *start, "--calibration", data, "--output", self.path("q.pt2"))
+            self.assertEqual(self.activation_ranges("q.pt2"), {half})
+            with torch.no_grad():
+                self.assertGreater(sqnr(net(x), self.run_file("q.pt2")[0]), 20)
+            self.octet("calibrate", *start, "--calibration", data, "--state", self.path("s.json"))
+            self.octet("quantize", *start, "--state", self.path("s.json"), "--output", self.path("s.pt2"))
+            self.assertEqual(self.inspect("s.pt2"), self.inspect("q.pt2"))
+            self.octet("quantize", *start[:-1], "--calibration", data, "--output", self.path("whole.pt2"))
+            self.assertEqual(self.activation_ranges("whole.pt2"), {whole})
+        with torch.enable_grad():
+            torch.export.save(torch.export.export(net.train().requires_grad_(True), (torch.randn(2, 3, 32, 32),)), self.path("train_model.pt2"))
+        self.octet("qat", self.path("train_model.pt2"), "--quantizer", "xnnpack", "--reduce-range", "--train", self.path("train.pt"), "--loss", "distill", "--epochs", "1",
+                   "--output", self.path("trained.pt2"))
+        self.assertEqual(self.activation_ranges("trained.pt2"), {(-64, 63)})
+
+    def activation_ranges(self, name):
+        """The ends of the range of every quantize op per tensor: those of activations."""
+        nodes = [n for n in self.inspect(name)["nodes"] if "quantize_per_tensor" in n["target"]]
+        return {(n["args"]["quant_min"], n["args"]["quant_max"]) for n in nodes}
+
     def test_a_reason_is_given_when_nothing_is_quantized(self):
         self.export(torch.nn.Linear(8, 8).double(), torch.randn(2, 8).double())
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("q.pt2"))
