@@ -117,9 +117,51 @@ class Command(CommandTest):
         self.quantized_model()
         self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
         lines = self.octet("bench", self.path("m.octet"), "--explain")[0].splitlines()
-        self.assertEqual(lines[0].split(), ["share", "us", "what", "kernel", "layout", "ops"])
+        self.assertEqual(lines[0].split(), ["share", "us", "what", "kernel", "layout", "note", "ops"])
         self.assertTrue(any("u8 nhwc" in line for line in lines))
         self.assertAlmostEqual(sum(float(line.split("%")[0]) for line in lines[1:]), 100, delta=0.06 * len(lines))
+        calls = json.loads(self.octet("bench", self.path("m.octet"), "--explain", "--json")[0])["kernels"]
+        self.assertEqual(set(calls[0]), {"share", "us", "what", "kernel", "layout", "post_ops", "ops", "note"})
+        self.assertEqual({call["note"] for call in calls}, {""})
+
+    def test_calls_in_floats_and_on_the_reference_are_marked_and_warned_of_once(self):
+        class Net(torch.nn.Module):
+            """Linear layers before and behind an op that oneDNN lacks: two segments of it, one of the reference."""
+
+            def __init__(self):
+                super().__init__()
+                self.table, self.first, self.second = torch.nn.Embedding(50, 32), torch.nn.Linear(32, 32), torch.nn.Linear(32, 8)
+
+            def forward(self, x, i):
+                return self.second(self.first(x) * self.table(i) + self.first(x))
+        torch.manual_seed(0)
+        inputs = torch.randn(4, 32), torch.randint(0, 50, (4,))
+        self.export(Net(), *inputs)
+        self.save("calibration.pt", [inputs])
+        self.save("x.pt", inputs)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+        cause = "computed in floats, as this CPU has no VNNI"
+        for command in (["run", "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")], ["bench", "--seconds", "0.01", "--streams", "2"],
+                        ["bench", "--inputs", self.path("x.pt"), "--explain"]):
+            out, errors = self.octet_at("AVX2", command[0], self.path("m.octet"), *command[1:])
+            self.assertEqual(errors.count("warning: "), 1, errors)
+            self.assertIn(cause, errors)
+        lines = out.splitlines()
+        notes = lines[lines.index("") + 1:]
+        self.assertEqual([note[:4] for note in notes], [f"({n + 1}) " for n in range(len(notes))])
+        self.assertTrue(any(cause in note for note in notes) and any("not on onednn: oneDNN has no embedding" in note for note in notes), out)
+        calls = json.loads(self.octet_at("AVX2", "bench", self.path("m.octet"), "--inputs", self.path("x.pt"), "--explain", "--json")[0])["kernels"]
+        self.assertEqual({call["kernel"] for call in calls if "not on onednn" in call["note"]}, {"reference"})
+        self.assertTrue(all(cause in call["note"] for call in calls if "linear" in call["ops"]), calls)
+
+    def octet_at(self, isa, *arguments):
+        """As octet(), with oneDNN's kernels for older CPUs."""
+        os.environ["ONEDNN_MAX_CPU_ISA"] = isa
+        try:
+            return self.octet(*arguments)
+        finally:
+            del os.environ["ONEDNN_MAX_CPU_ISA"]
 
     def test_bench_measures_throughput(self):
         self.quantized_model()
