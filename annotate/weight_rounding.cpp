@@ -191,8 +191,7 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
     if (options.progress) options.progress(results.size(), layers.size(), result.layer);
   }
   if (walk.left_data_out())
-    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB; raise max_bytes to use more", stage, walk.batches(),
-                            options.max_bytes >> 20));
+    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage, walk.batches(), options.max_bytes >> 20));
   return results;
 }
 

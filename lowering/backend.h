@@ -33,6 +33,13 @@ struct KernelReport {
   std::string layout;            // type and order of what the op reads and writes: "u8 nhwc -> u8 nhwc"
   std::string post_ops;          // what it does besides: "add u8, relu"; empty for nothing
   double seconds = 0;            // in the fastest timed run; 0 when there was none
+  std::string note = {};         // why it is slower than the program was made for: floats in the place of integers, the fallback; empty: it is not
+};
+
+// What this machine does less well than the program was made for.
+struct Warning {
+  std::string cause;             // with what to do about it: "computed in floats, as ...; quantize with ..."
+  std::vector<std::string> ops;  // names of the Program's ops; not empty
 };
 
 // One compiled segment. Not thread-safe: one instance per concurrent run.
@@ -45,8 +52,8 @@ class CompiledSegment {
   virtual std::vector<KernelReport> kernels() const { return {}; }
   // From now on runs are timed kernel by kernel, or no longer; what was counted is forgotten.
   virtual void time_kernels(bool) {}
-  // What this machine does less well than the program was made for, a line each.
-  virtual std::vector<std::string> warnings() const { return {}; }
+  // One for each cause.
+  virtual std::vector<Warning> warnings() const { return {}; }
 };
 
 class Backend {

@@ -120,24 +120,27 @@ ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setter
       set_at(row, *target, [&] { (target->*setters.call)(call, config); });
     });
   };
-  return {std::move(quantizer), set_rows, std::move(overrides)};
+  return {.quantizer = std::move(quantizer), .set_rows = set_rows, .overrides = std::move(overrides)};
 }
 
 ConfigurableQuantizer make_xnnpack(const std::string& name, const QuantizerOptions& options) {
   return configurable(std::make_unique<XNNPACKQuantizer>(options.compat(), name), kXnnpackSetters, symmetric_config_at, options,
-                      {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits", "group_size"});
+                      {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
 }
 
 ConfigurableQuantizer make_x86(const std::string& name, const QuantizerOptions& options) {
   return configurable(std::make_unique<X86InductorQuantizer>(options.compat(), name), kX86Setters, x86_config_at, options,
-                      {"is_dynamic", "is_weight_only", "weight_bits", "group_size"});
+                      {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
 }
 
 // The modes are as good as heeded: activations stay float in all.
 ConfigurableQuantizer make_embedding(const std::string& name, const QuantizerOptions& options) {
   std::unique_ptr<EmbeddingQuantizer> quantizer = std::make_unique<EmbeddingQuantizer>(options.compat(), name);
   quantizer->set_global(std::nullopt);
-  return configurable(std::move(quantizer), kEmbeddingSetters, embedding_config_at, options, {"is_dynamic", "is_weight_only", "weight_bits"});
+  ConfigurableQuantizer result =
+      configurable(std::move(quantizer), kEmbeddingSetters, embedding_config_at, options, {"is_dynamic", "is_weight_only", "weight_bits"});
+  result.unaffected = {"reduce_range"};
+  return result;
 }
 
 template <typename Kind>
@@ -187,7 +190,7 @@ ConfigurableQuantizer make_registered(const RegisteredBase& base, const Quantize
     quantizer.release();
     return configurable(std::unique_ptr<DeclaredQuantizer>(declared), kDeclaredSetters, declared_config_at, options, {});
   }
-  return {std::move(quantizer), [name = base.name](const Place& root) { refuse_settings(name, root); }, {}};
+  return {.quantizer = std::move(quantizer), .set_rows = [name = base.name](const Place& root) { refuse_settings(name, root); }, .overrides = {}};
 }
 
 const Base& base_of(const std::string& name) {
@@ -199,15 +202,25 @@ const Base& base_of(const std::string& name) {
 struct Override {
   const char* name;
   bool (*is_set)(const QuantizerOptions&);
-  bool is_mode;  // all parts must heed it
+  bool is_mode;  // all parts must heed it, but those that it does not concern
 };
-constexpr std::array<Override, 5> kOverrides = {
+constexpr std::array<Override, 6> kOverrides = {
     {{"is_per_channel", [](const QuantizerOptions& options) { return options.is_per_channel.has_value(); }, false},
      {"is_dynamic", [](const QuantizerOptions& options) { return options.is_dynamic.has_value(); }, true},
      {"is_weight_only", [](const QuantizerOptions& options) { return options.is_weight_only.has_value(); }, true},
      {"weight_bits", [](const QuantizerOptions& options) { return options.weight_bits.has_value(); }, false},
-     {"group_size", [](const QuantizerOptions& options) { return options.group_size.has_value(); }, false}}
+     {"group_size", [](const QuantizerOptions& options) { return options.group_size.has_value(); }, false},
+     {"reduce_range", [](const QuantizerOptions& options) { return options.reduce_range.has_value(); }, true}}
 };
+
+bool contains(const std::vector<std::string>& names, const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+[[noreturn]] void refuse_override(const ConfigurableQuantizer& part, const std::string& option) {
+  std::string has = fmt::format("{}", fmt::join(part.overrides, ", "));
+  if (part.overrides.empty()) has = "none; its file says everything";
+  if (part.overrides.empty() && option == "reduce_range") has += "; give its specs a narrower quant_min and quant_max";
+  throw Error("quantizer", part.quantizer->name(), fmt::format("got the option {}, want one of those that it has: {}", option, has));
+}
 
 }  // namespace
 
@@ -249,16 +262,16 @@ ConfigurableQuantizer make_declared(DeclaredBackend backend, const QuantizerOpti
 }
 
 void check_overrides(const QuantizerParts& parts, const QuantizerOptions& options) {
+  if (options.reduce_range.value_or(false) && options.is_weight_only.value_or(false))
+    throw Error("quantizer", "reduce_range", "got true beside is_weight_only, want one of them; activations stay float");
   for (const Override& override : kOverrides) {
     if (!override.is_set(options)) continue;
-    const auto heeds = [&](const ConfigurableQuantizer& part) {
-      return std::find(part.overrides.begin(), part.overrides.end(), override.name) != part.overrides.end();
-    };
-    if (!override.is_mode && std::any_of(parts.begin(), parts.end(), heeds)) continue;
-    const QuantizerParts::const_iterator deaf = std::find_if_not(parts.begin(), parts.end(), heeds);
-    if (deaf == parts.end()) continue;
-    const std::string has = deaf->overrides.empty() ? "none; its file says everything" : fmt::format("{}", fmt::join(deaf->overrides, ", "));
-    throw Error("quantizer", deaf->quantizer->name(), fmt::format("got the option {}, want one of those that it has: {}", override.name, has));
+    const auto heeds = [&](const ConfigurableQuantizer& part) { return contains(part.overrides, override.name); };
+    const auto is_deaf = [&](const ConfigurableQuantizer& part) { return !heeds(part) && !contains(part.unaffected, override.name); };
+    const bool one_heeds = std::any_of(parts.begin(), parts.end(), heeds);
+    const QuantizerParts::const_iterator deaf = std::find_if(parts.begin(), parts.end(), is_deaf);
+    if (one_heeds && (!override.is_mode || deaf == parts.end())) continue;
+    refuse_override(deaf == parts.end() ? parts.front() : *deaf, override.name);
   }
 }
 

@@ -20,8 +20,9 @@ struct ConfigurableQuantizer {
   // Sets "global", "op_type", "module_type", "module_name_regex", "module_name" and "call_index" of the object, as far as it has them; a row that is set already is replaced. Throws
   // Error("quantizer", "file.json: /module_name/head/...", ...) for each fault.
   std::function<void(const Place& root)> set_rows;
-  std::vector<std::string> overrides;  // the members of QuantizerOptions that it heeds
-  std::vector<OpaquePart> opaque = {};  // what it and those that it is composed with are to keep out of
+  std::vector<std::string> overrides;        // the members of QuantizerOptions that it heeds
+  std::vector<std::string> unaffected = {};  // the members that concern nothing that it annotates
+  std::vector<OpaquePart> opaque = {};       // what it and those that it is composed with are to keep out of
 };
 using QuantizerParts = std::vector<ConfigurableQuantizer>;
 
@@ -35,7 +36,8 @@ ConfigurableQuantizer make_base(const std::string& base, const std::string& name
 ConfigurableQuantizer make_built_in(const std::string& base, const QuantizerOptions& options);
 ConfigurableQuantizer make_declared(DeclaredBackend backend, const QuantizerOptions& options);
 
-// Throws Error("quantizer", ...) when `options` sets what no part heeds, and for is_dynamic and is_weight_only unless all do.
+// Throws Error("quantizer", ...) when `options` sets what no part heeds, for is_dynamic, is_weight_only and reduce_range unless all do (reduce_range: all
+// that have activations), and for reduce_range beside is_weight_only.
 void check_overrides(const QuantizerParts& parts, const QuantizerOptions& options);
 
 }  // namespace octet

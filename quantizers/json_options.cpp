@@ -24,8 +24,10 @@ constexpr std::array<Option<OwnOptions, bool>, 3> kOwnBools = {
      {"is_per_token", &OwnOptions::is_per_token},
      {"search_weight_ranges", &OwnOptions::search_weight_ranges}}
 };
-constexpr std::array<Option<SymmetricOptions, bool>, 2> kSymmetricBools = {
-    {{"is_per_channel", &SymmetricOptions::is_per_channel}, {"is_dynamic", &SymmetricOptions::is_dynamic}}
+constexpr std::array<Option<SymmetricOptions, bool>, 3> kSymmetricBools = {
+    {{"is_per_channel", &SymmetricOptions::is_per_channel},
+     {"is_dynamic", &SymmetricOptions::is_dynamic},
+     {"reduce_range", &SymmetricOptions::reduce_range}}
 };
 constexpr std::array<Option<SymmetricOptions, int64_t>, 4> kSymmetricInts = {
     {{"act_qmin", &SymmetricOptions::act_qmin},
@@ -36,9 +38,9 @@ constexpr std::array<Option<SymmetricOptions, int64_t>, 4> kSymmetricInts = {
 constexpr std::array<Option<X86InductorOptions, bool>, 2> kX86Bools = {
     {{"is_dynamic", &X86InductorOptions::is_dynamic}, {"reduce_range", &X86InductorOptions::reduce_range}}
 };
-constexpr std::array<const char*, 14> kSymmetricKeys = {"is_per_channel",       "is_dynamic",  "is_qat",       "act_qmin",       "act_qmax",
-                                                        "weight_qmin",          "weight_qmax", "weight_bits",  "is_weight_only", "is_per_token",
-                                                        "search_weight_ranges", "group_size",  "act_observer", "weight_observer"};
+constexpr std::array<const char*, 15> kSymmetricKeys = {"is_per_channel", "is_dynamic",           "is_qat",       "act_qmin",     "act_qmax",
+                                                        "weight_qmin",    "weight_qmax",          "reduce_range", "weight_bits",  "is_weight_only",
+                                                        "is_per_token",   "search_weight_ranges", "group_size",   "act_observer", "weight_observer"};
 constexpr std::array<const char*, 11> kX86Keys = {"is_dynamic",     "is_qat",       "reduce_range",         "preset",
                                                   "is_weight_only", "is_per_token", "search_weight_ranges", "weight_bits",
                                                   "group_size",     "act_observer", "weight_observer"};
@@ -90,6 +92,7 @@ void override_options(Options& options, const QuantizerOptions& overrides) {
   options.own.is_weight_only = overrides.is_weight_only.value_or(options.own.is_weight_only);
   options.own.weight_bits = overrides.weight_bits.value_or(options.own.weight_bits);
   if (overrides.group_size) options.own.group_size = overrides.group_size;
+  options.reduce_range = overrides.reduce_range.value_or(options.reduce_range);
 }
 
 void override_symmetric(SymmetricOptions& options, const QuantizerOptions& overrides) {
@@ -152,6 +155,15 @@ std::optional<QuantizationConfig> embedding_config_at(const Place& place, const 
 std::optional<QuantizationConfig> declared_config_at(const Place& place, const QuantizerOptions&) {
   if (!is_object_or_null(place, {})) return std::nullopt;
   return QuantizationConfig();
+}
+
+std::vector<std::string> option_keys(const std::string& base) {
+  std::vector<std::string> keys;
+  const auto add = [&](std::span<const char* const> more) { keys.insert(keys.end(), more.begin(), more.end()); };
+  if (base.empty() || base == "xnnpack" || base == "qnnpack") add(kSymmetricKeys);
+  if (base.empty() || base == "x86") add(kX86Keys);
+  if (base.empty() || base == "embedding") add(kEmbeddingKeys);
+  return keys;
 }
 
 QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides) {

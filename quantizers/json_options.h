@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "annotate/annotation.h"
 #include "quantizers/json_place.h"
@@ -21,6 +23,9 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place, const Quanti
 std::optional<QuantizationConfig> embedding_config_at(const Place& place, const QuantizerOptions& overrides);
 // {}: what the table says.
 std::optional<QuantizationConfig> declared_config_at(const Place& place, const QuantizerOptions& overrides);
+
+// The keys of a built-in quantizer's options, or of all with "".
+std::vector<std::string> option_keys(const std::string& base);
 
 // What the bare names stand for: the options {"is_per_channel": true}, {} and {}.
 QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides);

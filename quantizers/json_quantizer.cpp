@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "quantizers/composable_quantizer.h"
 #include "quantizers/json_opaque.h"
+#include "quantizers/json_options.h"
 #include "quantizers/json_patterns.h"
 #include "quantizers/opaque_quantizer.h"
 
@@ -33,6 +34,17 @@ bool is_json_path(const std::string& text) { return text.ends_with(".json") || t
 bool is_base(const std::string& name) {
   const std::vector<std::string> names = base_names();
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Options that stand beside the settings instead of in one.
+void check_no_options(const Place& root, const std::string& base) {
+  const std::vector<std::string> options = option_keys(base);
+  for (const auto& [key, value] : root.value.items()) {
+    if (std::find(options.begin(), options.end(), key) == options.end()) continue;
+    const std::string start = base.empty() ? "" : fmt::format("\"base\": \"{}\", ", base);
+    root.at(key).want(
+        fmt::format("it within a setting, e.g. {{{}\"global\": {{\"{}\": {}}}}}", start, key, value.is_structured() ? "..." : value.dump()));
+  }
 }
 
 class QuantizerReader {
@@ -64,8 +76,10 @@ class QuantizerReader {
 
  private:
   ConfigurableQuantizer based(const Place& root) {
-    check_keys(root, kBaseKeys, kLaterKeys);
     const std::vector<std::string> names = base_names();
+    const std::string named = root.has("base") && root.at("base").value.is_string() ? root.at("base").value.get<std::string>() : "";
+    if (is_base(named)) check_no_options(root, named);
+    check_keys(root, kBaseKeys, kLaterKeys);
     if (!root.has("base")) root.refuse(fmt::format("has no \"base\", want one of {}; or \"compose\", or \"patterns\"", fmt::join(names, ", ")));
     const std::string base = word_at(root.at("base"), names);
     if (std::none_of(kConfigKeys.begin(), kConfigKeys.end(), [&](const char* key) { return root.has(key); }))
@@ -83,6 +97,7 @@ class QuantizerReader {
   }
 
   QuantizerParts composed(const Place& root) {
+    check_no_options(root, "");
     check_keys(root, kComposeKeys, kLaterKeys);
     const Place list = root.at("compose");
     if (!list.value.is_array() || list.value.empty()) list.want("a list of quantizers");
@@ -137,6 +152,7 @@ QuantizerParts parse_quantizers(const std::string& json, const std::string& file
 void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path, const QuantizerOptions& options) {
   const Json json = load_json(path);
   const Place root{json, path.string(), ""};
+  if (root.value.is_object()) check_no_options(root, "");
   check_keys(root, kConfigKeys, kLaterKeys);
   for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
   QuantizerReader(options).add_opaque(root, parts);

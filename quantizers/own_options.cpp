@@ -5,10 +5,16 @@
 
 #include <fmt/format.h>
 
+#include "annotate/qparams.h"
 #include "core/error.h"
 #include "quantizers/observer_option.h"
 
 namespace octet {
+
+IntegerRange reduced_range(const OwnOptions& options, DType dtype, IntegerRange range) {
+  if (options.act_observer && options.act_observer->reduce_range) return range;
+  return resolve_quant_range(dtype, range.min, range.max, true, "reduce_range");
+}
 
 std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel) {
   if (search_weight_ranges) return is_per_channel ? "per_channel_mse" : "mse";

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "annotate/annotation.h"
+#include "core/dtype.h"
 
 namespace octet {
 
@@ -20,6 +21,10 @@ struct OwnOptions {
   bool learns_ranges = false;                                    // in training: lsq_fake_quantize for static activations and weights without groups
   bool operator==(const OwnOptions&) const = default;
 };
+
+// Half of the activations' range, as observers with reduce_range have it: -128 .. 127 -> -64 .. 63, 0 .. 255 -> 0 .. 127. The range itself when
+// act_observer has reduce_range, which halves it.
+IntegerRange reduced_range(const OwnOptions& options, DType dtype, IntegerRange range);
 
 // The observer of weights without groups: of least squared error, or min-max.
 std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel);

@@ -16,6 +16,7 @@ struct QuantizerOptions {
   std::optional<bool> is_weight_only = {};  // likewise; activations stay float
   std::optional<int64_t> weight_bits = {};  // likewise: 8 or 4
   std::optional<int64_t> group_size = {};   // likewise: input channels that share a weight scale, 0 for no groups
+  std::optional<bool> reduce_range = {};    // likewise: activations in half of their range
   bool is_qat = false;                      // for training: fake-quants, unless a configuration says otherwise; without it none may ask for them
   bool learns_ranges = false;               // in training, fake-quants whose scales can be trained (lsq_fake_quantize)
   std::filesystem::path config = {};        // a JSON file whose rows (see json_quantizer.h) are set on top; may be empty

@@ -9,14 +9,15 @@ namespace octet {
 namespace {
 
 QuantizationSpec activation_spec(const X86InductorOptions& options) {
-  const int64_t quant_max = options.reduce_range ? 127 : 255;
-  if (options.is_dynamic && options.own.is_per_token) return per_token_spec(DType::kUInt8, 0, quant_max);
+  IntegerRange range = integer_range(DType::kUInt8);
+  if (options.reduce_range) range = reduced_range(options.own, DType::kUInt8, range);
+  if (options.is_dynamic && options.own.is_per_token) return per_token_spec(DType::kUInt8, range.min, range.max);
   QuantizationSpec activation;
   activation.dtype = DType::kUInt8;
   activation.observer_or_fake_quant_ctr.name = options.is_dynamic ? "placeholder" : "histogram";
   activation.observer_or_fake_quant_ctr.eps = kBackendEps;
-  activation.quant_min = 0;
-  activation.quant_max = quant_max;
+  activation.quant_min = range.min;
+  activation.quant_max = range.max;
   activation.qscheme = QScheme::kPerTensorAffine;
   activation.is_dynamic = options.is_dynamic;
   return activation;

@@ -63,6 +63,12 @@ QuantizationSpec activation_spec(const SymmetricOptions& options) {
 QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& given) {
   SymmetricOptions options = given;
   check_range("act_qmin .. act_qmax", options.act_qmin, options.act_qmax);
+  if (options.reduce_range) {
+    const IntegerRange reduced = reduced_range(options.own, DType::kInt8, {options.act_qmin, options.act_qmax});
+    options.act_qmin = reduced.min;
+    options.act_qmax = reduced.max;
+    check_range("reduce_range of act_qmin .. act_qmax", options.act_qmin, options.act_qmax);
+  }
   check_range("weight_qmin .. weight_qmax", options.weight_qmin, options.weight_qmax);
   QuantizationConfig config = own_config(options.own, symmetric_weight_spec(options), activation_spec(options), !options.is_dynamic);
   return options.is_qat ? to_qat_config(std::move(config), options.own) : config;

@@ -14,6 +14,7 @@ struct SymmetricOptions {
   int64_t act_qmax = 127;
   int64_t weight_qmin = -127;
   int64_t weight_qmax = 127;
+  bool reduce_range = false;  // activations in half of act_qmin .. act_qmax, for CPUs whose 16-bit sums of products overflow
   OwnOptions own = {};
   bool operator==(const SymmetricOptions&) const = default;
 };

@@ -14,6 +14,7 @@
 
 #include "core/tensor_file.h"
 #include "tools/command.h"
+#include "tools/kernel_table.h"
 #include "tools/library.h"
 #include "tools/runnable.h"
 
@@ -92,7 +93,8 @@ void add_bench_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long to measure")->check(CLI::Range(0.001, 3600.0))->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON object");
-  command->add_flag("--explain", options->explain, "Print each op's kernel, its layout and its share of the time (.octet)")->excludes("--json");
+  command->add_flag("--explain", options->explain,
+                    "Print each call's kernel, layout, share of the time, and why it is slower than it could be (.octet)");
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
@@ -101,7 +103,8 @@ void add_bench_command(CLI::App& app) {
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
     if (options->explain) {
-      fmt::print("{}", program->explain(inputs));
+      const std::vector<KernelReport> kernels = program->explain(inputs);
+      fmt::print("{}", options->json ? kernels_to_json(kernels) + "\n" : kernels_to_table(kernels));
       return;
     }
     if (options->streams > 1) {

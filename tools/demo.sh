@@ -18,10 +18,13 @@ for backend in onednn xnnpack; do
   $octet lower $out/int8.pt2 --backend $backend --output $out/int8.$backend.octet
 done
 step "classify the held-back photographs"
+remarks=$out/remarks.txt
+: >$remarks
 for backend in onednn xnnpack; do
   mkdir -p $out/$backend
   for input in "$out"/inputs/*.pt; do
-    $octet run $out/int8.$backend.octet --inputs "$input" --outputs "$out/$backend/$(basename "$input")"
+    $octet run $out/int8.$backend.octet --inputs "$input" --outputs "$out/$backend/$(basename "$input")" 2>>$remarks || { cat $remarks >&2; exit 1; }
   done
 done
+awk '!seen[$0]++' $remarks >&2  # each once, not for each photograph
 .venv/bin/python tools/models/demo_table.py $out

@@ -32,6 +32,8 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
   command.add_flag("--per-tensor", flow.per_tensor, "Weights per tensor instead of per channel");
   command.add_option("--weight-bits", flow.weight_bits, "8, or 4: groups of 32 input channels with a scale each (see --group-size)");
   command.add_option("--group-size", flow.group_size, "Input channels that share a weight scale; 0: one scale per output channel");
+  command.add_flag("--reduce-range", flow.reduce_range,
+                   "Activations in half of their range, 7 bits of 8: for CPUs without VNNI, whose int8 kernels saturate");
   command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
@@ -63,6 +65,7 @@ ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
   if (flow.mode == "weight-only") quantizer_options.is_weight_only = true;
   quantizer_options.weight_bits = flow.weight_bits;
   quantizer_options.group_size = flow.group_size;
+  if (flow.reduce_range) quantizer_options.reduce_range = true;
   quantizer_options.is_qat = flow.is_training;
   quantizer_options.learns_ranges = flow.learns_ranges;
   const std::unique_ptr<Quantizer> quantizer = make_quantizer(flow.quantizer, quantizer_options);

@@ -29,11 +29,12 @@ struct QuantizeFlow {
   bool learns_ranges = false;  // fake-quants whose scales can be trained
   std::optional<int64_t> weight_bits;
   std::optional<int64_t> group_size;
+  bool reduce_range = false;
 
   bool is_compat() const { return compat == "torchao"; }
 };
 
-// --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size, --fold-bn, --compat and the model itself.
+// --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size, --reduce-range, --fold-bn, --compat and the model itself.
 void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 
 // Loads the libraries, reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.

@@ -4,7 +4,6 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "backends/runtime/session.h"
 #include "core/aten_bridge.h"
@@ -26,19 +25,6 @@ Tensor example_tensor(DType dtype, const std::vector<int64_t>& shape, std::mt199
     for (int64_t i = 0, n = tensor.numel(); i < n; ++i) data[i] = normal(random);
   }
   return tensor;
-}
-
-// One line for each kernel, in the order of the run, with the time of its fastest run.
-std::string to_table(const std::vector<KernelReport>& kernels) {
-  double total = 0;
-  for (const KernelReport& kernel : kernels) total += kernel.seconds;
-  std::string text = fmt::format("{:>6} {:>9}  {:<24} {:<32} {:<26} ops\n", "share", "us", "what", "kernel", "layout");
-  for (const KernelReport& kernel : kernels) {
-    const std::string what = kernel.post_ops.empty() ? kernel.what : fmt::format("{} + {}", kernel.what, kernel.post_ops);
-    text += fmt::format("{:>5.1f}% {:>9.1f}  {:<24} {:<32} {:<26} {}\n", total > 0 ? 100 * kernel.seconds / total : 0.0, 1e6 * kernel.seconds, what,
-                        kernel.kernel, kernel.layout, fmt::join(kernel.ops, " "));
-  }
-  return text;
 }
 
 class InterpretedProgram : public Runnable {
@@ -63,7 +49,7 @@ class InterpretedProgram : public Runnable {
 
   std::unique_ptr<Runnable> duplicate() const override { return std::make_unique<InterpretedProgram>(path_); }
 
-  std::string explain(const std::vector<c10::IValue>&) override {
+  std::vector<KernelReport> explain(const std::vector<c10::IValue>&) override {
     throw Error("explain", "the program", "is interpreted op by op and has no kernels; give an .octet program, from `octet lower`");
   }
 
@@ -79,9 +65,7 @@ class InterpretedProgram : public Runnable {
 
 class LoweredProgram : public Runnable {
  public:
-  LoweredProgram(const std::string& path, int threads) : session_(load_program(path), threads) {
-    for (const std::string& warning : session_.warnings()) fmt::print(stderr, "warning: {}\n", warning);
-  }
+  LoweredProgram(const std::string& path, int threads) : session_(load_program(path), threads) { print_warnings(); }
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
     std::vector<Tensor> tensors;
@@ -94,6 +78,7 @@ class LoweredProgram : public Runnable {
     }
     std::vector<c10::IValue> outputs;
     for (const Tensor& tensor : session_.run(tensors)) outputs.emplace_back(to_aten(tensor));
+    if (!has_printed_) print_warnings();
     return outputs;
   }
 
@@ -114,20 +99,28 @@ class LoweredProgram : public Runnable {
 
   std::unique_ptr<Runnable> duplicate() const override { return std::unique_ptr<Runnable>(new LoweredProgram(session_.duplicate())); }
 
-  std::string explain(const std::vector<c10::IValue>& inputs) override {
+  std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) override {
     constexpr int kRuns = 20;
     run(inputs);
     session_.time_kernels(true);
     for (int i = 0; i < kRuns; ++i) run(inputs);
     const std::vector<KernelReport> kernels = session_.kernels();
     session_.time_kernels(false);
-    return to_table(kernels);
+    return kernels;
   }
 
  private:
-  explicit LoweredProgram(Session session) : session_(std::move(session)) {}
+  explicit LoweredProgram(Session session) : session_(std::move(session)), has_printed_(true) {}
+
+  // Once, when the first sizes are compiled: at once, or by the first run of a program with open sizes.
+  void print_warnings() {
+    if (session_.compiled_count() == 0) return;
+    has_printed_ = true;
+    for (const std::string& warning : session_.warnings()) log_line("warning: " + warning);
+  }
 
   Session session_;
+  bool has_printed_ = false;
 };
 
 }  // namespace

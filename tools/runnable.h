@@ -7,6 +7,8 @@
 
 #include <ATen/core/ivalue.h>
 
+#include "lowering/backend.h"
+
 namespace octet {
 
 class Runnable {
@@ -18,8 +20,9 @@ class Runnable {
   virtual std::vector<c10::IValue> example_inputs() const = 0;
   // Another one of the same program, for another thread. A lowered program's weights are shared.
   virtual std::unique_ptr<Runnable> duplicate() const = 0;
-  // Runs some times more and prints for each op: the kernel, its layout, its share of the time. Throws Error for a program that is interpreted.
-  virtual std::string explain(const std::vector<c10::IValue>& inputs) = 0;
+  // Runs some times more and tells for each call: the kernel, its layout, its time, and what it does less well than it could. Throws Error for a program
+  // that is interpreted.
+  virtual std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) = 0;
 };
 
 // By suffix: .pt2 or .octet. threads: at least 1.

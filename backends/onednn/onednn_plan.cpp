@@ -138,7 +138,7 @@ void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {
     }
   }
   calls_.push_back(std::move(call));
-  KernelReport report{{}, step.what, step.kernel, step.layout, step.post_ops, 0};
+  KernelReport report{{}, step.what, step.kernel, step.layout, step.post_ops};
   for (const ProgramOp* op : step.ops) report.ops.push_back(op->name);
   kernels_.push_back(std::move(report));
 }

@@ -18,7 +18,7 @@ class OneDnnSegment : public CompiledSegment {
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
   std::vector<KernelReport> kernels() const override { return kernels_; }
   void time_kernels(bool on) override;
-  std::vector<std::string> warnings() const override { return warnings_; }
+  std::vector<Warning> warnings() const override { return warnings_; }
 
  private:
   struct Call {
@@ -52,7 +52,7 @@ class OneDnnSegment : public CompiledSegment {
   std::vector<Call> calls_;
   std::vector<KernelReport> kernels_;  // one per call
   bool is_timed_ = false;
-  std::vector<std::string> warnings_;
+  std::vector<Warning> warnings_;
 };
 
 }  // namespace octet::onednn

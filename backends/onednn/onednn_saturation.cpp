@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include <fmt/format.h>
 
 #include "backends/onednn/onednn_functions.h"
 #include "backends/onednn/onednn_kernels.h"
@@ -71,11 +70,12 @@ int greatest_magnitude(const Tensor& weights) {
 
 bool fits_16_bits(uint8_t highest, int magnitude) { return 2 * magnitude * static_cast<int>(highest) <= 32767; }
 
-std::string saturation_warning(const std::set<std::string>& names) {
-  const std::string others = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);
-  return fmt::format(
-      "{}{}: computed in floats, as this CPU has no AVX2 and oneDNN's sums of int8 products may not fit into 16 bits; quantize with --reduce-range",
-      *names.begin(), others);
+Warning saturation_warning(const std::set<std::string>& names) {
+  return {
+      "computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 bits; quantize with --quantizer x86 "
+      "--reduce-range",
+      {names.begin(), names.end()}
+  };
 }
 
 }  // namespace octet::onednn

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "lowering/backend.h"
 #include "lowering/program.h"
 
 namespace octet::onednn {
@@ -25,7 +26,7 @@ int greatest_magnitude(const Tensor& weights);
 // Whether the sum of two products of bytes of at most `highest` and weights of at most `magnitude` always fits.
 bool fits_16_bits(uint8_t highest, int magnitude);
 
-// The line that tells about ops that are computed in floats for this reason; `names` is not empty.
-std::string saturation_warning(const std::set<std::string>& names);
+// Tells about ops that are computed in floats for this reason; `names` is not empty.
+Warning saturation_warning(const std::set<std::string>& names);
 
 }  // namespace octet::onednn

@@ -1,6 +1,7 @@
 // Compiles the segments, plans the memory between them, runs them.
 #include "backends/runtime/compiled_program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -47,6 +48,23 @@ Tensor unbound(const ProgramTensor& tensor) {
   auto storage = std::make_shared<Storage>();
   storage->size = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
   return Tensor(std::move(storage), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+}
+
+bool is_conversion(const ProgramOp& op) { return op.kind == "quantize" || op.kind == "dequantize" || op.kind == "requantize"; }
+
+// Ops whose integer input a call of their own turns into floats. Products are left out, as that may be the input of an addition behind them; where their
+// integers go unused the segment warns of it.
+std::set<std::string> ops_in_floats(const Program& program, const std::vector<KernelReport>& kernels) {
+  std::set<std::string> others;
+  for (const ProgramOp& op : program.ops)
+    if (is_conversion(op) || op.macs > 0) others.insert(op.name);
+  std::set<std::string> names;
+  for (const KernelReport& kernel : kernels) {
+    const auto is_other = [&](const std::string& op) { return others.contains(op); };
+    if (kernel.what == "dequantize" && std::none_of(kernel.ops.begin(), kernel.ops.end(), is_other))
+      names.insert(kernel.ops.begin(), kernel.ops.end());
+  }
+  return names;
 }
 
 }  // namespace
@@ -158,18 +176,49 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
     const std::vector<KernelReport> told = steps_[i].segment->kernels();
     all.insert(all.end(), told.begin(), told.end());
     if (!told.empty()) continue;
-    KernelReport whole{{}, "segment", program_.segments[i].backend, "rows -> rows", "", steps_[i].seconds};
+    KernelReport whole{{}, "segment", program_.segments[i].backend, "rows -> rows", {}, steps_[i].seconds};
     for (int op : program_.segments[i].ops) whole.ops.push_back(program_.ops[static_cast<size_t>(op)].name);
     all.push_back(std::move(whole));
   }
+  add_notes(all);
+  return all;
+}
+
+void CompiledProgram::add_notes(std::vector<KernelReport>& kernels) const {
+  std::map<std::string, std::string> notes;  // by op
+  for (const auto& [op, reason] : program_.reasons) notes[op] = fmt::format("not on {}: {}", program_.backend, reason);
+  for (const std::string& op : ops_in_floats(program_, kernels)) notes.try_emplace(op, "computed in floats: there is no kernel for these integers");
+  for (const Warning& warning : merged_warnings())
+    for (const std::string& op : warning.ops) notes[op] = warning.cause;
+  for (KernelReport& kernel : kernels) {
+    std::set<std::string> told;
+    for (const std::string& op : kernel.ops) {
+      const auto found = notes.find(op);
+      if (found != notes.end() && told.insert(found->second).second) kernel.note += (kernel.note.empty() ? "" : "; ") + found->second;
+    }
+  }
+}
+
+std::vector<Warning> CompiledProgram::merged_warnings() const {
+  std::vector<Warning> all;
+  for (const Step& step : steps_)
+    for (Warning& warning : step.segment->warnings()) {
+      const auto same = std::find_if(all.begin(), all.end(), [&](const Warning& known) { return known.cause == warning.cause; });
+      if (same == all.end())
+        all.push_back(std::move(warning));
+      else
+        same->ops.insert(same->ops.end(), warning.ops.begin(), warning.ops.end());
+    }
   return all;
 }
 
 std::vector<std::string> CompiledProgram::warnings() const {
-  std::vector<std::string> all;
-  for (const Step& step : steps_)
-    for (std::string& line : step.segment->warnings()) all.push_back(std::move(line));
-  return all;
+  std::vector<std::string> lines;
+  for (const Warning& warning : merged_warnings()) {
+    const std::string others = warning.ops.size() == 1 ? "" : fmt::format(" and {} more", warning.ops.size() - 1);
+    lines.push_back(fmt::format("{}{}: {}", warning.ops.front(), others, warning.cause));
+  }
+  return lines;
 }
 
 void CompiledProgram::time_kernels(bool on) {

@@ -21,10 +21,10 @@ class CompiledProgram {
 
   const Program& program() const { return program_; }
   size_t arena_bytes() const { return arena_->size; }
-  // In the order of the run; a backend that does not tell has one entry for each of its segments.
+  // In the order of the run; a backend that does not tell has one entry for each of its segments. With their notes.
   std::vector<KernelReport> kernels() const;
   void time_kernels(bool on);
-  // What this machine does less well than the program was made for, a line each.
+  // A line for each cause, with the first of the ops and how many there are: "conv1 and 3 more: computed in floats, ...".
   std::vector<std::string> warnings() const;
 
  private:
@@ -44,6 +44,9 @@ class CompiledProgram {
   void plan_outputs();
   void compile(int threads);
   void bind(int tensor, const void* address);
+  // One for each cause, whatever segments it concerns.
+  std::vector<Warning> merged_warnings() const;
+  void add_notes(std::vector<KernelReport>& kernels) const;
 
   const Program& program_;
   std::vector<Step> steps_;

@@ -91,7 +91,8 @@ OCTET_API void octet_free(octet_model* model);
 /* The same model once more, for another thread: compiled anew, without reading the file again. Weights are shared, and each of the two is freed for itself, in any
  * order. Not while `model` is running. Returns NULL on failure. */
 OCTET_API octet_model* octet_duplicate(const octet_model* model);
-/* What this machine does less well than the model was made for: a line of text for each index from 0 on, NULL behind the last. Valid as long as the model. */
+/* What this machine does less well than the model was made for: a line of text for each cause, from index 0 on, NULL behind the last. Valid as long as the
+ * model. Those of a model whose sizes are not all fixed are known once octet_bind or octet_run has compiled it. */
 OCTET_API const char* octet_warning(const octet_model* model, size_t index);
 
 /* Inputs and outputs are numbered as those of the exported program. An input that the program does not read has 0 bytes and the name "". */

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -28,8 +29,8 @@ struct Shapes {
 
 struct octet_model {
   octet::Session session;
-  std::vector<Shapes> shapes = {};  // by tensor index; empty for all but inputs and outputs
-  std::vector<std::string> warnings = {};
+  std::vector<Shapes> shapes = {};                // by tensor index; empty for all but inputs and outputs
+  mutable std::deque<std::string> warnings = {};  // told so far; their addresses stay
 };
 
 namespace octet {
@@ -139,10 +140,15 @@ void note_shapes(octet_model& model) {
       if (index >= 0) model.shapes[static_cast<size_t>(index)] = shapes_of(program, program.tensors[static_cast<size_t>(index)]);
 }
 
+// Adds those of the present sizes.
+void note_warnings(const octet_model& model) {
+  for (std::string& line : model.session.warnings())
+    if (std::find(model.warnings.begin(), model.warnings.end(), line) == model.warnings.end()) model.warnings.push_back(std::move(line));
+}
+
 octet_model* with_facts(Session session) {
   std::unique_ptr<octet_model> model(new octet_model{std::move(session)});
   note_shapes(*model);
-  model->warnings = model->session.warnings();
   return model.release();
 }
 
@@ -226,7 +232,9 @@ octet_model* octet_duplicate(const octet_model* model) {
 }
 
 const char* octet_warning(const octet_model* model, size_t index) {
-  return model == nullptr || index >= model->warnings.size() ? nullptr : model->warnings[index].c_str();
+  if (model == nullptr) return nullptr;
+  octet::guarded([&] { octet::note_warnings(*model); });
+  return index >= model->warnings.size() ? nullptr : model->warnings[index].c_str();
 }
 
 size_t octet_input_count(const octet_model* model) { return model == nullptr ? 0 : model->session.program().inputs.size(); }

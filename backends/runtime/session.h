@@ -56,7 +56,8 @@ class Session {
 
   // What the next run on plain memory calls, in order; empty when its sizes are not compiled yet.
   std::vector<KernelReport> kernels() const;
-  // What this machine does less well than the program was made for, a line each: of the sizes of the next run, none when they are not compiled yet.
+  // What this machine does less well than the program was made for, a line for each cause: of the sizes of the next run, none when they are not compiled
+  // yet.
   std::vector<std::string> warnings() const;
   // From now on runs at these sizes are timed kernel by kernel, or no longer; what was counted is forgotten.
   void time_kernels(bool on);

@@ -91,6 +91,22 @@ TEST_CASE("oneDNN: integers stay integers through pooling, addition, cat, mean a
   }
 }
 
+TEST_CASE("oneDNN: ops that read integers and compute in floats say so", "[backends][onednn][kernels]") {
+  ProgramBuilder b;
+  const std::vector<int> x = {b.input("x", DType::kUInt8, {4, 32}, quantized(0.1f, 3)), -1, -1};
+  const int normed = b.op("layer_norm", x, "normed", DType::kUInt8,
+                          {
+                              4, 32
+  },
+                          quantized(0.05f, 128), {{"normalized_dims", int64_t{1}}});
+  const std::vector<int> of_normed = {normed};
+  b.output(b.op("dequantize", of_normed, "y", DType::kFloat32, {4, 32}));
+  for (const KernelReport& kernel : Session(with_one_segment(b.finish(), "onednn")).kernels()) {
+    CAPTURE(kernel.what, kernel.ops);
+    CHECK(kernel.note == (kernel.ops.front() == "normed" ? "computed in floats: there is no kernel for these integers" : ""));
+  }
+}
+
 TEST_CASE("oneDNN: kernels are timed from one call to the next", "[backends][onednn][kernels]") {
   Session session(integer_network());
   const std::vector<Tensor> inputs = {random_integers(DType::kUInt8, {1, 16, 8, 8})};

@@ -27,6 +27,33 @@ Program linear(int64_t quant_max, int64_t magnitude) {
   return b.finish();
 }
 
+// Two linear layers, each a segment of its own, then neg on the reference.
+Program three_segments() {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kUInt8, {3, 64}, quantized(0.01f, 0));
+  const int w = b.constant("w", random_integers(DType::kInt8, {64, 64}, 1, -127, 127), quantized(0.01f, 0));
+  const std::vector<int> of_x = {x, w, -1};
+  const int y = b.op("linear", of_x, "y", DType::kUInt8, {3, 64}, quantized(0.1f, 100));
+  const std::vector<int> of_y = {y, w, -1};
+  const int z = b.op("linear", of_y, "z", DType::kFloat32, {3, 64});
+  const std::vector<int> of_z = {z};
+  const int negative = b.op("unary", of_z, "negative", DType::kFloat32,
+                            {
+                                3, 64
+  },
+                            {}, {{"fn", std::string("neg")}});
+  b.output(negative);
+  Program program = b.finish();
+  program.backend = "onednn";
+  program.segments = {
+      {"onednn",    {0}, {x}, {y}       },
+      {"onednn",    {1}, {y}, {z}       },
+      {"reference", {2}, {z}, {negative}}
+  };
+  program.reasons["negative"] = "it is made up";
+  return program;
+}
+
 bool is_in_floats(const std::vector<KernelReport>& kernels) {
   return std::any_of(kernels.begin(), kernels.end(), [](const KernelReport& kernel) { return kernel.what == "dequantize"; });
 }
@@ -45,7 +72,25 @@ TEST_CASE("oneDNN: a product that may pass 16 bits stays in integers with AVX2, 
   REQUIRE(session.warnings().size() == (computes_in_floats() ? 1 : 0));
   if (session.warnings().empty()) return;
   CHECK(session.warnings()[0] ==
-        "y: computed in floats, as this CPU has no AVX2 and oneDNN's sums of int8 products may not fit into 16 bits; quantize with --reduce-range");
+        "y: computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 bits; quantize with --quantizer x86 "
+        "--reduce-range");
+}
+
+TEST_CASE("oneDNN: a cause is warned of once, whatever segments it concerns, and each call has its reason", "[backends][onednn][saturation]") {
+  const Session session(three_segments());
+  const std::string cause =
+      "computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 bits; quantize with --quantizer x86 "
+      "--reduce-range";
+  const std::vector<std::string> warnings = session.warnings();
+  if (computes_in_floats())
+    CHECK(warnings == std::vector<std::string>{"y and 1 more: " + cause});
+  else
+    CHECK(warnings.empty());
+  for (const KernelReport& kernel : session.kernels()) {
+    CAPTURE(kernel.what, kernel.ops);
+    const bool is_fallback = kernel.ops.front() == "negative";
+    CHECK(kernel.note == (is_fallback ? "not on onednn: it is made up" : computes_in_floats() ? cause : ""));
+  }
 }
 
 TEST_CASE("oneDNN: narrow activations, and narrow weights, stay in integers on every CPU", "[backends][onednn][saturation]") {

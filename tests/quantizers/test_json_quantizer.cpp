@@ -187,9 +187,9 @@ TEST_CASE("embedding takes weight_bits and null", "[quantizers][json]") {
 TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, are errors", "[quantizers][registry]") {
   QuantizerOptions options;
   options.is_per_channel = false;
-  CHECK_THROWS_WITH(
-      make_quantizer("x86", options),
-      "quantizer: x86: got the option is_per_channel, want one of those that it has: is_dynamic, is_weight_only, weight_bits, group_size");
+  CHECK_THROWS_WITH(make_quantizer("x86", options),
+                    "quantizer: x86: got the option is_per_channel, want one of those that it has: is_dynamic, is_weight_only, weight_bits, "
+                    "group_size, reduce_range");
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", options));
   QuantizerOptions groups;
   groups.group_size = 64;
@@ -202,6 +202,44 @@ TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, a
     "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
   CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", mode),
                     "quantizer: npu: got the option is_weight_only, want one of those that it has: none; its file says everything");
+}
+
+TEST_CASE("reduce_range halves the range of activations, whatever configurations say", "[quantizers][registry]") {
+  QuantizerOptions options;
+  options.reduce_range = true;
+  const auto inputs = [&](const std::string& json) { return annotate(*parse_quantizer(json, "q.json", options), kLinear); };
+  for (const char* name : {"xnnpack", "qnnpack", "embedding,xnnpack"}) {
+    INFO(name);
+    const std::string text = annotate(*make_quantizer(name, options), kLinear);
+    CHECK_THAT(text, Contains("%x: int8 -64..63 per_tensor_affine histogram") && Contains("=> int8 -64..63"));
+    CHECK_THAT(text, Contains("%w: int8 -127..127 per_channel_symmetric"));
+  }
+  CHECK_THAT(annotate(*make_quantizer("x86", options), kLinear), Contains("%x: uint8 0..127") && Contains("%w: int8 -128..127"));
+  CHECK_THAT(inputs(R"({"base": "x86", "global": {"reduce_range": false}})"), Contains("%x: uint8 0..127"));
+  CHECK_THAT(inputs(R"({"base": "xnnpack", "global": {"act_qmin": 0, "act_qmax": 100}})"), Contains("%x: int8 0..50"));
+  CHECK_THAT(inputs(R"({"base": "xnnpack", "global": {"act_observer": {"name": "mse", "reduce_range": true}}})"), Contains("%x: int8 -128..127"));
+  CHECK_THAT(inputs(R"({"base": "xnnpack", "global": {"is_weight_only": true}})"), !Contains("%x"));
+  options.is_dynamic = true;
+  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("%x: int8 -64..63 dynamic"));
+  CHECK_THAT(annotate(*make_quantizer("x86", options), kLinear), Contains("%x: uint8 0..127 dynamic"));
+}
+
+TEST_CASE("reduce_range is an error where no activations are quantized, and for rows of one's own", "[quantizers][registry]") {
+  QuantizerOptions options;
+  options.reduce_range = true;
+  CHECK_THROWS_WITH(make_quantizer("embedding", options),
+                    "quantizer: embedding: got the option reduce_range, want one of those that it has: is_dynamic, is_weight_only, weight_bits");
+  const char* declared = R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+    "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
+  const std::string message =
+      "quantizer: npu: got the option reduce_range, want one of those that it has: none; its file says everything; "
+      "give its specs a narrower quant_min and quant_max";
+  CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", options), message);
+  const std::string list = R"({"compose": ["x86", )" + std::string(declared) + "]}";
+  CHECK_THROWS_WITH(parse_quantizer(list, "list.json", options), message);
+  options.is_weight_only = true;
+  CHECK_THROWS_WITH(make_quantizer("x86", options),
+                    "quantizer: reduce_range: got true beside is_weight_only, want one of them; activations stay float");
 }
 
 TEST_CASE("options override what configurations say", "[quantizers][registry]") {
@@ -220,6 +258,8 @@ TEST_CASE("a JSON file takes ranges and rows on the base of xnnpack", "[quantize
   CHECK_THAT(annotate(*make_quantizer(file.path()), kLinear), Contains("%x: int8 -128..127") && Contains("%w: int8 -8..7 per_tensor_symmetric"));
   const JsonFile global(R"({"base": "xnnpack", "global": {"act_qmin": -64, "act_qmax": 63}})");
   CHECK_THAT(annotate(*make_quantizer(global.path()), kLinear), Contains("%x: int8 -64..63"));
+  const JsonFile reduced(R"({"base": "xnnpack", "global": {"reduce_range": true}})");
+  CHECK_THAT(annotate(*make_quantizer(reduced.path()), kLinear), Contains("%x: int8 -64..63"));
 }
 
 TEST_CASE("null in a JSON file leaves the op float", "[quantizers][json]") {

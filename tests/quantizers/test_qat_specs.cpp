@@ -69,6 +69,9 @@ TEST_CASE("training: weights of 4 bits, dynamic activations, weights alone and c
   options.compat_torchao = true;
   CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("%x: int8 -128..127 per_tensor_affine dynamic fake_quantize"));
   options = training();
+  options.reduce_range = true;
+  CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("%x: int8 -64..63 per_tensor_affine fused_moving_avg_obs_fake_quantize"));
+  options = training();
   options.is_weight_only = true;
   const std::string alone = annotated("xnnpack", kLinear, options);
   CHECK_THAT(alone, Contains("fused_moving_avg_obs_fake_quantize") && !Contains("%x:"));

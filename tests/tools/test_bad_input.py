@@ -196,6 +196,29 @@ class BadInput(CommandTest):
                           "--output", self.path("q.pt2"))
         self.assert_line(line, "octet: quantizer: x86", "is_per_channel")
 
+    def test_reduced_range_of_no_activations(self):
+        with open(self.path("npu.json"), "w") as file:
+            json.dump({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+                       "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]}, file)
+        for quantizer, options, message in (
+                ("embedding", [], "octet: quantizer: embedding: got the option reduce_range, want one of those that it has"),
+                ("xnnpack", ["--mode", "weight-only"], "octet: quantizer: reduce_range: got true beside is_weight_only, want one of them"),
+                (self.path("npu.json"), [], "octet: quantizer: npu: got the option reduce_range, want one of those that it has: none; its file says "
+                                            "everything; give its specs a narrower quant_min and quant_max")):
+            with self.subTest(quantizer=quantizer):
+                line = self.fails("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--reduce-range", *options,
+                                  "--output", self.path("q.pt2"))
+                self.assert_line(line, message)
+
+    def test_reduced_range_outside_of_a_setting(self):
+        for options, start in (({"base": "x86", "reduce_range": True}, '"base": "x86", '), ({"reduce_range": True}, "")):
+            with self.subTest(options=options):
+                with open(self.path("options.json"), "w") as file:
+                    json.dump(options, file)
+                named = ["--quantizer", self.path("options.json")] if start else ["--quantizer", "x86", "--config", self.path("options.json")]
+                line = self.fails("quantize", self.path("model.pt2"), *named, "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
+                self.assert_line(line, "/reduce_range: got true, want it within a setting, e.g. {" + start + '"global": {"reduce_range": true}}')
+
     def test_static_quantization_without_data(self):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"))
         self.assert_line(line, "--calibration")

@@ -117,9 +117,51 @@ class Command(CommandTest):
         self.quantized_model()
         self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
         lines = self.octet("bench", self.path("m.octet"), "--explain")[0].splitlines()
-        self.assertEqual(lines[0].split(), ["share", "us", "what", "kernel", "layout", "ops"])
+        self.assertEqual(lines[0].split(), ["share", "us", "what", "kernel", "layout", "note", "ops"])
         self.assertTrue(any("u8 nhwc" in line for line in lines))
         self.assertAlmostEqual(sum(float(line.split("%")[0]) for line in lines[1:]), 100, delta=0.06 * len(lines))
+        calls = json.loads(self.octet("bench", self.path("m.octet"), "--explain", "--json")[0])["kernels"]
+        self.assertEqual(set(calls[0]), {"share", "us", "what", "kernel", "layout", "post_ops", "ops", "note"})
+        self.assertEqual({call["note"] for call in calls}, {""})
+
+    def test_calls_in_floats_and_on_the_reference_are_marked_and_warned_of_once(self):
+        class Net(torch.nn.Module):
+            """Linear layers before and behind an op that oneDNN lacks: two segments of it, one of the reference."""
+
+            def __init__(self):
+                super().__init__()
+                self.table, self.first, self.second = torch.nn.Embedding(50, 32), torch.nn.Linear(32, 32), torch.nn.Linear(32, 8)
+
+            def forward(self, x, i):
+                return self.second(self.first(x) * self.table(i) + self.first(x))
+        torch.manual_seed(0)
+        inputs = torch.randn(4, 32), torch.randint(0, 50, (4,))
+        self.export(Net(), *inputs)
+        self.save("calibration.pt", [inputs])
+        self.save("x.pt", inputs)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+        cause = "computed in floats, as this CPU has no VNNI"
+        for command in (["run", "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")], ["bench", "--seconds", "0.01", "--streams", "2"],
+                        ["bench", "--inputs", self.path("x.pt"), "--explain"]):
+            out, errors = self.octet_at("AVX2", command[0], self.path("m.octet"), *command[1:])
+            self.assertEqual(errors.count("warning: "), 1, errors)
+            self.assertIn(cause, errors)
+        lines = out.splitlines()
+        notes = lines[lines.index("") + 1:]
+        self.assertEqual([note[:4] for note in notes], [f"({n + 1}) " for n in range(len(notes))])
+        self.assertTrue(any(cause in note for note in notes) and any("not on onednn: oneDNN has no embedding" in note for note in notes), out)
+        calls = json.loads(self.octet_at("AVX2", "bench", self.path("m.octet"), "--inputs", self.path("x.pt"), "--explain", "--json")[0])["kernels"]
+        self.assertEqual({call["kernel"] for call in calls if "not on onednn" in call["note"]}, {"reference"})
+        self.assertTrue(all(cause in call["note"] for call in calls if "linear" in call["ops"]), calls)
+
+    def octet_at(self, isa, *arguments):
+        """As octet(), with oneDNN's kernels for older CPUs."""
+        os.environ["ONEDNN_MAX_CPU_ISA"] = isa
+        try:
+            return self.octet(*arguments)
+        finally:
+            del os.environ["ONEDNN_MAX_CPU_ISA"]
 
     def test_bench_measures_throughput(self):
         self.quantized_model()
@@ -320,6 +362,32 @@ class Command(CommandTest):
                         self.assertEqual([(op["target"], op["stage"]) for op in json.load(file)["float_ops"]], [("aten.hardtanh.default", "mode")])
                     line = self.fails(*command, "--weight-bits", "4", "--group-size", "48")
                     self.assertIn("group size 48 does not divide the rows of", line)
+
+    def test_a_reduced_range_has_activations_of_seven_bits(self):
+        net, x = self.small_model()
+        model, data = self.path("model.pt2"), self.path("calibration.pt")
+        self.save("train.pt", [(torch.randn(2, 3, 32, 32),)])
+        for quantizer, whole, half in (("xnnpack", (-128, 127), (-64, 63)), ("x86", (0, 255), (0, 127))):
+            start = [model, "--quantizer", quantizer, "--reduce-range"]
+            self.octet("quantize", *start, "--calibration", data, "--output", self.path("q.pt2"))
+            self.assertEqual(self.activation_ranges("q.pt2"), {half})
+            with torch.no_grad():
+                self.assertGreater(sqnr(net(x), self.run_file("q.pt2")[0]), 20)
+            self.octet("calibrate", *start, "--calibration", data, "--state", self.path("s.json"))
+            self.octet("quantize", *start, "--state", self.path("s.json"), "--output", self.path("s.pt2"))
+            self.assertEqual(self.inspect("s.pt2"), self.inspect("q.pt2"))
+            self.octet("quantize", *start[:-1], "--calibration", data, "--output", self.path("whole.pt2"))
+            self.assertEqual(self.activation_ranges("whole.pt2"), {whole})
+        with torch.enable_grad():
+            torch.export.save(torch.export.export(net.train().requires_grad_(True), (torch.randn(2, 3, 32, 32),)), self.path("train_model.pt2"))
+        self.octet("qat", self.path("train_model.pt2"), "--quantizer", "xnnpack", "--reduce-range", "--train", self.path("train.pt"), "--loss", "distill", "--epochs", "1",
+                   "--output", self.path("trained.pt2"))
+        self.assertEqual(self.activation_ranges("trained.pt2"), {(-64, 63)})
+
+    def activation_ranges(self, name):
+        """The ends of the range of every quantize op per tensor: those of activations."""
+        nodes = [n for n in self.inspect(name)["nodes"] if "quantize_per_tensor" in n["target"]]
+        return {(n["args"]["quant_min"], n["args"]["quant_max"]) for n in nodes}
 
     def test_a_reason_is_given_when_nothing_is_quantized(self):
         self.export(torch.nn.Linear(8, 8).double(), torch.randn(2, 8).double())
