@@ -66,6 +66,13 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   return plan;
 }
 
+Arithmetic in_steps_of(const Quantity& r, Arithmetic plan, int64_t channels) {
+  for (float& scale : plan.scale) scale /= r.scale;
+  plan.bias.resize(static_cast<size_t>(channels), 0.0f);
+  for (float& bias : plan.bias) bias = bias / r.scale - static_cast<float>(r.zero_point);
+  return plan;
+}
+
 std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual, const Dims& w) {
   const size_t outputs = static_cast<size_t>(w[0]);
   const Quantity steps = SegmentBuilder::as_unsigned(written);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -53,6 +54,7 @@ struct Plan {
   int64_t x_step = 0;                         // bytes between pixels
   std::vector<std::vector<int32_t>> offsets;  // per piece (kPairs), or per segment
   std::vector<float> scale, bias;             // per segment and block: padded
+  std::vector<int32_t> start;                 // the same; 0 for all segments but the first
 
   int64_t padded_outputs() const { return shape.groups * blocks * packed->kernels->lanes; }
 };
@@ -225,14 +227,15 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   } else {
     plan.offsets = std::move(offsets);
   }
-  const auto padded = [&](const std::vector<float>& values) {
-    std::vector<float> all(static_cast<size_t>(s.segments * plan.padded_outputs()), 0.0f);
+  const auto padded = [&]<typename T>(const std::vector<T>& values) {
+    std::vector<T> all(static_cast<size_t>(s.segments * plan.padded_outputs()), T{0});
     for (int64_t i = 0; i < std::ssize(values); ++i)  // groups of outputs of segments
       all[static_cast<size_t>(i / s.outputs * plan.blocks * kernels.lanes + i % s.outputs)] = values[static_cast<size_t>(i)];
     return all;
   };
   plan.scale = padded(output.scales.scale);
   plan.bias = padded(output.scales.bias);
+  plan.start = padded(output.start);
   return plan;
 }
 
@@ -332,6 +335,8 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const std::b
   tile.channels = std::min<int64_t>(kernels.lanes, s.outputs - block * kernels.lanes);
   tile.bias = p.bias.data() + index * kernels.lanes;
   tile.residual_scale = p.output.scales.residual;
+  tile.is_fused = p.output.is_fused;
+  tile.zero_point = p.output.zero_point;
   tile.low = p.output.low;
   tile.high = p.output.high;
   tile.least = p.output.scales.low;
@@ -355,6 +360,7 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const std::b
         some.steps = std::ssize(offsets);
         some.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
         some.weights = p.packed->weights.get() + p.packed->first[piece];
+        some.start = p.start.data() + segment * p.padded_outputs() + index * kernels.lanes;
         some.scale = p.scale.data() + segment * p.padded_outputs() + index * kernels.lanes;
         kernels.kernel(segment == 0 ? p.output.output : TileOutput::kTotal, block_lanes, part.width)(some);
       }
@@ -404,6 +410,35 @@ ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t ou
   if (clamp.min) output.low = static_cast<float>(*clamp.min);
   if (clamp.max) output.high = static_cast<float>(*clamp.max);
   return output;
+}
+
+std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
+                                          const Dims& w, bool is_fused) {
+  const std::optional<ByteScales> scales = byte_scales(plan, written, clamp, residual, w);
+  if (!scales) return std::nullopt;
+  ByteConvOutput output{residual == nullptr ? TileOutput::kBytes : TileOutput::kSum, *scales};
+  if (is_fused) return output;
+  const size_t outputs = static_cast<size_t>(w[0]);
+  const Arithmetic steps = residual == nullptr ? plan : in_steps_of(*residual, plan, w[0]);
+  output.is_fused = false;
+  output.zero_point = static_cast<float>(written.zero_point);
+  output.scales.scale = steps.scale;
+  output.scales.scale.resize(outputs, steps.scale[0]);
+  output.scales.bias = steps.bias;
+  output.scales.bias.resize(outputs, 0.0f);
+  if (residual != nullptr) output.scales.residual = 1.0f / (written.scale / residual->scale);
+  return output;
+}
+
+std::vector<int32_t> zero_point_start(int zero_point, const Tensor& weights) {
+  const Tensor data = weights.contiguous();
+  const int64_t outputs = data.shape()[0], count = data.numel() / outputs;
+  std::vector<int32_t> start;
+  for (int64_t o = 0; o < outputs; ++o) {
+    const int8_t* values = data.data<int8_t>() + o * count;
+    start.push_back(-zero_point * std::accumulate(values, values + count, 0));
+  }
+  return start;
 }
 
 ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out) {

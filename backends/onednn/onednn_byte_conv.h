@@ -31,10 +31,21 @@ struct ByteConvOutput {
   TileOutput output = TileOutput::kRaw;
   ByteScales scales;
   float low = 0, high = 0;
+  bool is_fused = true;             // the other fields are for step by step
+  float zero_point = 0;             // of y as it is written
+  std::vector<int32_t> start = {};  // of all outputs: added to their sums; empty for 0
 };
+
+// kBytes, or kSum with a residual: as byte_scales() has it, fused, or in oneDNN's steps. nullopt when a sum might not fit into 32 bits. w: the weights' shape,
+// outputs first.
+std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
+                                          const Dims& w, bool is_fused);
 
 // kReals: as `plan` folds scales and bias, then `clamp`.
 ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs);
+
+// What an input zero point that no bias holds adds to the sums of each output. weights: s8, outputs first.
+std::vector<int32_t> zero_point_start(int zero_point, const Tensor& weights);
 
 // x[rows, in] times weights [out, in].
 ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out);

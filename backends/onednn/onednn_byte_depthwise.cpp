@@ -34,6 +34,7 @@ struct Plan {
   int64_t block_weights = 0;                // bytes
   std::shared_ptr<void> weights;
   std::vector<float> scale, bias;  // padded to blocks
+  std::vector<int32_t> start;      // the same
 
   int64_t lanes() const { return kernels->tiles.lanes; }
   int64_t pair_step() const { return lanes() * 4; }  // bytes: two words for each channel
@@ -82,6 +83,8 @@ Plan make_plan(const ByteConvShape& shape, const Tensor& weights, const ByteConv
   });
   plan.scale = output.scales.scale;
   plan.bias = output.scales.bias;
+  plan.start = output.start;
+  plan.start.resize(static_cast<size_t>(plan.blocks * plan.lanes()), 0);
   plan.scale.resize(static_cast<size_t>(plan.blocks * plan.lanes()), 0.0f);
   plan.bias.resize(static_cast<size_t>(plan.blocks * plan.lanes()), 0.0f);
   return plan;
@@ -122,10 +125,13 @@ void run_block(const Plan& p, int64_t block, const uint8_t* x, std::byte* y, int
   const int64_t channel = block * p.lanes(), y_bytes = p.output.output == TileOutput::kReals ? 4 : 1;
   Tile tile{};
   tile.x_step = s.stride[2] * p.column_step();
+  tile.start = p.start.data() + channel;
   tile.scale = p.scale.data() + channel;
   tile.bias = p.bias.data() + channel;
   tile.y_step = s.groups;
   tile.channels = std::min(p.lanes(), s.groups - channel);
+  tile.is_fused = p.output.is_fused;
+  tile.zero_point = p.output.zero_point;
   tile.low = p.output.low;
   tile.high = p.output.high;
   tile.least = p.output.scales.low;

@@ -27,6 +27,7 @@ struct Plan {
   int64_t rows = 1, depth = 1, columns = 1;
   std::vector<int32_t> offsets;
   std::vector<float> scale, bias;  // padded
+  std::vector<int32_t> start;      // the same
 
   int64_t steps() const { return (depth + 1) / 2; }
   int64_t blocks() const { return (columns + kernels->lanes - 1) / kernels->lanes; }
@@ -125,9 +126,12 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
   tile.x_step = p.steps() * 4;
   tile.offsets = p.offsets.data();
   tile.steps = p.steps();
+  tile.start = p.start.data();
   tile.scale = p.scale.data();
   tile.bias = p.bias.data();
   tile.y_step = p.columns;
+  tile.is_fused = p.output.is_fused;
+  tile.zero_point = p.output.zero_point;
   tile.low = p.output.low;
   tile.high = p.output.high;
   tile.least = p.output.scales.low;
@@ -178,6 +182,7 @@ void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, 
   p.columns = y.shape[rank - 1];
   p.depth = a.shape[rank - 1];
   for (int64_t i = 0; i < p.steps(); ++i) p.offsets.push_back(static_cast<int32_t>(i * 4));
+  p.start.assign(static_cast<size_t>(p.kernels->lanes), 0);
   p.scale.assign(static_cast<size_t>(p.kernels->lanes), output.scales.scale[0]);
   p.bias.assign(static_cast<size_t>(p.kernels->lanes), output.scales.bias[0]);
   const int64_t parts = omp_get_max_threads();

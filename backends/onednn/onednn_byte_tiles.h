@@ -19,10 +19,13 @@ namespace octet::onednn {
 enum class Multiply { kWords, kPairs, kQuads, kChannels };
 
 // What becomes of the sums.
+// Fused or step by step: the former is how our kernels for AVX512-VNNI round, the latter how oneDNN's do, and results are to be the same bits as theirs.
 enum class TileOutput {
-  kBytes,  // round(sum * scale + bias), clamped, as u8 or s8
-  kSum,    // the same with residual * residual_scale added before rounding; residual: u8
-  kReals,  // min(max(sum * scale + bias, low), high) as f32
+  // round(sum * scale + bias), clamped, as u8 or s8. Step by step, the zero point is no part of the bias and is added after it.
+  kBytes,
+  // The same with a residual, u8, added before rounding. Fused: residual * residual_scale. Step by step: (sum * scale + bias + residual) * residual_scale.
+  kSum,
+  kReals,  // min(max(sum * scale + bias, low), high) as f32, step by step
   kRaw,    // s32
   kTotal,  // y + sum * scale as f32: one group of a row after another
 };
@@ -39,7 +42,8 @@ struct Tile {
   int64_t steps;              // kWords, kQuads
   const int32_t* bins;        // kPairs: how many bins of kMostBin steps, of one less, ... of one step
   const std::byte* weights;   // from here on per channel of the block
-  const float* scale;         // padded to the block
+  const int32_t* start;       // what sums start from; padded to the block
+  const float* scale;         // the same
   const float* bias;          // the same
   const uint8_t* residual;    // kSum: of the first pixel
   void* y;                    // of the first pixel
@@ -47,6 +51,8 @@ struct Tile {
   int64_t channels;           // of the block that exist
   float residual_scale;       // kSum
   float low, high;            // kReals
+  bool is_fused;              // kBytes, kSum
+  float zero_point;           // kBytes, kSum, step by step: of y as it is written
   uint8_t least, most, flip;  // kBytes, kSum: the clamp as u8, then what is flipped: 128 makes s8
 };
 

@@ -62,14 +62,6 @@ std::optional<Residual> find_residual(const SegmentBuilder& builder, const Progr
   return residual;
 }
 
-// The convolution in steps of r.
-Arithmetic in_steps_of(const Quantity& r, Arithmetic plan, int64_t channels) {
-  for (float& scale : plan.scale) scale /= r.scale;
-  plan.bias.resize(static_cast<size_t>(channels), 0.0f);
-  for (float& bias : plan.bias) bias = bias / r.scale - static_cast<float>(r.zero_point);
-  return plan;
-}
-
 void append_residual(SegmentBuilder& builder, const Residual& residual, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
   dnnl::post_ops post_ops;
   post_ops.append_binary(dnnl::algorithm::binary_add, residual.r.desc());
@@ -153,6 +145,14 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   }
 }
 
+DepthwiseShape depthwise_shape(const Dims& x, const Dims& w, const Dims& y, const Geometry& g) {
+  return {x[0], x[1], x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
+}
+
+ImageConvShape image_shape(const Dims& x, const Dims& w, const Dims& y, const Geometry& g) {
+  return {x[0], x[1], w[0], x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
+}
+
 // By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one channel a group or few channels in all; false when it
 // is something else.
 bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
@@ -162,9 +162,8 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t groups = op.integer("groups", 1), outputs = w[0];
   if (x.size() != 4) return false;
   const Geometry g = conv_geometry(op, x, w, y, false);
-  const DepthwiseShape depthwise{x[0], x[1], x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
-  const ImageConvShape image{
-      x[0], x[1], outputs, x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
+  const DepthwiseShape depthwise = depthwise_shape(x, w, y, g);
+  const ImageConvShape image = image_shape(x, w, y, g);
   const bool is_depthwise = groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(depthwise);
   const bool is_image = groups == 1 && has_image_conv_kernel(image);
   if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image)) return false;
@@ -192,6 +191,20 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   return true;
 }
 
+// Whether emit_by_own_kernel takes the op on a CPU with AVX512-VNNI. The op's arithmetic is on integers.
+bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geometry& g) {
+  const Dims& x = builder.tensor(op.inputs[0]).shape;
+  const Dims& w = builder.tensor(op.inputs[1]).shape;
+  const Dims& y = builder.tensor(op.outputs[0]).shape;
+  const int64_t groups = op.integer("groups", 1);
+  if (x.size() != 4 || g.dilation[0] != 0 || g.dilation[1] != 0) return false;
+  const bool is_depthwise = groups > 1 && groups == x[1] && groups == w[0] && fits_depthwise_kernel(depthwise_shape(x, w, y, g));
+  const ImageConvShape image = image_shape(x, w, y, g);
+  const bool is_image = groups == 1 && fits_image_conv_kernel(image);
+  if (is_depthwise || (is_image && builder.output_quantity(op.outputs[0]).is_integer())) return builder.output_quantity(op.outputs[0]).is_integer();
+  return is_image && takes_residual(image);
+}
+
 // By the tiles of bytes, on CPUs where those are the best kernels; false when it is in floats.
 bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
@@ -213,7 +226,10 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const bool is_depthwise = has_byte_depthwise(shape);
   if (!is_depthwise && !has_byte_conv(shape)) return false;
 
-  const Arithmetic plan = plan_arithmetic(builder, op, outputs, true, Sums::kExact);
+  // As on AVX512-VNNI: fused where a kernel of ours runs there, else as oneDNN rounds.
+  const bool is_fused = is_fused_with_vnni(builder, op, g);
+  const bool folds = is_fused || !g.is_padded;
+  const Arithmetic plan = plan_arithmetic(builder, op, outputs, folds, Sums::kExact);
   if (!plan.is_integer) return false;
   std::optional<Residual> residual;
   if (!plan.y.is_integer() && !is_depthwise) residual = find_residual(builder, op, plan, channels_last(y));
@@ -221,10 +237,10 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Quantity written = residual ? residual->y : plan.y;
   ByteConvOutput output;
   if (written.is_integer()) {
-    const std::optional<ByteScales> scales =
-        byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
-    if (!scales) return false;
-    output = {residual ? TileOutput::kSum : TileOutput::kBytes, *scales};
+    const std::optional<ByteConvOutput> bytes =
+        byte_output(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w, is_fused);
+    if (!bytes) return false;
+    output = *bytes;
   } else {
     output = real_output(plan, clamp_of(op), static_cast<size_t>(outputs));
   }
@@ -232,6 +248,7 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor& weights = builder.tensor(op.inputs[1]).data;
+  if (!folds) output.start = zero_point_start(plan.x.zero_point, weights);
   if (is_depthwise) {
     add_byte_depthwise(builder, shape, weights, output, from.place, to.place);
   } else {

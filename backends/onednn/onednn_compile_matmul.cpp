@@ -66,9 +66,9 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   if (!plan.is_integer) return false;
   ByteConvOutput output;
   if (plan.y.is_integer()) {
-    const std::optional<ByteScales> scales = byte_scales(plan, plan.y, clamp_of(op), nullptr, wt.shape);
-    if (!scales) return false;
-    output = {TileOutput::kBytes, *scales};
+    const std::optional<ByteConvOutput> bytes = byte_output(plan, plan.y, clamp_of(op), nullptr, wt.shape, false);
+    if (!bytes) return false;
+    output = *bytes;
   } else {
     output = real_output(plan, clamp_of(op), static_cast<size_t>(n));
   }
@@ -162,7 +162,9 @@ bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
     const Quantity steps = SegmentBuilder::as_unsigned(written);
     const StepRange range = clamp_in_steps(steps, clamp_of(op));
     output.output = TileOutput::kBytes;
-    output.scales = {{static_cast<float>(scale / steps.scale)}, {static_cast<float>(steps.zero_point)}};
+    output.is_fused = false;
+    output.zero_point = static_cast<float>(written.zero_point);
+    output.scales = {{static_cast<float>(scale / steps.scale)}, {0.0f}};
     output.scales.low = static_cast<uint8_t>(range.low);
     output.scales.high = static_cast<uint8_t>(range.high);
     output.scales.is_signed = written.type == ElementType::s8;

@@ -114,31 +114,21 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   if (!plan.is_integer) return false;
   const std::optional<Transposed> transposed = plan_phases(builder, op);
   if (!transposed) return false;
-  // The zero point belongs to each phase: it reads kernel elements of its own.
-  std::vector<ByteConvOutput> phase_outputs;
-  for (const Transposed::Part& part : transposed->parts) {
-    Arithmetic of_phase = plan;
-    of_phase.scale.resize(static_cast<size_t>(outputs), plan.scale[0]);
-    of_phase.bias.resize(static_cast<size_t>(outputs), 0.0f);
-    for (int64_t o = 0; o < outputs && part.weights.defined(); ++o) {
-      const int64_t count = part.weights.numel() / outputs;
-      const int8_t* values = part.weights.data<int8_t>() + o * count;
-      of_phase.bias[static_cast<size_t>(o)] -= static_cast<float>(static_cast<double>(of_phase.scale[static_cast<size_t>(o)]) * plan.x.zero_point *
-                                                                  std::accumulate(values, values + count, 0));
-    }
-    if (plan.y.is_integer()) {
-      const std::optional<ByteScales> scales = byte_scales(of_phase, plan.y, clamp_of(op), nullptr, {outputs, product(w) / outputs});
-      if (!scales) return false;
-      phase_outputs.push_back({TileOutput::kBytes, *scales});
-    } else {
-      phase_outputs.push_back(real_output(of_phase, clamp_of(op), static_cast<size_t>(outputs)));
-    }
+  const Dims outputs_first = {outputs, product(w) / outputs};
+  ByteConvOutput output = real_output(plan, clamp_of(op), static_cast<size_t>(outputs));
+  if (plan.y.is_integer()) {
+    const std::optional<ByteConvOutput> bytes = byte_output(plan, plan.y, clamp_of(op), nullptr, outputs_first, false);
+    if (!bytes) return false;
+    output = *bytes;
   }
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, plan.y, channels_last(y));
-  for (size_t i = 0; i < transposed->parts.size(); ++i)
-    add_byte_conv(builder, "transposed convolution", transposed->parts[i].shape, transposed->parts[i].weights, phase_outputs[i],
-                  builder.highest_byte(op.inputs[0]), from.place, to.place, nullptr);
+  for (const Transposed::Part& part : transposed->parts) {
+    // The zero point belongs to each phase: it reads kernel elements of its own.
+    if (part.weights.defined()) output.start = zero_point_start(plan.x.zero_point, part.weights);
+    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, output, builder.highest_byte(op.inputs[0]), from.place, to.place,
+                  nullptr);
+  }
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);
   } else {

@@ -239,11 +239,12 @@ void run(const Plan&, const uint8_t*, uint8_t*) {}
 
 }  // namespace
 
-bool has_depthwise_kernel(const DepthwiseShape& shape) {
+bool has_depthwise_kernel(const DepthwiseShape& shape) { return has_vnni() && fits_depthwise_kernel(shape); }
+
+bool fits_depthwise_kernel(const DepthwiseShape& shape) {
   // A stride of 2 with a small kernel leaves nothing to share between rows; on large images oneDNN is then as fast (EPYC, one thread: 56 to 62 us).
   if (shape.stride_h > 1 && shape.kernel_h <= 4 && shape.out_width >= 28) return false;
-  return has_vnni() && shape.channels >= 4 && shape.kernel_h <= kMostRows && shape.kernel_w <= kMostRows && shape.stride_h <= 4 &&
-         shape.stride_w <= 4;
+  return shape.channels >= 4 && shape.kernel_h <= kMostRows && shape.kernel_w <= kMostRows && shape.stride_h <= 4 && shape.stride_w <= 4;
 }
 
 void add_depthwise(SegmentBuilder& builder, const DepthwiseShape& shape, const Tensor& weights, const ByteScales& scales, const Place& x,

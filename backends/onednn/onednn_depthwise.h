@@ -19,7 +19,8 @@ struct DepthwiseShape {
   int64_t padding_h = 0, padding_w = 0;  // in front
 };
 
-// Whether this CPU has the instructions, and the shape is one that the kernel was written for.
+// Whether the shape is one that the kernel was written for; and this CPU has the instructions, too.
+bool fits_depthwise_kernel(const DepthwiseShape& shape);
 bool has_depthwise_kernel(const DepthwiseShape& shape);
 
 // Appends one step. Requires has_depthwise_kernel(shape).

@@ -211,9 +211,11 @@ void run(const Plan&, const uint8_t*, const Target&) {}
 
 bool takes_residual(const ImageConvShape& shape) { return is_pointwise(shape) && shape.outputs % 64 == 0; }
 
-bool has_image_conv_kernel(const ImageConvShape& shape) {
+bool has_image_conv_kernel(const ImageConvShape& shape) { return has_vnni() && fits_image_conv_kernel(shape); }
+
+bool fits_image_conv_kernel(const ImageConvShape& shape) {
   const bool is_image = shape.channels <= 4 && shape.kernel_h * row_bytes(shape, 1) <= kScratch;
-  return has_vnni() && shape.outputs >= 8 && (is_image || is_pointwise(shape));
+  return shape.outputs >= 8 && (is_image || is_pointwise(shape));
 }
 
 void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, const Tensor& weights, const ByteScales& scales, const Place& x,

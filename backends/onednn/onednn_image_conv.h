@@ -20,7 +20,8 @@ struct ImageConvShape {
   int64_t padding_h = 0, padding_w = 0;  // in front
 };
 
-// Whether this CPU has the instructions, and the shape is one that the kernel was written for.
+// Whether the shape is one that the kernel was written for; and this CPU has the instructions, too.
+bool fits_image_conv_kernel(const ImageConvShape& shape);
 bool has_image_conv_kernel(const ImageConvShape& shape);
 
 // Whether it can add a tensor of y's shape, u8 and channels-last, before y is rounded. Requires has_image_conv_kernel(shape).

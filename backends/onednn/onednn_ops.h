@@ -95,6 +95,9 @@ enum class Sums { kOfOneDnn, kExact };
 // `channels`: of the output. To fold, they must be the weight's first dimension.
 Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point, Sums sums = Sums::kOfOneDnn);
 
+// The same arithmetic in steps of r, less its zero point, so that r's bytes can be added. channels: of the output.
+Arithmetic in_steps_of(const Quantity& r, Arithmetic plan, int64_t channels);
+
 // The op's constant weights, laid out as `plain` says: integers where the arithmetic is on integers, else in real units; in the layout `packed`.
 Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed);
 
