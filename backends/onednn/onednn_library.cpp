@@ -17,10 +17,19 @@ constexpr const char* kFunctionNames[] = {
 };
 #undef OCTET_FUNCTION
 
+auto opened_functions() {
+#if defined(__x86_64__)
+  // Asked first, as the library's own code begins with such instructions.
+  if (!__builtin_cpu_supports("sse4.1"))
+    throw Error("backend", "onednn", "oneDNN does not run on this CPU, got none with SSE4.1, want one; lower the program for another backend");
+#endif
+  return IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME, OCTET_ONEDNN_FILE).functions(kFunctionNames);
+}
+
 }  // namespace
 
 void* const* function_addresses() {
-  static const std::array addresses = IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME, OCTET_ONEDNN_FILE).functions(kFunctionNames);
+  static const std::array addresses = opened_functions();
   return addresses.data();
 }
 #endif

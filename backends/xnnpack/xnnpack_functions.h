@@ -22,12 +22,15 @@ enum class FunctionIndex : size_t {
 // By FunctionIndex. The first call opens XNNPACK; throws Error.
 void* const* function_addresses();
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // newer releases have other names for some, beside these
 #define OCTET_FUNCTION(name) OCTET_FUNCTION_OF_TYPE(name, decltype(::name))
 #define OCTET_FUNCTION_OF_TYPE(name, ...) \
   inline constexpr auto name = &OpenedFunction<function_addresses, static_cast<size_t>(FunctionIndex::name), __VA_ARGS__>::call;
 #include "backends/xnnpack/xnnpack_function_list.h"
 #undef OCTET_FUNCTION
 #undef OCTET_FUNCTION_OF_TYPE
+#pragma GCC diagnostic pop
 
 }  // namespace octet::xnnpack
 #endif

@@ -30,7 +30,7 @@ Tensor first_input(bool is_integer) { return is_integer ? random_integers(DType:
 
 }  // namespace
 
-TEST_CASE("oneDNN: a function and a quantization behind linear join it", "[backends][onednn][followers]") {
+TEST_CASE("oneDNN: a function and a quantization behind linear join it", "[backends][onednn][followers][tanh]") {
   for (bool is_integer : {false, true}) {
     for (const char* fn : {"gelu", "gelu_tanh", "silu", "tanh"}) {
       for (DType dtype : {DType::kFloat32, DType::kUInt8, DType::kInt8}) {
@@ -174,7 +174,7 @@ TEST_CASE("oneDNN: a product reads heads where they lie", "[backends][onednn][fo
   }
 }
 
-TEST_CASE("oneDNN: what others read too, or the caller, is still written", "[backends][onednn][followers]") {
+TEST_CASE("oneDNN: what others read too, or the caller, is still written", "[backends][onednn][followers][tanh]") {
   ProgramBuilder b;
   const int y = add_linear(b, true);
   const int g = b.op("unary", {y}, "g", DType::kFloat32, {2, 6, 24}, {}, function("silu"));
@@ -186,7 +186,7 @@ TEST_CASE("oneDNN: what others read too, or the caller, is still written", "[bac
   CHECK(check_against_reference(b.finish(), "onednn", {first_input(true)}) <= 1e-4);
 }
 
-TEST_CASE("oneDNN: a product waits for a summand that is made later", "[backends][onednn][followers]") {
+TEST_CASE("oneDNN: a product waits for a summand that is made later", "[backends][onednn][followers][tanh]") {
   ProgramBuilder b;
   const int y = add_linear(b, false);
   const int x = b.input("r", DType::kFloat32, {2, 6, 24});

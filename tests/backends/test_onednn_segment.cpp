@@ -339,7 +339,7 @@ int64_t copies(const Program& program) {
 
 }  // namespace
 
-TEST_CASE("oneDNN: what is joined is made where it ends up, when its elements lie together there", "[backends][onednn]") {
+TEST_CASE("oneDNN: what is joined is made where it ends up, when its elements lie together there", "[backends][onednn][tanh]") {
   const auto check = [](const Shape& shape, int64_t dim, bool lies_together) {
     for (bool twice : {false, true})
       for (bool also_first : {false, true}) {
@@ -354,7 +354,7 @@ TEST_CASE("oneDNN: what is joined is made where it ends up, when its elements li
   check(Shape{3, 5}, 1, false);
 }
 
-TEST_CASE("oneDNN: a function writes over what it reads, unless something reads that later", "[backends][onednn]") {
+TEST_CASE("oneDNN: a function writes over what it reads, unless something reads that later", "[backends][onednn][tanh]") {
   const Shape shape = {6, 40};
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kFloat32, shape)};

@@ -198,7 +198,7 @@ bool has_vnni() {
 }  // namespace
 
 TEST_CASE("every op of the coverage list gives the same on the interpreter, the reference and oneDNN, by the kernels that the README names",
-          "[lowering][coverage]") {
+          "[lowering][coverage][tanh]") {
   if (!has_backend("onednn")) {
     WARN("skipped: oneDNN is not in this build");
     return;

@@ -80,7 +80,7 @@ TEST_CASE("golden: recurrent models run on every backend, float and quantized", 
       }
 }
 
-TEST_CASE("an lstm of two layers in both directions gives what the interpreter gives", "[lowering][recurrent]") {
+TEST_CASE("an lstm of two layers in both directions gives what the interpreter gives", "[lowering][recurrent][tanh]") {
   CHECK(compare_with_interpreter(make_graph(deep_lstm())).greatest < 1e-5);
 }
 
@@ -123,7 +123,7 @@ return lstm_recurrent
 }
 
 TEST_CASE("int8 weights of a recurrent layer stay integers in the file, and its quantized input makes the linear op integer",
-          "[lowering][recurrent]") {
+          "[lowering][recurrent][tanh]") {
   const Graph graph =
       make_graph(R"(graph(%wi = param "wi": i8[8,3], %wh = param "wh": i8[8,2], %si = buffer "scale_i": f32[8], %sh = buffer "scale_h": f32[8],
         %z = buffer "z": i64[8], %x: f32[5,1,3], %h: f32[1,1,2], %c: f32[1,1,2]):
