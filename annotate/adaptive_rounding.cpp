@@ -17,7 +17,7 @@
 namespace octet {
 namespace {
 
-constexpr const char* kStage = "adaptive rounding";
+constexpr const char* kAdaptiveStage = "adaptive rounding";
 // The sigmoid is stretched beyond 0 and 1 and cut off, so that it reaches both.
 constexpr double kLow = -0.1;
 constexpr double kHigh = 1.1;
@@ -107,13 +107,13 @@ class Descent {
 };
 
 void check(const AdaptiveOptions& options) {
-  if (options.iterations < 1) throw Error(kStage, "iterations", fmt::format("got {}, want at least 1; 1000 is usual", options.iterations));
+  if (options.iterations < 1) throw Error(kAdaptiveStage, "iterations", fmt::format("got {}, want at least 1; 1000 is usual", options.iterations));
   if (!(options.learning_rate > 0 && std::isfinite(options.learning_rate)))
-    throw Error(kStage, "learning_rate", fmt::format("got {}, want a number above 0; 0.02 is usual", options.learning_rate));
+    throw Error(kAdaptiveStage, "learning_rate", fmt::format("got {}, want a number above 0; 0.02 is usual", options.learning_rate));
   if (!(options.regularization > 0 && std::isfinite(options.regularization)))
-    throw Error(kStage, "regularization", fmt::format("got {}, want a number above 0; 0.1 is usual", options.regularization));
+    throw Error(kAdaptiveStage, "regularization", fmt::format("got {}, want a number above 0; 0.1 is usual", options.regularization));
   if (!(options.warm_up >= 0 && options.warm_up < 1))
-    throw Error(kStage, "warm_up", fmt::format("got {}, want a number from 0 to below 1; 0.2 is usual", options.warm_up));
+    throw Error(kAdaptiveStage, "warm_up", fmt::format("got {}, want a number from 0 to below 1; 0.2 is usual", options.warm_up));
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ RoundingMethod adaptive_method(const AdaptiveOptions& options) {
 
 std::vector<LayerRounding> round_adaptive(ObservedGraph& observed, const BatchSource& data, Report& report, const RoundingOptions& options,
                                           const AdaptiveOptions& method) {
-  return round_weights(observed, data, adaptive_method(method), options, kStage, report);
+  return round_weights(observed, data, adaptive_method(method), options, kAdaptiveStage, report);
 }
 
 }  // namespace octet

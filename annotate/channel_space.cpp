@@ -26,7 +26,7 @@ struct OpForm {
   int64_t input_axis;   // of the weight; -1: it takes no channels
   ChannelPosition position;
 };
-constexpr std::array<OpForm, 7> kForms = {
+constexpr std::array<OpForm, 7> kOpForms = {
     {{"aten.conv1d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
      {"aten.conv2d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
      {"aten.conv3d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
@@ -41,16 +41,16 @@ constexpr std::array<std::string_view, 12> kHomogeneous = {
     "aten.relu",       "aten.leaky_relu", "aten.clone",      "aten.contiguous",          "aten.alias",     "aten.detach", "aten.max_pool1d",
     "aten.max_pool2d", "aten.avg_pool1d", "aten.avg_pool2d", "aten.adaptive_avg_pool2d", "aten.max_pool3d"};
 
-const OpForm* find_form(const Node& node) {
-  const auto form = std::find_if(kForms.begin(), kForms.end(), [&](const OpForm& row) { return node.is(row.op); });
-  return form == kForms.end() ? nullptr : form;
+const OpForm* find_op_form(const Node& node) {
+  const auto form = std::find_if(kOpForms.begin(), kOpForms.end(), [&](const OpForm& row) { return node.is(row.op); });
+  return form == kOpForms.end() ? nullptr : form;
 }
 
 bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
 }
 
-Value* behind_points(Value* value) {
+Value* constant_behind(Value* value) {
   while (value != nullptr && value->producer() != nullptr && value->producer()->target() == kObserveTarget)
     value = value->producer()->find_input("input");
   return value;
@@ -76,7 +76,7 @@ class Flood {
 
   std::optional<ChannelSpace> from(Node& maker) {
     Value* output = maker.output_or_null();
-    const OpForm* form = find_form(maker);
+    const OpForm* form = find_op_form(maker);
     if (output == nullptr || form == nullptr || rank_of(*output) < 2) return std::nullopt;
     add(output, channel_dims(*form, *output));
     while (is_open_ && !pending_.empty()) {
@@ -122,13 +122,13 @@ class Flood {
 
   // The node whose output the place is.
   void make(Node& node, const ChannelPlace& place) {
-    const OpForm* form = find_form(node);
+    const OpForm* form = find_op_form(node);
     if (form != nullptr) return add_maker(node, *form, place);
     spread(node, place, Direction::kBackward);
   }
 
   void take(Node& node, const ChannelPlace& place) {
-    const OpForm* form = find_form(node);
+    const OpForm* form = find_op_form(node);
     if (form != nullptr) return add_taker(node, *form, place);
     spread(node, place, Direction::kForward);
   }
@@ -139,7 +139,7 @@ class Flood {
     if (value == nullptr || !constants_.contains(value)) return nullptr;
     for (Value* step = value; step->producer() != nullptr; step = step->producer()->find_input("input"))
       if (step->producer()->target() != kObserveTarget || !step->has_one_user()) return nullptr;
-    Value* constant = behind_points(value);
+    Value* constant = constant_behind(value);
     const Tensor* tensor = graph_.find_constant(constant);
     return tensor != nullptr && is_floating_point(tensor->dtype()) ? constant : nullptr;
   }
@@ -171,7 +171,7 @@ class Flood {
     if (form.position != ChannelPosition::kSecond) return false;
     const Value* input = node.find_input(form.input);
     return input == nullptr ||
-           rank_of(*input) != static_cast<int64_t>(graph_.find_constant(behind_points(node.find_input(form.weight)))->shape().size());
+           rank_of(*input) != static_cast<int64_t>(graph_.find_constant(constant_behind(node.find_input(form.weight)))->shape().size());
   }
 
   // The other values of a node that hands factors on.
@@ -287,10 +287,10 @@ void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& da
 at::Tensor data_of(const Graph& graph, const Value* value) { return to_aten(*graph.find_constant(value)); }
 
 // The constants as they stand now: scaling one space may have replaced those of another.
-Value* weight_of(const Node& op) { return behind_points(op.find_input(find_form(op)->weight)); }
+Value* weight_of(const Node& op) { return constant_behind(op.find_input(find_op_form(op)->weight)); }
 Value* find_bias_of(const Node& op) {
-  const OpForm& form = *find_form(op);
-  return form.bias.empty() ? nullptr : behind_points(op.find_input(form.bias));
+  const OpForm& form = *find_op_form(op);
+  return form.bias.empty() ? nullptr : constant_behind(op.find_input(form.bias));
 }
 
 }  // namespace
@@ -306,7 +306,7 @@ std::vector<ChannelSpace> find_channel_spaces(Graph& graph, ClampChoice clamps) 
   std::vector<ChannelSpace> spaces;
   std::unordered_set<const Node*> done;
   for (Node* node : graph.nodes()) {
-    if (find_form(*node) == nullptr || done.contains(node)) continue;
+    if (find_op_form(*node) == nullptr || done.contains(node)) continue;
     std::optional<ChannelSpace> space = Flood(graph, constants, clamps).from(*node);
     if (!space) continue;
     for (const ScaledOp& maker : space->makers) done.insert(maker.op);
@@ -356,7 +356,7 @@ at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker) {
   return weight.reshape({weight.size(0), -1});
 }
 
-Value* weight_operand(const ScaledOp& scaled) { return scaled.op->find_input(find_form(*scaled.op)->weight); }
+Value* weight_operand(const ScaledOp& scaled) { return scaled.op->find_input(find_op_form(*scaled.op)->weight); }
 
 at::Tensor round_to_powers_of_two(const at::Tensor& factors) { return factors.to(at::kDouble).log2().round().exp2(); }
 

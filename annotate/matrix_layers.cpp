@@ -15,19 +15,19 @@
 namespace octet {
 namespace {
 
-using Kind = MatrixLayer::Kind;
+using LayerKind = MatrixLayer::Kind;
 
 constexpr std::array<LayerOperands, 9> kRows = {
     {
-     {"aten.linear.default", Kind::kLinear, "input", "weight", "bias"},
-     {"aten.mm.default", Kind::kProduct, "self", "mat2", nullptr},
-     {"aten.addmm.default", Kind::kProduct, "mat1", "mat2", "self"},
-     {"aten.conv1d.default", Kind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv2d.default", Kind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv3d.default", Kind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv1d.padding", Kind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv2d.padding", Kind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv3d.padding", Kind::kConvolution, "input", "weight", "bias"},
+     {"aten.linear.default", LayerKind::kLinear, "input", "weight", "bias"},
+     {"aten.mm.default", LayerKind::kProduct, "self", "mat2", nullptr},
+     {"aten.addmm.default", LayerKind::kProduct, "mat1", "mat2", "self"},
+     {"aten.conv1d.default", LayerKind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv2d.default", LayerKind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv3d.default", LayerKind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv1d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv2d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
+     {"aten.conv3d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
      }
 };
 
@@ -94,8 +94,8 @@ class Finder {
     layer.weight_point = node.find_input(row->weight)->producer();
     layer.weight = layer.weight_point->find_input("input");
     layer.weight_group = group_of(*layer.weight_point);
-    layer.output_axis = row->kind == Kind::kProduct ? 1 : 0;
-    layer.groups = row->kind == Kind::kConvolution ? node.int_or("groups", 1) : 1;
+    layer.output_axis = row->kind == LayerKind::kProduct ? 1 : 0;
+    layer.groups = row->kind == LayerKind::kConvolution ? node.int_or("groups", 1) : 1;
     layer.input = node.find_input(row->input);
     if (layer.input == nullptr || !constants_.contains(layer.weight)) return;
     layer.float_input = before_points(layer.input);
@@ -217,18 +217,18 @@ void set_bias(MatrixLayer& layer, const at::Tensor& bias) {
 }
 
 at::Tensor to_matrices(const MatrixLayer& layer, const at::Tensor& weight) {
-  if (layer.kind == Kind::kProduct) return weight.t().unsqueeze(0);
+  if (layer.kind == LayerKind::kProduct) return weight.t().unsqueeze(0);
   const int64_t groups = layer.groups;
   return weight.reshape({groups, weight.size(0) / groups, -1});
 }
 
 at::Tensor from_matrices(const MatrixLayer& layer, const at::Tensor& matrices) {
-  if (layer.kind == Kind::kProduct) return matrices.squeeze(0).t().contiguous();
+  if (layer.kind == LayerKind::kProduct) return matrices.squeeze(0).t().contiguous();
   return matrices.reshape(weight_of(layer).sizes());
 }
 
 at::Tensor input_rows(const MatrixLayer& layer, const at::Tensor& input) {
-  if (layer.kind != Kind::kConvolution) return input.reshape({1, -1, input.size(-1)});
+  if (layer.kind != LayerKind::kConvolution) return input.reshape({1, -1, input.size(-1)});
   const at::Tensor weight = weight_of(layer);
   const Window window = window_of(*layer.op, weight);
   const int64_t rank = static_cast<int64_t>(window.kernel.size());
@@ -244,7 +244,7 @@ at::Tensor input_rows(const MatrixLayer& layer, const at::Tensor& input) {
 }
 
 at::Tensor output_rows(const MatrixLayer& layer, const at::Tensor& output) {
-  if (layer.kind != Kind::kConvolution) return output.reshape({1, -1, output.size(-1)});
+  if (layer.kind != LayerKind::kConvolution) return output.reshape({1, -1, output.size(-1)});
   const int64_t rank = weight_of(layer).dim() - 2;
   const at::Tensor batched = output.dim() == rank + 1 ? output.unsqueeze(0) : output;
   const int64_t channels = batched.size(1);

@@ -16,7 +16,7 @@
 namespace octet {
 namespace {
 
-constexpr const char* kStage = "quantized-io";
+constexpr const char* kIoStage = "quantized-io";
 constexpr const char* kRecord = "extra/quantized_io.json";
 
 // What is known of one input or output before anything is edited.
@@ -142,10 +142,10 @@ std::vector<Candidate> choose(const char* what, std::vector<Candidate> all, cons
   std::set<size_t> wanted;
   for (size_t index : listed.value_or(std::vector<size_t>{})) {
     if (index >= all.size())
-      throw Error(kStage, fmt::format("{} {}", what, index), fmt::format("there is none, got index {}, want less than {}", index, all.size()));
-    if (!all[index].is_float) throw Error(kStage, subject_of(what, all[index]), "is no float tensor, want one; leave its index out");
+      throw Error(kIoStage, fmt::format("{} {}", what, index), fmt::format("there is none, got index {}, want less than {}", index, all.size()));
+    if (!all[index].is_float) throw Error(kIoStage, subject_of(what, all[index]), "is no float tensor, want one; leave its index out");
     if (!all[index].reason.empty())
-      throw Error(kStage, subject_of(what, all[index]), fmt::format("cannot be an integer: {}; leave its index out", all[index].reason));
+      throw Error(kIoStage, subject_of(what, all[index]), fmt::format("cannot be an integer: {}; leave its index out", all[index].reason));
     wanted.insert(index);
   }
   std::vector<Candidate> chosen;
@@ -154,7 +154,7 @@ std::vector<Candidate> choose(const char* what, std::vector<Candidate> all, cons
     if (candidate.reason.empty()) {
       chosen.push_back(std::move(candidate));
     } else {
-      report.note(fmt::format("{}: {} stays float: {}", kStage, subject_of(what, candidate), candidate.reason));
+      report.note(fmt::format("{}: {} stays float: {}", kIoStage, subject_of(what, candidate), candidate.reason));
     }
   }
   return chosen;

@@ -17,7 +17,7 @@
 namespace octet {
 namespace {
 
-constexpr const char* kStage = "second-order rounding";
+constexpr const char* kSecondOrderStage = "second-order rounding";
 constexpr int kMaxTries = 16;
 
 // Lower Cholesky factor; the diagonal grows tenfold with each try that fails for lack of precision.
@@ -102,8 +102,9 @@ class GroupRounder {
 };
 
 void check(const SecondOrderOptions& options) {
-  if (options.block_columns < 1) throw Error(kStage, "block_columns", fmt::format("got {}, want at least 1; 128 is usual", options.block_columns));
-  if (options.passes < 0) throw Error(kStage, "passes", fmt::format("got {}, want at least 0", options.passes));
+  if (options.block_columns < 1)
+    throw Error(kSecondOrderStage, "block_columns", fmt::format("got {}, want at least 1; 128 is usual", options.block_columns));
+  if (options.passes < 0) throw Error(kSecondOrderStage, "passes", fmt::format("got {}, want at least 0", options.passes));
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ RoundingMethod second_order_method(const SecondOrderOptions& options) {
 
 std::vector<LayerRounding> round_second_order(ObservedGraph& observed, const BatchSource& data, Report& report, const RoundingOptions& options,
                                               const SecondOrderOptions& method) {
-  return round_weights(observed, data, second_order_method(method), options, kStage, report);
+  return round_weights(observed, data, second_order_method(method), options, kSecondOrderStage, report);
 }
 
 }  // namespace octet

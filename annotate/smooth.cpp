@@ -97,7 +97,7 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
   return statistics;
 }
 
-const Observer* find_observer(const ObservedGraph& observed, const Value* operand) {
+const Observer* find_operand_observer(const ObservedGraph& observed, const Value* operand) {
   const Node* point = operand == nullptr ? nullptr : operand->producer();
   if (point == nullptr || point->target() != kObserveTarget) return nullptr;
   return observed.observers[static_cast<size_t>(group_of(*point))].get();
@@ -162,8 +162,8 @@ class SpaceChoice {
   void add_taker(const ObservedGraph& observed, const ScaledOp& taker) {
     const at::Tensor weight = taker_weight(observed.graph, taker);
     TakerNoise noise;
-    noise.is_input_quantized = find_observer(observed, taker.input) != nullptr;
-    const Observer* weight_observer = find_observer(observed, weight_operand(taker));
+    noise.is_input_quantized = find_operand_observer(observed, taker.input) != nullptr;
+    const Observer* weight_observer = find_operand_observer(observed, weight_operand(taker));
     noise.is_weight_quantized = weight_observer != nullptr;
     noise.is_weight_per_channel = has_scale_per_channel(weight_observer);
     noise.energy = weight.square().sum({1, 3}).reshape({-1});
@@ -255,7 +255,7 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
   std::vector<ChannelSpace> spaces = find_channel_spaces(observed.graph, options.clamps);
   std::erase_if(spaces, [&](const ChannelSpace& space) {
     return std::any_of(space.makers.begin(), space.makers.end(),
-                       [&](const ScaledOp& maker) { return !has_scale_per_channel(find_observer(observed, weight_operand(maker))); });
+                       [&](const ScaledOp& maker) { return !has_scale_per_channel(find_operand_observer(observed, weight_operand(maker))); });
   });
   std::vector<SmoothedSpace> smoothed;
   const size_t tried = spaces.size();

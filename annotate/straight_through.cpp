@@ -14,14 +14,14 @@
 namespace octet {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;  // elements that are worth a thread
+constexpr int64_t kGradientGrain = 1 << 15;  // elements that are worth a thread
 
 at::Tensor rounded(const at::Tensor& x, const FloatGrid& grid, const at::Tensor& inside) {
   at::Tensor result = at::empty_like(x);
   const float* from = x.const_data_ptr<float>();
   float* to = result.mutable_data_ptr<float>();
   uint8_t* marks = inside.defined() ? inside.mutable_data_ptr<uint8_t>() : nullptr;
-  at::parallel_for(0, x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+  at::parallel_for(0, x.numel(), kGradientGrain, [=](int64_t begin, int64_t end) {
     round_to_grid(from + begin, end - begin, grid, to + begin, marks == nullptr ? nullptr : marks + begin);
   });
   return result;
@@ -45,7 +45,7 @@ class StraightThrough : public torch::autograd::Function<StraightThrough> {
     const float* from = gradient.const_data_ptr<float>();
     const uint8_t* marks = inside.const_data_ptr<uint8_t>();
     float* to = result.mutable_data_ptr<float>();
-    at::parallel_for(0, gradient.numel(), kGrain,
+    at::parallel_for(0, gradient.numel(), kGradientGrain,
                      [=](int64_t begin, int64_t end) { keep_inside(from + begin, marks + begin, end - begin, to + begin); });
     return {result, {}, {}, {}};
   }

@@ -1,6 +1,7 @@
 // The heavy torch headers, compiled once for every target that links LibTorch.
 #pragma once
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>

@@ -110,12 +110,12 @@ void import_attention(Importer& importer, const Node& node) {
   importer.emit(node, "matmul", {p, v});
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kAttentionRows[] = {
     {"aten.scaled_dot_product_attention", import_attention},
 };
 
 }  // namespace
 
-std::span<const ImportRow> attention_import_rows() { return kRows; }
+std::span<const ImportRow> attention_import_rows() { return kAttentionRows; }
 
 }  // namespace octet

@@ -260,7 +260,7 @@ void import_batch_norm(Importer& importer, const Node& node) {
                 {{"eps", node.float_or("eps", 1e-5)}});
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kComputeRows[] = {
     {"aten.conv1d",                               import_conv                 },
     {"aten.conv2d",                               import_conv                 },
     {"aten.conv3d",                               import_conv                 },
@@ -298,6 +298,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> compute_import_rows() { return kRows; }
+std::span<const ImportRow> compute_import_rows() { return kComputeRows; }
 
 }  // namespace octet

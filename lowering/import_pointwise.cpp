@@ -128,7 +128,7 @@ void import_prelu(Importer& importer, const Node& node) {
   importer.emit(node, "prelu", {importer.operand(node, "self"), importer.operand(node, "weight")});
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kPointwiseRows[] = {
     {"aten.add",         import_add        },
     {"aten.sub",         import_sub        },
     {"aten.rsub",        import_rsub       },
@@ -163,6 +163,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> pointwise_import_rows() { return kRows; }
+std::span<const ImportRow> pointwise_import_rows() { return kPointwiseRows; }
 
 }  // namespace octet

@@ -234,9 +234,9 @@ void import_token(Importer& importer, const Node& node) {
 }
 
 // float16 by torch's op that no fusion looks through.
-void import_cast(Importer& importer, const Node& node) { importer.emit(node, "cast", {importer.operand(node, "input")}); }
+void import_convert(Importer& importer, const Node& node) { importer.emit(node, "cast", {importer.operand(node, "input")}); }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kQuantizationRows[] = {
     {"quantized_decomposed.quantize_per_tensor",                       import_quantize      },
     {"quantized_decomposed.dequantize_per_tensor",                     import_dequantize    },
     {"quantized_decomposed.quantize_per_channel",                      import_quantize      },
@@ -253,11 +253,11 @@ constexpr ImportRow kRows[] = {
     {"quantized_decomposed.choose_qparams_per_token_asymmetric",       import_choose_qparams},
     {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl", import_choose_qparams},
     {"torchao.choose_qparams_affine",                                  import_choose_qparams},
-    {"quantized_decomposed.convert_element_type",                      import_cast          },
+    {"quantized_decomposed.convert_element_type",                      import_convert       },
 };
 
 }  // namespace
 
-std::span<const ImportRow> quantization_import_rows() { return kRows; }
+std::span<const ImportRow> quantization_import_rows() { return kQuantizationRows; }
 
 }  // namespace octet

@@ -176,7 +176,7 @@ void import_cell(Importer& importer, const Node& node) {
   if (is_lstm) importer.alias(node.outputs()[1], made.c);
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kRecurrentRows[] = {
     {"aten.lstm",          import_layers},
     {"aten.gru",           import_layers},
     {"aten.rnn_tanh",      import_layers},
@@ -189,6 +189,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> recurrent_import_rows() { return kRows; }
+std::span<const ImportRow> recurrent_import_rows() { return kRecurrentRows; }
 
 }  // namespace octet

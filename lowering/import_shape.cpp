@@ -315,7 +315,7 @@ void import_zeros(Importer& importer, const Node& node) { make_filled(importer, 
 void import_ones(Importer& importer, const Node& node) { make_filled(importer, node, 1); }
 void import_full(Importer& importer, const Node& node) { make_filled(importer, node, node.float_or("fill_value", 0)); }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kShapeRows[] = {
     {"aten.view",                    import_reshape          },
     {"aten._unsafe_view",            import_reshape          },
     {"aten.view_copy",               import_reshape          },
@@ -370,6 +370,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> shape_import_rows() { return kRows; }
+std::span<const ImportRow> shape_import_rows() { return kShapeRows; }
 
 }  // namespace octet

@@ -75,7 +75,7 @@ void import_instance_norm(Importer& importer, const Node& node) {
   emit_group_norm(importer, node, sizes[1].number());
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kStatisticsRows[] = {
     {"aten.sum",               import_sum              },
     {"aten.amax",              import_amax             },
     {"aten.amin",              import_amin             },
@@ -89,6 +89,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> statistics_import_rows() { return kRows; }
+std::span<const ImportRow> statistics_import_rows() { return kStatisticsRows; }
 
 }  // namespace octet

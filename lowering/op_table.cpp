@@ -9,7 +9,7 @@ namespace {
 constexpr bool kMacs = true;
 constexpr bool kNoMacs = false;
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kOpRows[] = {
     {"conv",                  IntegerInputs::kFirstTwo, PostOps::kClamp, Nature::kCompute,    kMacs  },
     {"conv_transpose",        IntegerInputs::kFirstTwo, PostOps::kClamp, Nature::kCompute,    kMacs  },
     {"linear",                IntegerInputs::kFirstTwo, PostOps::kClamp, Nature::kCompute,    kMacs  },
@@ -67,10 +67,10 @@ size_t OpRow::integer_input_count(size_t count) const {
   return 0;
 }
 
-std::span<const OpRow> op_table() { return kRows; }
+std::span<const OpRow> op_table() { return kOpRows; }
 
 const OpRow* find_op_row(const std::string& kind) {
-  for (const OpRow& row : kRows)
+  for (const OpRow& row : kOpRows)
     if (kind == row.kind) return &row;
   return nullptr;
 }

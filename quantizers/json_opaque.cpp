@@ -16,7 +16,7 @@ constexpr std::array<const char*, 7> kPartKeys = {"module", "op", "ops", "quanti
 constexpr std::array<const char*, 1> kSameAsKeys = {"input"};
 constexpr int64_t kMaxIndex = 9999;
 
-size_t index_of(const Place& place, const std::string& key) {
+size_t spec_index(const Place& place, const std::string& key) {
   constexpr size_t kMaxDigits = 4;
   if (key.empty() || key.size() > kMaxDigits || !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
     place.refuse("the key is no index, want the number of the tensor as a string, \"0\" for the first");
@@ -40,7 +40,7 @@ std::map<size_t, BorderSpec> border_specs_at(const Place& place, const SpecTable
   if (!place.value.is_object()) place.want("an object of indices and specs, e.g. {\"0\": {\"dtype\": \"int8\", ...}}");
   std::map<size_t, BorderSpec> result;
   for (const auto& [key, value] : place.value.items()) {
-    const size_t index = index_of(place.at(key), key);
+    const size_t index = spec_index(place.at(key), key);
     if (!result.emplace(index, border_spec_at(place.at(key), specs)).second) place.at(key).refuse("the index stands there twice");
   }
   return result;

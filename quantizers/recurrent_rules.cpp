@@ -65,7 +65,7 @@ std::string objection(const Graph& graph, const Value* input, const std::vector<
   return {};
 }
 
-QuantizationSpec weight_spec(const QuantizationConfig& config) {
+QuantizationSpec recurrent_weight_spec(const QuantizationConfig& config) {
   QuantizationSpec spec = *config.weight;
   if (spec.qscheme && is_per_channel(*spec.qscheme)) spec.ch_axis = 0;
   return spec;
@@ -93,7 +93,7 @@ int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& a
     QuantizationAnnotation annotation;
     annotation.rule = "recurrent";
     if (choice.config->input_activation) annotation.set_input(input, *choice.config->input_activation);
-    for (Value* weight : weights) annotation.set_input(weight, weight_spec(*choice.config));
+    for (Value* weight : weights) annotation.set_input(weight, recurrent_weight_spec(*choice.config));
     annotations[node] = std::move(annotation);
     ++count;
   }

@@ -9,7 +9,7 @@ namespace octet {
 
 namespace {
 
-bool is_one_of(const Node& node, std::span<const std::string> targets) {
+bool is_any_of(const Node& node, std::span<const std::string> targets) {
   return std::find(targets.begin(), targets.end(), node.target()) != targets.end();
 }
 
@@ -78,7 +78,7 @@ std::vector<Node*> X86CompatAnnotator::find_chain(const X86FusionRow& row, const
     }
     nodes.push_back(partition.output_nodes.front());
   }
-  if (!is_one_of(*nodes.front(), row.matrix_ops)) return {};
+  if (!is_any_of(*nodes.front(), row.matrix_ops)) return {};
   if (row.addend == Addend::kNone) return nodes;
   const size_t add = row.batch_norm == BatchNorm::kUnfolded ? 2 : 1;
   if (!has_one_user_node(*nodes[add - 1])) return {};
@@ -115,7 +115,7 @@ void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row,
 // Of linear: each call of a module, whoever else calls it.
 void X86CompatAnnotator::annotate_alone(const Run& run, const X86FusionRow& row, const SourcePartition& partition) {
   for (Node* node : partition.output_nodes) {
-    if (!is_one_of(*node, row.matrix_ops) || !takes(run, {&node, 1})) continue;
+    if (!is_any_of(*node, row.matrix_ops) || !takes(run, {&node, 1})) continue;
     if (run.config)
       annotate_gemm(*run.config, row, *node, true);
     else
@@ -180,7 +180,7 @@ bool X86CompatAnnotator::is_quantized(const Value* value) const {
 
 void X86CompatAnnotator::annotate_propagation(const Run& run) {
   for (Node* node : graph_.nodes()) {
-    if (!is_one_of(*node, x86_propagation_ops()) || !takes(run, {&node, 1})) continue;
+    if (!is_any_of(*node, x86_propagation_ops()) || !takes(run, {&node, 1})) continue;
     if (run.config)
       annotate_propagated(run, *node);
     else
@@ -195,7 +195,7 @@ void X86CompatAnnotator::annotate_propagated(const Run& run, Node& node) {
   if (node.target() == "aten.flatten.using_ints") {
     const Value* output = node.output();
     const bool is_read =
-        std::any_of(output->users().begin(), output->users().end(), [](const Node* user) { return is_one_of(*user, x86_quantizable_ops()); });
+        std::any_of(output->users().begin(), output->users().end(), [](const Node* user) { return is_any_of(*user, x86_quantizable_ops()); });
     if (!output->is_unused() && !is_read) {
       state_.refusals[&node] = "no op that can be quantized reads its result";
       return;
@@ -216,7 +216,7 @@ void X86CompatAnnotator::annotate_propagated(const Run& run, Node& node) {
 
 void X86CompatAnnotator::share_outputs() {
   for (Node* node : graph_.nodes()) {
-    if (!is_one_of(*node, x86_propagation_ops())) continue;
+    if (!is_any_of(*node, x86_propagation_ops())) continue;
     QuantizationAnnotation* annotation = annotations_.find(node);
     if (annotation && annotation->annotated && annotation->is_output_of_quantized_pattern)
       annotation->output_qspec = SharedQuantizationSpec{

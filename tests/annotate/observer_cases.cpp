@@ -8,8 +8,6 @@
 
 namespace octet::test {
 
-using Json = nlohmann::json;
-
 at::Tensor make_batch(uint32_t seed, const std::vector<int64_t>& shape, float scale, float shift, const std::string& kind) {
   if (kind == "empty") {
     std::vector<int64_t> sizes = shape;
@@ -32,10 +30,12 @@ at::Tensor make_batch(uint32_t seed, const std::vector<int64_t>& shape, float sc
   return kind == "scalar" ? tensor.flatten().select(0, 0) : tensor;
 }
 
-Json read_goldens(const std::string& name) { return Json::parse(std::ifstream(std::string(OCTET_TEST_DATA) + "/annotate/" + name)); }
+nlohmann::json read_goldens(const std::string& name) {
+  return nlohmann::json::parse(std::ifstream(std::string(OCTET_TEST_DATA) + "/annotate/" + name));
+}
 
-ObserverArgs args_of(const Json& entry) {
-  const Json& json = entry.at("args");
+ObserverArgs args_of(const nlohmann::json& entry) {
+  const nlohmann::json& json = entry.at("args");
   ObserverArgs args;
   args.choice.name = entry.at("observer");
   args.dtype = find_dtype(json.at("dtype").get<std::string>()).value();
@@ -50,17 +50,17 @@ ObserverArgs args_of(const Json& entry) {
   return args;
 }
 
-std::vector<at::Tensor> batches_of(const Json& entry) {
+std::vector<at::Tensor> batches_of(const nlohmann::json& entry) {
   std::vector<at::Tensor> batches;
   uint32_t seed = 1;
-  for (const Json& batch : entry.at("batches")) {
+  for (const nlohmann::json& batch : entry.at("batches")) {
     const std::string kind = batch.size() > 2 ? batch.at(2).get<std::string>() : "";
     batches.push_back(make_batch(seed++, entry.at("shape").get<std::vector<int64_t>>(), batch.at(0), batch.at(1), kind));
   }
   return batches;
 }
 
-std::shared_ptr<Observer> observed(const Json& entry, size_t begin, size_t end) {
+std::shared_ptr<Observer> observed(const nlohmann::json& entry, size_t begin, size_t end) {
   std::shared_ptr<Observer> observer = make_observer(args_of(entry));
   const std::vector<at::Tensor> batches = batches_of(entry);
   for (size_t i = begin; i < std::min(end, batches.size()); ++i) observer->observe(batches[i]);

@@ -21,7 +21,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_accuracy_observers {
 namespace {
 
 using test::named;
@@ -286,4 +286,4 @@ TEST_CASE("percentile and mse refuse bad arguments", "[annotate][observer]") {
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_accuracy_observers

@@ -27,7 +27,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_accuracy_passes {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -281,4 +281,4 @@ TEST_CASE("effort: passes are named, each once", "[annotate][effort][error]") {
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_accuracy_passes

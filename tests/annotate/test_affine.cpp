@@ -18,7 +18,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_affine {
 namespace {
 
 using Kind = Granularity::Kind;
@@ -315,4 +315,4 @@ TEST_CASE("one tensor with a scale per token for one user and per tensor for ano
   CHECK(observation_points(observed.graph).size() == 2);
 }
 
-}  // namespace octet
+}  // namespace octet::test_affine

@@ -11,7 +11,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_annotation_json {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -272,4 +272,4 @@ TEST_CASE("nodes within bodies of control flow stand behind the body's path", "[
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_annotation_json

@@ -10,7 +10,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_block_fake_quantize {
 namespace {
 
 using Kind = Granularity::Kind;
@@ -95,4 +95,4 @@ TEST_CASE("fake-quants of blocks: floats of 8 bits, other observers and static s
   CHECK_THROWS_WITH(observer->forward(at::randn({4, 8})), Catch::Contains("the number of blocks with a scale changed, got 4, want 3"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_block_fake_quantize

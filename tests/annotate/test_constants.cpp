@@ -8,7 +8,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_constants {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -107,4 +107,4 @@ TEST_CASE("constants: weights as float16 are stored so", "[annotate][constants][
   CHECK_THAT(output_of(graph), test::AllClose(output_of(original), 0.01));
 }
 
-}  // namespace octet
+}  // namespace octet::test_constants

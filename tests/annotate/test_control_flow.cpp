@@ -21,7 +21,7 @@
 // After torch, which has a macro CHECK of its own.
 #include "support/graph_matchers.h"
 
-namespace octet {
+namespace octet::test_control_flow {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -341,4 +341,4 @@ graph(%w = param "l.weight": f32[2,2], %x: f32[1,2]):
   CHECK(reasons(report) == "call: bodies of higher_order.invoke_subgraph are not quantized\n");
 }
 
-}  // namespace octet
+}  // namespace octet::test_control_flow

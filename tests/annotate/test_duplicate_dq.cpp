@@ -8,7 +8,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_duplicate_dq {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -107,4 +107,4 @@ TEST_CASE("duplicate dequantize: a dynamic chain stays one chain", "[annotate][d
   CHECK(count_of(run(symmetric), "quantized_decomposed.dequantize_per_tensor.tensor") == 2);
 }
 
-}  // namespace octet
+}  // namespace octet::test_duplicate_dq

@@ -12,7 +12,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_equalize {
 namespace {
 
 // conv -> %act -> conv, two channels between.
@@ -165,4 +165,4 @@ TEST_CASE("a weight that two ops share is copied before one of them is scaled", 
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_equalize

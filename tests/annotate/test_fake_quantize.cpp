@@ -16,7 +16,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_fake_quantize {
 namespace {
 
 using Json = nlohmann::json;
@@ -174,4 +174,4 @@ TEST_CASE("fake-quants: a graph prepared with them converts, and hands quantized
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_fake_quantize

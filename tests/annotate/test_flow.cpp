@@ -19,7 +19,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_flow {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -282,4 +282,4 @@ TEST_CASE("coverage: a linear that stayed float is reported once", "[annotate][c
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_flow

@@ -12,7 +12,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_golden_rules {
 namespace {
 
 using test::GoldenCase;
@@ -75,4 +75,4 @@ TEST_CASE("golden: the comparison notices a wrong scale, dtype, consumer and out
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_golden_rules

@@ -16,7 +16,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_held_back {
 namespace {
 
 using namespace test;
@@ -145,4 +145,4 @@ TEST_CASE("rounding refuses shares and dampings out of range", "[annotate][round
   CHECK(message_of({.held_back = 1}) == "second-order rounding: held_back: got 1, want a number between 0 and 1; 0.25 is usual");
 }
 
-}  // namespace octet
+}  // namespace octet::test_held_back

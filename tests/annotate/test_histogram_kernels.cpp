@@ -21,7 +21,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_histogram_kernels {
 namespace {
 
 std::span<const float> span_of(const at::Tensor& tensor) { return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())}; }
@@ -142,4 +142,4 @@ TEST_CASE("histogram: tensors that are not contiguous are counted in full", "[an
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_histogram_kernels

@@ -27,7 +27,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_learned_ranges {
 namespace {
 
 using test::named;
@@ -214,4 +214,4 @@ TEST_CASE("learned ranges: float zero points, dynamic specs and granularities ar
   CHECK_THROWS_WITH(make_observer(args), Catch::Contains("affine_fake_quantize"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_learned_ranges

@@ -13,7 +13,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_matrix_layers {
 namespace {
 
 using namespace test;
@@ -152,4 +152,4 @@ TEST_CASE("a walk needs data and calibration", "[annotate][matrix_layers][error]
                     "convert: %v: the observer of the weight saw no data; calibrate first");
 }
 
-}  // namespace octet
+}  // namespace octet::test_matrix_layers

@@ -5,7 +5,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_metadata {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -129,4 +129,4 @@ TEST_CASE("metadata: ops on a constant in front of its quantize keep their own",
   CHECK(tags(converted) == "q:none dq:y q:none dq:y");
 }
 
-}  // namespace octet
+}  // namespace octet::test_metadata

@@ -12,7 +12,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_mutable {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -197,4 +197,4 @@ TEST_CASE("mutable: storing states quantized is off by default and needs folding
   CHECK(message() == "convert: options: fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
 }
 
-}  // namespace octet
+}  // namespace octet::test_mutable

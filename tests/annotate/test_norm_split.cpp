@@ -22,7 +22,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_norm_split {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -180,4 +180,4 @@ TEST_CASE("fresh observers saw nothing; derived ones follow them, fixed ones sta
   }
 }
 
-}  // namespace octet
+}  // namespace octet::test_norm_split

@@ -16,7 +16,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_observer_merge {
 namespace {
 
 using test::named;
@@ -225,4 +225,4 @@ TEST_CASE("merge: what does not fit is refused", "[annotate][merge]") {
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_observer_merge

@@ -12,7 +12,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_observer_state {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -189,4 +189,4 @@ TEST_CASE("state: foreign and damaged files are refused in one line", "[annotate
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_observer_state

@@ -13,7 +13,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_observers {
 namespace {
 
 using Json = nlohmann::json;
@@ -219,4 +219,4 @@ TEST_CASE("specs: contradictions are refused with the subject", "[annotate][spec
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_observers

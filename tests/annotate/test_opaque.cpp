@@ -17,7 +17,7 @@
 // After torch, which has a macro CHECK of its own.
 #include "support/graph_matchers.h"
 
-namespace octet {
+namespace octet::test_opaque {
 namespace {
 
 // A RuleQuantizer that keeps out of parts.
@@ -258,4 +258,4 @@ TEST_CASE("an opaque module that the program lacks is an error without the comma
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_opaque

@@ -18,7 +18,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_qat {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -326,4 +326,4 @@ TEST_CASE("qat: wrong inputs, NaN and a program for another version are errors",
   CHECK_THROWS_WITH(model.forward({at::zeros({2, 3, 6})}), Catch::StartsWith("train: input 0 (%x): got f32[2, 3, 6], want f32[2, 3, 6, 6]"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_qat

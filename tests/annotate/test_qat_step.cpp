@@ -14,7 +14,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_qat_step {
 namespace {
 
 struct Rounded {
@@ -135,4 +135,4 @@ TEST_CASE("qat step: a convolution's result that others read is still divided", 
   CHECK(to_text(graph) == to_text(parse_graph(text)));
 }
 
-}  // namespace octet
+}  // namespace octet::test_qat_step

@@ -12,7 +12,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_quantized_io {
 namespace {
 
 using Catch::Matchers::Equals;
@@ -166,4 +166,4 @@ TEST_CASE("quantized io: the parameters stand in the archive as an extra file", 
     "scale": 0.1, "zero_point": 3, "quant_min": -128, "quant_max": 127, "dtype": "int8"}], "outputs": []})"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_quantized_io

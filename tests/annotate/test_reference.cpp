@@ -16,7 +16,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_reference {
 namespace {
 
 using test::PrintsAsUntyped;
@@ -318,4 +318,4 @@ TEST_CASE("out_dtype: an op that is not registered is named", "[core][interprete
   CHECK(message() == "run: y (higher_order.out_dtype): no.such.default is not registered; load the library that registers it with --library");
 }
 
-}  // namespace octet
+}  // namespace octet::test_reference

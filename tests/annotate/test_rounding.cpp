@@ -16,7 +16,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_rounding {
 namespace {
 
 using namespace test;
@@ -215,4 +215,4 @@ TEST_CASE("rounding refuses NaN and options out of range", "[annotate][rounding]
   CHECK(error_of(observed, {}, {}) == "second-order rounding: data: no batches, got 0, want at least 1");
 }
 
-}  // namespace octet
+}  // namespace octet::test_rounding

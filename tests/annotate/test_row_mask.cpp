@@ -12,7 +12,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_row_mask {
 namespace {
 
 Graph graph_with(const std::string& inputs) {
@@ -66,4 +66,4 @@ TEST_CASE("a note names the mask", "[annotate][row_mask]") {
   CHECK(report.notes() == std::vector<std::string>{"round: rows that %attention_mask masks do not count"});
 }
 
-}  // namespace octet
+}  // namespace octet::test_row_mask

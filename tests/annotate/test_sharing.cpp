@@ -4,7 +4,7 @@
 #include "annotate/sharing.h"
 #include "core/text.h"
 
-namespace octet {
+namespace octet::test_sharing {
 namespace {
 
 // relu(x) twice, added.
@@ -121,4 +121,4 @@ TEST_CASE("sharing: fixed specs join only when scale and zero point agree", "[an
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_sharing

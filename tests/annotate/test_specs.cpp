@@ -12,7 +12,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_specs {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -297,4 +297,4 @@ TEST_CASE("specs: a callback cannot observe where no spec stands", "[annotate][s
   CHECK_THROWS_WITH(groups_after(add), "prepare: %a: quantizer \"rules\" set an observer where no spec stands; annotate that edge or value");
 }
 
-}  // namespace octet
+}  // namespace octet::test_specs

@@ -104,7 +104,8 @@ TEST_CASE("oneDNN: ops that read integers and compute in floats say so", "[backe
   b.output(b.op("dequantize", of_normed, "y", DType::kFloat32, {4, 32}));
   for (const KernelReport& kernel : Session(with_one_segment(b.finish(), "onednn")).kernels()) {
     CAPTURE(kernel.what, kernel.ops);
-    CHECK(kernel.note == (!kernel.ops.empty() && kernel.ops.front() == "normed" ? "computed in floats: there is no kernel for these integers" : ""));
+    const bool is_norm = !kernel.ops.empty() && kernel.ops.front() == "normed";
+    CHECK(kernel.note == (is_norm ? "computed in floats: there is no kernel for these integers" : ""));
   }
 }
 

@@ -12,7 +12,7 @@
 // After the torch headers, which define a CHECK of their own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_aten_bridge {
 namespace {
 
 TEST_CASE("a tensor and its torch twin share their bytes", "[core][aten_bridge]") {
@@ -81,4 +81,4 @@ TEST_CASE("a sparse tensor is refused", "[core][aten_bridge]") {
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_aten_bridge

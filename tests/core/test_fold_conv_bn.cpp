@@ -12,7 +12,7 @@
 #include "support/graph_matchers.h"
 #include "support/tensor_matchers.h"
 
-namespace octet {
+namespace octet::test_fold_conv_bn {
 using test::AllClose;
 using test::BitEqual;
 using test::PrintsAsUntyped;
@@ -252,4 +252,4 @@ TEST_CASE("fold_conv_bn: a batch norm behind a batch norm is folded too", "[core
       2);
 }
 
-}  // namespace octet
+}  // namespace octet::test_fold_conv_bn

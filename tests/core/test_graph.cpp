@@ -5,7 +5,7 @@
 #include "core/verify.h"
 #include "support/graph_matchers.h"
 
-namespace octet {
+namespace octet::test_graph {
 using test::PrintsAs;
 
 TEST_CASE("graph: insert places a node before another and names it freshly", "[core][graph]") {
@@ -87,4 +87,4 @@ TEST_CASE("graph: reading an argument of the wrong kind names node and argument"
   CHECK_THROWS_WITH(graph.find_node("y")->ints_or("size", {}), Catch::Contains("y (aten.view.default)") && Catch::Contains("\"size\""));
 }
 
-}  // namespace octet
+}  // namespace octet::test_graph

@@ -24,7 +24,7 @@
 
 #include "support/tensor_matchers.h"
 
-namespace octet {
+namespace octet::test_interpreter {
 namespace {
 
 using c10::IValue;
@@ -342,4 +342,4 @@ TEST_CASE("an argument that does not fit the op is named", "[core][interpreter]"
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_interpreter

@@ -20,7 +20,7 @@
 // After the torch headers, which define a CHECK of their own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_interpreter_golden {
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,4 +81,4 @@ TEST_CASE("the oracle's float programs give PyTorch's outputs", "[core][interpre
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_interpreter_golden

@@ -2,7 +2,7 @@
 
 #include "core/op_schema.h"
 
-namespace octet {
+namespace octet::test_op_schema {
 namespace {
 
 TEST_CASE("the schema of an op has its arguments with types and defaults", "[core][op_schema]") {
@@ -61,4 +61,4 @@ TEST_CASE("an unknown op has no schema", "[core][op_schema]") {
 TEST_CASE("a schema is read once", "[core][op_schema]") { CHECK(find_op_schema("aten.relu.default") == find_op_schema("aten.relu.default")); }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_op_schema

@@ -7,7 +7,7 @@
 #include "core/verify.h"
 #include "support/graph_matchers.h"
 
-namespace octet {
+namespace octet::test_passes {
 using test::PrintsAsUntyped;
 
 TEST_CASE("scalars_to_constants: numbers of float add and mul become f32 buffers", "[core][scalars]") {
@@ -77,4 +77,4 @@ TEST_CASE("set_training flips the flags and keeps eps, momentum and p", "[core][
   CHECK(set_training(graph, Mode::kTraining) == 2);
 }
 
-}  // namespace octet
+}  // namespace octet::test_passes

@@ -5,7 +5,7 @@
 #include "core/pattern.h"
 #include "core/text.h"
 
-namespace octet {
+namespace octet::test_pattern {
 using Catch::Contains;
 
 namespace {
@@ -154,4 +154,4 @@ TEST_CASE("pattern: faults name the column", "[core][pattern][error]") {
   check("cat(x..., relu(x))", "want the variable as a list everywhere or nowhere");
 }
 
-}  // namespace octet
+}  // namespace octet::test_pattern

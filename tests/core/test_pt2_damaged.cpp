@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/pt2_reader.h"
 
-using namespace octet;
+namespace octet::test_pt2_damaged {
 using nlohmann::json;
 using octet::testing::model_path;
 using octet::testing::reading_error;
@@ -193,3 +193,5 @@ TEST_CASE("pickled, sparse, remote and absurdly large tensors are errors", "[cor
              Catch::Contains("an alternative is missing or unknown"));
   CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["strides"].clear(); }), Catch::Contains("got 1 sizes and 0 strides"));
 }
+
+}  // namespace octet::test_pt2_damaged

@@ -7,7 +7,7 @@
 #include "core/pt2_archive.h"
 #include "core/pt2_reader.h"
 
-using namespace octet;
+namespace octet::test_pt2_reader {
 using octet::testing::model_path;
 
 namespace {
@@ -198,3 +198,5 @@ TEST_CASE("int, float and bool symbols are values", "[core][pt2]") {
   CHECK(counts[ValueKind::kSymFloat] == 1);
   CHECK(counts[ValueKind::kSymBool] == 2);
 }
+
+}  // namespace octet::test_pt2_reader

@@ -11,7 +11,7 @@
 #include "core/pt2_writer.h"
 #include "core/verify.h"
 
-using namespace octet;
+namespace octet::test_pt2_writer {
 using octet::testing::model_path;
 using octet::testing::program_json;
 using octet::testing::Scratch;
@@ -158,3 +158,5 @@ TEST_CASE("every golden program is read and written equal", "[core][pt2][long]")
   }
   CHECK(count > 0);
 }
+
+}  // namespace octet::test_pt2_writer

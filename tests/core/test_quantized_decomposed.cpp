@@ -19,7 +19,7 @@
 // After the torch headers, which define a CHECK of their own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_quantized_decomposed {
 namespace {
 
 using c10::IValue;
@@ -164,4 +164,4 @@ TEST_CASE("registering twice does nothing", "[core][quantized_decomposed]") {
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_quantized_decomposed

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/tensor_file.h"
 
-using namespace octet;
+namespace octet::test_tensor_file {
 using octet::testing::Scratch;
 
 namespace {
@@ -113,3 +113,5 @@ TEST_CASE("outputs that cannot be written are an error", "[core][tensor_file]") 
   Scratch scratch;
   CHECK_THROWS_WITH(write_outputs(scratch / "missing/y.pt", {1}), Catch::EndsWith("y.pt: cannot be written: No such file or directory"));
 }
+
+}  // namespace octet::test_tensor_file

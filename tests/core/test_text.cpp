@@ -10,7 +10,7 @@
 #include "core/verify.h"
 #include "support/graph_matchers.h"
 
-namespace octet {
+namespace octet::test_text {
 using Catch::Contains;
 using test::PrintsAs;
 using test::PrintsAsUntyped;
@@ -180,4 +180,4 @@ TEST_CASE("text: the graphs of the golden archives print, parse and verify", "[c
   CHECK(files > 0);
 }
 
-}  // namespace octet
+}  // namespace octet::test_text

@@ -6,7 +6,7 @@
 #include "core/text.h"
 #include "core/verify.h"
 
-namespace octet {
+namespace octet::test_verify {
 using Catch::Contains;
 
 namespace {
@@ -99,4 +99,4 @@ TEST_CASE("run_passes: names the pass that broke the graph", "[core][pass]") {
                     Contains("after break_order") && Contains("%b"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_verify

@@ -18,7 +18,7 @@
 #include "tests/lowering/coverage_rows.h"
 #include "tests/lowering/lowering_helpers.h"
 
-namespace octet {
+namespace octet::test_coverage {
 namespace {
 
 struct FormName {
@@ -216,4 +216,4 @@ TEST_CASE("every op of the coverage list gives the same on the interpreter, the 
   CHECK(readme.table == table);
 }
 
-}  // namespace octet
+}  // namespace octet::test_coverage

@@ -12,7 +12,7 @@
 #include "lowering/lower.h"
 #include "lowering/lowering_helpers.h"
 
-namespace octet {
+namespace octet::test_custom_op {
 namespace {
 
 // Known to LibTorch for their schemas alone.
@@ -160,4 +160,4 @@ TEST_CASE("custom op: names of kernels are checked", "[lowering][custom]") {
                     "library: test_custom.twice.default: has a kernel already; register one of them");
 }
 
-}  // namespace octet
+}  // namespace octet::test_custom_op

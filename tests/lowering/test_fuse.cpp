@@ -7,7 +7,7 @@
 #include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 
-using namespace octet;
+namespace octet::test_fuse {
 using Catch::Matchers::Contains;
 
 namespace {
@@ -254,3 +254,5 @@ TEST_CASE("an op that is refused on integers runs in float32 where that is accep
   CHECK_THAT(ops_text(program), Contains("= conv(q_f32 f32[1,3,6,6], w_f32 f32[4,3,3,3] stored as i8 in 4x1x1x1 blocks, b f32[4])"));
   CHECK(program.reasons.at("conv") == "runs in float32: it is picky");
 }
+
+}  // namespace octet::test_fuse

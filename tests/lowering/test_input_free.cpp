@@ -4,7 +4,7 @@
 #include "core/passes/fold_input_free.h"
 #include "tests/lowering/lowering_helpers.h"
 
-namespace octet {
+namespace octet::test_input_free {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -62,4 +62,4 @@ TEST_CASE("what is written to later and what is random is not folded", "[lowerin
   CHECK_THAT(error_of(random), Contains("a (aten.rand.default)"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_input_free

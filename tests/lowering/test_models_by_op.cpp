@@ -17,8 +17,8 @@
 #include "quantizers/registry.h"
 #include "tests/support/golden.h"
 
-using namespace octet;
-using namespace octet::test;
+namespace octet::test_models_by_op {
+using namespace test;
 
 namespace {
 
@@ -142,3 +142,5 @@ TEST_CASE("each op of EfficientNet-Lite0 stays within one step on every backend"
 }
 TEST_CASE("each op of ResNet18 stays within one step on every backend", "[lowering][models][long]") { check_model("real_resnet18"); }
 TEST_CASE("each op of MobileNetV2 stays within one step on every backend", "[lowering][models][long]") { check_model("real_mobilenet_v2"); }
+
+}  // namespace octet::test_models_by_op

@@ -23,7 +23,7 @@
 #include "tests/lowering/lowering_helpers.h"
 #include "tests/support/golden.h"
 
-using namespace octet;
+namespace octet::test_open_sizes {
 using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
 
@@ -274,3 +274,5 @@ TEST_CASE("an op that a backend takes at the example's sizes alone stays out of 
   Report report;
   CHECK(lower(graph, Narrow(), {}, report).reasons.at("y") == "it has more than 4 rows (at s0 = 5)");
 }
+
+}  // namespace octet::test_open_sizes

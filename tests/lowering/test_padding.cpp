@@ -7,7 +7,7 @@
 #include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 
-using namespace octet;
+namespace octet::test_padding {
 
 namespace {
 
@@ -58,3 +58,5 @@ TEST_CASE("uneven zero padding gives the same numbers on every backend", "[lower
     CHECK(greatest < 0.0201);
   }
 }
+
+}  // namespace octet::test_padding

@@ -19,7 +19,7 @@
 #include "tests/lowering/lowering_helpers.h"
 #include "tests/support/golden.h"
 
-namespace octet {
+namespace octet::test_recurrent {
 namespace {
 
 const std::string kGru = R"(graph(%wi = param "wi": f32[12,3], %wh = param "wh": f32[12,4], %bi = param "bi": f32[12], %bh = param "bh": f32[12],
@@ -179,4 +179,4 @@ TEST_CASE("what a recurrent op cannot express is refused by name", "[lowering][r
             .find("with projections of the hidden state") != std::string::npos);
 }
 
-}  // namespace octet
+}  // namespace octet::test_recurrent

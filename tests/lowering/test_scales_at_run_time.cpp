@@ -4,7 +4,7 @@
 
 #include "tests/lowering/lowering_helpers.h"
 
-using namespace octet;
+namespace octet::test_scales_at_run_time {
 using Catch::Matchers::Contains;
 
 namespace {
@@ -113,3 +113,5 @@ TEST_CASE("a program may give neither the scale nor the integers of a run-time r
   };
   CHECK_THAT(error_of(chain("%dq, %e")), Contains("whose integers are used by something else than its dequantize"));
 }
+
+}  // namespace octet::test_scales_at_run_time

@@ -4,7 +4,7 @@
 #include "core/graph.h"
 #include "tests/lowering/lowering_helpers.h"
 
-namespace octet {
+namespace octet::test_statistics {
 namespace {
 
 double difference(const std::string& head, const std::string& shape, const std::string& call) {
@@ -49,4 +49,4 @@ return o
 )");
 }
 
-}  // namespace octet
+}  // namespace octet::test_statistics

@@ -13,7 +13,7 @@
 #include "tests/backends/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 
-using namespace octet;
+namespace octet::test_weight_only {
 using Catch::Matchers::Contains;
 
 namespace {
@@ -191,3 +191,5 @@ TEST_CASE("weights in float16 stay that in the file and run in float32", "[lower
   CHECK_THAT(lowered(graph), Contains("f32[4,8] stored as f16,"));
   CHECK(compare_with_interpreter(graph).greatest < 1e-5);
 }
+
+}  // namespace octet::test_weight_only

@@ -16,7 +16,7 @@
 #include "tests/backends/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 
-namespace octet {
+namespace octet::test_x86_lowering {
 namespace {
 
 const std::string kNetwork =
@@ -82,4 +82,4 @@ TEST_CASE("a small network quantized for x86 has no float matrix op on oneDNN an
   CHECK_FALSE(greatest > 0.02 * magnitude);
 }
 
-}  // namespace octet
+}  // namespace octet::test_x86_lowering

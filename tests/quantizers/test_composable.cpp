@@ -7,7 +7,7 @@
 #include "quantizers/embedding_quantizer.h"
 #include "quantizers/xnnpack_quantizer.h"
 
-namespace octet {
+namespace octet::test_composable {
 namespace {
 
 using test::annotate_text;
@@ -169,4 +169,4 @@ TEST_CASE("transforms and validations of all parts run", "[quantizers][composabl
   CHECK((one.transformed == 1 && two.transformed == 1 && one.validated == 1 && two.validated == 1));
 }
 
-}  // namespace octet
+}  // namespace octet::test_composable

@@ -10,7 +10,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 
-namespace octet {
+namespace octet::test_constraints {
 namespace {
 
 using test::annotate_text;
@@ -170,4 +170,4 @@ TEST_CASE("specs that the shape of a tensor does not fit leave its op float with
         "input %w has rank 2, and its spec has a scale per index of dimension 2");
 }
 
-}  // namespace octet
+}  // namespace octet::test_constraints

@@ -7,7 +7,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 
-namespace octet {
+namespace octet::test_declared {
 namespace {
 
 using test::annotate_text;
@@ -314,4 +314,4 @@ TEST_CASE("faults in the granularity of an affine observer are named with their 
   CHECK(message(R"j("zero_point_domain": "bool")j") == at + "/zero_point_domain: got \"bool\", want one of int, float, none");
 }
 
-}  // namespace octet
+}  // namespace octet::test_declared

@@ -16,7 +16,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_embedding_flow {
 namespace {
 
 constexpr int64_t kRows = 200;
@@ -77,4 +77,4 @@ TEST_CASE("a table of small numbers keeps its values, with the peer's least scal
 
 TEST_CASE("an embedding bag runs on its quantized table", "[quantizers][embedding]") { CHECK(sqnr(kBag, 1.0f, {}) > 45); }
 
-}  // namespace octet
+}  // namespace octet::test_embedding_flow

@@ -23,7 +23,7 @@
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
 
-namespace octet {
+namespace octet::test_golden_annotations {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -242,4 +242,4 @@ TEST_CASE("the quantizers on their own annotate at least the matrix ops that the
   }
 }
 
-}  // namespace octet
+}  // namespace octet::test_golden_annotations

@@ -15,7 +15,7 @@
 #include "quantizers/registry.h"
 #include "support/golden.h"
 
-namespace octet {
+namespace octet::test_golden_flow {
 namespace {
 
 using test::GoldenCase;
@@ -121,4 +121,4 @@ TEST_CASE("golden: where the peer finds a conflict of quantizers, an error names
 }
 TEST_CASE("golden: real models give the peer's results", "[quantizers][golden][real][long]") { compare_cases("real_"); }
 
-}  // namespace octet
+}  // namespace octet::test_golden_flow

@@ -18,7 +18,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_golden_injected {
 namespace {
 
 using test::GoldenCase;
@@ -100,4 +100,4 @@ TEST_CASE("golden: convert is the peer's exactly when its scales and zero points
   std::cerr << fmt::format("injected: {} of {} cases are equal\n", equal, compared);
 }
 
-}  // namespace octet
+}  // namespace octet::test_golden_injected

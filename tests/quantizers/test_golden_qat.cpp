@@ -21,7 +21,7 @@
 #include "support/npy.h"
 #include "support/rule_quantizer.h"
 
-namespace octet {
+namespace octet::test_golden_qat {
 namespace {
 
 using test::GoldenCase;
@@ -173,4 +173,4 @@ TEST_CASE("golden: training with fake quantization gives the peer's graph, outpu
   if (compared > 0) std::cerr << fmt::format("training: {} of {} golden cases are equal\n", equal, compared);
 }
 
-}  // namespace octet
+}  // namespace octet::test_golden_qat

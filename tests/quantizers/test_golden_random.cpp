@@ -18,7 +18,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_golden_random {
 namespace {
 
 using test::GoldenCase;
@@ -92,4 +92,4 @@ TEST_CASE("golden: on its own Octet converts and runs every random model that th
   }
 }
 
-}  // namespace octet
+}  // namespace octet::test_golden_random

@@ -19,7 +19,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_golden_reference {
 namespace {
 
 using test::GoldenCase;
@@ -137,4 +137,4 @@ TEST_CASE("golden: without compat the reference representation computes what the
   for (const char* prefix : {"xnn_", "dyn_", "x86_"}) compare_with_qdq(prefix);
 }
 
-}  // namespace octet
+}  // namespace octet::test_golden_reference

@@ -20,7 +20,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_invariance {
 namespace {
 
 using Names = std::map<std::string, std::string>;
@@ -211,4 +211,4 @@ TEST_CASE("golden: names, order and metadata leave annotations unchanged", "[qua
   std::cerr << fmt::format("invariance: {} programs\n", count);
 }
 
-}  // namespace octet
+}  // namespace octet::test_invariance

@@ -13,7 +13,7 @@
 #include "quantizers/registry.h"
 #include "quantizers/xnnpack_config.h"
 
-namespace octet {
+namespace octet::test_json_quantizer {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -314,4 +314,4 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
   CHECK_THAT(message_of("{\n  3"), Contains("not JSON, got a syntax error at line 2 column 3; look for"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_json_quantizer

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "quantizers/registry.h"
 
-namespace octet {
+namespace octet::test_json_schema {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -125,4 +125,4 @@ TEST_CASE("every list of words in the schema is the reader's", "[quantizers][jso
   CHECK(words("zero_point_domain") == words_at("npu", "/specs/act/observer", affine("zero_point_domain")));
 }
 
-}  // namespace octet
+}  // namespace octet::test_json_schema

@@ -8,7 +8,7 @@
 #include "quantizers/registry.h"
 #include "quantizers/x86_quantizer.h"
 
-namespace octet {
+namespace octet::test_mapping {
 namespace {
 
 using test::annotate_text;
@@ -264,4 +264,4 @@ TEST_CASE("faults of regexes and calls are named with their place", "[quantizers
   CHECK(call_message(R"({"head": {"linear": {"0": {"bits": 4}}}})").starts_with("quantizer: f.json: /call_index/head/linear/0/bits: unknown key"));
 }
 
-}  // namespace octet
+}  // namespace octet::test_mapping

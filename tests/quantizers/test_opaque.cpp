@@ -9,7 +9,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 
-namespace octet {
+namespace octet::test_opaque {
 namespace {
 
 using test::reason_for;
@@ -263,4 +263,4 @@ TEST_CASE("border specs that do not fit are errors", "[quantizers][opaque]") {
 }
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::test_opaque

@@ -24,7 +24,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_qat_flow {
 namespace {
 
 QuantizerOptions training() {
@@ -206,4 +206,4 @@ TEST_CASE("training: bodies of control flow stay float, and the report says so",
         3);
 }
 
-}  // namespace octet
+}  // namespace octet::test_qat_flow

@@ -7,7 +7,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 
-namespace octet {
+namespace octet::test_qat_specs {
 namespace {
 
 using Catch::Contains;
@@ -128,4 +128,4 @@ TEST_CASE("training: a transposed convolution with scales per channel is prepare
   CHECK(observation_points(observed.graph).size() == 3);
 }
 
-}  // namespace octet
+}  // namespace octet::test_qat_specs

@@ -18,7 +18,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_recurrent {
 namespace {
 
 using test::annotate_text;
@@ -226,4 +226,4 @@ TEST_CASE("golden: an LSTM classifier with int8 recurrent weights stays close to
   }
 }
 
-}  // namespace octet
+}  // namespace octet::test_recurrent

@@ -9,7 +9,7 @@
 #include "quantizers/declared_quantizer.h"
 #include "quantizers/registry.h"
 
-namespace octet {
+namespace octet::test_registered {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -108,4 +108,4 @@ TEST_CASE("names of quantizers and derive functions are checked", "[quantizers][
   CHECK_THROWS_WITH(derived_by("none"), "annotate: derive function \"none\": unknown, want one of product_of_scales, sum_of_scales, half_of_first");
 }
 
-}  // namespace octet
+}  // namespace octet::test_registered

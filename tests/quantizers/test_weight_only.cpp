@@ -9,7 +9,7 @@
 #include "quantizers/registry.h"
 #include "quantizers/x86_quantizer.h"
 
-namespace octet {
+namespace octet::test_weight_only {
 namespace {
 
 using test::annotate_text;
@@ -201,4 +201,4 @@ TEST_CASE("weight-only drops the float weights and needs no data", "[quantizers]
   }
 }
 
-}  // namespace octet
+}  // namespace octet::test_weight_only

@@ -15,7 +15,7 @@
 #include "core/text.h"
 #include "quantizers/registry.h"
 
-namespace octet {
+namespace octet::test_wrong_files {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -94,4 +94,4 @@ TEST_CASE("each wrong file gives one line that names the place, what stands ther
   }
 }
 
-}  // namespace octet
+}  // namespace octet::test_wrong_files

@@ -5,7 +5,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/x86_quantizer.h"
 
-namespace octet {
+namespace octet::test_x86 {
 namespace {
 
 using test::reason_for;
@@ -223,4 +223,4 @@ TEST_CASE("x86: annotations do not depend on where nodes came from", "[quantizer
   CHECK(annotated_with("nn_module_stack", "0,,M;1,m,my.Module") == 3);
 }
 
-}  // namespace octet
+}  // namespace octet::test_x86

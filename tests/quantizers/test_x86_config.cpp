@@ -4,7 +4,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/x86_quantizer.h"
 
-namespace octet {
+namespace octet::test_x86_config {
 namespace {
 
 using test::annotate_text;
@@ -200,4 +200,4 @@ TEST_CASE("x86 compat: in training a batch norm belongs to its convolution, and 
                     "%n [conv_bn_relu]:\n%r [conv_bn_relu]: => " + activation + "\n");
 }
 
-}  // namespace octet
+}  // namespace octet::test_x86_config

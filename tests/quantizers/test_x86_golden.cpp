@@ -15,7 +15,7 @@
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
 
-namespace octet {
+namespace octet::test_x86_golden {
 namespace {
 
 using test::GoldenCase;
@@ -60,4 +60,4 @@ TEST_CASE("golden: where torchao's X86 quantizer raises, Octet quantizes", "[qua
   }
 }
 
-}  // namespace octet
+}  // namespace octet::test_x86_golden

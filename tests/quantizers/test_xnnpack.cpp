@@ -3,7 +3,7 @@
 
 #include "quantizers/annotate_text.h"
 
-namespace octet {
+namespace octet::test_xnnpack {
 namespace {
 
 using test::annotate_text;
@@ -233,4 +233,4 @@ TEST_CASE("nothing is annotated without a config", "[quantizers][xnnpack][config
   CHECK(reason_for(result.report, "c") == "no configuration covers it and there is no global one");
 }
 
-}  // namespace octet
+}  // namespace octet::test_xnnpack

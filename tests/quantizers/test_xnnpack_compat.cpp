@@ -3,7 +3,7 @@
 
 #include "quantizers/annotate_text.h"
 
-namespace octet {
+namespace octet::test_xnnpack_compat {
 namespace {
 
 using test::annotate_text;
@@ -72,4 +72,4 @@ TEST_CASE("compat: setting an op type for conv2d takes conv1d too", "[quantizers
   CHECK(annotate_text(graph, own).text.empty());
 }
 
-}  // namespace octet
+}  // namespace octet::test_xnnpack_compat
