@@ -33,7 +33,7 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
   command.add_option("--weight-bits", flow.weight_bits, "8, or 4: groups of 32 input channels with a scale each (see --group-size)");
   command.add_option("--group-size", flow.group_size, "Input channels that share a weight scale; 0: one scale per output channel");
   command.add_flag("--reduce-range", flow.reduce_range,
-                   "Activations in half of their range, 7 bits of 8: for CPUs without VNNI, whose int8 kernels saturate");
+                   "Activations in half of their range, 7 bits of 8: for runtimes whose int8 kernels saturate on CPUs without VNNI; Octet's do not");
   command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();

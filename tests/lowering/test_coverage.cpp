@@ -113,7 +113,7 @@ std::string place_of(const Program& program, const ProgramOp& op, const std::str
   const bool is_dynamic = std::any_of(program.ops.begin(), program.ops.end(), made_at_run_time);
   const ProgramTensor* w = op.inputs.size() > 1 && op.inputs[1] >= 0 ? &program.tensors[static_cast<size_t>(op.inputs[1])] : nullptr;
   const bool is_stored = w != nullptr && w->stored && w->stored->scale.defined();
-  if (is_dynamic && is_stored && (w->stored->scale.shape().back() == 1 || !w->stored->fits_nibbles())) return "int8";
+  if (is_dynamic && is_stored) return "int8";
   std::string text = "float";
   if (is_stored) text += w->stored->fits_nibbles() ? ", 4-bit weights" : ", int8 weights";
   return reason == program.reasons.end() ? text : text + " (" + reason->second + ")";
