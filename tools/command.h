@@ -23,6 +23,7 @@ void add_lower_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
 
 // A progress bar on stderr when that is a terminal, nothing otherwise. Ends its line when destroyed.
 class Progress {
