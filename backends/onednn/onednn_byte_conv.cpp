@@ -8,9 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "backends/onednn/onednn_byte_bins.h"
+#include "backends/onednn/onednn_byte_pack.h"
 #include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_vnni.h"
 #include "core/error.h"
@@ -20,25 +18,6 @@ namespace {
 
 constexpr int64_t kScratch = 128 * 1024;  // bytes of input under a band, for each thread
 constexpr int64_t kBandPixels = 112;      // enough that reading weights is little beside multiplying
-constexpr double kMostBinCost = 0.97;     // of kWords: else its scratch memory is the better bargain
-
-// The weights of a convolution, packed: what sessions share. Independent of the sizes of x.
-struct PackedTiles {
-  const TileKernels* kernels = nullptr;
-  // Per block and segment, "piece":
-  std::vector<int64_t> first;                       // bytes
-  std::vector<std::array<int32_t, kMostBin>> bins;  // kPairs
-  std::vector<std::vector<int32_t>> order;          // steps, counted from the segment's first; kPairs
-  std::shared_ptr<std::byte> weights;
-};
-
-// A run of x's elements that the kernel reads in one piece, seen from a pixel.
-struct Run {
-  int64_t kernel_row = 0;  // depth * kernel height + height
-  int64_t column = 0;      // in the kernel
-  int64_t first = 0;       // element, counted from that column
-  int64_t elements = 0;
-};
 
 struct Plan {
   ByteConvShape shape;
@@ -58,111 +37,6 @@ struct Plan {
 
   int64_t padded_outputs() const { return shape.groups * blocks * packed->kernels->lanes; }
 };
-
-std::vector<Run> runs_of(const ByteConvShape& s, int64_t segment) {
-  if (s.segments > 1)
-    return {
-        {0, 0, segment * (s.channels / s.segments), s.channels / s.segments}
-    };
-  std::vector<Run> runs;
-  const bool is_dense = s.dilation[2] == 1;
-  for (int64_t row = 0; row < s.kernel[0] * s.kernel[1]; ++row)
-    for (int64_t column = 0; column < (is_dense ? 1 : s.kernel[2]); ++column)
-      runs.push_back({row, column, 0, s.channels * (is_dense ? s.kernel[2] : 1)});
-  return runs;
-}
-
-// Of one segment.
-int64_t steps_of(const ByteConvShape& s, int step_elements) {
-  int64_t steps = 0;
-  for (const Run& run : runs_of(s, 0)) steps += (run.elements + step_elements - 1) / step_elements;
-  return steps;
-}
-
-int64_t blocks_of(const ByteConvShape& s, const TileKernels& kernels) { return (s.outputs + kernels.lanes - 1) / kernels.lanes; }
-// Channels of the block that `piece` belongs to.
-int lanes_of(const ByteConvShape& s, const TileKernels& kernels, int64_t block) { return kernels.block_lanes(s.outputs - block * kernels.lanes); }
-int64_t pieces_of(const ByteConvShape& s, const TileKernels& kernels) { return s.groups * blocks_of(s, kernels) * s.segments; }
-
-// The weights of one piece in the order of its steps: [steps, lanes, step_elements], 0 where there are none.
-std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int64_t piece, const TileKernels& kernels) {
-  const int64_t blocks = blocks_of(s, kernels), segment = piece % s.segments, group = piece / s.segments / blocks;
-  const int64_t block = piece / s.segments % blocks, channel = block * kernels.lanes, lanes = lanes_of(s, kernels, block),
-                step_elements = kernels.step_elements;
-  const int64_t kernel = s.kernel[0] * s.kernel[1] * s.kernel[2];
-  std::vector<int8_t> packed(static_cast<size_t>(steps_of(s, kernels.step_elements) * lanes * step_elements), 0);
-  const int64_t count = std::min<int64_t>(lanes, s.outputs - channel);
-  int8_t* to = packed.data();
-  for (const Run& run : runs_of(s, segment)) {
-    for (int64_t element = 0; element < (run.elements + step_elements - 1) / step_elements * step_elements; ++element) {
-      if (element < run.elements) {
-        const int64_t column = run.column + (run.first + element) / s.channels, input = (run.first + element) % s.channels;
-        const int8_t* from = weights + ((group * s.outputs + channel) * s.channels + input) * kernel + run.kernel_row * s.kernel[2] + column;
-        for (int64_t lane = 0; lane < count; ++lane) to[lane * step_elements + element % step_elements] = from[lane * s.channels * kernel];
-      }
-      if (element % step_elements == step_elements - 1) to += lanes * step_elements;
-    }
-  }
-  return packed;
-}
-
-PackedTiles pack_plain(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels) {
-  PackedTiles packed;
-  packed.kernels = &kernels;
-  const int64_t pieces = pieces_of(s, kernels), piece_bytes = steps_of(s, kernels.step_elements) * kernels.step_weights(kernels.lanes);
-  packed.weights = aligned_block(pieces * piece_bytes);
-  for (int64_t i = 0; i < pieces; ++i) {
-    const std::vector<int8_t> piece = in_steps(s, weights, i, kernels);
-    std::byte* to = packed.weights.get() + i * piece_bytes;
-    packed.first.push_back(i * piece_bytes);
-    if (kernels.weight_bytes() == 2) {
-      std::copy(piece.begin(), piece.end(), reinterpret_cast<int16_t*>(to));
-    } else {
-      std::memcpy(to, piece.data(), piece.size());
-    }
-  }
-  return packed;
-}
-
-// Nothing when the weights are too large for bins to pay.
-std::optional<PackedTiles> pack_bins(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels, int capacity) {
-  const int64_t pieces = pieces_of(s, kernels), steps = steps_of(s, kernels.step_elements);
-  const auto piece_at = [&](int64_t i) { return make_bins(in_steps(s, weights, i, kernels), kernels.lanes, capacity); };
-  double cost = 0;
-  const int64_t samples = std::min<int64_t>(pieces, 3);
-  for (int64_t i = 0; i < samples; ++i) cost += cost_of(piece_at(i * pieces / samples), steps) / static_cast<double>(samples);
-  if (cost > kMostBinCost) return std::nullopt;
-  PackedTiles packed;
-  packed.kernels = &kernels;
-  std::vector<std::vector<int8_t>> all;
-  int64_t bytes = 0;
-  for (int64_t i = 0; i < pieces; ++i) {
-    BinnedBlock piece = piece_at(i);
-    packed.first.push_back(bytes);
-    packed.bins.push_back(std::to_array(piece.bins));
-    packed.order.push_back(std::move(piece.order));
-    all.push_back(std::move(piece.weights));
-    bytes += std::ssize(all.back());
-  }
-  packed.weights = aligned_block(bytes);
-  for (int64_t i = 0; i < pieces; ++i)
-    std::memcpy(packed.weights.get() + packed.first[static_cast<size_t>(i)], all[static_cast<size_t>(i)].data(), all[static_cast<size_t>(i)].size());
-  return packed;
-}
-
-std::shared_ptr<const PackedTiles> pack(const ByteConvShape& s, const Tensor& weights, uint8_t highest) {
-  const TileKernels* bins = find_bin_kernels();
-  const int capacity = 32767 / std::max<int>(highest, 1);
-  const std::string form =
-      fmt::format("tiles, {} groups, {} segments, dense {}, capacity {}", s.groups, s.segments, s.dilation[2] == 1, bins == nullptr ? 0 : capacity);
-  return std::static_pointer_cast<const PackedTiles>(find_or_pack(weights, {form, {}, {}}, [&]() -> std::shared_ptr<void> {
-    const Tensor data = weights.contiguous();
-    std::optional<PackedTiles> packed;
-    if (bins != nullptr) packed = pack_bins(s, data.data<int8_t>(), *bins, std::min(capacity, 4 * 128));
-    if (!packed) packed = pack_plain(s, data.data<int8_t>(), *find_tile_kernels());
-    return std::make_shared<PackedTiles>(std::move(*packed));
-  }));
-}
 
 bool is_pointwise(const ByteConvShape& s) {
   constexpr std::array<int64_t, 3> kOnes = {1, 1, 1}, kZeros = {0, 0, 0};
@@ -202,7 +76,7 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   Plan plan;
   plan.shape = with_long_rows(given);
   plan.output = output;
-  plan.packed = pack(plan.shape, weights, highest);
+  plan.packed = pack_tiles(plan.shape, weights, highest);
   const TileKernels& kernels = *plan.packed->kernels;
   const ByteConvShape& s = plan.shape;
   plan.blocks = blocks_of(s, kernels);

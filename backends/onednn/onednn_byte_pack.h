@@ -1,0 +1,44 @@
+// The weights of onednn_byte_conv.h in the order of the tiles. A piece is one block of outputs of one segment; pieces follow each other by group, block and
+// segment.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/onednn/onednn_byte_conv.h"
+#include "backends/onednn/onednn_byte_tiles.h"
+
+namespace octet::onednn {
+
+// The weights of a convolution, packed: what sessions share. Independent of the sizes of x.
+struct PackedTiles {
+  const TileKernels* kernels = nullptr;
+  // Per block and segment, "piece":
+  std::vector<int64_t> first;                       // bytes
+  std::vector<std::array<int32_t, kMostBin>> bins;  // kPairs
+  std::vector<std::vector<int32_t>> order;          // steps, counted from the segment's first; kPairs
+  std::shared_ptr<std::byte> weights;
+};
+
+// A run of x's elements that the kernel reads in one piece, seen from a pixel.
+struct Run {
+  int64_t kernel_row = 0;  // depth * kernel height + height
+  int64_t column = 0;      // in the kernel
+  int64_t first = 0;       // element, counted from that column
+  int64_t elements = 0;
+};
+
+// Of one segment, in the order of its steps: each run begins a step of its own.
+std::vector<Run> runs_of(const ByteConvShape& shape, int64_t segment);
+
+// Blocks of outputs of a group, and the channels of one of them.
+int64_t blocks_of(const ByteConvShape& shape, const TileKernels& kernels);
+int lanes_of(const ByteConvShape& shape, const TileKernels& kernels, int64_t block);
+
+// Packed for the best kernels that this CPU may use: bins where these weights fit into them well. highest: the greatest byte that x can hold. Shared by all
+// that pack the same constant.
+std::shared_ptr<const PackedTiles> pack_tiles(const ByteConvShape& shape, const Tensor& weights, uint8_t highest);
+
+}  // namespace octet::onednn
