@@ -325,7 +325,13 @@ def library_mb(peer):
         files = [os.path.join(folder, f"libexecutorch{part}.so") for part in ("", "_backend_xnnpack", "_threadpool")]
     elif peer in OCTETS:
         *prefix, binary = OCTETS[peer][2]
-        lines = subprocess.run([*prefix, "ldd", binary], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        # The backend's library is opened at run time, so it and what it needs are asked for by name.
+        opened = os.path.join(ROOT, ".venv", "lib", "libdnnl.so.3")
+        if peer != "octet":
+            cache = subprocess.run([*prefix, "/sbin/ldconfig", "-p"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+            opened = next(line.split()[-1] for line in cache if line.split()[0].startswith("libXNNPACK.so.0"))
+        lines = subprocess.run([*prefix, "ldd", binary, opened], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        lines = sorted({line.split(" (")[0] for line in lines} | {f"{os.path.basename(opened)} => {opened}"})
         wanted = ("liboctet", "libdnnl", "libgomp") if peer == "octet" else ("liboctet", "libXNNPACK", "libpthreadpool", "libcpuinfo", "libkleidiai")
         files = [line.split()[2] for line in lines if " => /" in line and line.split()[0].startswith(wanted)]
         if prefix:  # as this system sees the paths of the root
