@@ -76,7 +76,7 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   Plan plan;
   plan.shape = with_long_rows(given);
   plan.output = output;
-  plan.packed = pack_tiles(plan.shape, weights, highest);
+  plan.packed = pack_tiles(plan.shape, weights, std::max(highest, output.scales.padding));  // padding may be above what x holds
   const TileKernels& kernels = *plan.packed->kernels;
   const ByteConvShape& s = plan.shape;
   plan.blocks = blocks_of(s, kernels);

@@ -179,3 +179,20 @@ TEST_CASE("oneDNN: a quantization range narrower than the type is kept, in which
     CHECK(check_against_reference(b.finish(), "onednn", {random_floats({2, 3, 4, 4}, -3, 3)}) <= 1);
   }
 }
+
+TEST_CASE("oneDNN: padding with a byte above what the input holds is summed exactly", "[backends][onednn][saturation]") {
+  ProgramBuilder b;
+  const std::vector<int> x = {b.input("x", DType::kFloat32, {1, 32, 7, 7})};
+  const int steps = b.op("quantize", x, "steps", DType::kUInt8,
+                         {
+                             1, 32, 7, 7
+  },
+                         quantized(0.01f, 200), {{"quant_max", int64_t{50}}});
+  const int w = b.constant("w", random_integers(DType::kInt8, {16, 32, 3, 3}, 1, 100, 127), quantized(0.01f, 0));
+  b.output(b.op("conv",
+                {
+                    steps, w, -1
+  },
+                "y", DType::kUInt8, {1, 16, 7, 7}, quantized(4.0f, 255), {{"padding", ints({1, 1})}}));
+  CHECK(check_against_reference(b.finish(), "onednn", {random_floats({1, 32, 7, 7}, -2, -1.5f)}) <= 1);
+}
