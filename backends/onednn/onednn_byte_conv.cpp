@@ -201,27 +201,18 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const std::b
   const ByteConvShape& s = p.shape;
   const TileKernels& kernels = *p.packed->kernels;
   const int64_t group = index / p.blocks, block = index % p.blocks, outputs = s.groups * s.outputs;
-  const int64_t y_bytes = p.output.output == TileOutput::kReals || p.output.output == TileOutput::kRaw ? 4 : 1;
   const bool is_binned = kernels.multiply == Multiply::kPairs;
-  Tile tile{};
+  Tile tile = tile_for(p.output);
   tile.x_step = p.x_step;
   tile.y_step = outputs * s.y_step[2];
   tile.channels = std::min<int64_t>(kernels.lanes, s.outputs - block * kernels.lanes);
   tile.bias = p.bias.data() + index * kernels.lanes;
-  tile.residual_scale = p.output.scales.residual;
-  tile.is_fused = p.output.is_fused;
-  tile.zero_point = p.output.zero_point;
-  tile.low = p.output.low;
-  tile.high = p.output.high;
-  tile.least = p.output.scales.low;
-  tile.most = p.output.scales.high;
-  tile.flip = p.output.scales.is_signed ? 128 : 0;
   const int block_lanes = lanes_of(s, kernels, block);
   const std::array<TileKernels::Run, 2> runs = kernels.split(band.columns);
   for (int64_t i = 0; i < band.rows; ++i) {
     const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs + group * s.outputs + block * kernels.lanes;
     tile.x = input + i * s.stride[1] * p.row_step + group * p.group_step;
-    tile.y = y + element * y_bytes;
+    tile.y = y + element * bytes_of(p.output.output);
     tile.residual = residual == nullptr ? nullptr : residual + element;
     for (const TileKernels::Run& part : runs) {
       if (part.tiles == 0) continue;
@@ -271,6 +262,19 @@ void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual,
 }
 
 }  // namespace
+
+Tile tile_for(const ByteConvOutput& output) {
+  Tile tile{};
+  tile.residual_scale = output.scales.residual;
+  tile.low = output.low;
+  tile.high = output.high;
+  tile.is_fused = output.is_fused;
+  tile.zero_point = output.zero_point;
+  tile.least = output.scales.low;
+  tile.most = output.scales.high;
+  tile.flip = output.scales.is_signed ? 128 : 0;
+  return tile;
+}
 
 ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -41,6 +41,9 @@ struct ByteConvOutput {
 std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
                                           const Dims& w, bool is_fused);
 
+// A tile that makes this of its sums; where it lies and what it multiplies is left open.
+Tile tile_for(const ByteConvOutput& output);
+
 // kReals: as `plan` folds scales and bias, then `clamp`.
 ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs);
 

@@ -122,21 +122,14 @@ void interleave_band(const Plan& p, const uint8_t* x, int64_t out_row, int64_t f
 void run_block(const Plan& p, int64_t block, const uint8_t* x, std::byte* y, int64_t out_row, std::byte* scratch) {
   const ByteConvShape& s = p.shape;
   const TileKernels& tiles = p.kernels->tiles;
-  const int64_t channel = block * p.lanes(), y_bytes = p.output.output == TileOutput::kReals ? 4 : 1;
-  Tile tile{};
+  const int64_t channel = block * p.lanes();
+  Tile tile = tile_for(p.output);
   tile.x_step = s.stride[2] * p.column_step();
   tile.start = p.start.data() + channel;
   tile.scale = p.scale.data() + channel;
   tile.bias = p.bias.data() + channel;
   tile.y_step = s.groups;
   tile.channels = std::min(p.lanes(), s.groups - channel);
-  tile.is_fused = p.output.is_fused;
-  tile.zero_point = p.output.zero_point;
-  tile.low = p.output.low;
-  tile.high = p.output.high;
-  tile.least = p.output.scales.low;
-  tile.most = p.output.scales.high;
-  tile.flip = p.output.scales.is_signed ? 128 : 0;
   for (int64_t begin = 0; begin < s.out_size[2]; begin += p.columns) {
     const int64_t columns = std::min(p.columns, s.out_size[2] - begin);
     const int64_t reach = (columns - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
@@ -146,7 +139,7 @@ void run_block(const Plan& p, int64_t block, const uint8_t* x, std::byte* y, int
       tile.steps = std::ssize(p.offsets[row]);
       tile.weights = static_cast<const std::byte*>(p.weights.get()) + block * p.block_weights + p.weights_begin[row];
       tile.x = scratch;
-      tile.y = y + (((out_row + row) * s.out_size[2] + begin) * s.groups + channel) * y_bytes;
+      tile.y = y + (((out_row + row) * s.out_size[2] + begin) * s.groups + channel) * bytes_of(p.output.output);
       tiles.run(tile, p.output.output, tiles.lanes, columns);
     }
   }
@@ -160,11 +153,11 @@ void run(const Plan& p, const uint8_t* x, std::byte* y, std::byte* scratch) {
   const ByteConvShape& s = p.shape;
   const int64_t bands = (s.out_size[1] + p.band - 1) / p.band;
   const int64_t x_image = s.size[1] * s.size[2] * s.groups, y_image = s.out_size[1] * s.out_size[2] * s.groups;
-  const int64_t y_bytes = p.output.output == TileOutput::kReals ? 4 : 1;
   for_numbered_parts(s.batch * bands * p.blocks, p.band * s.out_size[2] * p.lanes() * s.kernel[1], [&](int64_t part, int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const int64_t band = i / p.blocks, image = band / bands;
-      run_block(p, i % p.blocks, x + image * x_image, y + image * y_image * y_bytes, band % bands * p.band, scratch + part * scratch_bytes(p));
+      run_block(p, i % p.blocks, x + image * x_image, y + image * y_image * bytes_of(p.output.output), band % bands * p.band,
+                scratch + part * scratch_bytes(p));
     }
   });
 }

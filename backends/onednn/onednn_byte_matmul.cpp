@@ -121,8 +121,7 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
     with_type(p.b, b, matrix, [&](const auto* from) {
       for (int64_t block = 0; block < p.blocks(); ++block) pack_block(p, from, block, blocks + block * p.block_words());
     });
-  const int64_t y_bytes = p.output.output == TileOutput::kReals ? 4 : 1;
-  Tile tile{};
+  Tile tile = tile_for(p.output);
   tile.x_step = p.steps() * 4;
   tile.offsets = p.offsets.data();
   tile.steps = p.steps();
@@ -130,13 +129,6 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
   tile.scale = p.scale.data();
   tile.bias = p.bias.data();
   tile.y_step = p.columns;
-  tile.is_fused = p.output.is_fused;
-  tile.zero_point = p.output.zero_point;
-  tile.low = p.output.low;
-  tile.high = p.output.high;
-  tile.least = p.output.scales.low;
-  tile.most = p.output.scales.high;
-  tile.flip = p.output.scales.is_signed ? 128 : 0;
   for (int64_t row = first; row < last; row += kChunk) {
     const int64_t count = std::min(kChunk, last - row);
     with_type(p.a, a, matrix, [&](const auto* from) { widen_rows(p, from, row, count, words); });
@@ -144,7 +136,7 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
       tile.weights = reinterpret_cast<const std::byte*>(blocks + block * p.block_words());
       tile.channels = std::min<int64_t>(p.kernels->lanes, p.columns - block * p.kernels->lanes);
       tile.x = reinterpret_cast<const std::byte*>(words);
-      tile.y = y + ((matrix * p.rows + row) * p.columns + block * p.kernels->lanes) * y_bytes;
+      tile.y = y + ((matrix * p.rows + row) * p.columns + block * p.kernels->lanes) * bytes_of(p.output.output);
       p.kernels->run(tile, p.output.output, p.block_lanes(block), count);
     }
   }

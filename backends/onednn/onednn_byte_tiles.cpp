@@ -6,9 +6,8 @@
 namespace octet::onednn {
 
 Tile moved(Tile tile, TileOutput output, int64_t pixels) {
-  const int64_t element = output == TileOutput::kBytes || output == TileOutput::kSum ? 1 : 4;
   tile.x += pixels * tile.x_step;
-  tile.y = static_cast<std::byte*>(tile.y) + pixels * tile.y_step * element;
+  tile.y = static_cast<std::byte*>(tile.y) + pixels * tile.y_step * bytes_of(output);
   if (tile.residual != nullptr) tile.residual += pixels * tile.y_step;
   return tile;
 }

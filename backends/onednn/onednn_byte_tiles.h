@@ -30,6 +30,8 @@ enum class TileOutput {
   kTotal,  // y + sum * scale as f32: one group of a row after another
 };
 
+inline constexpr int64_t bytes_of(TileOutput output) { return output == TileOutput::kBytes || output == TileOutput::kSum ? 1 : 4; }
+
 inline constexpr int kMostBin = 4;     // steps in a bin
 inline constexpr int kMostPixels = 8;  // in a tile
 

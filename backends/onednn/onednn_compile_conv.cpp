@@ -201,7 +201,7 @@ bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geom
   const bool is_depthwise = groups > 1 && groups == x[1] && groups == w[0] && fits_depthwise_kernel(depthwise_shape(x, w, y, g));
   const ImageConvShape image = image_shape(x, w, y, g);
   const bool is_image = groups == 1 && fits_image_conv_kernel(image);
-  if (is_depthwise || (is_image && builder.output_quantity(op.outputs[0]).is_integer())) return builder.output_quantity(op.outputs[0]).is_integer();
+  if (builder.output_quantity(op.outputs[0]).is_integer()) return is_depthwise || is_image;
   return is_image && takes_residual(image);
 }
 

@@ -12,7 +12,6 @@ namespace {
 
 // One dimension of one phase. Element j of its kernel is element first_tap - j * tap_step of the whole one.
 struct Phase {
-  int64_t first_output = 0;  // of the phase
   int64_t outputs = 0;
   int64_t taps = 1;
   int64_t first_tap = -1;  // -1: none, and the one tap is 0
@@ -24,7 +23,6 @@ struct Phase {
 // Output o sums x[i] * w[k] over i * stride - padding + k * dilation = o. dilation: 1 is dense.
 Phase phase_of(int64_t index, int64_t out_size, int64_t kernel, int64_t stride, int64_t dilation, int64_t padding) {
   Phase phase;
-  phase.first_output = index;
   phase.outputs = index < out_size ? (out_size - index + stride - 1) / stride : 0;
   const int64_t residue = (index + padding) % stride;  // of k * dilation
   std::vector<int64_t> taps;
@@ -61,16 +59,14 @@ Tensor weights_of_phases(const Tensor& weights, int64_t groups, const std::array
   return packed;
 }
 
-// The phases of a transposed convolution.
-struct Transposed {
-  struct Part {
-    ByteConvShape shape;
-    Tensor weights;
-  };
-  std::vector<Part> parts;
+// One phase as a convolution; weights: undefined when proving.
+struct Part {
+  ByteConvShape shape;
+  Tensor weights;
 };
 
-std::optional<Transposed> plan_phases(SegmentBuilder& builder, const ProgramOp& op) {
+// nullopt when one has no kernel.
+std::optional<std::vector<Part>> plan_phases(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
@@ -80,7 +76,7 @@ std::optional<Transposed> plan_phases(SegmentBuilder& builder, const ProgramOp& 
                                padding = spatial(g.padding_begin, 0, 0);
   std::array<int64_t, 3> dilation = spatial(g.dilation, 0, 0);
   for (int64_t& one : dilation) ++one;
-  Transposed transposed;
+  std::vector<Part> parts;
   for (int64_t index = 0; index < stride[0] * stride[1] * stride[2]; ++index) {
     const std::array<int64_t, 3> at = {index / stride[2] / stride[1], index / stride[2] % stride[1], index % stride[2]};
     std::array<Phase, 3> phases;
@@ -98,9 +94,9 @@ std::optional<Transposed> plan_phases(SegmentBuilder& builder, const ProgramOp& 
     if (product(Dims(shape.out_size.begin(), shape.out_size.end())) == 0) continue;
     if (!has_byte_conv(shape)) return std::nullopt;
     const bool is_run = builder.purpose() == SegmentBuilder::Purpose::kRun;
-    transposed.parts.push_back({shape, is_run ? weights_of_phases(builder.tensor(op.inputs[1]).data, groups, kernel, phases) : Tensor()});
+    parts.push_back({shape, is_run ? weights_of_phases(builder.tensor(op.inputs[1]).data, groups, kernel, phases) : Tensor()});
   }
-  return transposed;
+  return parts;
 }
 
 }  // namespace
@@ -112,8 +108,8 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   const int64_t outputs = w[1] * op.integer("groups", 1);
   const Arithmetic plan = plan_arithmetic(builder, op, outputs, false, Sums::kExact);
   if (!plan.is_integer) return false;
-  const std::optional<Transposed> transposed = plan_phases(builder, op);
-  if (!transposed) return false;
+  const std::optional<std::vector<Part>> parts = plan_phases(builder, op);
+  if (!parts) return false;
   const Dims outputs_first = {outputs, product(w) / outputs};
   ByteConvOutput output = real_output(plan, clamp_of(op), static_cast<size_t>(outputs));
   if (plan.y.is_integer()) {
@@ -123,7 +119,7 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   }
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, plan.y, channels_last(y));
-  for (const Transposed::Part& part : transposed->parts) {
+  for (const Part& part : *parts) {
     // The zero point belongs to each phase: it reads kernel elements of its own.
     if (part.weights.defined()) output.start = zero_point_start(plan.x.zero_point, part.weights);
     add_byte_conv(builder, "transposed convolution", part.shape, part.weights, output, builder.highest_byte(op.inputs[0]), from.place, to.place,
