@@ -36,7 +36,7 @@ struct ByteConvOutput {
   std::vector<int32_t> start = {};  // of all outputs: added to their sums; empty for 0
 };
 
-// kBytes, or kSum with a residual: as byte_scales() has it, fused, or in oneDNN's steps. nullopt when a sum might not fit into 32 bits. w: the weights' shape,
+// Floats: real_output(). Bytes: kBytes, or kSum with a residual, as byte_scales() has it, fused, or in oneDNN's steps; nullopt when a sum might not fit into 32 bits. w: the weights' shape,
 // outputs first.
 std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
                                           const Dims& w, bool is_fused);

@@ -235,24 +235,18 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   if (!plan.y.is_integer() && !is_depthwise) residual = find_residual(builder, op, plan, channels_last(y));
   if (residual && residual->r.quantity.type != ElementType::u8) residual.reset();
   const Quantity written = residual ? residual->y : plan.y;
-  ByteConvOutput output;
-  if (written.is_integer()) {
-    const std::optional<ByteConvOutput> bytes =
-        byte_output(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w, is_fused);
-    if (!bytes) return false;
-    output = *bytes;
-  } else {
-    output = real_output(plan, clamp_of(op), static_cast<size_t>(outputs));
-  }
+  std::optional<ByteConvOutput> output =
+      byte_output(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w, is_fused);
+  if (!output) return false;
   const int target = absorb_followers(builder, op, residual ? std::span<const Follower>(residual->followers) : std::span<const Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor& weights = builder.tensor(op.inputs[1]).data;
-  if (!folds) output.start = zero_point_start(plan.x.zero_point, weights);
+  if (!folds) output->start = zero_point_start(plan.x.zero_point, weights);
   if (is_depthwise) {
-    add_byte_depthwise(builder, shape, weights, output, from.place, to.place);
+    add_byte_depthwise(builder, shape, weights, *output, from.place, to.place);
   } else {
-    add_byte_conv(builder, "convolution", shape, weights, output, builder.highest_byte(op.inputs[0]), from.place, to.place,
+    add_byte_conv(builder, "convolution", shape, weights, *output, builder.highest_byte(op.inputs[0]), from.place, to.place,
                   residual ? &residual->r.place : nullptr);
   }
   if (written.is_integer()) {

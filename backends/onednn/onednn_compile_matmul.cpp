@@ -64,17 +64,11 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   if (!has_byte_conv(shape)) return false;
   const Arithmetic plan = plan_arithmetic(builder, op, n, true, Sums::kExact);
   if (!plan.is_integer) return false;
-  ByteConvOutput output;
-  if (plan.y.is_integer()) {
-    const std::optional<ByteConvOutput> bytes = byte_output(plan, plan.y, clamp_of(op), nullptr, wt.shape, false);
-    if (!bytes) return false;
-    output = *bytes;
-  } else {
-    output = real_output(plan, clamp_of(op), static_cast<size_t>(n));
-  }
+  const std::optional<ByteConvOutput> output = byte_output(plan, plan.y, clamp_of(op), nullptr, wt.shape, false);
+  if (!output) return false;
   const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape));
   const Stored to = builder.allocate(y, plan.y, row_major(y));
-  add_byte_conv(builder, "linear", shape, wt.data, output, builder.highest_byte(op.inputs[0]), x.place, to.place, nullptr);
+  add_byte_conv(builder, "linear", shape, wt.data, *output, builder.highest_byte(op.inputs[0]), x.place, to.place, nullptr);
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);
   } else {

@@ -111,18 +111,14 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   const std::optional<std::vector<Part>> parts = plan_phases(builder, op);
   if (!parts) return false;
   const Dims outputs_first = {outputs, product(w) / outputs};
-  ByteConvOutput output = real_output(plan, clamp_of(op), static_cast<size_t>(outputs));
-  if (plan.y.is_integer()) {
-    const std::optional<ByteConvOutput> bytes = byte_output(plan, plan.y, clamp_of(op), nullptr, outputs_first, false);
-    if (!bytes) return false;
-    output = *bytes;
-  }
+  std::optional<ByteConvOutput> output = byte_output(plan, plan.y, clamp_of(op), nullptr, outputs_first, false);
+  if (!output) return false;
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, plan.y, channels_last(y));
   for (const Part& part : *parts) {
     // The zero point belongs to each phase: it reads kernel elements of its own.
-    if (part.weights.defined()) output.start = zero_point_start(plan.x.zero_point, part.weights);
-    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, output, builder.highest_byte(op.inputs[0]), from.place, to.place,
+    if (part.weights.defined()) output->start = zero_point_start(plan.x.zero_point, part.weights);
+    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output, builder.highest_byte(op.inputs[0]), from.place, to.place,
                   nullptr);
   }
   if (plan.y.is_integer()) {
