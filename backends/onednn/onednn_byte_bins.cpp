@@ -1,6 +1,6 @@
-// A pair of weights w0, w1 of one channel gives x0 * w0 + x1 * w1, with x from 0 to 255: at most 255 times the positive ones of them, at least 255 times
-// the negative ones. Steps share a bin when those sums stay within capacity for each pair of each channel. A pair that alone is too large gives
-// what is too much to a second step.
+// A pair of weights w0, w1 of one channel gives x0 * w0 + x1 * w1: at most what its positive ones give with the greatest x, at least what its negative ones
+// do. Steps share a bin when those sums stay within 16 bits for each pair of each channel. A pair that alone is too large gives what is too much to a
+// second step.
 #include "backends/onednn/onednn_byte_bins.h"
 
 #include <algorithm>
@@ -14,7 +14,9 @@ constexpr int kMostLanes = 16;
 // Cost of a step and of a bin beside two steps of kWords (Zen 4, tiles of AVX2).
 constexpr double kStepCost = 0.58, kBinCost = 0.24;
 
-// Per pair of each channel, the sum of positive weights, then that of negative ones as a positive number.
+constexpr int kCapacity = 32767;
+
+// Per pair of each channel, the greatest sum of products, then the least one as a positive number.
 struct Load {
   std::array<uint16_t, 4 * kMostLanes> of{};
 };
@@ -26,23 +28,27 @@ struct Step {
   int most;
 };
 
-Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int lanes) {
+// The greatest x0 * a + x1 * b, for a, b >= 0.
+int greatest_sum(int a, int b, ByteBound bound) {
+  return bound.byte * std::max(a, b) + std::min(bound.pair - bound.byte, bound.byte) * std::min(a, b);
+}
+
+Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int lanes, ByteBound bound) {
   Step step{x, weights, {}, 0};
-  for (int pair = 0; pair < 2 * lanes; ++pair) {
-    for (int i = 0; i < 2; ++i) {
-      const int w = weights[static_cast<size_t>(2 * pair + i)];
-      uint16_t& sum = step.load.of[static_cast<size_t>(w > 0 ? pair : 2 * kMostLanes + pair)];
-      sum = static_cast<uint16_t>(sum + std::abs(w));
-    }
+  for (size_t pair = 0; pair < static_cast<size_t>(2 * lanes); ++pair) {
+    const int a = weights[2 * pair], b = weights[2 * pair + 1];
+    step.load.of[pair] = static_cast<uint16_t>(greatest_sum(std::max(a, 0), std::max(b, 0), bound));
+    step.load.of[2 * kMostLanes + pair] = static_cast<uint16_t>(greatest_sum(std::max(-a, 0), std::max(-b, 0), bound));
   }
   step.most = *std::max_element(step.load.of.begin(), step.load.of.end());
   return step;
 }
 
-bool fits(const Load& a, const Load& b, int capacity) {
-  int over = 0;
-  for (size_t i = 0; i < a.of.size(); ++i) over |= a.of[i] + b.of[i] > capacity;
-  return over == 0;
+// Each load is within capacity, so that two of them fit into 16 bits.
+bool fits(const Load& a, const Load& b) {
+  uint16_t over = 0;
+  for (size_t i = 0; i < a.of.size(); ++i) over = static_cast<uint16_t>(over | static_cast<uint16_t>(a.of[i] + b.of[i]));
+  return over <= kCapacity;
 }
 
 void add(Load& a, const Load& b) {
@@ -50,7 +56,8 @@ void add(Load& a, const Load& b) {
 }
 
 // The steps, each within capacity.
-std::vector<Step> split(std::span<const int8_t> weights, int lanes, int capacity) {
+std::vector<Step> split(std::span<const int8_t> weights, int lanes, ByteBound bound) {
+  const int capacity = bound.pair <= 255 ? 256 : kCapacity / bound.byte;  // of weights of one sign
   const size_t size = static_cast<size_t>(lanes) * 4;
   std::vector<Step> steps;
   for (size_t s = 0; s < weights.size() / size; ++s) {
@@ -67,17 +74,17 @@ std::vector<Step> split(std::span<const int8_t> weights, int lanes, int capacity
       some[i] = static_cast<int8_t>(first - rest[i]);
       is_split = true;
     }
-    steps.push_back(make_step(static_cast<int32_t>(s), some, lanes));
-    if (is_split) steps.push_back(make_step(static_cast<int32_t>(s), rest, lanes));
+    steps.push_back(make_step(static_cast<int32_t>(s), some, lanes, bound));
+    if (is_split) steps.push_back(make_step(static_cast<int32_t>(s), rest, lanes, bound));
   }
   return steps;
 }
 
 }  // namespace
 
-BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, int capacity) {
+BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound bound) {
   constexpr size_t kProbes = 24;  // partners that are tried for each place in a bin
-  std::vector<Step> steps = split(weights, lanes, capacity);
+  std::vector<Step> steps = split(weights, lanes, bound);
   std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.most > b.most; });
   std::vector<size_t> left(steps.size());
   std::iota(left.begin(), left.end(), size_t{0});
@@ -98,7 +105,7 @@ BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, int capacity) 
         size_t found = count;
         for (size_t i = seed + 1 + bin.size() % stride; i < count && found == count; i += stride)
           for (size_t j = i; j < std::min(i + 2, count) && found == count; ++j)
-            if (is_taken[left[j]] == 0 && fits(load, steps[left[j]].load, capacity)) found = j;
+            if (is_taken[left[j]] == 0 && fits(load, steps[left[j]].load)) found = j;
         if (found == count) break;
         add(load, steps[left[found]].load);
         is_taken[left[found]] = 1;

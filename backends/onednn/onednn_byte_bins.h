@@ -1,4 +1,6 @@
 // Weights in bins: see Multiply::kPairs in onednn_byte_tiles.h.
+// Two bounds are known of x: its greatest byte, and the greatest sum of a pair. Activations after a ReLU are small but for few, so that a bound on pairs far
+// below twice the greatest byte holds for nearly all; who packs with it takes care of the others (onednn_byte_excess.h).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +18,14 @@ struct BinnedBlock {
   std::vector<int8_t> weights;  // [order.size(), lanes, 4]
 };
 
-// weights: [steps, lanes, 4]. capacity: the greatest sum of weights of one sign that stays within 16 bits: 32767 / the greatest byte of x; at least 128.
-BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, int capacity);
+// What x holds at most. A pair of at most 255 keeps every step whole.
+struct ByteBound {
+  int byte = 255;
+  int pair = 2 * 255;
+};
+
+// weights: [steps, lanes, 4].
+BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound bound);
 
 // What the block costs, in units of what the same steps of kWords cost.
 double cost_of(const BinnedBlock& block, int64_t steps);

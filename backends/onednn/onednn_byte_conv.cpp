@@ -1,13 +1,14 @@
 // The input under a band of output rows is copied to scratch memory with its padding (widened for kWords); 1x1 convolutions of bytes read x itself. Then each
-// block of channels goes over the band's pixels in tiles, so that its weights are read once for the band.
+// block of channels goes over the band's pixels in tiles, so that its weights are read once for the band. Where bins count on pairs of small bytes, the copy
+// holds what they may be at most, and what is above is added apart (onednn_byte_excess.h); a band with too much of it is multiplied in words.
 #include "backends/onednn/onednn_byte_conv.h"
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "backends/onednn/onednn_byte_excess.h"
 #include "backends/onednn/onednn_byte_pack.h"
 #include "backends/onednn/onednn_isa.h"
 #include "backends/onednn/onednn_vnni.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int64_t kScratch = 128 * 1024;  // bytes of input under a band, for each thread
 constexpr int64_t kBandPixels = 112;      // enough that reading weights is little beside multiplying
+constexpr int64_t kMostExcess = 16384;    // of a band, in all steps; and at most a part of its products:
+constexpr int64_t kExcessPart = 6;
 
 struct Plan {
   ByteConvShape shape;
@@ -72,11 +75,12 @@ void choose_band(Plan& plan, int x_bytes) {
   measure();
 }
 
-Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConvOutput& output, uint8_t highest) {
+Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConvOutput& output, ByteRange range) {
   Plan plan;
   plan.shape = with_long_rows(given);
   plan.output = output;
-  plan.packed = pack_tiles(plan.shape, weights, std::max(highest, output.scales.padding));  // padding may be above what x holds
+  range.highest = std::max(range.highest, output.scales.padding);  // padding may be above what x holds
+  plan.packed = pack_tiles(plan.shape, weights, range);
   const TileKernels& kernels = *plan.packed->kernels;
   const ByteConvShape& s = plan.shape;
   plan.blocks = blocks_of(s, kernels);
@@ -196,12 +200,86 @@ int64_t y_pixel(const ByteConvShape& s, const Band& band, int64_t row, int64_t c
   return ((band.image * size[0] + plane) * size[1] + s.y_first[1] + row * s.y_step[1]) * size[2] + s.y_first[2] + column * s.y_step[2];
 }
 
-// Block `index` of all groups' over the band. input: under its first pixel, of the first group.
-void multiply_block(const Plan& p, int64_t index, const Band& band, const std::byte* input, std::byte* y, const uint8_t* residual) {
+// How a thread's part of the scratch memory is divided: the band's input, then what is needed for excess.
+struct Memory {
+  std::byte* input;
+  int32_t* starts;  // of one block, for all pixels of the band
+  ExcessMemory excess;
+};
+
+int64_t most_excess(const Plan& p) {
+  const int64_t products = p.band * p.columns * std::ssize(p.offsets[0]) * p.shape.groups;
+  return std::clamp<int64_t>(products / kExcessPart, 16, kMostExcess);
+}
+
+constexpr int64_t whole_vectors(int64_t bytes) { return (bytes + kVector - 1) / kVector * kVector; }
+
+// Bytes of each of these: the input, starts, Taken, Excess, of_group.
+std::array<int64_t, 5> memory_bytes(const Plan& p) {
+  const bool has_excess = p.packed != nullptr && p.packed->bin_tiles != nullptr;
+  const int64_t input = p.is_in_place && !has_excess ? 0 : whole_vectors(p.shape.kernel[0] * p.scratch_rows * p.row_step) + kVector;
+  if (!has_excess) return {input, 0, 0, 0, 0};
+  return {input, whole_vectors(p.band * p.columns * p.packed->kernels->lanes * 4),
+          whole_vectors(most_excess(p) * static_cast<int64_t>(sizeof(Taken))), whole_vectors(most_excess(p) * static_cast<int64_t>(sizeof(Excess))),
+          whole_vectors((p.shape.groups + 1) * 4)};
+}
+
+int64_t scratch_bytes(const Plan& p) {
+  const std::array<int64_t, 5> bytes = memory_bytes(p);
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+}
+
+Memory memory_at(const Plan& p, std::byte* scratch) {
+  const std::array<int64_t, 5> bytes = memory_bytes(p);
+  std::array<std::byte*, 5> at{scratch};
+  for (size_t i = 1; i < at.size(); ++i) at[i] = at[i - 1] + bytes[i - 1];
+  return {
+      at[0],
+      reinterpret_cast<int32_t*>(at[1]),
+      {reinterpret_cast<Taken*>(at[2]), reinterpret_cast<Excess*>(at[3]), reinterpret_cast<int32_t*>(at[4]), most_excess(p)}
+  };
+}
+
+// A band as its tiles read it.
+struct Source {
+  const std::byte* input;  // under the first pixel, of the first group
+  const TileKernels* kernels;
+  bool has_excess = false;
+};
+
+Source prepare_band(const Plan& p, const Band& band, const uint8_t* x, const Memory& memory) {
   const ByteConvShape& s = p.shape;
-  const TileKernels& kernels = *p.packed->kernels;
+  const BinTiles* bins = p.packed->bin_tiles;
+  if (p.is_in_place) {
+    const std::byte* pixels = reinterpret_cast<const std::byte*>(x + band.column * s.channels);
+    if (bins == nullptr || !bins->has_excess(pixels, band.columns * s.channels / 4)) return {pixels, p.packed->kernels};
+    std::memcpy(memory.input, pixels, static_cast<size_t>(band.columns * s.channels));
+  } else {
+    copy_band(p, x, band, memory.input);
+  }
+  if (bins == nullptr) return {memory.input, p.packed->kernels};
+  const BandInput input = {band.rows, band.columns, input_rows(s, band.rows), input_columns(s, band.columns), p.scratch_rows, p.group_step};
+  if (!list_excess(s, *bins, input, memory.input, memory.excess)) return {memory.input, &bins->wide};
+  return {memory.input, p.packed->kernels, memory.excess.of_group[s.groups] > 0};
+}
+
+// What the sums of a block start from, with its excess.
+void fill_starts(const Plan& p, int64_t index, const Band& band, const Memory& memory) {
+  const int64_t lanes = p.packed->kernels->lanes, group = index / p.blocks;
+  const int32_t first = memory.excess.of_group[group], last = memory.excess.of_group[group + 1];
+  for (int64_t i = 0; i < band.rows * band.columns; ++i) std::copy_n(p.start.data() + index * lanes, lanes, memory.starts + i * lanes);
+  p.packed->bin_tiles->add_excess(memory.excess.excess + first, last - first, p.packed->weights.get() + p.packed->first[static_cast<size_t>(index)],
+                                  p.packed->at[static_cast<size_t>(index)].data(), memory.starts);
+}
+
+// Block `index` of all groups' over the band.
+void multiply_block(const Plan& p, int64_t index, const Band& band, const Source& source, const Memory& memory, std::byte* y,
+                    const uint8_t* residual) {
+  const ByteConvShape& s = p.shape;
+  const TileKernels& kernels = *source.kernels;
   const int64_t group = index / p.blocks, block = index % p.blocks, outputs = s.groups * s.outputs;
-  const bool is_binned = kernels.multiply == Multiply::kPairs;
+  const bool is_binned = p.packed->kernels->multiply == Multiply::kPairs;
+  if (source.has_excess) fill_starts(p, index, band, memory);
   Tile tile = tile_for(p.output);
   tile.x_step = p.x_step;
   tile.y_step = outputs * s.y_step[2];
@@ -211,30 +289,31 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const std::b
   const std::array<TileKernels::Run, 2> runs = kernels.split(band.columns);
   for (int64_t i = 0; i < band.rows; ++i) {
     const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs + group * s.outputs + block * kernels.lanes;
-    tile.x = input + i * s.stride[1] * p.row_step + group * p.group_step;
+    tile.x = source.input + i * s.stride[1] * p.row_step + group * p.group_step;
     tile.y = y + element * bytes_of(p.output.output);
     tile.residual = residual == nullptr ? nullptr : residual + element;
-    for (const TileKernels::Run& part : runs) {
-      if (part.tiles == 0) continue;
-      Tile some = moved(tile, p.output.output, part.pixel);
-      some.tiles = part.tiles;
-      for (int64_t segment = 0; segment < s.segments; ++segment) {
-        const size_t piece = static_cast<size_t>(index * s.segments + segment);
-        const std::vector<int32_t>& offsets = p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
-        some.offsets = offsets.data();
-        some.steps = std::ssize(offsets);
-        some.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
-        some.weights = p.packed->weights.get() + p.packed->first[piece];
-        some.start = p.start.data() + segment * p.padded_outputs() + index * kernels.lanes;
-        some.scale = p.scale.data() + segment * p.padded_outputs() + index * kernels.lanes;
-        kernels.kernel(segment == 0 ? p.output.output : TileOutput::kTotal, block_lanes, part.width)(some);
+    for (int64_t segment = 0; segment < s.segments; ++segment) {
+      const size_t piece = static_cast<size_t>(index * s.segments + segment);
+      const std::vector<int32_t>& offsets = p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
+      tile.offsets = offsets.data();
+      tile.steps = std::ssize(offsets);
+      tile.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
+      tile.weights = p.packed->weights.get() + p.packed->first[piece];
+      tile.start = p.start.data() + segment * p.padded_outputs() + index * kernels.lanes;
+      tile.scale = p.scale.data() + segment * p.padded_outputs() + index * kernels.lanes;
+      if (source.has_excess) {
+        tile.start = memory.starts + i * band.columns * kernels.lanes;
+        tile.start_step = kernels.lanes;
+      }
+      const TileOutput output = segment == 0 ? p.output.output : TileOutput::kTotal;
+      for (const TileKernels::Run& part : runs) {
+        if (part.tiles == 0) continue;
+        Tile some = moved(tile, p.output.output, part.pixel);
+        some.tiles = part.tiles;
+        kernels.kernel(output, block_lanes, part.width)(some);
       }
     }
   }
-}
-
-int64_t scratch_bytes(const Plan& p) {
-  return p.is_in_place ? 0 : (p.shape.kernel[0] * p.scratch_rows * p.row_step + kVector - 1) / kVector * kVector + kVector;
 }
 
 // scratch: scratch_bytes for each of `parts`. Bands are shared among the threads; few bands with many channels, the channels of each.
@@ -244,81 +323,20 @@ void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual,
   const int64_t shares = bands >= 2 * parts ? 1 : std::min(parts, all_blocks);  // of the blocks
   const int64_t work = s.outputs * s.groups * s.segments * std::ssize(p.offsets[0]) * p.band * p.columns / shares;
   for_numbered_parts(bands * shares, work, [&](int64_t part, int64_t first, int64_t last) {
-    std::byte* own = scratch + part * scratch_bytes(p);
-    int64_t copied = -1;
+    const Memory memory = memory_at(p, scratch + part * scratch_bytes(p));
+    int64_t prepared = -1;
+    Source source{};
     for (int64_t i = first; i < last; ++i) {
       const Band band = band_at(p, i / shares);
-      const std::byte* input = own;
-      if (p.is_in_place) {
-        input = reinterpret_cast<const std::byte*>(x + band.column * s.channels);
-      } else if (copied != i / shares) {
-        copied = i / shares;
-        copy_band(p, x, band, own);
-      }
+      if (std::exchange(prepared, i / shares) != i / shares) source = prepare_band(p, band, x, memory);
       const int64_t share = i % shares;
-      for (int64_t b = all_blocks * share / shares; b < all_blocks * (share + 1) / shares; ++b) multiply_block(p, b, band, input, y, residual);
+      for (int64_t b = all_blocks * share / shares; b < all_blocks * (share + 1) / shares; ++b)
+        multiply_block(p, b, band, source, memory, y, residual);
     }
   });
 }
 
 }  // namespace
-
-Tile tile_for(const ByteConvOutput& output) {
-  Tile tile{};
-  tile.residual_scale = output.scales.residual;
-  tile.low = output.low;
-  tile.high = output.high;
-  tile.is_fused = output.is_fused;
-  tile.zero_point = output.zero_point;
-  tile.least = output.scales.low;
-  tile.most = output.scales.high;
-  tile.flip = output.scales.is_signed ? 128 : 0;
-  return tile;
-}
-
-ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  ByteConvOutput output{
-      TileOutput::kReals, {plan.scale, plan.bias},
-       -kInfinity, kInfinity
-  };
-  output.scales.scale.resize(outputs, plan.scale[0]);
-  output.scales.bias.resize(outputs, 0.0f);
-  output.scales.padding = static_cast<uint8_t>(plan.x.zero_point);
-  if (clamp.min) output.low = static_cast<float>(*clamp.min);
-  if (clamp.max) output.high = static_cast<float>(*clamp.max);
-  return output;
-}
-
-std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
-                                          const Dims& w, bool is_fused) {
-  if (!written.is_integer()) return real_output(plan, clamp, static_cast<size_t>(w[0]));
-  const std::optional<ByteScales> scales = byte_scales(plan, written, clamp, residual, w);
-  if (!scales) return std::nullopt;
-  ByteConvOutput output{residual == nullptr ? TileOutput::kBytes : TileOutput::kSum, *scales};
-  if (is_fused) return output;
-  const size_t outputs = static_cast<size_t>(w[0]);
-  const Arithmetic steps = residual == nullptr ? plan : in_steps_of(*residual, plan, w[0]);
-  output.is_fused = false;
-  output.zero_point = static_cast<float>(written.zero_point);
-  output.scales.scale = steps.scale;
-  output.scales.scale.resize(outputs, steps.scale[0]);
-  output.scales.bias = steps.bias;
-  output.scales.bias.resize(outputs, 0.0f);
-  if (residual != nullptr) output.scales.residual = 1.0f / (written.scale / residual->scale);
-  return output;
-}
-
-std::vector<int32_t> zero_point_start(int zero_point, const Tensor& weights) {
-  const Tensor data = weights.contiguous();
-  const int64_t outputs = data.shape()[0], count = data.numel() / outputs;
-  std::vector<int32_t> start;
-  for (int64_t o = 0; o < outputs; ++o) {
-    const int8_t* values = data.data<int8_t>() + o * count;
-    start.push_back(-zero_point * std::accumulate(values, values + count, 0));
-  }
-  return start;
-}
 
 ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out) {
   ByteConvShape shape;
@@ -335,16 +353,16 @@ bool has_byte_conv(const ByteConvShape& shape) {
   plan.shape = with_long_rows(shape);
   if (may_use(Isa::kAvx512Vnni) || find_tile_kernels() == nullptr || elements > kMostElements) return false;
   choose_band(plan, find_tile_kernels()->x_bytes());
-  return scratch_bytes(plan) <= 2 * kScratch;
+  return plan.shape.kernel[0] * plan.scratch_rows * plan.row_step <= 2 * kScratch;
 }
 
 void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape, const Tensor& weights, const ByteConvOutput& output,
-                   uint8_t highest, const Place& x, const Place& y, const Place* residual) {
+                   ByteRange range, const Place& x, const Place& y, const Place* residual) {
   OCTET_ASSERT(has_byte_conv(shape) && (residual != nullptr) == (output.output == TileOutput::kSum) &&
                    (shape.segments == 1 || output.output == TileOutput::kReals),
                "a shape that the kernel does not take");
   if (builder.purpose() == SegmentBuilder::Purpose::kProve) return builder.add_loop(what, [](std::byte* const*) {}, {x, y});
-  const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, weights, output, highest));
+  const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, weights, output, range));
   const int64_t parts = omp_get_max_threads();
   std::vector<Place> places = {x, y};
   const bool has_scratch = scratch_bytes(*plan) > 0;

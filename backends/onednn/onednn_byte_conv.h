@@ -8,8 +8,7 @@
 #include <optional>
 
 #include "backends/onednn/onednn_builder.h"
-#include "backends/onednn/onednn_byte_scales.h"
-#include "backends/onednn/onednn_byte_tiles.h"
+#include "backends/onednn/onednn_byte_output.h"
 
 namespace octet::onednn {
 
@@ -25,30 +24,11 @@ struct ByteConvShape {
   int64_t segments = 1;  // of a linear layer: parts of `channels` that have scales of their own; a multiple of 4 each
 };
 
-// Of y = f(sum): what `output` says, with the scales and biases of all outputs (kRaw: none), and the clamp of kReals. With several segments: kReals, scales
-// [segments, outputs], without clamp.
-struct ByteConvOutput {
-  TileOutput output = TileOutput::kRaw;
-  ByteScales scales;
-  float low = 0, high = 0;
-  bool is_fused = true;             // the other fields are for step by step
-  float zero_point = 0;             // of y as it is written
-  std::vector<int32_t> start = {};  // of all outputs: added to their sums; empty for 0
+// What is known of x: the greatest byte that it can hold, and the one near which most are: its zero point, padding too.
+struct ByteRange {
+  uint8_t highest = 255;
+  uint8_t usual = 128;
 };
-
-// Floats: real_output(). Bytes: kBytes, or kSum with a residual, as byte_scales() has it, fused, or in oneDNN's steps; nullopt when a sum might not fit into 32 bits. w: the weights' shape,
-// outputs first.
-std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
-                                          const Dims& w, bool is_fused);
-
-// A tile that makes this of its sums; where it lies and what it multiplies is left open.
-Tile tile_for(const ByteConvOutput& output);
-
-// kReals: as `plan` folds scales and bias, then `clamp`.
-ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs);
-
-// What an input zero point that no bias holds adds to the sums of each output. weights: s8, outputs first.
-std::vector<int32_t> zero_point_start(int zero_point, const Tensor& weights);
 
 // x[rows, in] times weights [out, in].
 ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out);
@@ -56,8 +36,8 @@ ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out);
 // Whether this CPU has tiles but no better kernels, and the sums fit into 32 bits.
 bool has_byte_conv(const ByteConvShape& shape);
 
-// Appends one step. Requires has_byte_conv(shape). highest: the greatest byte that x can hold. residual: of y's shape, u8; for kSum alone.
+// Appends one step. Requires has_byte_conv(shape). residual: of y's shape, u8; for kSum alone.
 void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape, const Tensor& weights, const ByteConvOutput& output,
-                   uint8_t highest, const Place& x, const Place& y, const Place* residual);
+                   ByteRange range, const Place& x, const Place& y, const Place* residual);
 
 }  // namespace octet::onednn

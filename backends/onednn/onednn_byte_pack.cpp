@@ -31,6 +31,8 @@ int lanes_of(const ByteConvShape& s, const TileKernels& kernels, int64_t block) 
 
 namespace {
 
+constexpr int kMostUsual = 75;         // pairs of such bytes are far below kMostPair
+constexpr int64_t kLeastReaders = 64;  // of a word of x: fewer do not pay for looking at it
 constexpr double kMostBinCost = 0.97;  // of kWords: else its scratch memory is the better bargain
 
 // Of one segment.
@@ -82,22 +84,32 @@ PackedTiles pack_plain(const ByteConvShape& s, const int8_t* weights, const Tile
   return packed;
 }
 
+// Where in `order`, which has each step once, every step stands.
+std::vector<int32_t> places_of(const std::vector<int32_t>& order) {
+  std::vector<int32_t> at(order.size());
+  for (size_t i = 0; i < order.size(); ++i) at[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
+  return at;
+}
+
 // Nothing when the weights are too large for bins to pay.
-std::optional<PackedTiles> pack_bins(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels, int capacity) {
+std::optional<PackedTiles> pack_bins(const ByteConvShape& s, const int8_t* weights, const BinTiles& tiles, ByteBound bound) {
+  const TileKernels& kernels = tiles.bins;
   const int64_t pieces = pieces_of(s, kernels), steps = steps_of(s, kernels.step_elements);
-  const auto piece_at = [&](int64_t i) { return make_bins(in_steps(s, weights, i, kernels), kernels.lanes, capacity); };
+  const auto piece_at = [&](int64_t i) { return make_bins(in_steps(s, weights, i, kernels), kernels.lanes, bound); };
   double cost = 0;
   const int64_t samples = std::min<int64_t>(pieces, 3);
   for (int64_t i = 0; i < samples; ++i) cost += cost_of(piece_at(i * pieces / samples), steps) / static_cast<double>(samples);
   if (cost > kMostBinCost) return std::nullopt;
   PackedTiles packed;
   packed.kernels = &kernels;
+  if (bound.pair == kMostPair && 2 * bound.byte > kMostPair) packed.bin_tiles = &tiles;
   std::vector<std::vector<int8_t>> all;
   int64_t bytes = 0;
   for (int64_t i = 0; i < pieces; ++i) {
     BinnedBlock piece = piece_at(i);
     packed.first.push_back(bytes);
     packed.bins.push_back(std::to_array(piece.bins));
+    if (packed.bin_tiles != nullptr) packed.at.push_back(places_of(piece.order));
     packed.order.push_back(std::move(piece.order));
     all.push_back(std::move(piece.weights));
     bytes += std::ssize(all.back());
@@ -110,15 +122,18 @@ std::optional<PackedTiles> pack_bins(const ByteConvShape& s, const int8_t* weigh
 
 }  // namespace
 
-std::shared_ptr<const PackedTiles> pack_tiles(const ByteConvShape& s, const Tensor& weights, uint8_t highest) {
-  const TileKernels* bins = find_bin_kernels();
-  const int capacity = 32767 / std::max<int>(highest, 1);
-  const std::string form =
-      fmt::format("tiles, {} groups, {} segments, dense {}, capacity {}", s.groups, s.segments, s.dilation[2] == 1, bins == nullptr ? 0 : capacity);
+std::shared_ptr<const PackedTiles> pack_tiles(const ByteConvShape& s, const Tensor& weights, ByteRange range) {
+  const BinTiles* tiles = find_bin_tiles();
+  const int64_t readers = s.outputs * s.kernel[0] * s.kernel[1] * s.kernel[2];
+  // Excess is by words of one pixel.
+  const bool has_bound = range.usual <= kMostUsual && s.segments == 1 && s.channels % 4 == 0 && readers >= kLeastReaders;
+  const ByteBound bound = {std::max<int>(range.highest, 64), has_bound ? kMostPair : 2 * 255};
+  const std::string form = fmt::format("tiles, {} groups, {} segments, dense {}, {} at most {} in pairs of {}", s.groups, s.segments,
+                                       s.dilation[2] == 1, (tiles == nullptr ? *find_tile_kernels() : tiles->bins).name, bound.byte, bound.pair);
   return std::static_pointer_cast<const PackedTiles>(find_or_pack(weights, {form, {}, {}}, [&]() -> std::shared_ptr<void> {
     const Tensor data = weights.contiguous();
     std::optional<PackedTiles> packed;
-    if (bins != nullptr) packed = pack_bins(s, data.data<int8_t>(), *bins, std::min(capacity, 4 * 128));
+    if (tiles != nullptr) packed = pack_bins(s, data.data<int8_t>(), *tiles, bound);
     if (!packed) packed = pack_plain(s, data.data<int8_t>(), *find_tile_kernels());
     return std::make_shared<PackedTiles>(std::move(*packed));
   }));

@@ -15,10 +15,12 @@ namespace octet::onednn {
 // The weights of a convolution, packed: what sessions share. Independent of the sizes of x.
 struct PackedTiles {
   const TileKernels* kernels = nullptr;
+  const BinTiles* bin_tiles = nullptr;  // where x is to have no pair above kMostPair, else null
   // Per block and segment, "piece":
   std::vector<int64_t> first;                       // bytes
   std::vector<std::array<int32_t, kMostBin>> bins;  // kPairs
   std::vector<std::vector<int32_t>> order;          // steps, counted from the segment's first; kPairs
+  std::vector<std::vector<int32_t>> at;             // with bin_tiles: where in `order` each step stands
   std::shared_ptr<std::byte> weights;
 };
 
@@ -37,8 +39,7 @@ std::vector<Run> runs_of(const ByteConvShape& shape, int64_t segment);
 int64_t blocks_of(const ByteConvShape& shape, const TileKernels& kernels);
 int lanes_of(const ByteConvShape& shape, const TileKernels& kernels, int64_t block);
 
-// Packed for the best kernels that this CPU may use: bins where these weights fit into them well. highest: the greatest byte that x can hold. Shared by all
-// that pack the same constant.
-std::shared_ptr<const PackedTiles> pack_tiles(const ByteConvShape& shape, const Tensor& weights, uint8_t highest);
+// Packed for the best kernels that this CPU may use: bins where these weights fit into them well. Shared by all that pack the same constant.
+std::shared_ptr<const PackedTiles> pack_tiles(const ByteConvShape& shape, const Tensor& weights, ByteRange range);
 
 }  // namespace octet::onednn

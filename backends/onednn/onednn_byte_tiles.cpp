@@ -8,6 +8,7 @@ namespace octet::onednn {
 Tile moved(Tile tile, TileOutput output, int64_t pixels) {
   tile.x += pixels * tile.x_step;
   tile.y = static_cast<std::byte*>(tile.y) + pixels * tile.y_step * bytes_of(output);
+  tile.start += pixels * tile.start_step;
   if (tile.residual != nullptr) tile.residual += pixels * tile.y_step;
   return tile;
 }
@@ -29,11 +30,13 @@ void TileKernels::run(Tile tile, TileOutput output, int block_lanes, int64_t pix
 
 #if defined(__x86_64__)
 namespace tiles_avx2 {
-extern const TileKernels kWords, kBins;
+extern const TileKernels kWords;
+extern const BinTiles kBins;
 extern const DepthwiseTiles kDepthwise;
 }  // namespace tiles_avx2
 namespace tiles_avx512 {
-extern const TileKernels kWords, kBins;
+extern const TileKernels kWords;
+extern const BinTiles kBins;
 extern const DepthwiseTiles kDepthwise;
 }  // namespace tiles_avx512
 namespace tiles_avxvnni {
@@ -47,7 +50,7 @@ const TileKernels* find_word_kernels() {
 
 const TileKernels* find_tile_kernels() { return may_use(Isa::kAvxVnni) ? &tiles_avxvnni::kQuads : find_word_kernels(); }
 
-const TileKernels* find_bin_kernels() {
+const BinTiles* find_bin_tiles() {
   if (may_use(Isa::kAvxVnni)) return nullptr;
   if (may_use(Isa::kAvx512)) return &tiles_avx512::kBins;
   return may_use(Isa::kAvx2) ? &tiles_avx2::kBins : nullptr;
@@ -61,7 +64,7 @@ const DepthwiseTiles* find_depthwise_tiles() {
 const DepthwiseTiles* find_depthwise_tiles() { return nullptr; }
 const TileKernels* find_word_kernels() { return nullptr; }
 const TileKernels* find_tile_kernels() { return nullptr; }
-const TileKernels* find_bin_kernels() { return nullptr; }
+const BinTiles* find_bin_tiles() { return nullptr; }
 #endif
 
 }  // namespace octet::onednn

@@ -5,7 +5,8 @@
 // One skeleton (onednn_byte_tiles.inc), compiled for each instruction set and way to multiply:
 //   kWords   vpmaddwd: two products of 16 bits. x is widened to u16 before, weights when they are packed. Exact for all weights.
 //   kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps stand in bins, whose products together fit into 16 bits whatever x is, so that only the
-//            sum of a bin is widened; a weight too large for that is split between two steps. Faster than kWords where few need be.
+//            sum of a bin is widened (onednn_byte_bins.h). Faster than kWords where the bins are full.
+//   kWide    vpmaddwd on the weights of kPairs, widened here: for bytes that are too large for these bins. Any order of steps, no bins.
 //   kQuads   vpdpbusd (VNNI): four products added in 32 bits.
 //   kChannels  depthwise: vpmaddwd on a vector of channels, each with the words of two kernel rows, instead of one word for all channels.
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace octet::onednn {
 
-enum class Multiply { kWords, kPairs, kQuads, kChannels };
+enum class Multiply { kWords, kPairs, kWide, kQuads, kChannels };
 
 // What becomes of the sums.
 // Fused or step by step: the former is how our kernels for AVX512-VNNI round, the latter how oneDNN's do, and results are to be the same bits as theirs.
@@ -41,10 +42,11 @@ struct Tile {
   const std::byte* x;         // the first pixel
   int64_t x_step;             // bytes to the next pixel
   const int32_t* offsets;     // bytes from a pixel to each step
-  int64_t steps;              // kWords, kQuads
+  int64_t steps;              // all but kPairs
   const int32_t* bins;        // kPairs: how many bins of kMostBin steps, of one less, ... of one step
   const std::byte* weights;   // from here on per channel of the block
   const int32_t* start;       // what sums start from; padded to the block
+  int64_t start_step;         // elements to the next pixel: 0 when all start alike
   const float* scale;         // the same
   const float* bias;          // the same
   const uint8_t* residual;    // kSum: of the first pixel
@@ -71,7 +73,7 @@ struct TileKernels {
   int most_pixels;    // at most kMostPixels
   const char* name;
   TileKernel kernels[5][kMostPixels];       // by output and pixels less 1; null beyond most_pixels
-  TileKernel half_kernels[5][kMostPixels];  // the same of blocks of half the channels; null for kPairs
+  TileKernel half_kernels[5][kMostPixels];  // the same of blocks of half the channels; null for kPairs and kWide
 
   int x_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }       // of an element of x
   int weight_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }  // of a packed weight
@@ -97,6 +99,32 @@ struct TileKernels {
 using Interleave = void (*)(const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step, int64_t columns, int64_t channels, std::byte* to,
                             int64_t to_step);
 
+// The greatest sum of a pair of bytes of x that bins may count on; what a word has above is taken from it and multiplied apart.
+inline constexpr int kMostPair = 255;
+
+// A word of x that had pairs above kMostPair, and what was taken from its bytes.
+struct Taken {
+  int32_t word;
+  std::array<uint8_t, 4> rest;
+};
+
+// What is left to add to the sums of one pixel of a tile: `rest` times the weights of a step.
+struct Excess {
+  int32_t pixel, step;
+  std::array<uint8_t, 4> rest;
+};
+
+// Kernels for weights in bins.
+struct BinTiles {
+  TileKernels bins;  // kPairs
+  TileKernels wide;  // kWide, on the same weights
+  bool (*has_excess)(const std::byte* x, int64_t words);
+  // Takes what is above kMostPair from `words` words of x; returns how many it changed, or ~that when it stopped since they would be more than `most`.
+  int64_t (*take_excess)(std::byte* x, int64_t words, Taken* to, int64_t most);
+  // sums: [pixels, lanes]. at: where among the weights each step stands.
+  void (*add_excess)(const Excess* excess, int64_t count, const std::byte* weights, const int32_t* at, int32_t* sums);
+};
+
 // Kernels for depthwise convolutions: kBytes and kReals.
 struct DepthwiseTiles {
   TileKernels tiles;
@@ -105,7 +133,7 @@ struct DepthwiseTiles {
 
 // The best ones that this CPU may use: exact for all weights; and by bins, null where VNNI makes them needless. Null without AVX2.
 const TileKernels* find_tile_kernels();
-const TileKernels* find_bin_kernels();
+const BinTiles* find_bin_tiles();
 // Those of kWords.
 const TileKernels* find_word_kernels();
 const DepthwiseTiles* find_depthwise_tiles();

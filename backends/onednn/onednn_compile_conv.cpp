@@ -246,7 +246,7 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   if (is_depthwise) {
     add_byte_depthwise(builder, shape, weights, *output, from.place, to.place);
   } else {
-    add_byte_conv(builder, "convolution", shape, weights, *output, builder.highest_byte(op.inputs[0]), from.place, to.place,
+    add_byte_conv(builder, "convolution", shape, weights, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place, to.place,
                   residual ? &residual->r.place : nullptr);
   }
   if (written.is_integer()) {

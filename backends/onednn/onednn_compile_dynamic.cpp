@@ -56,7 +56,7 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ByteConvShape shape = linear_shape(m, k, n);
   if (has_byte_conv(shape)) {
     const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
-    add_byte_conv(builder, "linear", shape, weights->values, {}, 255, x->values, y.place, nullptr);
+    add_byte_conv(builder, "linear", shape, weights->values, {}, {}, x->values, y.place, nullptr);
     add_scale_rows(builder, *x, y.place, column_terms(builder, op, *weights, n, k), clamp_of(op));
     builder.define(op.outputs[0], y);
     return true;

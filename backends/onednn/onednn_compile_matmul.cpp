@@ -68,7 +68,7 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   if (!output) return false;
   const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape));
   const Stored to = builder.allocate(y, plan.y, row_major(y));
-  add_byte_conv(builder, "linear", shape, wt.data, *output, builder.highest_byte(op.inputs[0]), x.place, to.place, nullptr);
+  add_byte_conv(builder, "linear", shape, wt.data, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding}, x.place, to.place, nullptr);
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);
   } else {

@@ -118,7 +118,7 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   for (const Part& part : *parts) {
     // The zero point belongs to each phase: it reads kernel elements of its own.
     if (part.weights.defined()) output->start = zero_point_start(plan.x.zero_point, part.weights);
-    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output, builder.highest_byte(op.inputs[0]), from.place, to.place,
+    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place, to.place,
                   nullptr);
   }
   if (plan.y.is_integer()) {

@@ -14,13 +14,22 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
+// Values of every size; or small ones as after a ReLU, of which one in `large` is at the end of its range.
+Tensor random_bytes(DType dtype, const Shape& shape, int large) {
+  if (large == 0) return random_integers(dtype, shape, 9);
+  const Tensor small = random_integers(dtype, shape, 9, 0, 40), which = random_integers(DType::kInt32, shape, 4, 0, large - 1);
+  for (int64_t i = 0; i < small.numel(); ++i)
+    if (which.data<int32_t>()[i] == 0) small.raw()[i] = static_cast<std::byte>(integer_range(dtype).max);
+  return small;
+}
+
 // The program as one segment of oneDNN, on random inputs. Appends "name count" and the bytes of the output.
-void write_outputs(std::ofstream& file, const std::string& name, Program program) {
+void write_outputs(std::ofstream& file, const std::string& name, Program program, int large = 0) {
   Session session(with_one_segment(std::move(program), "onednn"));
   std::vector<Tensor> inputs;
   for (int index : session.program().inputs) {
     const ProgramTensor& t = session.program().tensors[static_cast<size_t>(index)];
-    inputs.push_back(t.dtype == DType::kFloat32 ? random_floats(t.shape, -2, 2, 3) : random_integers(t.dtype, t.shape, 9));
+    inputs.push_back(t.dtype == DType::kFloat32 ? random_floats(t.shape, -2, 2, 3) : random_bytes(t.dtype, t.shape, large));
   }
   const Tensor y = session.run(inputs)[0].contiguous();
   const int64_t bytes = y.numel() * static_cast<int64_t>(size_of(y.dtype()));
@@ -32,17 +41,18 @@ enum class Result { kUnsigned, kSigned, kReal, kRelu, kResidual };
 constexpr const char* kResultNames[] = {"unsigned", "signed", "real", "relu", "residual"};
 
 struct ConvCase {
-  int64_t channels, outputs, size, kernel, stride, padding, groups;
+  int64_t channels, outputs, size, kernel, stride, padding, groups, dilation = 1;
 };
 
 // A step that spreads the outputs of a product of `terms` terms over the bytes.
 float output_scale(int64_t terms) { return 0.0095f * std::sqrt(static_cast<float>(terms)); }
 
-Program convolution(const ConvCase& c, Result result, bool is_transposed) {
+Program convolution(const ConvCase& c, Result result, bool is_transposed, std::optional<int> zero = {}) {
   ProgramBuilder b;
   const DType dtype = result == Result::kSigned ? DType::kInt8 : DType::kUInt8;
-  const int zero_point = result == Result::kSigned ? -7 : result == Result::kUnsigned ? 0 : 113;
-  const int64_t out = is_transposed ? (c.size - 1) * c.stride - 2 * c.padding + c.kernel : (c.size + 2 * c.padding - c.kernel) / c.stride + 1;
+  const int zero_point = zero ? *zero : result == Result::kSigned ? -7 : result == Result::kUnsigned ? 0 : 113;
+  const int64_t out =
+      is_transposed ? (c.size - 1) * c.stride - 2 * c.padding + c.kernel : (c.size + 2 * c.padding - (c.kernel - 1) * c.dilation - 1) / c.stride + 1;
   const Shape y_shape = {1, c.outputs, out, out};
   const float scale = output_scale(c.channels / c.groups * c.kernel * c.kernel);
   const int x = b.input("x", dtype, {1, c.channels, c.size, c.size}, quantized(0.021f, zero_point));
@@ -53,10 +63,10 @@ Program convolution(const ConvCase& c, Result result, bool is_transposed) {
       b.constant("w", random_integers(DType::kInt8, w_shape, 5), per_channel(random_scales(static_cast<size_t>(w_scales)), is_transposed ? 1 : 0));
   const int bias = b.constant("b", random_floats({c.outputs}));
   Attributes attributes = {
-      {"stride",   ints({c.stride, c.stride})  },
-      {"padding",  ints({c.padding, c.padding})},
-      {"dilation", ints({1, 1})                },
-      {"groups",   c.groups                    }
+      {"stride",   ints({c.stride, c.stride})    },
+      {"padding",  ints({c.padding, c.padding})  },
+      {"dilation", ints({c.dilation, c.dilation})},
+      {"groups",   c.groups                      }
   };
   const std::string kind = is_transposed ? "conv_transpose" : "conv";
   if (result == Result::kReal || result == Result::kResidual) {
@@ -130,6 +140,22 @@ TEST_CASE("oneDNN: writes the bits of products of integers", "[.][bits]") {
     for (const ConvCase& c : convolutions)
       write_outputs(file, std::string("conv/") + kResultNames[result] + "/" + std::to_string(&c - convolutions),
                     convolution(c, static_cast<Result>(result), false));
+  // Activations that crowd near the zero point, of which few or many are more than bins count on.
+  for (Result result : {Result::kUnsigned, Result::kReal, Result::kResidual})
+    for (int large : {1000, 40, 3}) {
+      const std::string name = std::string(kResultNames[static_cast<int>(result)]) + "/" + std::to_string(large);
+      for (const ConvCase& c : {
+               ConvCase{64,  64,  14, 3, 1, 1, 1, 1},
+               ConvCase{64,  72,  15, 3, 2, 1, 1, 1},
+               ConvCase{64,  128, 14, 1, 1, 0, 1, 1},
+               ConvCase{64,  128, 14, 1, 2, 0, 1, 1},
+               ConvCase{48,  96,  9,  3, 2, 1, 2},
+               ConvCase{20, 40,  13,  3, 1, 2, 1, 2 }
+      })
+        write_outputs(file, "conv/crowded/" + name, convolution(c, result, false, 20), large);
+      if (result != Result::kResidual)
+        write_outputs(file, "conv_transpose/crowded/" + name, convolution({64, 32, 7, 3, 2, 1, 1}, result, true, 20), large);
+    }
   for (Result result : {Result::kUnsigned, Result::kReal})
     for (const ConvCase& c : {
              ConvCase{16, 24, 7, 3, 2, 1, 1},
