@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #if defined(__x86_64__)
@@ -71,5 +72,26 @@ inline bool may_use(Isa isa) {
 inline bool may_use(Isa) { return false; }
 
 #endif
+
+// Those that own kernels may use: "AVX2 AVX-512 AVX512-VNNI", "x86-64" or "AArch64" without any.
+inline std::string instruction_sets() {
+  struct Name {
+    Isa isa;
+    const char* text;
+  };
+  std::string text;
+  for (const Name& name : {
+           Name{Isa::kAvx2,       "AVX2"       },
+           Name{Isa::kAvxVnni,    "AVX-VNNI"   },
+           Name{Isa::kAvx512,     "AVX-512"    },
+           Name{Isa::kAvx512Vnni, "AVX512-VNNI"}
+  })
+    if (may_use(name.isa)) text += (text.empty() ? "" : " ") + std::string(name.text);
+#if defined(__aarch64__)
+  return "AArch64";
+#else
+  return text.empty() ? "x86-64" : text;
+#endif
+}
 
 }  // namespace octet

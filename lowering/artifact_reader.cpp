@@ -239,6 +239,8 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   check_version(name, metadata_text(name, header, "version"));
   if (options.verifies_checksum) check_checksum(name, *file, data_begin, header.at("__metadata__"));
   Program program = program_from_json_text(metadata_text(name, header, "program"), name);
+  const Json& metadata = header.at("__metadata__");
+  if (metadata.contains("checksum") && metadata.at("checksum").is_string()) program.checksum = metadata.at("checksum").get<std::string>();
   const Source source{name, file, header, data_begin};
   for (ProgramTensor& tensor : program.tensors) {
     if (tensor.role == ProgramTensor::Role::kConstant) read_constant(source, tensor);

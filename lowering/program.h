@@ -144,6 +144,7 @@ struct Program {
   std::vector<int> outputs;                    // tensor indices in the order of the flattened outputs; may repeat
   std::vector<ShapeSymbol> symbols;            // each decided by the shape of an input; empty: every shape is fixed
   std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
+  std::string checksum;                        // of the file that it was read from; empty for none
 };
 
 // Ops, tensors and segments in a readable form, one line an op:

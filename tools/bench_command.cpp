@@ -76,7 +76,7 @@ double peak_rss_mb() {
 
 void add_bench_command(CLI::App& app) {
   struct Options {
-    std::string file, inputs;
+    std::string cache, file, inputs;
     int threads = 1, streams = 1;
     double seconds = 1;
     bool json = false, explain = false;
@@ -95,11 +95,12 @@ void add_bench_command(CLI::App& app) {
   command->add_flag("--json", options->json, "Print one JSON object");
   command->add_flag("--explain", options->explain,
                     "Print each call's kernel, layout, share of the time, and why it is slower than it could be (.octet)");
+  command->add_option("--cache", options->cache, "A folder where packed weights are kept for the next start (.octet on oneDNN)");
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
     const Clock::time_point start = Clock::now();
-    std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
+    std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads, options->cache);
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
     if (options->explain) {

@@ -10,7 +10,7 @@ namespace octet {
 
 void add_run_command(CLI::App& app) {
   struct Options {
-    std::string file, inputs, outputs;
+    std::string cache, file, inputs, outputs;
     int threads = 1;
     std::vector<std::string> libraries;
   };
@@ -20,10 +20,11 @@ void add_run_command(CLI::App& app) {
   command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs")->required();
   command->add_option("--outputs", options->outputs, "Where the tuple of outputs goes")->required();
   command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_option("--cache", options->cache, "A folder where packed weights are kept for the next start (.octet on oneDNN)");
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
-    const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads);
+    const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads, options->cache);
     write_outputs(options->outputs, program->run(read_inputs(options->inputs)));
   });
 }

@@ -65,7 +65,7 @@ class InterpretedProgram : public Runnable {
 
 class LoweredProgram : public Runnable {
  public:
-  LoweredProgram(const std::string& path, int threads) : session_(load_program(path), threads) { print_warnings(); }
+  LoweredProgram(const std::string& path, const SessionOptions& options) : session_(load_program(path), options) { print_warnings(); }
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
     std::vector<Tensor> tensors;
@@ -125,9 +125,9 @@ class LoweredProgram : public Runnable {
 
 }  // namespace
 
-std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads) {
+std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads, const std::string& cache_folder) {
   at::set_num_threads(threads);
-  if (has_suffix(path, ".octet")) return std::make_unique<LoweredProgram>(path, threads);
+  if (has_suffix(path, ".octet")) return std::make_unique<LoweredProgram>(path, SessionOptions{.threads = threads, .cache_folder = cache_folder});
   if (has_suffix(path, ".pt2")) return std::make_unique<InterpretedProgram>(path);
   throw Error("run", path, "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
 }

@@ -25,7 +25,7 @@ class Runnable {
   virtual std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) = 0;
 };
 
-// By suffix: .pt2 or .octet. threads: at least 1.
-std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads);
+// By suffix: .pt2 or .octet. threads: at least 1. cache_folder: SessionOptions::cache_folder.
+std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads, const std::string& cache_folder = "");
 
 }  // namespace octet

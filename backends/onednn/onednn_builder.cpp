@@ -47,14 +47,14 @@ std::shared_ptr<void> copy_of(const void* data, size_t bytes) {
   return block;
 }
 
-std::shared_ptr<void> pack(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed) {
+PackedBlock pack(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed) {
   const std::shared_ptr<std::byte> block = aligned_block(static_cast<int64_t>(packed.get_size()));
   dnnl::memory source(plain, cpu_engine(), const_cast<void*>(data));
   dnnl::memory target(packed, cpu_engine(), block.get());
   dnnl::stream stream(cpu_engine());
   dnnl::reorder(source, target).execute(stream, source, target);
   stream.wait();
-  return block;
+  return {block, packed.get_size()};
 }
 
 }  // namespace
@@ -282,7 +282,7 @@ Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const ProgramT
 }
 
 Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values, const dnnl::memory::desc& packed) {
-  return add_bytes(purpose_ == Purpose::kRun ? pack(plain, values.data(), packed) : nullptr, static_cast<int64_t>(packed.get_size()));
+  return add_bytes(purpose_ == Purpose::kRun ? pack(plain, values.data(), packed).bytes : nullptr, static_cast<int64_t>(packed.get_size()));
 }
 
 void SegmentBuilder::refuse_reference_kernel(const char* what, const char* implementation) {

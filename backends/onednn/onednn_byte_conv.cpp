@@ -25,7 +25,7 @@ constexpr int64_t kExcessPart = 6;
 struct Plan {
   ByteConvShape shape;
   ByteConvOutput output;
-  std::shared_ptr<const PackedTiles> packed;
+  std::optional<PackedTiles> packed;
   bool is_in_place = false;                   // x itself is read
   int64_t blocks = 1;                         // of a group
   int64_t band = 1;                           // output rows under which the input is copied
@@ -216,7 +216,7 @@ constexpr int64_t whole_vectors(int64_t bytes) { return (bytes + kVector - 1) / 
 
 // Bytes of each of these: the input, starts, Taken, Excess, of_group.
 std::array<int64_t, 5> memory_bytes(const Plan& p) {
-  const bool has_excess = p.packed != nullptr && p.packed->bin_tiles != nullptr;
+  const bool has_excess = p.packed && p.packed->bin_tiles != nullptr;
   const int64_t input = p.is_in_place && !has_excess ? 0 : whole_vectors(p.shape.kernel[0] * p.scratch_rows * p.row_step) + kVector;
   if (!has_excess) return {input, 0, 0, 0, 0};
   return {input, whole_vectors(p.band * p.columns * p.packed->kernels->lanes * 4),
@@ -268,7 +268,7 @@ void fill_starts(const Plan& p, int64_t index, const Band& band, const Memory& m
   const int64_t lanes = p.packed->kernels->lanes, group = index / p.blocks;
   const int32_t first = memory.excess.of_group[group], last = memory.excess.of_group[group + 1];
   for (int64_t i = 0; i < band.rows * band.columns; ++i) std::copy_n(p.start.data() + index * lanes, lanes, memory.starts + i * lanes);
-  p.packed->bin_tiles->add_excess(memory.excess.excess + first, last - first, p.packed->weights.get() + p.packed->first[static_cast<size_t>(index)],
+  p.packed->bin_tiles->add_excess(memory.excess.excess + first, last - first, p.packed->weights + p.packed->first[static_cast<size_t>(index)],
                                   p.packed->at[static_cast<size_t>(index)].data(), memory.starts);
 }
 
@@ -298,7 +298,7 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
       tile.offsets = offsets.data();
       tile.steps = std::ssize(offsets);
       tile.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
-      tile.weights = p.packed->weights.get() + p.packed->first[piece];
+      tile.weights = p.packed->weights + p.packed->first[piece];
       tile.start = p.start.data() + segment * p.padded_outputs() + index * kernels.lanes;
       tile.scale = p.scale.data() + segment * p.padded_outputs() + index * kernels.lanes;
       if (source.has_excess) {

@@ -76,10 +76,10 @@ Plan make_plan(const ByteConvShape& shape, const Tensor& weights, const ByteConv
     plan.block_weights += std::ssize(plan.offsets[row]) * plan.pair_step();
   }
   const std::string form = fmt::format("depthwise words, lanes {}, stride {}, bands of {}", plan.lanes(), shape.stride[1], plan.band);
-  plan.weights = find_or_pack(weights, {form, {}, {}}, [&]() -> std::shared_ptr<void> {
+  plan.weights = find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
     const std::shared_ptr<std::byte> packed = aligned_block(plan.blocks * plan.block_weights);
     pack(plan, weights.contiguous().data<int8_t>(), reinterpret_cast<int16_t*>(packed.get()));
-    return packed;
+    return {packed, static_cast<size_t>(plan.blocks * plan.block_weights)};
   });
   plan.scale = output.scales.scale;
   plan.bias = output.scales.bias;

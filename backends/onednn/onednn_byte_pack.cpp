@@ -9,6 +9,7 @@
 
 #include "backends/onednn/onednn_byte_bins.h"
 #include "backends/onednn/onednn_packed.h"
+#include "backends/onednn/onednn_vnni.h"
 
 namespace octet::onednn {
 
@@ -66,22 +67,51 @@ std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int6
   return packed;
 }
 
-PackedTiles pack_plain(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels) {
-  PackedTiles packed;
-  packed.kernels = &kernels;
+// What the block begins with; behind it stand first, bins, order and at, one piece after the other, then at a multiple of kVector the weights.
+struct Front {
+  int64_t is_binned;
+  int64_t pieces;
+  int64_t steps;  // of all pieces, in `order`
+  int64_t has_bound;
+};
+
+// Bytes up to the weights.
+int64_t weights_begin(const Front& front) {
+  const int64_t words = front.is_binned == 0 ? 0 : front.pieces * kMostBin + front.pieces + front.steps * (front.has_bound == 0 ? 1 : 2);
+  return (static_cast<int64_t>(sizeof(Front)) + front.pieces * 8 + words * 4 + kVector - 1) / kVector * kVector;
+}
+
+// Writes one array of a block after the other.
+struct Writer {
+  std::byte* to;
+
+  template <typename T>
+  void put(const T* values, size_t count = 1) {
+    std::memcpy(to, values, count * sizeof(T));
+    to += count * sizeof(T);
+  }
+};
+
+PackedBlock pack_plain(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels) {
   const int64_t pieces = pieces_of(s, kernels), piece_bytes = steps_of(s, kernels.step_elements) * kernels.step_weights(kernels.lanes);
-  packed.weights = aligned_block(pieces * piece_bytes);
+  const Front front = {0, pieces, 0, 0};
+  const int64_t bytes = weights_begin(front) + pieces * piece_bytes;
+  const std::shared_ptr<std::byte> block = aligned_block(bytes);
+  std::fill_n(block.get(), bytes, std::byte{0});
+  Writer writer{block.get()};
+  writer.put(&front);
   for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t first = i * piece_bytes;
+    writer.put(&first);
     const std::vector<int8_t> piece = in_steps(s, weights, i, kernels);
-    std::byte* to = packed.weights.get() + i * piece_bytes;
-    packed.first.push_back(i * piece_bytes);
+    std::byte* to = block.get() + weights_begin(front) + first;
     if (kernels.weight_bytes() == 2) {
       std::copy(piece.begin(), piece.end(), reinterpret_cast<int16_t*>(to));
     } else {
       std::memcpy(to, piece.data(), piece.size());
     }
   }
-  return packed;
+  return {block, static_cast<size_t>(bytes)};
 }
 
 // Where in `order`, which has each step once, every step stands.
@@ -92,51 +122,82 @@ std::vector<int32_t> places_of(const std::vector<int32_t>& order) {
 }
 
 // Nothing when the weights are too large for bins to pay.
-std::optional<PackedTiles> pack_bins(const ByteConvShape& s, const int8_t* weights, const BinTiles& tiles, ByteBound bound) {
-  const TileKernels& kernels = tiles.bins;
+std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels, ByteBound bound, bool has_bound) {
   const int64_t pieces = pieces_of(s, kernels), steps = steps_of(s, kernels.step_elements);
   const auto piece_at = [&](int64_t i) { return make_bins(in_steps(s, weights, i, kernels), kernels.lanes, bound); };
   double cost = 0;
   const int64_t samples = std::min<int64_t>(pieces, 3);
   for (int64_t i = 0; i < samples; ++i) cost += cost_of(piece_at(i * pieces / samples), steps) / static_cast<double>(samples);
   if (cost > kMostBinCost) return std::nullopt;
-  PackedTiles packed;
-  packed.kernels = &kernels;
-  if (bound.pair == kMostPair && 2 * bound.byte > kMostPair) packed.bin_tiles = &tiles;
-  std::vector<std::vector<int8_t>> all;
+  std::vector<BinnedBlock> binned;
+  std::vector<int64_t> first;
+  Front front = {1, pieces, 0, has_bound ? 1 : 0};
   int64_t bytes = 0;
   for (int64_t i = 0; i < pieces; ++i) {
-    BinnedBlock piece = piece_at(i);
-    packed.first.push_back(bytes);
-    packed.bins.push_back(std::to_array(piece.bins));
-    if (packed.bin_tiles != nullptr) packed.at.push_back(places_of(piece.order));
-    packed.order.push_back(std::move(piece.order));
-    all.push_back(std::move(piece.weights));
-    bytes += std::ssize(all.back());
+    binned.push_back(piece_at(i));
+    first.push_back(bytes);
+    bytes += std::ssize(binned.back().weights);
+    front.steps += std::ssize(binned.back().order);
   }
-  packed.weights = aligned_block(bytes);
-  for (int64_t i = 0; i < pieces; ++i)
-    std::memcpy(packed.weights.get() + packed.first[static_cast<size_t>(i)], all[static_cast<size_t>(i)].data(), all[static_cast<size_t>(i)].size());
-  return packed;
+  bytes += weights_begin(front);
+  const std::shared_ptr<std::byte> block = aligned_block(bytes);
+  Writer writer{block.get()};
+  writer.put(&front);
+  writer.put(first.data(), first.size());
+  for (const BinnedBlock& piece : binned) writer.put(piece.bins, kMostBin);
+  for (const BinnedBlock& piece : binned) {
+    const int32_t count = static_cast<int32_t>(piece.order.size());
+    writer.put(&count);
+  }
+  for (const BinnedBlock& piece : binned) writer.put(piece.order.data(), piece.order.size());
+  if (has_bound)
+    for (const BinnedBlock& piece : binned) writer.put(places_of(piece.order).data(), piece.order.size());
+  std::fill(writer.to, block.get() + weights_begin(front), std::byte{0});
+  for (size_t i = 0; i < binned.size(); ++i)
+    std::memcpy(block.get() + weights_begin(front) + first[i], binned[i].weights.data(), binned[i].weights.size());
+  return PackedBlock{block, static_cast<size_t>(bytes)};
+}
+
+// The block of pack_plain or pack_bins as what it holds.
+PackedTiles read_tiles(std::shared_ptr<std::byte> block, const BinTiles* bins) {
+  Front front;
+  std::memcpy(&front, block.get(), sizeof(front));
+  PackedTiles tiles;
+  const size_t pieces = static_cast<size_t>(front.pieces);
+  tiles.kernels = front.is_binned == 0 ? find_tile_kernels() : &bins->bins;
+  tiles.bin_tiles = front.has_bound == 0 ? nullptr : bins;
+  tiles.weights = block.get() + weights_begin(front);
+  tiles.first = {reinterpret_cast<const int64_t*>(block.get() + sizeof(Front)), pieces};
+  if (front.is_binned != 0) {
+    tiles.bins = {reinterpret_cast<const std::array<int32_t, kMostBin>*>(tiles.first.data() + pieces), pieces};
+    const int32_t* counts = reinterpret_cast<const int32_t*>(tiles.bins.data() + pieces);
+    const int32_t* order = counts + pieces;
+    for (size_t i = 0; i < pieces; order += counts[i++]) {
+      tiles.order.emplace_back(order, static_cast<size_t>(counts[i]));
+      if (front.has_bound != 0) tiles.at.emplace_back(order + front.steps, static_cast<size_t>(counts[i]));
+    }
+  }
+  tiles.block = std::move(block);
+  return tiles;
 }
 
 }  // namespace
 
-std::shared_ptr<const PackedTiles> pack_tiles(const ByteConvShape& s, const Tensor& weights, ByteRange range) {
+PackedTiles pack_tiles(const ByteConvShape& s, const Tensor& weights, ByteRange range) {
   const BinTiles* tiles = find_bin_tiles();
   const int64_t readers = s.outputs * s.kernel[0] * s.kernel[1] * s.kernel[2];
   // Excess is by words of one pixel.
   const bool has_bound = range.usual <= kMostUsual && s.segments == 1 && s.channels % 4 == 0 && readers >= kLeastReaders;
   const ByteBound bound = {std::max<int>(range.highest, 64), has_bound ? kMostPair : 2 * 255};
-  const std::string form = fmt::format("tiles, {} groups, {} segments, dense {}, {} at most {} in pairs of {}", s.groups, s.segments,
+  const std::string form = fmt::format("tiles, {} groups, {} segments, dense {}, {}, at most {} in pairs of {}", s.groups, s.segments,
                                        s.dilation[2] == 1, (tiles == nullptr ? *find_tile_kernels() : tiles->bins).name, bound.byte, bound.pair);
-  return std::static_pointer_cast<const PackedTiles>(find_or_pack(weights, {form, {}, {}}, [&]() -> std::shared_ptr<void> {
+  const std::shared_ptr<std::byte> block = find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
     const Tensor data = weights.contiguous();
-    std::optional<PackedTiles> packed;
-    if (tiles != nullptr) packed = pack_bins(s, data.data<int8_t>(), *tiles, bound);
-    if (!packed) packed = pack_plain(s, data.data<int8_t>(), *find_tile_kernels());
-    return std::make_shared<PackedTiles>(std::move(*packed));
-  }));
+    std::optional<PackedBlock> packed;
+    if (tiles != nullptr) packed = pack_bins(s, data.data<int8_t>(), tiles->bins, bound, has_bound && 2 * bound.byte > kMostPair);
+    return packed ? *packed : pack_plain(s, data.data<int8_t>(), *find_tile_kernels());
+  });
+  return read_tiles(block, tiles);
 }
 
 }  // namespace octet::onednn

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/onednn/onednn_byte_conv.h"
@@ -12,16 +13,17 @@
 
 namespace octet::onednn {
 
-// The weights of a convolution, packed: what sessions share. Independent of the sizes of x.
+// The weights of a convolution, packed: what sessions share, in one block of memory. Independent of the sizes of x.
 struct PackedTiles {
   const TileKernels* kernels = nullptr;
   const BinTiles* bin_tiles = nullptr;  // where x is to have no pair above kMostPair, else null
+  const std::byte* weights = nullptr;
   // Per block and segment, "piece":
-  std::vector<int64_t> first;                       // bytes
-  std::vector<std::array<int32_t, kMostBin>> bins;  // kPairs
-  std::vector<std::vector<int32_t>> order;          // steps, counted from the segment's first; kPairs
-  std::vector<std::vector<int32_t>> at;             // with bin_tiles: where in `order` each step stands
-  std::shared_ptr<std::byte> weights;
+  std::span<const int64_t> first;                       // bytes
+  std::span<const std::array<int32_t, kMostBin>> bins;  // kPairs
+  std::vector<std::span<const int32_t>> order;          // steps, counted from the segment's first; kPairs
+  std::vector<std::span<const int32_t>> at;             // with bin_tiles: where in `order` each step stands
+  std::shared_ptr<std::byte> block;
 };
 
 // A run of x's elements that the kernel reads in one piece, seen from a pixel.
@@ -40,6 +42,6 @@ int64_t blocks_of(const ByteConvShape& shape, const TileKernels& kernels);
 int lanes_of(const ByteConvShape& shape, const TileKernels& kernels, int64_t block);
 
 // Packed for the best kernels that this CPU may use: bins where these weights fit into them well. Shared by all that pack the same constant.
-std::shared_ptr<const PackedTiles> pack_tiles(const ByteConvShape& shape, const Tensor& weights, ByteRange range);
+PackedTiles pack_tiles(const ByteConvShape& shape, const Tensor& weights, ByteRange range);
 
 }  // namespace octet::onednn

@@ -1,12 +1,15 @@
 // Keyed by the address of the constant's elements, which stay where they are as long as an entry lives: it holds their storage.
 #include "backends/onednn/onednn_packed.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "lowering/checksum.h"
 #include "lowering/mapped_file.h"
 
 namespace octet::onednn {
@@ -31,11 +34,11 @@ Cache& cache() {
 }
 
 struct Packed {
-  std::shared_ptr<void> bytes;
+  std::shared_ptr<std::byte> bytes;
   std::vector<Tensor> sources;  // their addresses belong to nobody else as long as these stand
   const std::byte* address;
 
-  Packed(std::shared_ptr<void> given, std::vector<Tensor> from) : bytes(std::move(given)), sources(std::move(from)), address(sources[0].raw()) {}
+  Packed(std::shared_ptr<std::byte> given, std::vector<Tensor> from) : bytes(std::move(given)), sources(std::move(from)), address(sources[0].raw()) {}
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
   ~Packed() {
@@ -58,19 +61,58 @@ std::shared_ptr<Packed> find(const std::byte* address, const PackedForm& form) {
   return nullptr;
 }
 
-std::shared_ptr<void> bytes_of(const std::shared_ptr<Packed>& packed) { return std::shared_ptr<void>(packed, packed->bytes.get()); }
+std::shared_ptr<std::byte> bytes_of(const std::shared_ptr<Packed>& packed) { return std::shared_ptr<std::byte>(packed, packed->bytes.get()); }
 
-// The first source is the one to be found by.
-std::shared_ptr<void> find_or_pack(std::vector<Tensor> sources, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack) {
+using Pack = std::function<PackedBlock()>;
+
+// What decides the order in a layout of oneDNN's, as text; nothing where that cannot be told.
+std::optional<std::string> describe(const dnnl::memory::desc& layout) {
+  if (layout.get_size() == 0) return "none";
+  if (layout.get_format_kind() != dnnl::memory::format_kind::blocked) return std::nullopt;
+  return fmt::format("{} [{}] [{}] [{}] [{}] {} [{}] [{}], {} bytes", static_cast<int>(layout.get_data_type()), fmt::join(layout.get_dims(), ","),
+                     fmt::join(layout.get_padded_dims(), ","), fmt::join(layout.get_padded_offsets(), ","), fmt::join(layout.get_strides(), ","),
+                     layout.get_submemory_offset(), fmt::join(layout.get_inner_blks(), ","), fmt::join(layout.get_inner_idxs(), ","),
+                     layout.get_size());
+}
+
+// The same for the same contents in each process.
+std::optional<std::string> key_of(const std::vector<Tensor>& sources, const PackedForm& form) {
+  const std::optional<std::string> plain = describe(form.plain), packed = describe(form.packed);
+  if (!plain || !packed) return std::nullopt;
+  std::string key = fmt::format("{}; {} to {}", form.own, *plain, *packed);
+  for (const Tensor& source : sources) {
+    if (!source.defined()) continue;
+    Checksum checksum;
+    checksum.add({source.raw(), source.nbytes()});
+    key += fmt::format("; {}[{}] {:016x}", short_name_of(source.dtype()), fmt::join(source.shape(), ","), checksum.value());
+  }
+  return key;
+}
+
+PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& form, const Pack& pack) {
+  PackedCache* kept = PackedCache::current();
+  if (kept == nullptr || !std::all_of(sources.begin(), sources.end(), [](const Tensor& t) { return !t.defined() || t.is_contiguous(); }))
+    return pack();
+  const std::optional<std::string> key = key_of(sources, form);
+  if (!key) return pack();
+  if (const std::optional<PackedBlock> known = kept->find(*key)) return *known;
+  const PackedBlock block = pack();
+  kept->add(*key, block);
+  return block;
+}
+
+// The first source is the one to be found by. in_memory: `form` with what tells the others apart in this process.
+std::shared_ptr<std::byte> find_or_pack(std::vector<Tensor> sources, const PackedForm& form, const PackedForm& in_memory, const Pack& pack) {
   const Tensor key = sources[0];
-  if (!key.is_contiguous()) return pack();
-  if (const std::shared_ptr<Packed> known = find(key.raw(), form)) return bytes_of(known);
+  if (!key.is_contiguous()) return pack().bytes;
+  if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);
   fetch_pages(key);
-  const std::shared_ptr<Packed> made = std::make_shared<Packed>(pack(), std::move(sources));
+  const PackedBlock block = read_or_pack(sources, form, pack);
+  const std::shared_ptr<Packed> made = std::make_shared<Packed>(block.bytes, std::move(sources));
   release_pages(key);
-  if (const std::shared_ptr<Packed> known = find(key.raw(), form)) return bytes_of(known);  // another thread was faster
+  if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);  // another thread was faster
   const std::lock_guard<std::mutex> lock(cache().mutex);
-  cache().entries[made->address].push_back({form, made});
+  cache().entries[made->address].push_back({in_memory, made});
   return bytes_of(made);
 }
 
@@ -78,13 +120,14 @@ const void* address_of(const Tensor& tensor) { return tensor.defined() ? tensor.
 
 }  // namespace
 
-std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack) {
-  return find_or_pack(std::vector<Tensor>{constant}, form, pack);
+std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form, const Pack& pack) {
+  return find_or_pack(std::vector<Tensor>{constant}, form, form, pack);
 }
 
-std::shared_ptr<void> find_or_pack(const StoredConstant& stored, PackedForm form, const std::function<std::shared_ptr<void>()>& pack) {
-  form.own += fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
-  return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form, pack);
+std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form, const Pack& pack) {
+  PackedForm in_memory = form;
+  in_memory.own += fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
+  return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form, in_memory, pack);
 }
 
 }  // namespace octet::onednn

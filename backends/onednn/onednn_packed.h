@@ -7,6 +7,7 @@
 
 #include "backends/onednn/onednn_functions.h"
 #include "core/tensor.h"
+#include "lowering/packed_cache.h"
 #include "lowering/program.h"
 
 namespace octet::onednn {
@@ -19,10 +20,11 @@ struct PackedForm {
   bool operator==(const PackedForm&) const = default;
 };
 
-// What `pack` gives, or gave before for the same elements in memory; kept as long as somebody has it. The constant's pages in a mapped file are given back
-// (lowering/mapped_file.h). Thread-safe. A constant that is not contiguous is not shared.
-std::shared_ptr<void> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<std::shared_ptr<void>()>& pack);
-// The same of an expanded constant: with the same integers, scales and zero points in memory.
-std::shared_ptr<void> find_or_pack(const StoredConstant& stored, PackedForm form, const std::function<std::shared_ptr<void>()>& pack);
+// What `pack` gives, or gave before for the same elements in memory, or what PackedCache::current() has of the same contents; kept as long as somebody has it.
+// Only to be read. The constant's pages in a mapped file are given back (lowering/mapped_file.h). Thread-safe. A constant that is not contiguous is not
+// shared.
+std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<PackedBlock()>& pack);
+// The same of an expanded constant: with the same integers, scales and zero points.
+std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form, const std::function<PackedBlock()>& pack);
 
 }  // namespace octet::onednn

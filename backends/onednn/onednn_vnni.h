@@ -72,12 +72,13 @@ inline std::vector<ChannelBlock> channel_blocks(int64_t channels, int64_t weight
 template <typename PackBlock>
 std::shared_ptr<std::byte> pack_blocks(const Tensor& weights, const std::string& form, const std::vector<ChannelBlock>& blocks,
                                        int64_t weight_vectors, const PackBlock& pack_block) {
-  return std::static_pointer_cast<std::byte>(find_or_pack(weights, {form, {}, {}}, [&] {
-    const std::shared_ptr<std::byte> all = zeroed_vectors(blocks.back().weights + weight_vectors * blocks.back().vectors);
+  return find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
+    const int64_t vectors = blocks.back().weights + weight_vectors * blocks.back().vectors;
+    const std::shared_ptr<std::byte> all = zeroed_vectors(vectors);
     const Tensor data = weights.contiguous();
     for (const ChannelBlock& block : blocks) pack_block(block, data.data<int8_t>(), all.get());
-    return all;
-  }));
+    return {all, static_cast<size_t>(vectors * kVector)};
+  });
 }
 
 inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, std::byte* all) {

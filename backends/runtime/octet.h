@@ -58,6 +58,10 @@ typedef struct octet_options {
   int skip_checksum;     /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
   uint64_t memory_limit; /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
   size_t cached_shapes;  /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0: four */
+  /* A folder, made when needed, where packed weights of models on oneDNN are kept for the next octet_load, which then maps them; NULL: nowhere. What is there is
+   * an aid alone: when it is missing, damaged, of another CPU, or cannot be written, the model loads as without, and octet_warning says so. Nobody may cut
+   * such a file off while a model uses it. Models whose file has a checksum, as `octet lower` writes it. */
+  const char* cache_folder;
 } octet_options;
 
 /* What one input or output is. The pointers stay valid as long as the model. */

@@ -162,7 +162,8 @@ octet_model* load(const octet_options* given, const Load& load_file) {
     const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
     const SessionOptions session_options{.threads = std::max(options.threads, 1),
                                          .memory_limit = static_cast<size_t>(options.memory_limit),
-                                         .cached_shapes = options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes};
+                                         .cached_shapes = options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes,
+                                         .cache_folder = options.cache_folder == nullptr ? "" : options.cache_folder};
     model = with_facts(Session(load_file(load_options), session_options));
   });
   return model;

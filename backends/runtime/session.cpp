@@ -7,11 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu.h"
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
 #include "core/error.h"
 #include "lowering/filter_order.h"
+#include "lowering/packed_cache.h"
 #include "lowering/specialize.h"
 #include "lowering/symbols.h"
 
@@ -44,10 +46,22 @@ std::vector<std::string> backends_with_channels_last(const Program& program) {
   return names;
 }
 
+// What packed weights depend on besides themselves.
+std::string made_for(const Program& program) {
+  std::map<std::string, std::string> versions = {
+      {"octet", OCTET_VERSION}
+  };
+  for (const Segment& segment : program.segments) versions.merge(make_backend(segment.backend)->versions());
+  std::string text;
+  for (const auto& [library, version] : versions) text += fmt::format("{} {}, ", library, version);
+  return text + "CPU with " + instruction_sets();
+}
+
 }  // namespace
 
 struct Session::Impl {
   SessionOptions options;
+  std::unique_ptr<PackedCache> cache;        // null without a folder
   std::optional<Program> open;               // with open sizes
   std::list<Entry> entries;                  // the last used one first; exactly one without open sizes
   std::vector<const int64_t*> given_shapes;  // of one run
@@ -56,6 +70,8 @@ struct Session::Impl {
 
   const Program& program() const { return open ? *open : entries.front().program; }
   void compile(SymbolValues values);
+  // At the front. `fixed` is checked.
+  void add_entry(SymbolValues values, Program fixed);
   void check_tensor(size_t position, const Tensor& tensor) const;
 };
 
@@ -67,7 +83,13 @@ void Session::Impl::compile(SymbolValues values) {
   verify(fixed);
   check_runnable(fixed, options.memory_limit);
   while (entries.size() >= options.cached_shapes) entries.pop_back();
+  add_entry(std::move(values), std::move(fixed));
+}
+
+void Session::Impl::add_entry(SymbolValues values, Program fixed) {
+  const PackedCache::Use use(cache.get());
   entries.emplace_front(std::move(values), std::move(fixed), options.threads);
+  if (cache != nullptr) cache->save();
 }
 
 void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
@@ -88,8 +110,10 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   check_runnable(program, options.memory_limit);
   restore_row_major(program, backends_with_channels_last(program));
   impl_->options = options;
+  if (!options.cache_folder.empty() && !program.checksum.empty())
+    impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum, made_for(program));
   if (program.symbols.empty()) {
-    impl_->entries.emplace_front(SymbolValues{}, std::move(program), options.threads);
+    impl_->add_entry({}, std::move(program));
   } else {
     check_backends(program);
     impl_->open = std::move(program);
@@ -151,7 +175,10 @@ std::vector<KernelReport> Session::kernels() const {
 }
 
 std::vector<std::string> Session::warnings() const {
-  return impl_->entries.empty() ? std::vector<std::string>() : impl_->entries.front().compiled.warnings();
+  std::vector<std::string> lines;
+  if (!impl_->entries.empty()) lines = impl_->entries.front().compiled.warnings();
+  if (impl_->cache != nullptr && !impl_->cache->warning().empty()) lines.push_back(impl_->cache->warning());
+  return lines;
 }
 
 void Session::time_kernels(bool on) {

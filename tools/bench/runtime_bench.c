@@ -1,6 +1,6 @@
 /* Latency of an .octet file on the runtime alone, without LibTorch or Python, by its C interface.
  *
- *     octet_runtime_bench FILE [--threads N] [--seconds S] [--input RAW]... [--output RAW]
+ *     octet_runtime_bench FILE [--threads N] [--seconds S] [--cache DIR] [--input RAW]... [--output RAW]
  *
  * RAW: a tensor's bytes in row-major order, an --input for each of the program's in order (zeros when none is given); --output takes the first output's.
  * Prints one JSON object: the median of single runs, the time from opening the file to the first output, memory before loading and at its peak, and the
@@ -21,6 +21,7 @@ typedef struct {
   size_t input_count;
   const char* output;
   int threads;
+  const char* cache;
   double seconds;
 } arguments;
 
@@ -57,6 +58,8 @@ static arguments parse(int argc, char** argv) {
     ++i;
     if (strcmp(argv[i - 1], "--threads") == 0) {
       result.threads = atoi(value);
+    } else if (strcmp(argv[i - 1], "--cache") == 0) {
+      result.cache = value;
     } else if (strcmp(argv[i - 1], "--seconds") == 0) {
       result.seconds = atof(value);
     } else if (strcmp(argv[i - 1], "--output") == 0) {
@@ -64,10 +67,10 @@ static arguments parse(int argc, char** argv) {
     } else if (strcmp(argv[i - 1], "--input") == 0 && result.input_count < MOST_TENSORS) {
       result.inputs[result.input_count++] = value;
     } else {
-      fail(argv[i - 1], "unknown option, want --threads, --seconds, --input or --output");
+      fail(argv[i - 1], "unknown option, want --threads, --seconds, --cache, --input or --output");
     }
   }
-  if (result.program == NULL) fail("arguments", "no program, want FILE [--threads N] [--seconds S] [--input RAW]... [--output RAW]");
+  if (result.program == NULL) fail("arguments", "no program, want FILE [--threads N] [--seconds S] [--cache DIR] [--input RAW]... [--output RAW]");
   return result;
 }
 
@@ -123,7 +126,7 @@ int main(int argc, char** argv) {
   const void* inputs[MOST_TENSORS];
   void* outputs[MOST_TENSORS];
   octet_tensor_info info = {.size = sizeof info};
-  const octet_options options = {.size = sizeof options, .threads = given.threads};
+  const octet_options options = {.size = sizeof options, .threads = given.threads, .cache_folder = given.cache};
   const double before_mb = peak_mb();
   const double start = now_ms();
   octet_model* model = octet_load(given.program, &options);

@@ -1,0 +1,176 @@
+#include "lowering/packed_cache.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <span>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "lowering/artifact_format.h"
+#include "lowering/checksum.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::json;
+using artifact::checksum_digits;
+using artifact::kAlignment;
+
+constexpr int kVersion = 1;
+// In front of the description: its length, and its checksum.
+constexpr size_t kFront = 2 * sizeof(uint64_t);
+
+thread_local PackedCache* current_cache = nullptr;
+
+size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+
+uint64_t checksum_of(std::span<const std::byte> bytes) {
+  Checksum checksum;
+  checksum.add(bytes);
+  return checksum.value();
+}
+
+std::string digits_of(std::span<const std::byte> bytes) { return checksum_digits(checksum_of(bytes)); }
+
+// Nothing when there is no such file.
+PackedBlock map_whole(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return {};
+  struct stat status {};
+  const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
+  void* address = size == 0 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  ::close(descriptor);
+  if (address == MAP_FAILED) return {};
+  return {std::shared_ptr<std::byte>(static_cast<std::byte*>(address), [size](std::byte* from) { ::munmap(from, size); }), size};
+}
+
+// Null when the bytes are no description.
+Json parse_description(const PackedBlock& file) {
+  if (file.size < kFront) return {};
+  uint64_t words[2];
+  std::memcpy(words, file.bytes.get(), kFront);
+  if (words[0] > file.size - kFront) return {};
+  const std::span<const std::byte> text(file.bytes.get() + kFront, static_cast<size_t>(words[0]));
+  if (checksum_of(text) != words[1]) return {};
+  return Json::parse(reinterpret_cast<const char*>(text.data()), reinterpret_cast<const char*>(text.data()) + text.size(), nullptr, false);
+}
+
+}  // namespace
+
+PackedCache::PackedCache(std::filesystem::path folder, std::string program, std::string made_for)
+    : folder_(std::move(folder)), program_(std::move(program)), made_for_(std::move(made_for)) {
+  path_ = folder_ / fmt::format("{}-{}.packed", program_, digits_of(std::as_bytes(std::span(made_for_))));
+  open();
+}
+
+void PackedCache::open() {
+  PackedBlock file = map_whole(path_);
+  if (file.bytes == nullptr) return;
+  const Json description = parse_description(file);
+  try {
+    if (description.is_null()) return warn("is damaged or cut off; it is written anew");
+    if (description.at("version") != kVersion || description.at("program") != program_ || description.at("made_for") != made_for_)
+      return warn(fmt::format("was made for {}, want {}; it is written anew", description.at("made_for").dump(), made_for_));
+    for (const auto& [key, entry] : description.at("entries").items()) {
+      const Entry read = {entry.at("offset").get<size_t>(), entry.at("size").get<size_t>(), entry.at("checksum").get<std::string>()};
+      if (read.offset % kAlignment != 0 || read.offset > file.size || read.size > file.size - read.offset)
+        throw Json::other_error::create(0, "a block beyond the end", nullptr);
+      entries_[key] = read;
+    }
+  } catch (const Json::exception&) {
+    entries_.clear();
+    return warn("is damaged or cut off; it is written anew");
+  }
+  file_ = std::move(file);
+}
+
+void PackedCache::warn(const std::string& what) {
+  if (warning_.empty()) warning_ = fmt::format("packed weights {}: the file {}", path_.string(), what);
+}
+
+std::optional<PackedBlock> PackedCache::find(const std::string& key) {
+  const std::map<std::string, Entry>::const_iterator found = entries_.find(key);
+  if (found == entries_.end()) return std::nullopt;
+  const Entry& entry = found->second;
+  std::byte* bytes = file_.bytes.get() + entry.offset;
+  if (digits_of({bytes, entry.size}) != entry.checksum) {
+    entries_.erase(found);
+    warn("is damaged; what is wrong is written anew");
+    return std::nullopt;
+  }
+  return PackedBlock{std::shared_ptr<std::byte>(file_.bytes, bytes), entry.size};
+}
+
+void PackedCache::add(const std::string& key, PackedBlock block) { added_[key] = std::move(block); }
+
+void PackedCache::save() {
+  if (added_.empty()) return;
+  std::map<std::string, PackedBlock> blocks = std::move(added_);
+  added_.clear();
+  for (const auto& [key, entry] : entries_)
+    blocks.try_emplace(key, PackedBlock{std::shared_ptr<std::byte>(file_.bytes, file_.bytes.get() + entry.offset), entry.size});
+  // Offsets stand in the description, and its length decides them: counted from the first block on at first, then moved.
+  Json description = {
+      {"version",  kVersion      },
+      {"program",  program_      },
+      {"made_for", made_for_     },
+      {"entries",  Json::object()}
+  };
+  size_t begin = 0;
+  std::string text;
+  for (int pass = 0; pass < 2; ++pass) {
+    // Room for the digits that offsets gain by the move.
+    begin = pass == 0 ? 0 : aligned(kFront + text.size() + blocks.size() * 20);
+    size_t end = begin;
+    for (const auto& [key, block] : blocks) {
+      description["entries"][key] = {
+          {"offset",   end                                                                        },
+          {"size",     block.size                                                                 },
+          {"checksum", pass == 0 ? checksum_digits(0) : digits_of({block.bytes.get(), block.size})}
+      };
+      end = aligned(end + block.size);
+    }
+    text = description.dump();
+  }
+  text.resize(begin - kFront, ' ');
+  const uint64_t front[2] = {text.size(), checksum_of(std::as_bytes(std::span(text)))};
+
+  std::error_code failure;
+  std::filesystem::create_directories(folder_, failure);
+  const std::filesystem::path beside = fmt::format("{}.{}.tmp", path_.string(), ::getpid());
+  errno = 0;
+  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(front), sizeof(front));
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  const std::byte zeros[kAlignment] = {};
+  for (const auto& [key, block] : blocks) {
+    file.write(reinterpret_cast<const char*>(block.bytes.get()), static_cast<std::streamsize>(block.size));
+    file.write(reinterpret_cast<const char*>(zeros), static_cast<std::streamsize>(aligned(block.size) - block.size));
+  }
+  file.close();
+  const int fault = errno;
+  bool is_whole = !file.fail();
+  if (is_whole) {
+    std::filesystem::rename(beside, path_, failure);
+    is_whole = !failure;
+  }
+  if (is_whole) return;
+  std::filesystem::remove(beside, failure);
+  warn(fmt::format("cannot be written ({}); programs are packed anew at each start", fault == 0 ? failure.message() : std::strerror(fault)));
+}
+
+PackedCache* PackedCache::current() { return current_cache; }
+
+PackedCache::Use::Use(PackedCache* cache) : before_(std::exchange(current_cache, cache)) {}
+PackedCache::Use::~Use() { current_cache = before_; }
+
+}  // namespace octet

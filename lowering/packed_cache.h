@@ -1,0 +1,70 @@
+// Packed constants of one program, kept in a file of their own, so that the next start maps them in place of packing again. Free of torch.
+//
+// The file is a description in JSON (lengths, checksums, what it was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what
+// is missing, damaged, or of another CPU or library is packed as without it, and told in one warning. Nobody may cut the file off while a program uses it; another
+// file may take its place by a rename, as saving does.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace octet {
+
+struct PackedBlock {
+  std::shared_ptr<std::byte> bytes;
+  size_t size = 0;
+};
+
+// Not thread-safe.
+class PackedCache {
+ public:
+  // folder: made when something is saved and it is not there. program: the checksum of its file. made_for: CPU and libraries, as text.
+  PackedCache(std::filesystem::path folder, std::string program, std::string made_for);
+
+  // The block that was stored under `key`, its bytes compared with their checksum; nothing when there is none. Only to be read.
+  std::optional<PackedBlock> find(const std::string& key);
+  // For save(), which drops it.
+  void add(const std::string& key, PackedBlock block);
+  // Writes what was added and what was read before into a new file, which takes the place of the old one. Nothing to do when nothing was added.
+  void save();
+
+  // What was wrong with the file or the folder: at most one line.
+  const std::string& warning() const { return warning_; }
+  const std::filesystem::path& path() const { return path_; }
+
+  // The cache of the compilation that this thread is in, or null.
+  static PackedCache* current();
+  // Makes `cache` (may be null) the current one.
+  class Use {
+   public:
+    explicit Use(PackedCache* cache);
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use();
+
+   private:
+    PackedCache* before_;
+  };
+
+ private:
+  struct Entry {
+    size_t offset = 0, size = 0;
+    std::string checksum;
+  };
+
+  void open();
+  void warn(const std::string& what);
+
+  std::filesystem::path folder_, path_;
+  std::string program_, made_for_, warning_;
+  PackedBlock file_;
+  std::map<std::string, Entry> entries_;  // of file_
+  std::map<std::string, PackedBlock> added_;
+};
+
+}  // namespace octet

@@ -1,0 +1,158 @@
+// Packed weights in a file: the same outputs with it, and nothing worse than one warning without.
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "lowering/artifact.h"
+#include "lowering/packed_cache.h"
+#include "tests/backends/program_builder.h"
+#include "tests/backends/small_programs.h"
+
+using namespace octet;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// A folder that is gone afterwards, with what is in it.
+class Folder {
+ public:
+  explicit Folder(const std::string& name) : path_(temporary_file(name)) { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path_); }
+
+  const std::filesystem::path& path() const { return path_; }
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> found;
+    if (std::filesystem::is_directory(path_))
+      for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(path_)) found.push_back(entry.path());
+    return found;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+PackedBlock block_of(const std::string& text) {
+  PackedBlock block{std::shared_ptr<std::byte>(new std::byte[text.size() + 1], std::default_delete<std::byte[]>()), text.size()};
+  std::memcpy(block.bytes.get(), text.data(), text.size());
+  return block;
+}
+
+std::string text_of(const std::optional<PackedBlock>& block) {
+  return block ? std::string(reinterpret_cast<const char*>(block->bytes.get()), block->size) : "nothing";
+}
+
+void save_two(const std::filesystem::path& folder, const std::string& made_for = "this CPU") {
+  PackedCache cache(folder, "abc", made_for);
+  cache.add("first", block_of("one"));
+  cache.add("second", block_of(std::string(200, 'x')));
+  cache.save();
+  REQUIRE(cache.warning().empty());
+}
+
+}  // namespace
+
+TEST_CASE("packed cache: what was saved is found by the same program, CPU and libraries, and grows", "[backends][cache]") {
+  const Folder folder("cache_grows");
+  save_two(folder.path());
+  {
+    PackedCache cache(folder.path(), "abc", "this CPU");
+    CHECK(text_of(cache.find("first")) == "one");
+    CHECK(text_of(cache.find("third")) == "nothing");
+    CHECK(reinterpret_cast<uintptr_t>(cache.find("second")->bytes.get()) % 64 == 0);
+    cache.add("third", block_of(""));
+    cache.save();
+    CHECK(cache.warning().empty());
+  }
+  PackedCache cache(folder.path(), "abc", "this CPU");
+  CHECK(text_of(cache.find("first")) == "one");
+  CHECK(text_of(cache.find("second")) == std::string(200, 'x'));
+  CHECK(text_of(cache.find("third")).empty());
+  CHECK(text_of(PackedCache(folder.path(), "abd", "this CPU").find("first")) == "nothing");
+  CHECK(text_of(PackedCache(folder.path(), "abc", "that CPU").find("first")) == "nothing");
+  CHECK(folder.files().size() == 1);
+}
+
+TEST_CASE("packed cache: a file of another CPU under this one's name is not used", "[backends][cache]") {
+  const Folder folder("cache_other");
+  save_two(folder.path(), "that CPU");
+  const std::filesystem::path own = PackedCache(folder.path(), "abc", "this CPU").path();
+  std::filesystem::rename(folder.files()[0], own);
+  PackedCache cache(folder.path(), "abc", "this CPU");
+  CHECK(text_of(cache.find("first")) == "nothing");
+  CHECK_THAT(cache.warning(), Contains("was made for \"that CPU\", want this CPU"));
+}
+
+TEST_CASE("packed cache: of a damaged file nothing wrong is used, whichever byte it is", "[backends][cache]") {
+  const Folder folder("cache_damaged");
+  save_two(folder.path());
+  const std::filesystem::path path = folder.files()[0];
+  const std::string whole = read_bytes(path);
+  const auto check = [&](const std::string& bytes, size_t place) {
+    write_bytes(path, bytes);
+    PackedCache cache(folder.path(), "abc", "this CPU");
+    const std::string first = text_of(cache.find("first")), second = text_of(cache.find("second"));
+    const bool is_right = (first == "one" || first == "nothing") && (second == std::string(200, 'x') || second == "nothing");
+    const bool is_told = (first == "nothing" || second == "nothing") == !cache.warning().empty();
+    CAPTURE(place, first, second, cache.warning());
+    if (!is_right || !is_told) FAIL_CHECK("a byte, or the end, of the file");
+  };
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+    check(damaged, i);
+  }
+  for (size_t size = 1; size < whole.size(); ++size) check(whole.substr(0, size), size);
+  PackedCache cache(folder.path(), "abc", "this CPU");
+  cache.add("first", block_of("one"));
+  cache.save();
+  CHECK(text_of(PackedCache(folder.path(), "abc", "this CPU").find("first")) == "one");
+}
+
+TEST_CASE("packed cache: a folder that cannot be written is one warning", "[backends][cache]") {
+  const std::filesystem::path file = temporary_file("cache_no_folder");
+  write_bytes(file, "a file");
+  PackedCache cache(file / "below", "abc", "this CPU");
+  for (int i = 0; i < 2; ++i) {
+    cache.add("first", block_of("one"));
+    cache.save();
+  }
+  CHECK_THAT(cache.warning(), Contains("cannot be written (Not a directory)"));
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("packed cache: sessions give the same bits with it, new, used, damaged and out of reach", "[backends][cache]") {
+  const Folder folder("cache_session");
+  const std::filesystem::path file = temporary_file("cached.octet");
+  const std::vector<Tensor> inputs = {random_integers(DType::kUInt8, {1, 16, 8, 8})};
+  save_program(integer_network(), file);
+  const auto outputs = [&](const std::filesystem::path& cache, std::vector<std::string>& warnings) {
+    Session session(load_program(file), SessionOptions{.cache_folder = cache});
+    warnings = session.warnings();
+    return session.run(inputs)[0];
+  };
+  std::vector<std::string> none, warnings;
+  const Tensor want = outputs("", none);
+  const auto check = [&](const std::filesystem::path& cache, size_t more) {
+    const Tensor got = outputs(cache, warnings);
+    CHECK(std::memcmp(got.raw(), want.raw(), want.nbytes()) == 0);
+    CHECK(warnings.size() == none.size() + more);
+  };
+  check(folder.path(), 0);
+  if (backend_names().size() > 1 && folder.files().empty()) FAIL_CHECK("nothing was kept");
+  check(folder.path(), 0);
+  for (const std::filesystem::path& kept : folder.files()) {
+    std::string bytes = read_bytes(kept);
+    bytes[bytes.size() - 100] = static_cast<char>(bytes[bytes.size() - 100] ^ 1);
+    write_bytes(kept, bytes);
+    check(folder.path(), 1);
+    check(folder.path(), 0);  // written anew
+  }
+  write_bytes(file.string() + ".txt", "");
+  check(file.string() + ".txt", folder.files().empty() ? 0 : 1);
+  std::filesystem::remove(file.string() + ".txt");
+  std::filesystem::remove(file);
+}
