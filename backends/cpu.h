@@ -74,7 +74,7 @@ inline bool may_use(Isa) { return false; }
 #endif
 
 // Those that own kernels may use: "AVX2 AVX-512 AVX512-VNNI", "x86-64" or "AArch64" without any.
-inline std::string instruction_sets() {
+inline std::string usable_isas() {
   struct Name {
     Isa isa;
     const char* text;

@@ -54,7 +54,7 @@ std::string made_for(const Program& program) {
   for (const Segment& segment : program.segments) versions.merge(make_backend(segment.backend)->versions());
   std::string text;
   for (const auto& [library, version] : versions) text += fmt::format("{} {}, ", library, version);
-  return text + "CPU with " + instruction_sets();
+  return text + "CPU with " + usable_isas();
 }
 
 }  // namespace
