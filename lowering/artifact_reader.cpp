@@ -241,6 +241,7 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   Program program = program_from_json_text(metadata_text(name, header, "program"), name);
   const Json& metadata = header.at("__metadata__");
   if (metadata.contains("checksum") && metadata.at("checksum").is_string()) program.checksum = metadata.at("checksum").get<std::string>();
+  if (options.verifies_checksum && !program.checksum.empty()) program.file = file;
   const Source source{name, file, header, data_begin};
   for (ProgramTensor& tensor : program.tensors) {
     if (tensor.role == ProgramTensor::Role::kConstant) read_constant(source, tensor);

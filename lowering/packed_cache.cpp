@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <span>
 
 #include <fmt/format.h>
@@ -66,8 +67,8 @@ Json parse_description(const PackedBlock& file) {
 
 }  // namespace
 
-PackedCache::PackedCache(std::filesystem::path folder, std::string program, std::string made_for)
-    : folder_(std::move(folder)), program_(std::move(program)), made_for_(std::move(made_for)) {
+PackedCache::PackedCache(std::filesystem::path folder, std::string program, std::string made_for, std::shared_ptr<const Storage> file)
+    : folder_(std::move(folder)), program_(std::move(program)), made_for_(std::move(made_for)), program_file_(std::move(file)) {
   path_ = folder_ / fmt::format("{}-{}.packed", program_, digits_of(std::as_bytes(std::span(made_for_))));
   open();
 }
@@ -95,6 +96,13 @@ void PackedCache::open() {
 
 void PackedCache::warn(const std::string& what) {
   if (warning_.empty()) warning_ = fmt::format("packed weights {}: the file {}", path_.string(), what);
+}
+
+std::string PackedCache::name_of(std::span<const std::byte> constant) const {
+  const std::less<const std::byte*> is_before;
+  const bool is_in_file = program_file_ != nullptr && !is_before(constant.data(), program_file_->data) &&
+                          is_before(constant.data(), program_file_->data + program_file_->size);
+  return is_in_file ? fmt::format("at {}", constant.data() - program_file_->data) : digits_of(constant);
 }
 
 std::optional<PackedBlock> PackedCache::find(const std::string& key) {

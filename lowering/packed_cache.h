@@ -10,8 +10,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "core/tensor.h"
 
 namespace octet {
 
@@ -23,8 +26,12 @@ struct PackedBlock {
 // Not thread-safe.
 class PackedCache {
  public:
-  // folder: made when something is saved and it is not there. program: the checksum of its file. made_for: CPU and libraries, as text.
-  PackedCache(std::filesystem::path folder, std::string program, std::string made_for);
+  // folder: made when something is saved and it is not there. program: the checksum of its file. made_for: CPU and libraries, as text. file: the program's
+  // bytes where they have that checksum, so that a constant in them is known by its place.
+  PackedCache(std::filesystem::path folder, std::string program, std::string made_for, std::shared_ptr<const Storage> file = nullptr);
+
+  // A constant's bytes as a part of a key: where they stand in the program's file, or their checksum.
+  std::string name_of(std::span<const std::byte> constant) const;
 
   // The block that was stored under `key`, its bytes compared with their checksum; nothing when there is none. Only to be read.
   std::optional<PackedBlock> find(const std::string& key);
@@ -62,6 +69,7 @@ class PackedCache {
 
   std::filesystem::path folder_, path_;
   std::string program_, made_for_, warning_;
+  std::shared_ptr<const Storage> program_file_;  // kept, so that its addresses are nobody else's
   PackedBlock file_;
   std::map<std::string, Entry> entries_;  // of file_
   std::map<std::string, PackedBlock> added_;

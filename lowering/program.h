@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -144,7 +145,9 @@ struct Program {
   std::vector<int> outputs;                    // tensor indices in the order of the flattened outputs; may repeat
   std::vector<ShapeSymbol> symbols;            // each decided by the shape of an input; empty: every shape is fixed
   std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
-  std::string checksum;                        // of the file that it was read from; empty for none
+  // The file that it was read from, as the reader compared it with its checksum: constants are views of its bytes. Empty for a program from elsewhere.
+  std::string checksum;
+  std::shared_ptr<const Storage> file;  // null when the bytes were not compared
 };
 
 // Ops, tensors and segments in a readable form, one line an op:

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "lowering/checksum.h"
 #include "lowering/mapped_file.h"
 
 namespace octet::onednn {
@@ -76,15 +75,13 @@ std::optional<std::string> describe(const dnnl::memory::desc& layout) {
 }
 
 // The same for the same contents in each process.
-std::optional<std::string> key_of(const std::vector<Tensor>& sources, const PackedForm& form) {
+std::optional<std::string> key_of(const PackedCache& kept, const std::vector<Tensor>& sources, const PackedForm& form) {
   const std::optional<std::string> plain = describe(form.plain), packed = describe(form.packed);
   if (!plain || !packed) return std::nullopt;
   std::string key = fmt::format("{}; {} to {}", form.own, *plain, *packed);
   for (const Tensor& source : sources) {
     if (!source.defined()) continue;
-    Checksum checksum;
-    checksum.add({source.raw(), source.nbytes()});
-    key += fmt::format("; {}[{}] {:016x}", short_name_of(source.dtype()), fmt::join(source.shape(), ","), checksum.value());
+    key += fmt::format("; {}[{}] {}", short_name_of(source.dtype()), fmt::join(source.shape(), ","), kept.name_of({source.raw(), source.nbytes()}));
   }
   return key;
 }
@@ -93,7 +90,7 @@ PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& f
   PackedCache* kept = PackedCache::current();
   if (kept == nullptr || !std::all_of(sources.begin(), sources.end(), [](const Tensor& t) { return !t.defined() || t.is_contiguous(); }))
     return pack();
-  const std::optional<std::string> key = key_of(sources, form);
+  const std::optional<std::string> key = key_of(*kept, sources, form);
   if (!key) return pack();
   if (const std::optional<PackedBlock> known = kept->find(*key)) return *known;
   const PackedBlock block = pack();
@@ -106,8 +103,10 @@ std::shared_ptr<std::byte> find_or_pack(std::vector<Tensor> sources, const Packe
   const Tensor key = sources[0];
   if (!key.is_contiguous()) return pack().bytes;
   if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);
-  fetch_pages(key);
-  const PackedBlock block = read_or_pack(sources, form, pack);
+  const PackedBlock block = read_or_pack(sources, form, [&] {
+    fetch_pages(key);
+    return pack();
+  });
   const std::shared_ptr<Packed> made = std::make_shared<Packed>(block.bytes, std::move(sources));
   release_pages(key);
   if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);  // another thread was faster

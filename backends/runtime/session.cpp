@@ -111,7 +111,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   restore_row_major(program, backends_with_channels_last(program));
   impl_->options = options;
   if (!options.cache_folder.empty() && !program.checksum.empty())
-    impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum, made_for(program));
+    impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum, made_for(program), program.file);
   if (program.symbols.empty()) {
     impl_->add_entry({}, std::move(program));
   } else {
