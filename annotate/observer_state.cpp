@@ -10,6 +10,7 @@
 
 #include "annotate/saved_groups.h"
 #include "core/error.h"
+#include "core/output_file.h"
 
 namespace octet {
 namespace {
@@ -150,15 +151,7 @@ std::vector<std::string> merge_observer_state_from_json(ObservedGraph& observed,
 }
 
 void save_observer_state(const ObservedGraph& observed, const std::filesystem::path& path) {
-  const std::filesystem::path beside = path.string() + ".tmp";
-  {
-    std::ofstream file(beside, std::ios::binary);
-    file << observer_state_to_json(observed);
-    if (!file.flush()) throw Error("state", path.string(), "cannot be written; check the folder and the free space");
-  }
-  std::error_code error;
-  std::filesystem::rename(beside, path, error);
-  if (error) throw Error("state", path.string(), fmt::format("cannot be written: {}", error.message()));
+  write_file(path, observer_state_to_json(observed), "state");
 }
 
 std::vector<std::string> load_observer_states(ObservedGraph& observed, const std::vector<std::filesystem::path>& paths, StateFit fit) {

@@ -219,7 +219,7 @@ std::string to_json_text(const QuantizedIo& io) {
       {"inputs",  to_json(io.inputs) },
       {"outputs", to_json(io.outputs)}
   };
-  return result.dump(1) + "\n";
+  return result.dump(1, ' ', true) + "\n";
 }
 
 void store_quantized_io(Graph& graph, const QuantizedIo& io) {

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <set>
 
 #include <c10/util/Exception.h>
@@ -16,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/output_file.h"
 
 namespace octet {
 namespace {
@@ -168,48 +168,35 @@ std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alig
 
 struct ArchiveWriter::State {
   std::filesystem::path path;
-  std::filesystem::path temporary;
   std::string stage;
-  std::ofstream file;
+  OutputFile file;
   std::unique_ptr<PyTorchStreamWriter> zip;
-  bool is_committed = false;
 
-  [[noreturn]] void fail(const std::string& why) const { throw Error(stage, path.string(), fmt::format("cannot be written: {}", why)); }
+  State(const std::filesystem::path& given, const std::string& name) : path(given), stage(name), file(given, name) {}
+
   template <typename Function>
   void guarded(const Function& function) const {
     try {
       function();
     } catch (const c10::Error& error) {
-      fail(one_line(error.what_without_backtrace()));
+      throw Error(stage, path.string(), fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
     }
   }
 };
 
-ArchiveWriter::ArchiveWriter(const std::filesystem::path& path, std::string stage) : state_(std::make_unique<State>()) {
-  state_->path = path;
-  state_->stage = std::move(stage);
-  state_->temporary = path;
-  state_->temporary += fmt::format(".{}.tmp", getpid());
-  state_->file.open(state_->temporary, std::ios::binary | std::ios::trunc);
-  if (!state_->file) state_->fail(std::strerror(errno));
-  // The function reports every write as done: the zip writer's destructor would throw otherwise. commit() looks at the stream instead.
-  std::ofstream& file = state_->file;
+ArchiveWriter::ArchiveWriter(const std::filesystem::path& path, std::string stage) : state_(std::make_unique<State>(path, stage)) {
+  // The function reports every write as done: the zip writer's destructor would throw otherwise. commit() looks at the file instead.
+  OutputFile& file = state_->file;
   state_->guarded([&] {
     state_->zip = std::make_unique<PyTorchStreamWriter>([&file](const void* bytes, size_t count) {
-      file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+      file.write(std::string_view(static_cast<const char*>(bytes), count));
       return count;
     });
     state_->zip->setMinVersion(kContainerVersion);
   });
 }
 
-ArchiveWriter::~ArchiveWriter() {
-  if (state_->is_committed) return;
-  state_->zip.reset();
-  state_->file.close();
-  std::error_code ignored;
-  std::filesystem::remove(state_->temporary, ignored);
-}
+ArchiveWriter::~ArchiveWriter() = default;
 
 void ArchiveWriter::write(const std::string& name, std::string_view bytes) {
   state_->guarded([&] { state_->zip->writeRecord(name, bytes.data(), bytes.size()); });
@@ -219,28 +206,7 @@ bool ArchiveWriter::has(const std::string& name) const { return state_->zip->get
 
 void ArchiveWriter::commit() {
   state_->guarded([&] { state_->zip->writeEndOfFile(); });
-  errno = 0;
-  state_->file.close();
-  if (!state_->file) state_->fail(errno == 0 ? "the disk is full or gone" : std::strerror(errno));
-  std::error_code code;
-  std::filesystem::rename(state_->temporary, state_->path, code);
-  if (code) state_->fail(code.message());
-  state_->is_committed = true;
-}
-
-void write_atomically(const std::filesystem::path& path, std::string_view bytes, const std::string& stage) {
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}.tmp", getpid());
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  if (!file) throw Error(stage, path.string(), fmt::format("cannot be written: {}", std::strerror(errno)));
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  std::error_code code;
-  if (file) std::filesystem::rename(temporary, path, code);
-  if (file && !code) return;
-  const std::string why = code ? code.message() : "the disk is full or gone";
-  std::filesystem::remove(temporary, code);
-  throw Error(stage, path.string(), fmt::format("cannot be written: {}", why));
+  state_->file.commit();
 }
 
 }  // namespace octet

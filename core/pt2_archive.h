@@ -75,7 +75,4 @@ class ArchiveWriter {
 // LibTorch's multi-line exception text as one line: the first line, without the C++ backtrace and source positions.
 std::string one_line(std::string_view text);
 
-// Writes `bytes` beside `path` and renames. Throws Error(stage, path, ...) when that cannot be done.
-void write_atomically(const std::filesystem::path& path, std::string_view bytes, const std::string& stage);
-
 }  // namespace octet

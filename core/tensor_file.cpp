@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/serialization/unpickler.h>
 
 #include "core/error.h"
+#include "core/output_file.h"
 #include "core/pt2_archive.h"
 
 namespace octet {
@@ -158,7 +159,7 @@ void write_outputs(const std::filesystem::path& path, const std::vector<c10::IVa
   } catch (const c10::Error& error) {
     throw Error("outputs", path.string(), fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
   }
-  write_atomically(path, {bytes.data(), bytes.size()}, "outputs");
+  write_file(path, {bytes.data(), bytes.size()}, "outputs");
 }
 
 }  // namespace octet

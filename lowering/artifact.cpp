@@ -1,12 +1,8 @@
 // Writing .octet files; the program inside is program_json's.
 #include "lowering/artifact.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <set>
 #include <span>
 
@@ -14,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/output_file.h"
 #include "lowering/artifact_format.h"
 #include "lowering/checksum.h"
 #include "lowering/filter_order.h"
@@ -123,40 +120,20 @@ void for_each_part(const std::string& header, const std::vector<Entry>& entries,
   }
 }
 
-void write_file(const Program& program, const std::filesystem::path& path) {
-  const std::vector<Entry> entries = entries_of(program);
-  std::string header = make_header(program, entries);
-  Checksum checksum;
-  for_each_part(header, entries, [&](std::span<const std::byte> part) { checksum.add(part); });
-  header.replace(find_checksum(header).value(), kChecksumDigits, checksum_digits(checksum.value()));
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  for_each_part(header, entries, [&](std::span<const std::byte> part) {
-    file.write(reinterpret_cast<const char*>(part.data()), static_cast<std::streamsize>(part.size()));
-  });
-  file.close();
-  if (!file)
-    throw Error("artifact", path.string(), fmt::format("cannot be written ({}); check the folder and the space on the disk", std::strerror(errno)));
-}
-
 }  // namespace
 
 void save_program(const Program& program, const std::filesystem::path& path) {
   verify(program);
   std::set<std::string> names;
   for (const ProgramTensor& tensor : program.tensors) OCTET_ASSERT(names.insert(tensor.name).second, "tensor name " + tensor.name + " is used twice");
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}.tmp", ::getpid());
-  std::error_code ignored;
-  try {
-    write_file(program, temporary);
-    std::filesystem::rename(temporary, path);
-  } catch (const std::filesystem::filesystem_error& fault) {
-    std::filesystem::remove(temporary, ignored);
-    throw Error("artifact", path.string(), fmt::format("cannot be written ({}); check the folder", fault.code().message()));
-  } catch (...) {
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
+  const std::vector<Entry> entries = entries_of(program);
+  std::string header = make_header(program, entries);
+  Checksum checksum;
+  for_each_part(header, entries, [&](std::span<const std::byte> part) { checksum.add(part); });
+  header.replace(find_checksum(header).value(), kChecksumDigits, checksum_digits(checksum.value()));
+  OutputFile file(path, "artifact");
+  for_each_part(header, entries, [&](std::span<const std::byte> part) { file.write(part); });
+  file.commit();
 }
 
 }  // namespace octet

@@ -9,7 +9,7 @@
 
 namespace octet {
 
-// Writes beside `path`, then renames: the file appears whole or not at all. Throws Error when it cannot be written.
+// The file appears whole or not at all (core/output_file.h). Throws Error when it cannot be written.
 void save_program(const Program& program, const std::filesystem::path& path);
 
 struct LoadOptions {

@@ -5,16 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
+#include "core/output_file.h"
 #include "lowering/artifact_format.h"
 #include "lowering/checksum.h"
 
@@ -154,26 +154,19 @@ void PackedCache::save() {
 
   std::error_code failure;
   std::filesystem::create_directories(folder_, failure);
-  const std::filesystem::path beside = fmt::format("{}.{}.tmp", path_.string(), ::getpid());
-  errno = 0;
-  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(front), sizeof(front));
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  const std::byte zeros[kAlignment] = {};
-  for (const auto& [key, block] : blocks) {
-    file.write(reinterpret_cast<const char*>(block.bytes.get()), static_cast<std::streamsize>(block.size));
-    file.write(reinterpret_cast<const char*>(zeros), static_cast<std::streamsize>(aligned(block.size) - block.size));
+  try {
+    OutputFile file(path_, "packed weights");
+    file.write(std::as_bytes(std::span(front)));
+    file.write(text);
+    const std::byte zeros[kAlignment] = {};
+    for (const auto& [key, block] : blocks) {
+      file.write(std::span<const std::byte>(block.bytes.get(), block.size));
+      file.write(std::span(zeros, aligned(block.size) - block.size));
+    }
+    file.commit();
+  } catch (const Error& error) {
+    if (warning_.empty()) warning_ = fmt::format("{}; programs are packed anew at each start", error.what());
   }
-  file.close();
-  const int fault = errno;
-  bool is_whole = !file.fail();
-  if (is_whole) {
-    std::filesystem::rename(beside, path_, failure);
-    is_whole = !failure;
-  }
-  if (is_whole) return;
-  std::filesystem::remove(beside, failure);
-  warn(fmt::format("cannot be written ({}); programs are packed anew at each start", fault == 0 ? failure.message() : std::strerror(fault)));
 }
 
 PackedCache* PackedCache::current() { return current_cache; }

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor_file.h"
+#include "core/usable_cpus.h"
 #include "tools/command.h"
 #include "tools/kernel_table.h"
 #include "tools/library.h"
@@ -77,7 +78,7 @@ double peak_rss_mb() {
 void add_bench_command(CLI::App& app) {
   struct Options {
     std::string cache, file, inputs;
-    int threads = 1, streams = 1;
+    int threads = 0, streams = 1;
     double seconds = 1;
     bool json = false, explain = false;
     std::vector<std::string> libraries;
@@ -86,7 +87,8 @@ void add_bench_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; made up when absent (integers are 0)");
-  command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads; all CPUs that this process may use by default, shared among --streams")
+      ->check(CLI::Range(1, 1024));
   command
       ->add_option("--streams", options->streams, "Measure throughput: so many copies of the program run at the same time, each on --threads threads")
       ->check(CLI::Range(1, 1024))
@@ -99,13 +101,14 @@ void add_bench_command(CLI::App& app) {
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
+    if (options->threads == 0) options->threads = std::max(usable_cpus() / options->streams, 1);
     const Clock::time_point start = Clock::now();
     std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads, options->cache);
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
     if (options->explain) {
       const std::vector<KernelReport> kernels = program->explain(inputs);
-      fmt::print("{}", options->json ? kernels_to_json(kernels) + "\n" : kernels_to_table(kernels));
+      print_text(options->json ? kernels_to_json(kernels) + "\n" : kernels_to_table(kernels));
       return;
     }
     if (options->streams > 1) {

@@ -40,11 +40,12 @@ class Progress {
   bool shown_;
 };
 
-// One line on stderr.
+// One line on stderr, and text on stdout, as a terminal may have it (core/printable.h).
 void log_line(std::string_view text);
-// Writes beside `path` and renames; throws Error("output", path, ...).
+void print_text(std::string_view text);
+// As core/output_file.h writes; throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
-// Throws Error("output", path, ...) when a file cannot be put there: no such folder, a folder that is read-only, a folder of that name.
+// As core/output_file.h; throws Error("output", path, ...).
 void check_writable(const std::string& path);
 bool has_suffix(std::string_view path, std::string_view suffix);
 

@@ -86,7 +86,7 @@ Json file_json(const std::string& path, std::vector<std::string>& problems) {
 }
 
 void print(const Json& json) {
-  const auto line = [](const std::string& name, const std::string& text) { std::cout << fmt::format("{:<18}{}\n", name, text); };
+  const auto line = [](const std::string& name, const std::string& text) { print_text(fmt::format("{:<18}{}\n", name, text)); };
   const Json& machine = json["machine"];
   line("CPU", machine["cpu"].get<std::string>());
   line("instruction sets", fmt::format("{}", fmt::join(machine["instruction_sets"].get<std::vector<std::string>>(), ", ")));
@@ -142,7 +142,7 @@ void add_doctor_command(CLI::App& app) {
     for (const std::string& path : options->files) json["files"].push_back(file_json(path, problems));
     json["libraries"] = loaded_files({"libtorch_cpu", "libc10", "libdnnl", "libXNNPACK", "libpthreadpool", "libcpuinfo", "libgomp"});
     if (options->json) {
-      std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+      std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
     } else {
       print(json);
     }

@@ -14,6 +14,9 @@
 namespace octet {
 namespace {
 
+// Of names that are no UTF-8, too; ASCII alone, as it goes to terminals.
+std::string json_text(const nlohmann::ordered_json& json) { return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n"; }
+
 nlohmann::ordered_json tensor_json(const Program& program, int index) {
   if (index < 0) return nullptr;
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
@@ -107,14 +110,14 @@ void add_inspect_command(CLI::App& app) {
     load_libraries(options->libraries);
     if (has_suffix(options->file, ".octet")) {
       const Program program = load_program(options->file);
-      fmt::print("{}", options->json ? program_json(program).dump(1) + "\n" : to_text(program));
+      print_text(options->json ? json_text(program_json(program)) : to_text(program));
       return;
     }
     if (!has_suffix(options->file, ".pt2"))
       throw Error("inspect", options->file, "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
     const Graph graph = read_pt2(options->file);
     verify(graph);
-    fmt::print("{}", options->json ? to_json(graph).dump(1) + "\n" : to_table(graph));
+    print_text(options->json ? json_text(to_json(graph)) : to_table(graph));
   });
 }
 

@@ -56,7 +56,7 @@ std::string kernels_to_json(const std::vector<KernelReport>& kernels) {
   return nlohmann::ordered_json{
       {"kernels", std::move(calls)}
   }
-      .dump();
+      .dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace octet

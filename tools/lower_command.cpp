@@ -42,7 +42,7 @@ void add_lower_command(CLI::App& app) {
     Report report;
     const Program program = lower(graph, *support, lower_options, report);
     save_program(program, options->output);
-    if (options->explain) fmt::print("{}", explain(program));
+    if (options->explain) print_text(explain(program));
     for (const std::string& note : report.notes()) log_line(note);
   });
 }

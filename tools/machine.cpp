@@ -1,14 +1,12 @@
 #include "tools/machine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <clocale>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "backends/cpu.h"
+#include "core/usable_cpus.h"
 
 namespace octet {
 namespace {
@@ -34,18 +32,6 @@ std::string value_of(const std::string& path, const std::string& key) {
 }
 
 int64_t megabytes(const std::string& kilobytes) { return std::atoll(kilobytes.c_str()) / 1024; }
-
-int usable_cpus() {
-  int count = 1;
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
-  std::istringstream quota(line_of("/sys/fs/cgroup/cpu.max"));  // "max 100000", or microseconds of each period
-  double allowed = 0, period = 0;
-  if (quota >> allowed >> period && period > 0) count = std::min(count, std::max(1, static_cast<int>(allowed / period + 0.5)));
-#endif
-  return count;
-}
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> sets;

@@ -6,7 +6,9 @@
 #include <CLI/CLI.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "tools/command.h"
+#include "tools/signals.h"
 
 namespace {
 
@@ -17,7 +19,7 @@ constexpr octet::AddCommand kCommands[] = {
 
 int fail(const char* what) {
   std::cout.flush();
-  std::cerr << "octet: " << what << std::endl;
+  std::cerr << "octet: " << octet::printable_line(what) << std::endl;
   return 1;
 }
 
@@ -28,6 +30,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("octet 0.1.0"));
   for (const octet::AddCommand add : kCommands) add(app);
+  octet::clean_up_on_signals();
   try {
     app.parse(argc, argv);  // runs the subcommand's callback
   } catch (const CLI::ParseError& error) {

@@ -24,6 +24,7 @@
 #include "core/tensor_file.h"
 #include "tools/command.h"
 #include "tools/qat_checkpoint.h"
+#include "tools/signals.h"
 
 namespace octet {
 namespace {
@@ -245,7 +246,9 @@ bool QatTrainer::State::end_epoch() {
 }
 
 void QatTrainer::State::save() {
-  if (!options.checkpoint.empty()) save_checkpoint(options, batches.size(), model, *optimizer, position, best);
+  if (options.checkpoint.empty()) return;
+  save_checkpoint(options, batches.size(), model, *optimizer, position, best);
+  say_when_interrupted(fmt::format("{} holds the state of training, and the same command goes on from it", options.checkpoint.string()));
 }
 
 void QatTrainer::State::run() {

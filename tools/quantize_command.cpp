@@ -140,7 +140,7 @@ void quantize(const QuantizeOptions& options) {
   if (options.strict) check_strict(report);
   write_pt2(converted, options.output);
   log_refusals(report);
-  if (options.has_quantized_io()) fmt::print("{}", to_json_text(io));
+  if (options.has_quantized_io()) print_text(to_json_text(io));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/tensor_file.h"
+#include "core/usable_cpus.h"
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/runnable.h"
@@ -11,7 +12,7 @@ namespace octet {
 void add_run_command(CLI::App& app) {
   struct Options {
     std::string cache, file, inputs, outputs;
-    int threads = 1;
+    int threads = usable_cpus();
     std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
@@ -19,7 +20,7 @@ void add_run_command(CLI::App& app) {
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs")->required();
   command->add_option("--outputs", options->outputs, "Where the tuple of outputs goes")->required();
-  command->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads; all CPUs that this process may use by default")->check(CLI::Range(1, 1024));
   command->add_option("--cache", options->cache, "A folder where packed weights are kept for the next start (.octet on oneDNN)");
   add_library_option(*command, options->libraries);
   command->callback([options] {

@@ -54,7 +54,7 @@ typedef struct octet_model octet_model;
 /* Zero-initialize, set `size` to sizeof(octet_options), then what is wanted. */
 typedef struct octet_options {
   size_t size;
-  int threads;           /* at most 1024; 0: one */
+  int threads;           /* at most 1024; 0: one; more than there are CPUs for the process are not used, which octet_warning says */
   int skip_checksum;     /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
   uint64_t memory_limit; /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
   size_t cached_shapes;  /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0: four */

@@ -12,6 +12,7 @@
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
 #include "core/error.h"
+#include "core/usable_cpus.h"
 #include "lowering/filter_order.h"
 #include "lowering/packed_cache.h"
 #include "lowering/specialize.h"
@@ -62,6 +63,7 @@ std::string made_for(const Program& program) {
 struct Session::Impl {
   SessionOptions options;
   std::unique_ptr<PackedCache> cache;        // null without a folder
+  std::string thread_warning;                // empty: none
   std::optional<Program> open;               // with open sizes
   std::list<Entry> entries;                  // the last used one first; exactly one without open sizes
   std::vector<const int64_t*> given_shapes;  // of one run
@@ -110,6 +112,11 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   check_runnable(program, options.memory_limit);
   restore_row_major(program, backends_with_channels_last(program));
   impl_->options = options;
+  if (const int cpus = usable_cpus(); options.threads > cpus) {
+    impl_->options.threads = cpus;
+    impl_->thread_warning = fmt::format("threads: {} are wanted, and this process may use {} CPU{}; {} run{}", options.threads, cpus,
+                                        cpus == 1 ? "" : "s", cpus, cpus == 1 ? "s" : "");
+  }
   if (!options.cache_folder.empty() && !program.checksum.empty())
     impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum, made_for(program), program.file);
   if (program.symbols.empty()) {
@@ -177,6 +184,7 @@ std::vector<KernelReport> Session::kernels() const {
 std::vector<std::string> Session::warnings() const {
   std::vector<std::string> lines;
   if (!impl_->entries.empty()) lines = impl_->entries.front().compiled.warnings();
+  if (!impl_->thread_warning.empty()) lines.push_back(impl_->thread_warning);
   if (impl_->cache != nullptr && !impl_->cache->warning().empty()) lines.push_back(impl_->cache->warning());
   return lines;
 }

@@ -12,7 +12,7 @@
 namespace octet {
 
 struct SessionOptions {
-  int threads = 1;           // at least 1
+  int threads = 1;           // at least 1; more than there are CPUs for this process are not used, which warnings() says
   size_t memory_limit = 0;   // bytes that inputs, outputs and intermediates may take at once; 0: what the machine has
   size_t cached_shapes = 4;  // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used ones
   // Where oneDNN's packed weights are kept for the next start (lowering/packed_cache.h); empty: nowhere. Of programs that were read from a file.
@@ -60,7 +60,7 @@ class Session {
   // What the next run on plain memory calls, in order; empty when its sizes are not compiled yet.
   std::vector<KernelReport> kernels() const;
   // What this machine does less well than the program was made for, a line for each cause: of the sizes of the next run, none when they are not compiled
-  // yet. And what was wrong with the cache.
+  // yet. And more threads than CPUs, and what was wrong with the cache.
   std::vector<std::string> warnings() const;
   // From now on runs at these sizes are timed kernel by kernel, or no longer; what was counted is forgotten.
   void time_kernels(bool on);

@@ -120,7 +120,7 @@ TEST_CASE("packed cache: a folder that cannot be written is one warning", "[back
     cache.add("first", block_of("one"));
     cache.save();
   }
-  CHECK_THAT(cache.warning(), Contains("cannot be written (Not a directory)"));
+  CHECK_THAT(cache.warning(), Contains("cannot be written: Not a directory; programs are packed anew at each start"));
   std::filesystem::remove(file);
 }
 

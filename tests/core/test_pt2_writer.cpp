@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "core/output_file.h"
 #include "core/archive_fixture.h"
 #include "core/error.h"
 #include "core/pt2_archive.h"
@@ -137,7 +138,8 @@ TEST_CASE("a target that is a folder is an error and leaves no temporary file", 
 
 TEST_CASE("a full disk is an error", "[core][pt2]") {
   if (!std::filesystem::exists("/dev/full")) return;
-  CHECK_THROWS_WITH(write_atomically("/dev/full/x", "bytes", "outputs"), Catch::Contains("cannot be written: "));
+  CHECK_THROWS_WITH(write_file("/dev/full/x", "bytes", "outputs"), Catch::Contains("cannot be written: "));
+  CHECK_THROWS_WITH(write_file("/dev/full", "bytes", "outputs"), Catch::Contains("cannot be written: No space left on device"));
 }
 
 TEST_CASE("every golden program is read and written equal", "[core][pt2][long]") {

@@ -1,0 +1,112 @@
+"""Where outputs go, what the terminal gets, and what an interrupted run leaves."""
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+import unittest
+import zipfile
+
+from support import OCTET, CommandTest
+
+# What a terminal would obey: an escape sequence, a bell, a mark that turns the direction of writing; and a line end.
+BAD = "\x1b[31m\a\u202e"
+
+
+class Output(CommandTest):
+    def test_special_files_stay(self):
+        self.quantized_model()
+        want = self.path("want.octet")
+        self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", want)
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        with open(self.path("got.octet"), "wb") as got, subprocess.Popen(["cat", pipe], stdout=got) as reader:
+            self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", pipe)
+            reader.wait(60)
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+        with open(want, "rb") as a, open(self.path("got.octet"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.octet("run", want, "--inputs", self.path("x.pt"), "--outputs", "/dev/null")
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", "/dev/null")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+        self.assertIn("No space left on device", self.fails("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", "/dev/full"))
+
+    def test_links_and_modes_stay(self):
+        self.quantized_model()
+        os.chmod(self.path("q.pt2"), 0o640)
+        os.symlink("q.pt2", self.path("link.pt2"))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("link.pt2"))
+        self.assertTrue(os.path.islink(self.path("link.pt2")))
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("q.pt2")).st_mode), 0o640)
+
+    def test_any_name_and_locale(self):
+        self.small_model()
+        for name, locale in (("a b.pt2", "C"), ("größe 北.pt2", "de_DE.UTF-8"), ("two\nlines.pt2", "C")):
+            environment = {**os.environ, "LC_ALL": locale}
+            command = [OCTET, "quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path(name)]
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+            self.assertTrue(os.path.exists(self.path(name)), name)
+        self.assertIn("cannot be opened", self.fails("inspect", self.path("two\nlines.octet")))
+
+    def test_an_input_may_be_the_output(self):
+        self.quantized_model()
+        path = self.path("q.pt2")
+        self.octet("fuse", self.path("model.pt2"), "--output", self.path("model.pt2"))
+        self.octet("lower", path, "--backend", "xnnpack", "--output", path[:-4] + ".octet")
+        before = os.listdir(self.folder)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("model.pt2"))
+        self.assertEqual(sorted(before), sorted(os.listdir(self.folder)))
+
+    def test_terminals_get_no_control_characters(self):
+        self.quantized_model()
+        model = self.path("bad.pt2")
+        with zipfile.ZipFile(self.path("q.pt2")) as source, zipfile.ZipFile(model, "w") as target:
+            for entry in source.namelist():
+                data = source.read(entry)
+                if entry.endswith("models/model.json"):
+                    text = json.dumps(json.loads(data))
+                    self.assertIn('"x"', text)
+                    data = text.replace('"x"', json.dumps("x" + BAD)).replace('"conv2d', '"conv2d' + json.dumps(BAD)[1:-1]).encode()
+                target.writestr(entry, data)
+        calls = [("inspect", model), ("inspect", model, "--json"), ("lower", model, "--backend", "xnnpack", "--output", self.path("bad.octet"), "--explain"),
+                 ("inspect", self.path("bad.octet")), ("bench", self.path("bad.octet"), "--explain"), ("bench", self.path("bad.octet"), "--explain", "--json")]
+        for call in calls:
+            out, errors = self.octet(*call)
+            shown = [c for c in out + errors if (ord(c) < 32 and c not in "\n\t") or c == "\u202e"]
+            self.assertEqual(shown, [], call)
+            if "--json" in call:
+                json.loads(out)
+        self.assertIn("\\x1b[31m\\x07\\u{202e}", self.octet("inspect", model)[0])
+
+    def test_signals_leave_nothing(self):
+        self.quantized_model()
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for _ in range(4):
+                process = subprocess.Popen([OCTET, "lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("s.octet")], stderr=subprocess.PIPE, text=True)
+                while process.poll() is None and not any(file.endswith(".tmp") for file in os.listdir(self.folder)):
+                    time.sleep(0.0002)
+                process.send_signal(name)
+                _, errors = process.communicate(timeout=60)
+                if process.returncode != 0:
+                    self.assertEqual(process.returncode, -name)
+                    self.assertIn("octet: interrupted", errors)
+                self.assertEqual([file for file in os.listdir(self.folder) if ".tmp" in file], [])
+
+    def test_threads_follow_the_machine(self):
+        self.quantized_model()
+        self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("q.octet"))
+        start = time.monotonic()
+        _, errors = self.octet("run", self.path("q.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"), "--threads", "1024")
+        cpus = len(os.sched_getaffinity(0))
+        self.assertIn("warning: threads: 1024 are wanted, and this process may use ", errors)
+        self.assertLess(time.monotonic() - start, 30)
+        one = {min(os.sched_getaffinity(0))}
+        out = subprocess.run([OCTET, "bench", self.path("q.octet"), "--seconds", "0.01"], check=True, capture_output=True, text=True,
+                             preexec_fn=lambda: os.sched_setaffinity(0, one)).stdout
+        self.assertIn("on 1 thread;", out)
+        self.assertGreaterEqual(cpus, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

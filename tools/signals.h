@@ -1,0 +1,14 @@
+// What Ctrl-C and kill leave behind: no unfinished file, and a line that says what there is.
+#pragma once
+
+#include <string>
+
+namespace octet {
+
+// From now on SIGINT, SIGTERM and SIGHUP remove the files that are being written and then end the process as they would have.
+void clean_up_on_signals();
+
+// What a run that is interrupted from now on leaves for the next: "the checkpoint c holds 3 epochs; the same command goes on from there".
+void say_when_interrupted(const std::string& text);
+
+}  // namespace octet
