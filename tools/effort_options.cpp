@@ -61,16 +61,15 @@ void check_effort_options(const EffortOptions& options, bool has_calibration, bo
   if (!has_calibration) throw CLI::ValidationError(name, "reads the calibration data several times; give --calibration DATA.pt");
 }
 
-void calibrate_with_effort(ObservedGraph& observed, const std::string& data, const EffortOptions& options, Report& report) {
+void calibrate_with_effort(ObservedGraph& observed, const std::string& data, size_t batches, const EffortOptions& options, Report& report) {
   const std::vector<AccuracyPass> passes = options.passes.empty() ? high_effort_passes() : parse_accuracy_passes(options.passes, "--passes");
-  const DataOpener open = [&data] {
+  const DataOpener open = [&data, batches] {
     const auto reader = std::make_shared<BatchReader>(data);
-    return [reader] { return reader->done() ? std::nullopt : std::optional(reader->next()); };
+    return [reader, batches, next = size_t{0}]() mutable { return next == batches ? std::nullopt : std::optional(reader->at(next++)); };
   };
   StageProgress progress;
-  const std::vector<EffortStage> stages =
-      calibrate_with_passes(observed, open, BatchReader(data).size(), passes, report,
-                            [&](std::string_view stage, size_t done, size_t total) { progress.advance(stage, done, total); });
+  const std::vector<EffortStage> stages = calibrate_with_passes(
+      observed, open, batches, passes, report, [&](std::string_view stage, size_t done, size_t total) { progress.advance(stage, done, total); });
   progress.end();
   double seconds = 0;
   std::vector<std::string> parts;

@@ -1,4 +1,6 @@
 // octet quantize: a float .pt2 becomes a q/dq .pt2.
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <sstream>
 
@@ -12,10 +14,13 @@
 #include "annotate/observer_state.h"
 #include "annotate/quantized_io.h"
 #include "core/error.h"
+#include "core/pt2_reader.h"
 #include "core/pt2_writer.h"
+#include "core/tensor_file.h"
 #include "quantizers/float_report.h"
 #include "tools/command.h"
 #include "tools/effort_options.h"
+#include "tools/quality.h"
 #include "tools/quantize_flow.h"
 #include "tools/quantize_report.h"
 #include "tools/report_html.h"
@@ -26,7 +31,8 @@ namespace {
 struct QuantizeOptions {
   QuantizeFlow flow;
   EffortOptions effort;
-  std::string output, calibration, state, report, dump_annotations;
+  std::string output, calibration, state, report, dump_annotations, evaluate, labels;
+  std::optional<size_t> hold_out;
   bool strict = false;
   bool reference = false;
   bool quantized_io = false;
@@ -35,8 +41,8 @@ struct QuantizeOptions {
   bool has_quantized_io() const { return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty(); }
 };
 
-std::string report_text(const Report& report, const std::string& annotations, const QuantizeOptions& options) {
-  const nlohmann::ordered_json result = quantize_report(options.flow.model, options.flow.quantizer, annotations, report);
+std::string report_text(const Report& report, const std::string& annotations, const QuantizeOptions& options, const nlohmann::ordered_json& quality) {
+  const nlohmann::ordered_json result = quantize_report(options.flow.model, options.flow.quantizer, annotations, report, quality);
   if (has_suffix(options.report, ".html")) return report_to_html(result);
   return result.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -79,13 +85,37 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   return paths;
 }
 
-void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, Report& report) {
+// How many of the last calibration batches no observer sees.
+size_t held_out_of(const QuantizeOptions& options) {
+  if (options.calibration.empty()) return 0;
+  const size_t batches = BatchReader(options.calibration).size();
+  if (options.hold_out && *options.hold_out >= batches)
+    throw Error("quantize", "--hold-out", fmt::format("is {}, want less than the {} batches of {}", *options.hold_out, batches, options.calibration));
+  if (options.hold_out) return *options.hold_out;
+  // torchao's choices are made of all data; recorded parts have a record for each batch.
+  const bool takes_all = options.flow.is_compat() || !options.evaluate.empty() || !options.flow.recorded.empty();
+  return takes_all ? 0 : default_held_out(batches);
+}
+
+// Nothing without data.
+std::optional<Evaluation> evaluation_of(const QuantizeOptions& options, size_t held_out) {
+  constexpr size_t kMost = 8;
+  if (!options.evaluate.empty()) return Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels};
+  if (options.calibration.empty() || !options.flow.recorded.empty()) return std::nullopt;
+  const size_t batches = BatchReader(options.calibration).size(), count = held_out > 0 ? held_out : std::min(batches, kMost);
+  const std::string which =
+      count == batches ? fmt::format("the {} calibration batches", batches) : fmt::format("the last {} of {} calibration batches", count, batches);
+  const char* how = held_out > 0 ? ", held out" : ", which calibrated too; --evaluate DATA.pt takes others";
+  return Evaluation{options.calibration, batches - count, which + how, options.labels};
+}
+
+void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, size_t held_out, Report& report) {
   if (!options.flow.recorded.empty() && (options.calibration.empty() || options.effort.is_asked_for()))
     throw Error("quantize", "--recorded", "goes with --calibration and the default effort alone; leave out the other options");
   if (options.effort.is_asked_for()) {
-    calibrate_with_effort(observed, options.calibration, options.effort, report);
+    calibrate_with_effort(observed, options.calibration, BatchReader(options.calibration).size() - held_out, options.effort, report);
   } else if (!options.calibration.empty()) {
-    calibrate_from_file(observed, options.calibration, options.flow.recorded);
+    calibrate_from_file(observed, options.calibration, options.flow.recorded, DataPart{.held_out = held_out});
   } else if (!options.state.empty()) {
     const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
     for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit)) report.note(note);
@@ -124,9 +154,13 @@ void check_strict(const Report& report) {
 void quantize(const QuantizeOptions& options) {
   check_effort_options(options.effort, !options.calibration.empty(), options.flow.is_compat());
   check_outputs(options);
+  if (!options.labels.empty() && options.evaluate.empty() && options.calibration.empty())
+    throw Error("quantize", "--labels", "goes with --evaluate or --calibration; give the data whose classes these are");
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  const size_t held_out = held_out_of(options);
   Report report;
   ObservedGraph observed = prepare_model(options.flow, report);
-  fill_observers(observed, options, report);
+  fill_observers(observed, options, held_out, report);
   std::string annotations;  // before convert uses the observers up
   if (!options.report.empty() || !options.dump_annotations.empty()) annotations = annotations_to_json(observed);
   if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
@@ -134,12 +168,18 @@ void quantize(const QuantizeOptions& options) {
   convert_options.compat_torchao = options.flow.is_compat();
   convert_options.reference_representation = options.reference;
   Graph converted = convert_pt2e(std::move(observed), convert_options, report);
+  const Graph original = read_pt2(options.flow.model);
+  const Weight weight = weigh(original, converted, report);
+  std::optional<Quality> quality;
+  if (const std::optional<Evaluation> evaluation = evaluation_of(options, held_out)) quality = evaluate(original, converted, *evaluation);
+  const auto seconds = [start] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   QuantizedIo io;
   if (options.has_quantized_io()) io = quantize_border(converted, options, report);
-  if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options));
+  if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options, quality_json(quality, weight, seconds())));
   if (options.strict) check_strict(report);
   write_pt2(converted, options.output);
   log_refusals(report);
+  for (const std::string& line : quality_lines(quality, weight, seconds())) log_line(line);
   if (options.has_quantized_io()) print_text(to_json_text(io));
 }
 
@@ -154,6 +194,13 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
       ->excludes(calibration);
   add_effort_options(*command, options->effort);
+  command->add_option("--evaluate", options->evaluate,
+                      "Data like --calibration's, on which the outputs are compared with the float program's; else the last "
+                      "calibration batches are held out for that");
+  command->add_option("--labels", options->labels,
+                      "torch.save of a tensor with the class of each sample of that data: prints the accuracy of both programs");
+  command->add_option("--hold-out", options->hold_out,
+                      "How many of the last calibration batches are held out; default: one of 8 from 16 on, at most 8; none with --compat");
   command->add_option("--report", options->report, "Write what was quantized how, what stayed float and why: F.json, or F.html for people")
       ->check([](const std::string& path) {
         return has_suffix(path, ".json") || has_suffix(path, ".html") ? std::string() : "want a name that ends in .json or .html";

@@ -1,5 +1,7 @@
 #include "tools/quantize_flow.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -87,8 +89,9 @@ size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, con
   if (!recorded.empty()) recorded_reader.emplace(recorded);
   if (recorded_reader && recorded_reader->size() != reader.size())
     throw Error("calibrate", recorded, fmt::format("got {} batches, want {} as in {}", recorded_reader->size(), reader.size(), data));
-  const size_t first = reader.size() * part.index / part.count;
-  const size_t end = reader.size() * (part.index + 1) / part.count;
+  const size_t taken = reader.size() - std::min(part.held_out, reader.size());
+  const size_t first = taken * part.index / part.count;
+  const size_t end = taken * (part.index + 1) / part.count;
   if (first == end) return 0;
   Progress progress("calibrate", end - first);
   CalibrateOptions options;

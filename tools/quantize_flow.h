@@ -45,6 +45,7 @@ struct DataPart {
   size_t index = 0;
   size_t count = 1;
   std::function<void()> before_batch = {};  // may throw, which ends calibration
+  size_t held_out = 0;                      // of the last batches of all, which nobody takes
 };
 
 // Streams the batches of a DATA.pt through the observers, with a progress bar on a terminal. `recorded`: the file with the tensors that stand for recorded

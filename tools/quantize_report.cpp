@@ -49,7 +49,8 @@ Json float_ops(const Report& report) {
 
 }  // namespace
 
-Json quantize_report(const std::string& model, const std::string& quantizer, const std::string& annotations, const Report& report) {
+Json quantize_report(const std::string& model, const std::string& quantizer, const std::string& annotations, const Report& report,
+                     const Json& quality) {
   const Json dump = Json::parse(annotations);
   const Json quantized = quantized_ops(dump.at("nodes"), report);
   return {
@@ -60,6 +61,7 @@ Json quantize_report(const std::string& model, const std::string& quantizer, con
         {"float_ops", report.entries().size()},
         {"groups", dump.at("groups").size()},
         {"notes", report.notes().size()}}},
+      {"quality",       quality          },
       {"quantized_ops", quantized        },
       {"float_ops",     float_ops(report)},
       {"notes",         report.notes()   },

@@ -15,15 +15,33 @@ constexpr const char* kHead = R"(<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: #222; }
+:root { color-scheme: light dark; --text: #222; --back: #fff; --head: #f3f3f3; --line: #ddd; --mark: #fff3c4; }
+@media (prefers-color-scheme: dark) { :root { --text: #ddd; --back: #1b1b1b; --head: #2a2a2a; --line: #444; --mark: #4a4116; } }
+body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: var(--text); background: var(--back); }
+div.wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; margin-bottom: 2em; }
-th, td { text-align: left; vertical-align: top; padding: .25em .6em; border-bottom: 1px solid #ddd; }
-th { background: #f3f3f3; }
+th, td { text-align: left; vertical-align: top; padding: .25em .6em; border-bottom: 1px solid var(--line); }
+th { background: var(--head); }
+thead th { cursor: pointer; }
 td.name, td.tensor { font-family: monospace; font-size: 13px; overflow-wrap: anywhere; }
-tr:target { background: #fff3c4; }
+tr:target { background: var(--mark); }
 .counts td { font-size: 1.3em; border: 0; }
+.quality th { width: 6em; font-weight: normal; }
 </style>
+)";
+
+// A click on a heading sorts the rows by its column, by number where both cells begin with one; a second click turns the order round.
+constexpr const char* kSort = R"(<script>
+for (const head of document.querySelectorAll("thead th")) head.onclick = () => {
+  const body = head.closest("table").tBodies[0], column = head.cellIndex, sign = head.dataset.up ? -1 : 1;
+  head.dataset.up = sign > 0 ? "1" : "";
+  const key = row => row.cells[column].textContent;
+  const order = (a, b) => parseFloat(a) - parseFloat(b) || a.localeCompare(b);
+  body.append(...[...body.rows].sort((a, b) => sign * order(key(a), key(b))));
+};
+</script>
 )";
 
 std::string escape(const std::string& text) {
@@ -73,15 +91,45 @@ class Page {
     const std::string model = escaped(report_, "model");
     text_ = kHead;
     text_ += fmt::format("<title>{}</title>\n</head>\n<body>\n<h1>{}</h1>\n<p>Quantized by {}.</p>\n", model, model, escaped(report_, "quantizer"));
+    add_quality();
     add_counts();
     add_quantized();
     add_float();
     add_notes();
     add_groups();
-    return text_ + "</body>\n</html>\n";
+    return text_ + kSort + "</body>\n</html>\n";
   }
 
  private:
+  void add_quality() {
+    const Json& quality = report_.at("quality");
+    const auto row = [&](const char* name, const std::string& text) {
+      text_ += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", name, escape(text));
+    };
+    const auto percent = [&](const char* key) { return fmt::format("{:.2f} %", 100 * quality.at(key).get<double>()); };
+    text_ += "<table class=\"quality\"><tbody>\n";
+    if (!quality.at("batches").is_null()) {
+      const auto decibels = [&](const char* key) {
+        return quality.at(key).is_null() ? "equal" : fmt::format("{:.1f} dB", quality.at(key).get<double>());
+      };
+      row("SQNR", fmt::format("{} to float (median; worst {}), over {}", decibels("median_sqnr_db"), decibels("worst_sqnr_db"),
+                              quality.at("batches").get<std::string>()));
+    }
+    if (!quality.at("accuracy").is_null())
+      row("top-1", fmt::format("{}, float {}", percent("accuracy"), percent("float_accuracy")));
+    else if (!quality.at("same_top1").is_null())
+      row("top-1", "as in float for " + percent("same_top1") + " of the samples");
+    row("int8", percent("int8_share") + " of the multiply-accumulates");
+    row("weights",
+        fmt::format("{:.2f} MB, before {:.2f} MB", 1e-6 * quality.at("bytes").get<double>(), 1e-6 * quality.at("float_bytes").get<double>()));
+    const Json& reasons = quality.at("reasons");
+    for (size_t i = 0; i < reasons.size() && i < 3; ++i)
+      row(i == 0 ? "float" : "", fmt::format("{} ops ({:.1f} %): {}", reasons[i].at("ops").get<size_t>(), 100 * reasons[i].at("share").get<double>(),
+                                             reasons[i].at("reason").get<std::string>()));
+    row("time", fmt::format("{:.1f} s", quality.at("seconds").get<double>()));
+    text_ += "</tbody></table>\n";
+  }
+
   void add_counts() {
     const Json& summary = report_.at("summary");
     text_ += fmt::format(
@@ -92,9 +140,9 @@ class Page {
   }
 
   void begin_table(const char* title, const char* header) {
-    text_ += fmt::format("<h2>{}</h2>\n<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n", title, header);
+    text_ += fmt::format("<h2>{}</h2>\n<div class=\"wide\">\n<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n", title, header);
   }
-  void end_table() { text_ += "</tbody>\n</table>\n"; }
+  void end_table() { text_ += "</tbody>\n</table>\n</div>\n"; }
 
   void add_quantized() {
     begin_table("Quantized", "<th>Op</th><th>Module</th><th>Rule</th><th>Inputs</th><th>Output</th>");
@@ -102,10 +150,13 @@ class Page {
       std::string inputs;
       for (const Json& input : op.at("inputs")) inputs += tensor_text(input);
       const Json& output = op.at("output");
+      // The ops within a pattern have specs at its ends alone.
+      const std::string within = fmt::format("within {}", escaped(op, "rule"));
+      if (inputs.empty()) inputs = within;
       text_ += fmt::format(
           "<tr><td class=\"name\">{}<br>{}</td><td class=\"name\">{}</td><td>{}</td><td class=\"tensor\">{}</td><td class=\"tensor\">{}</td></tr>\n",
           escaped(op, "node"), escaped(op, "target"), escaped(op, "module"), escaped(op, "rule"), inputs,
-          output.is_null() ? std::string() : tensor_text(output));
+          output.is_null() ? within : tensor_text(output));
     }
     end_table();
   }

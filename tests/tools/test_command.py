@@ -304,7 +304,7 @@ class Command(CommandTest):
         self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"),
                    "--output", self.path("q.pt2"), "--report", self.path("r.json"))
         report = json.load(open(self.path("r.json")))
-        self.assertEqual(list(report), ["model", "quantizer", "summary", "quantized_ops", "float_ops", "notes", "groups"])
+        self.assertEqual(list(report), ["model", "quantizer", "summary", "quality", "quantized_ops", "float_ops", "notes", "groups"])
         self.assertEqual(report["summary"], {key: len(report[key]) for key in ("quantized_ops", "float_ops", "groups", "notes")})
         quantized = {op["node"] for op in report["quantized_ops"]}
         left = {op["node"] for op in report["float_ops"]}
@@ -331,7 +331,7 @@ class Command(CommandTest):
         self.assertNotIn("b", page.tags, "the name of the file is text")
         text = "".join(page.text)
         for expected in (model, "linear", "aten.conv2d.default", report["float_ops"][0]["reason"],
-                         f"{report['summary']['quantized_ops']} ops quantized", "16 scales"):
+                         f"{report['summary']['quantized_ops']} ops quantized", "16 scales", "over the 4 calibration batches, which calibrated too"):
             self.assertIn(expected, text)
 
     def test_strict_fails_when_a_compute_op_stays_float(self):

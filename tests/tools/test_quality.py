@@ -1,0 +1,108 @@
+"""What `octet quantize` says of its own work."""
+import json
+import math
+import unittest
+
+import torch
+
+from support import CommandTest
+
+
+def sqnr(want, got):
+    return 10 * math.log10((want.double() ** 2).sum() / ((want - got).double() ** 2).sum())
+
+
+class Quality(CommandTest):
+    def report(self):
+        with open(self.path("r.json")) as file:
+            return json.load(file)
+
+    def quantize(self, *more, calibration="calibration.pt"):
+        """The lines on stderr and the report's "quality"."""
+        data = ["--calibration", self.path(calibration)] if calibration else []
+        _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", *data, "--output", self.path("q.pt2"), "--report", self.path("r.json"), *more)
+        return errors, self.report()["quality"]
+
+    def outputs(self, model, x):
+        self.save("one_x.pt", (x,))
+        self.octet("run", self.path(model), "--inputs", self.path("one_x.pt"), "--outputs", self.path("one_y.pt"))
+        return torch.load(self.path("one_y.pt"))[0]
+
+    def data(self, name, batches, samples=1):
+        torch.manual_seed(batches)
+        values = [(torch.randn(samples, 3, 32, 32),) for _ in range(batches)]
+        self.save(name, values)
+        return values
+
+    def test_ratios_are_those_of_the_outputs(self):
+        self.small_model()
+        batches = self.data("held.pt", 3)
+        errors, quality = self.quantize("--evaluate", self.path("held.pt"))
+        want = sorted(sqnr(self.outputs("model.pt2", x), self.outputs("q.pt2", x)) for x, in batches)
+        self.assertAlmostEqual(quality["median_sqnr_db"], want[1], places=3)
+        self.assertAlmostEqual(quality["worst_sqnr_db"], want[0], places=3)
+        self.assertIn(f"SQNR     {want[1]:.1f} dB to float (median; worst {want[0]:.1f} dB), over all of ", errors)
+        self.assertEqual(quality["int8_share"], 1)
+        self.assertLess(quality["bytes"], quality["float_bytes"] / 2)
+        self.assertIn("int8     100.0 % of the multiply-accumulates", errors)
+
+    def test_the_last_batches_are_held_out_of_many(self):
+        self.small_model()
+        batches = self.data("many.pt", 17)
+        self.save("first.pt", batches[:15])
+        scales = lambda: [group["qparams"]["scale"] for group in self.report()["groups"]]
+        errors, _ = self.quantize(calibration="many.pt")
+        self.assertIn("over the last 2 of 17 calibration batches, held out", errors)
+        held_out = scales()
+        errors, _ = self.quantize(calibration="first.pt")
+        self.assertIn("over the last 8 of 15 calibration batches, which calibrated too", errors)
+        self.assertEqual(scales(), held_out)
+        self.quantize("--hold-out", "0", calibration="many.pt")
+        self.assertNotEqual(scales(), held_out)
+        errors, _ = self.quantize("--compat", "torchao", calibration="many.pt")
+        self.assertIn("which calibrated too", errors)
+        self.assertIn("--hold-out: is 17, want less than the 17 batches", self.fails(
+            "quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("many.pt"), "--output", self.path("q.pt2"), "--hold-out", "17"))
+
+    def test_labels_give_the_accuracy_of_both(self):
+        net, _ = self.small_model()
+        batches = self.data("held.pt", 4, samples=1)
+        with torch.no_grad():
+            classes = torch.cat([net(x).argmax(1) for x, in batches])
+        wrong = (classes + torch.tensor([1, 0, 0, 0])) % 10
+        self.save("labels.pt", wrong)
+        errors, quality = self.quantize("--evaluate", self.path("held.pt"), "--labels", self.path("labels.pt"))
+        self.assertEqual(quality["float_accuracy"], 0.75)
+        self.assertIn(", float 75.00 %", errors)
+        self.save("short.pt", wrong[:3])
+        base = ["quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("no.pt2"),
+                "--evaluate", self.path("held.pt"), "--labels"]
+        self.assertIn("holds 3 classes, want one for each of the 4 samples", self.fails(*base, self.path("short.pt")))
+        self.save("floats.pt", torch.rand(4))
+        self.assertIn("is no list of classes", self.fails(*base, self.path("floats.pt")))
+        self.assertIn("--labels: goes with", self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("no.pt2"),
+                                                        "--labels", self.path("labels.pt")))
+
+    def test_what_stays_float_is_weighed(self):
+        self.small_model()
+        with open(self.path("quantizer.json"), "w") as file:
+            json.dump({"base": "xnnpack", "global": {"is_per_channel": True}, "module_name": {"project": None}}, file)
+        _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"),
+                               "--output", self.path("q.pt2"), "--report", self.path("r.json"))
+        quality = self.report()["quality"]
+        stem, depthwise, project, head = 16 * 16 * 16 * 27, 16 * 16 * 16 * 9, 16 * 16 * 16 * 16, 160
+        share = project / (stem + depthwise + project + head)
+        self.assertAlmostEqual(quality["int8_share"], 1 - share, places=6)
+        self.assertAlmostEqual(quality["reasons"][0]["share"], share, places=6)
+        self.assertIn(f"float    {quality['reasons'][0]['ops']} op", errors)
+
+    def test_without_data_there_is_no_ratio(self):
+        self.export(torch.nn.Linear(64, 64), torch.randn(2, 64))
+        errors, quality = self.quantize("--mode", "dynamic", calibration=None)
+        self.assertIsNone(quality["median_sqnr_db"])
+        self.assertNotIn("SQNR", errors)
+        self.assertEqual(quality["int8_share"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

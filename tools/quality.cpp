@@ -1,0 +1,245 @@
+#include "tools/quality.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "core/interpreter.h"
+#include "core/tensor_file.h"
+#include "tools/command.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// By an op of quantized_decomposed, or of torchao's for blocks and rows.
+bool is_dequantized(const Value* value) {
+  if (value == nullptr || value->producer() == nullptr) return false;
+  const std::string& target = value->producer()->target();
+  return target.starts_with("quantized_decomposed.dequantize") || target.starts_with("torchao.dequantize");
+}
+
+int64_t product_of(const std::vector<int64_t>& sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes) product *= size;
+  return product;
+}
+
+// The last name of "aten.conv2d.default": "conv2d".
+std::string base_of(const Node& node) {
+  const std::string& target = node.target();
+  if (!target.starts_with("aten.")) return {};
+  return target.substr(5, target.find('.', 5) - 5);
+}
+
+struct Operands {
+  const Value *x = nullptr, *w = nullptr;
+};
+
+// The two factors of a product; none for other ops.
+Operands operands_of(const Node& node) {
+  static const std::map<std::string, size_t> kFirst = {
+      {"conv1d",           0},
+      {"conv2d",           0},
+      {"conv3d",           0},
+      {"convolution",      0},
+      {"conv_transpose1d", 0},
+      {"conv_transpose2d", 0},
+      {"conv_transpose3d", 0},
+      {"linear",           0},
+      {"matmul",           0},
+      {"mm",               0},
+      {"bmm",              0},
+      {"addmm",            1},
+      {"baddbmm",          1},
+  };
+  const auto found = kFirst.find(base_of(node));
+  if (found == kFirst.end() || node.arguments().size() < found->second + 2) return {};
+  return {node.arguments()[found->second].value.value_or_null(), node.arguments()[found->second + 1].value.value_or_null()};
+}
+
+// Multiply-accumulates at the sizes of the exported example; 0 for what is no product.
+double macs_of(const Node& node) {
+  const auto [x, w] = operands_of(node);
+  const Value* y = node.output_or_null();
+  if (x == nullptr || w == nullptr || y == nullptr || !x->meta || !w->meta || !y->meta) return 0;
+  const std::vector<int64_t> in = x->meta->shape(), weight = w->meta->shape(), out = y->meta->shape();
+  if (in.empty() || weight.empty() || weight[0] == 0) return 0;
+  const std::string base = base_of(node);
+  const double each = static_cast<double>(product_of(weight)) / static_cast<double>(weight[0]);
+  if (base.starts_with("conv_transpose")) return static_cast<double>(product_of(in)) * each;
+  if (base.starts_with("conv")) return static_cast<double>(product_of(out)) * each;
+  return static_cast<double>(product_of(out)) * static_cast<double>(in.back());
+}
+
+size_t bytes_of(const Graph& graph) {
+  size_t bytes = 0;
+  for (const auto& [fqn, constant] : graph.constants) bytes += constant.tensor.defined() ? constant.tensor.nbytes() : 0;
+  return bytes;
+}
+
+// Signal to noise in dB over all float tensors.
+double ratio_of(const std::vector<c10::IValue>& want, const std::vector<c10::IValue>& got) {
+  double signal = 0, noise = 0;
+  for (size_t i = 0; i < want.size() && i < got.size(); ++i) {
+    if (!want[i].isTensor() || !got[i].isTensor() || !want[i].toTensor().is_floating_point()) continue;
+    const at::Tensor a = want[i].toTensor().to(at::kDouble), b = got[i].toTensor().to(at::kDouble);
+    signal += a.square().sum().item<double>();
+    noise += (a - b).square().sum().item<double>();
+  }
+  return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
+}
+
+// The class of each sample when the first output is [samples, classes].
+std::optional<at::Tensor> classes_of(const std::vector<c10::IValue>& outputs) {
+  if (outputs.empty() || !outputs[0].isTensor()) return std::nullopt;
+  const at::Tensor& scores = outputs[0].toTensor();
+  if (scores.dim() != 2 || scores.size(1) < 2 || !scores.is_floating_point()) return std::nullopt;
+  return scores.argmax(1);
+}
+
+at::Tensor read_labels(const std::string& path) {
+  const std::vector<c10::IValue> values = read_inputs(path);
+  if (values.size() != 1 || !values[0].isTensor() || values[0].toTensor().dim() != 1 || values[0].toTensor().is_floating_point())
+    throw Error("evaluate", path, "is no list of classes; torch.save one tensor of integers, a class for each sample");
+  return values[0].toTensor().to(at::kLong);
+}
+
+std::string decibels(double ratio) { return std::isinf(ratio) ? "equal" : fmt::format("{:.1f} dB", ratio); }
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number_or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+}  // namespace
+
+size_t default_held_out(size_t batches) { return batches < 16 ? 0 : std::min<size_t>(batches / 8, 8); }
+
+Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation) {
+  const BatchReader reader(evaluation.data);
+  Interpreter float_program(original), program(quantized);
+  Progress progress("evaluate", reader.size() - evaluation.first);
+  std::vector<double> ratios;
+  std::vector<at::Tensor> float_classes, classes;
+  int64_t samples_before = 0, samples = 0;
+  const auto samples_of = [](const std::vector<c10::IValue>& batch) {
+    return !batch.empty() && batch[0].isTensor() && batch[0].toTensor().dim() > 0 ? batch[0].toTensor().size(0) : int64_t{1};
+  };
+  if (!evaluation.labels.empty())
+    for (size_t i = 0; i < evaluation.first; ++i) samples_before += samples_of(reader.at(i));
+  for (size_t i = evaluation.first; i < reader.size(); ++i) {
+    samples += samples_of(reader.at(i));
+    const std::vector<c10::IValue> want = float_program.run(reader.at(i)), got = program.run(reader.at(i));
+    ratios.push_back(ratio_of(want, got));
+    if (const std::optional<at::Tensor> wanted = classes_of(want)) {
+      float_classes.push_back(*wanted);
+      if (const std::optional<at::Tensor> found = classes_of(got)) classes.push_back(*found);
+    }
+    progress.advance(i + 1 - evaluation.first);
+  }
+  Quality quality;
+  quality.batches = evaluation.description;
+  std::sort(ratios.begin(), ratios.end());
+  quality.worst_db = ratios.front();
+  quality.median_db = ratios[ratios.size() / 2];
+  const bool has_classes = !classes.empty() && classes.size() == float_classes.size() && classes.size() == ratios.size();
+  if (has_classes) quality.same_top1 = at::cat(classes).eq(at::cat(float_classes)).to(at::kDouble).mean().item<double>();
+  if (evaluation.labels.empty()) return quality;
+  if (!has_classes)
+    throw Error("evaluate", evaluation.labels, "classes are given, but the program's first output is not [samples, classes]; leave out --labels");
+  const at::Tensor labels = read_labels(evaluation.labels);
+  if (labels.size(0) != samples_before + samples)
+    throw Error(
+        "evaluate", evaluation.labels,
+        fmt::format("holds {} classes, want one for each of the {} samples of {}", labels.size(0), samples_before + samples, evaluation.data));
+  const at::Tensor known = labels.slice(0, samples_before);
+  quality.float_accuracy = at::cat(float_classes).eq(known).to(at::kDouble).mean().item<double>();
+  quality.accuracy = at::cat(classes).eq(known).to(at::kDouble).mean().item<double>();
+  return quality;
+}
+
+Weight weigh(const Graph& original, const Graph& quantized, const Report& report) {
+  Weight weight;
+  weight.float_bytes = bytes_of(original);
+  weight.bytes = bytes_of(quantized);
+  double all = 0, in_int8 = 0;
+  std::map<std::string, double> macs;  // by node, of those in floats
+  for (const Node* node : quantized.nodes()) {
+    const double count = macs_of(*node);
+    const auto [x, w] = operands_of(*node);
+    const bool is_int8 = is_dequantized(x) && is_dequantized(w);
+    all += count;
+    in_int8 += is_int8 ? count : 0;
+    if (!is_int8) macs[node->name()] = count;
+  }
+  weight.int8_share = all == 0 ? 0 : in_int8 / all;
+  std::map<std::string, Weight::Reason> by_text;
+  for (const ReportEntry& entry : report.entries()) {
+    Weight::Reason& reason = by_text[entry.reason];
+    reason.text = entry.reason;
+    ++reason.ops;
+    const auto found = macs.find(entry.node);
+    if (found != macs.end() && all > 0) reason.share += found->second / all;
+  }
+  for (auto& [text, reason] : by_text) weight.reasons.push_back(std::move(reason));
+  std::stable_sort(weight.reasons.begin(), weight.reasons.end(),
+                   [](const Weight::Reason& a, const Weight::Reason& b) { return a.share != b.share ? a.share > b.share : a.ops > b.ops; });
+  return weight;
+}
+
+std::vector<std::string> quality_lines(const std::optional<Quality>& quality, const Weight& weight, double seconds) {
+  constexpr size_t kReasons = 3;
+  std::vector<std::string> lines;
+  const auto line = [&](const char* name, const std::string& text) { lines.push_back(fmt::format("{:<9}{}", name, text)); };
+  if (quality) {
+    line("SQNR", quality->worst_db == quality->median_db ? fmt::format("{} to float, over {}", decibels(quality->median_db), quality->batches)
+                                                         : fmt::format("{} to float (median; worst {}), over {}", decibels(quality->median_db),
+                                                                       decibels(quality->worst_db), quality->batches));
+    if (quality->accuracy)
+      line("top-1", fmt::format("{:.2f} %, float {:.2f} %", 100 * *quality->accuracy, 100 * *quality->float_accuracy));
+    else if (quality->same_top1)
+      line("top-1", fmt::format("as in float for {:.1f} % of the samples", 100 * *quality->same_top1));
+  }
+  line("int8", fmt::format("{:.1f} % of the multiply-accumulates", 100 * weight.int8_share));
+  line("weights",
+       fmt::format("{:.2f} MB, before {:.2f} MB", 1e-6 * static_cast<double>(weight.bytes), 1e-6 * static_cast<double>(weight.float_bytes)));
+  for (size_t i = 0; i < weight.reasons.size() && i < kReasons; ++i) {
+    const Weight::Reason& reason = weight.reasons[i];
+    line(i == 0 ? "float" : "", fmt::format("{} op{} ({:.1f} %): {}", reason.ops, reason.ops == 1 ? "" : "s", 100 * reason.share, reason.text));
+  }
+  line("time", fmt::format("{:.1f} s", seconds));
+  return lines;
+}
+
+Json quality_json(const std::optional<Quality>& quality, const Weight& weight, double seconds) {
+  Json reasons = Json::array();
+  for (const Weight::Reason& reason : weight.reasons)
+    reasons.push_back({
+        {"reason", reason.text },
+        {"ops",    reason.ops  },
+        {"share",  reason.share}
+    });
+  const Quality measured = quality.value_or(Quality{});
+  const double nothing = std::numeric_limits<double>::quiet_NaN();
+  return {
+      {"batches",        quality ? Json(measured.batches) : Json(nullptr)      },
+      {"median_sqnr_db", number_or_null(quality ? measured.median_db : nothing)},
+      {"worst_sqnr_db",  number_or_null(quality ? measured.worst_db : nothing) },
+      {"same_top1",      number_or_null(measured.same_top1)                    },
+      {"float_accuracy", number_or_null(measured.float_accuracy)               },
+      {"accuracy",       number_or_null(measured.accuracy)                     },
+      {"int8_share",     weight.int8_share                                     },
+      {"float_bytes",    weight.float_bytes                                    },
+      {"bytes",          weight.bytes                                          },
+      {"reasons",        std::move(reasons)                                    },
+      {"seconds",        seconds                                               }
+  };
+}
+
+}  // namespace octet

@@ -1,0 +1,56 @@
+// What `octet quantize` says of its own work: how near the quantized program is to the float one, how much of it is int8, what it weighs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "core/graph.h"
+#include "core/report.h"
+
+namespace octet {
+
+// Which batches the outputs are compared on.
+struct Evaluation {
+  std::string data;         // a DATA.pt
+  size_t first = 0;         // batch
+  std::string description;  // "the last 4 of 32 calibration batches, held out"
+  std::string labels;       // a file with the class of each sample of `data`, or empty
+};
+
+struct Quality {
+  std::string batches;                             // Evaluation::description
+  double median_db = 0, worst_db = 0;              // SQNR of all float outputs of a batch; infinite when they are equal
+  std::optional<double> same_top1;                 // share of samples whose largest output is the float program's; of outputs [samples, classes]
+  std::optional<double> float_accuracy, accuracy;  // with labels
+};
+
+// Of both programs: multiply-accumulates and bytes.
+struct Weight {
+  double int8_share = 0;  // of the multiply-accumulates of convolutions and matrix products; those that multiply two dequantized tensors
+  size_t float_bytes = 0, bytes = 0;
+  struct Reason {
+    std::string text;
+    size_t ops = 0;
+    double share = 0;  // of the multiply-accumulates
+  };
+  std::vector<Reason> reasons;  // for float, by share, then by ops
+};
+
+// Batches that are held out when nobody says how many: none of fewer than 16, else one of 8, and at most 8.
+size_t default_held_out(size_t batches);
+
+// Runs both programs on the batches. Throws Error("evaluate", ...) when the labels do not fit.
+Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation);
+// report: what stayed float.
+Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
+
+// Lines for people, and {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy", "int8_share", "float_bytes", "bytes", "reasons", "seconds"};
+// what was not measured is null, an infinite ratio too.
+std::vector<std::string> quality_lines(const std::optional<Quality>& quality, const Weight& weight, double seconds);
+nlohmann::ordered_json quality_json(const std::optional<Quality>& quality, const Weight& weight, double seconds);
+
+}  // namespace octet
