@@ -14,6 +14,7 @@
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <fmt/format.h>
 
+#include "core/crc32.h"
 #include "core/error.h"
 #include "core/output_file.h"
 
@@ -105,13 +106,14 @@ struct ArchiveReader::State {
   }
 
   // The bytes in the mapping, or null when the record is compressed, unaligned or not wholly there.
-  std::byte* find_in_place(const std::string& name, size_t size, size_t alignment) const {
+  std::byte* find_in_place(const std::string& name, size_t size, size_t alignment, uint32_t& checksum) const {
     const size_t header = zip->getRecordHeaderOffset(name);
     const size_t offset = zip->getRecordOffset(name);
     if (header > mapping->size || mapping->size - header < kLocalHeaderSize) return nullptr;
     if (std::memcmp(mapping->data + header, "PK\3\4", 4) != 0) return nullptr;
     uint16_t method = 0;  // 0: stored
     std::memcpy(&method, mapping->data + header + 8, sizeof(method));
+    std::memcpy(&checksum, mapping->data + header + 14, sizeof(checksum));
     if (method != 0 || offset > mapping->size || mapping->size - offset < size) return nullptr;
     return reinterpret_cast<uintptr_t>(mapping->data + offset) % alignment == 0 ? mapping->data + offset : nullptr;
   }
@@ -121,6 +123,9 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
   state_->path = path.string();
   state_->stage = std::move(stage);
   state_->mapping = map_file(path, state_->stage);
+  if (state_->mapping->size < 4 || std::memcmp(state_->mapping->data, "PK\3\4", 4) != 0)
+    throw Error(state_->stage, state_->path,
+                "is no archive that torch wrote: it does not begin as a zip; give what torch.save or torch.export.save wrote");
   try {
     state_->zip = std::make_unique<PyTorchStreamReader>(std::make_shared<MappedAdapter>(state_->mapping));
     state_->names = state_->zip->getAllRecords();
@@ -149,7 +154,12 @@ std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alig
   storage = state_->guarded(name, [&] {
     auto result = std::make_shared<Storage>();
     result->size = state_->zip->getRecordSize(name);
-    if (std::byte* bytes = state_->find_in_place(name, result->size, alignment)) {
+    uint32_t checksum = 0;
+    if (std::byte* bytes = state_->find_in_place(name, result->size, alignment, checksum)) {
+      // Weights alone: data may be larger than memory. torch writes 0 when it is told not to compute it.
+      if (state_->stage == "pt2" && checksum != 0 && crc32(bytes, result->size) != checksum)
+        throw Error(state_->stage, state_->path,
+                    fmt::format("record \"{}\" is damaged: its bytes have another checksum; copy or export the file again", name));
       result->data = bytes;
       result->owner = state_->mapping;
       return result;

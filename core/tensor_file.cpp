@@ -22,6 +22,12 @@ constexpr std::string_view kExpected = "want a torch.save file of a tuple or lis
 // Storages handed to LibTorch, by address: what of each is really there.
 using StorageSizes = std::map<const void*, size_t>;
 
+// LibTorch's reader knows few types, and takes others (an OrderedDict, say) for faults of its own.
+std::string unreadable(const std::string& why) {
+  if (why.find("report a bug") != std::string::npos) return fmt::format("holds a Python object that is none of these; {}", kExpected);
+  return fmt::format("cannot be read: {}; {}", why, kExpected);
+}
+
 // The pickle of a torch.save file with its storages mapped.
 c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
   ArchiveReader archive(path, kStage);
@@ -44,11 +50,11 @@ c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
     torch::jit::Unpickler unpickler(read, nullptr, nullptr, read_record, at::Device(at::kCPU));
     return unpickler.parse_ivalue();
   } catch (const c10::Error& error) {
-    throw Error(kStage, path.string(), fmt::format("cannot be read: {}; {}", one_line(error.what_without_backtrace()), kExpected));
+    throw Error(kStage, path.string(), unreadable(one_line(error.what_without_backtrace())));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(kStage, path.string(), fmt::format("cannot be read: {}; {}", one_line(error.what()), kExpected));
+    throw Error(kStage, path.string(), unreadable(one_line(error.what())));
   }
 }
 
@@ -75,6 +81,9 @@ void check_tensor(const at::Tensor& tensor, const StorageSizes& sizes, const std
 }
 
 c10::IValue checked_value(const c10::IValue& value, const StorageSizes& sizes, const std::filesystem::path& path) {
+  if (value.isTuple() || value.isList())
+    throw Error(kStage, path.string(),
+                fmt::format("holds a {} within another, {}; a list of tuples is data, for --calibration", value.tagKind(), kExpected));
   if (value.isTensor()) {
     check_tensor(value.toTensor(), sizes, path);
     return value.toTensor().defined() ? c10::IValue(value.toTensor().detach()) : c10::IValue();

@@ -58,6 +58,9 @@ std::shared_ptr<Storage> memory_file(std::span<const std::byte> bytes, const std
 }
 
 Json parse_header(const std::string& name, const Storage& file, size_t& data_begin) {
+  if (std::memcmp(file.data, "PK\3\4", 4) == 0)
+    throw Error("artifact", name,
+                "is a zip, as torch.export.save writes; lower it first: octet lower MODEL.pt2 --backend onednn --output MODEL.octet");
   uint64_t length = 0;
   std::memcpy(&length, file.data, sizeof(length));
   if (length > kLargestHeader || length > file.size - 8)

@@ -151,7 +151,11 @@ Verdict is_plain_conv2d(const RuleMatch& at) {
   const std::vector<int64_t> weight = shape_of(at.match.find("w"));
   if (weight.size() != 4) return Verdict::refuse(fmt::format("only 2d convolutions quantize dynamically, got a weight of shape {}", weight));
   const bool transposed = op_name(at.anchor()).starts_with("conv_transpose");
-  if (!transposed && weight[1] == 1) return Verdict::refuse("depthwise convolutions do not quantize dynamically");
+  const std::vector<int64_t> x = shape_of(at.match.find("x"));
+  const bool has_one_channel = x.size() == 4 && x[1] == 1;
+  if (!transposed && weight[1] == 1)
+    return Verdict::refuse(has_one_channel ? "convolutions of one input channel do not quantize dynamically"
+                                           : "depthwise convolutions do not quantize dynamically");
   return Verdict::accept();
 }
 

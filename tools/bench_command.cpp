@@ -9,9 +9,11 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/aten_bridge.h"
 #include "core/tensor_file.h"
 #include "core/usable_cpus.h"
 #include "tools/command.h"
@@ -67,6 +69,14 @@ double throughput(std::vector<std::unique_ptr<Runnable>>& programs, const std::v
   return static_cast<double>(runs) / elapsed;
 }
 
+// "f32[1, 3, 224, 224], i64[1, 8]": what was given, or made up at the sizes of the exported example.
+std::string sizes_of(const std::vector<c10::IValue>& inputs) {
+  std::vector<std::string> texts;
+  for (const c10::IValue& input : inputs)
+    if (input.isTensor() && input.toTensor().defined()) texts.push_back(describe(from_aten(input.toTensor())));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 double peak_rss_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -109,6 +119,10 @@ void add_bench_command(CLI::App& app) {
     if (options->explain) {
       const std::vector<KernelReport> kernels = program->explain(inputs);
       print_text(options->json ? kernels_to_json(kernels) + "\n" : kernels_to_table(kernels));
+      if (options->json) return;
+      const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
+      log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2], options->threads, options->threads == 1 ? "" : "s",
+                           sizes_of(inputs)));
       return;
     }
     if (options->streams > 1) {
@@ -142,8 +156,8 @@ void add_bench_command(CLI::App& app) {
       };
       fmt::print("{}\n", result.dump());
     } else {
-      fmt::print("median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak memory {:.0f} MB\n", median, p90,
-                 times.size(), options->threads, options->threads == 1 ? "" : "s", load_ms, peak_rss_mb());
+      fmt::print("median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak memory {:.0f} MB; inputs {}\n", median, p90,
+                 times.size(), options->threads, options->threads == 1 ? "" : "s", load_ms, peak_rss_mb(), sizes_of(inputs));
     }
   });
 }

@@ -19,6 +19,7 @@
 #include "core/tensor_file.h"
 #include "quantizers/float_report.h"
 #include "tools/command.h"
+#include "tools/data_checks.h"
 #include "tools/effort_options.h"
 #include "tools/quality.h"
 #include "tools/quantize_flow.h"
@@ -36,6 +37,7 @@ struct QuantizeOptions {
   bool strict = false;
   bool reference = false;
   bool quantized_io = false;
+  bool drops_example_inputs = false;
   std::vector<size_t> quantized_inputs, quantized_outputs;
 
   bool has_quantized_io() const { return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty(); }
@@ -151,6 +153,15 @@ void check_strict(const Report& report) {
               fmt::format("({}) stayed float: {}{}, want every compute op quantized (--strict)", first.target, first.reason, more));
 }
 
+void warn(const QuantizeOptions& options, const ObservedGraph& observed) {
+  std::vector<std::string> lines;
+  if (!options.calibration.empty()) {
+    lines = find_odd_data(BatchReader(options.calibration));
+    if (!needs_calibration(observed)) lines.push_back("--calibration: nothing is observed in this mode; the data serves to compare outputs alone");
+  }
+  for (const std::string& line : lines) log_line("warning: " + line);
+}
+
 void quantize(const QuantizeOptions& options) {
   check_effort_options(options.effort, !options.calibration.empty(), options.flow.is_compat());
   check_outputs(options);
@@ -160,6 +171,7 @@ void quantize(const QuantizeOptions& options) {
   const size_t held_out = held_out_of(options);
   Report report;
   ObservedGraph observed = prepare_model(options.flow, report);
+  warn(options, observed);
   fill_observers(observed, options, held_out, report);
   std::string annotations;  // before convert uses the observers up
   if (!options.report.empty() || !options.dump_annotations.empty()) annotations = annotations_to_json(observed);
@@ -169,6 +181,8 @@ void quantize(const QuantizeOptions& options) {
   convert_options.reference_representation = options.reference;
   Graph converted = convert_pt2e(std::move(observed), convert_options, report);
   const Graph original = read_pt2(options.flow.model);
+  for (const std::string& line : find_quantized_ops(original)) log_line("warning: " + line);
+  if (options.drops_example_inputs) drop_example_inputs(converted);
   const Weight weight = weigh(original, converted, report);
   std::optional<Quality> quality;
   if (const std::optional<Evaluation> evaluation = evaluation_of(options, held_out)) quality = evaluate(original, converted, *evaluation);
@@ -180,6 +194,10 @@ void quantize(const QuantizeOptions& options) {
   write_pt2(converted, options.output);
   log_refusals(report);
   for (const std::string& line : quality_lines(quality, weight, seconds())) log_line(line);
+  constexpr size_t kMany = 65536;
+  if (const size_t bytes = example_input_bytes(converted); bytes >= kMany)
+    log_line(fmt::format("examples {:.2f} MB of the file are example inputs, which torch.export.save kept; --drop-example-inputs leaves them out",
+                         1e-6 * static_cast<double>(bytes)));
   if (options.has_quantized_io()) print_text(to_json_text(io));
 }
 
@@ -209,6 +227,7 @@ void add_quantize_command(CLI::App& app) {
       ->add_option("--dump-annotations", options->dump_annotations,
                    "Write the specs of each edge and output, the sharing groups and their scales, as JSON")
       ->check([](const std::string& path) { return has_suffix(path, ".json") ? std::string() : "want a name that ends in .json"; });
+  command->add_flag("--drop-example-inputs", options->drops_example_inputs, "Leave out the example inputs that torch.export.save kept in the file");
   command->add_flag("--strict", options->strict, "Fail when a compute op stays float; with --mode dynamic or weight-only, one with weights");
   CLI::Option* reference = command->add_flag("--reference", options->reference,
                                              "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");

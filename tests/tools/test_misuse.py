@@ -1,0 +1,88 @@
+"""What can be worked with but is likely a mistake is said; what cannot is one line that says what to do."""
+import collections
+import json
+import os
+import shutil
+import unittest
+import zipfile
+
+import torch
+
+from support import CommandTest
+
+
+class Misuse(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.small_model()
+
+    def quantize(self, *more, model="model.pt2", calibration="calibration.pt"):
+        """What the command says on stderr."""
+        return self.octet("quantize", self.path(model), "--quantizer", "xnnpack", "--calibration", self.path(calibration), "--output", self.path("q.pt2"), *more)[1]
+
+    def test_data_without_a_range_or_a_difference(self):
+        self.save("zeros.pt", [(torch.zeros(1, 3, 32, 32),) for _ in range(3)])
+        self.assertIn("warning: calibration: input 0 is 0 in all places of all batches", self.quantize(calibration="zeros.pt"))
+        one = torch.randn(1, 3, 32, 32)
+        self.save("same.pt", [(one.clone(),) for _ in range(3)])
+        self.assertIn("warning: calibration: the 3 batches are all the same", self.quantize(calibration="same.pt"))
+        self.assertNotIn("warning", self.quantize())
+
+    def test_data_that_nothing_observes(self):
+        self.assertIn("warning: --calibration: nothing is observed in this mode", self.quantize("--mode", "dynamic"))
+
+    def test_a_program_that_is_quantized_already(self):
+        self.quantize()
+        shutil.copy(self.path("q.pt2"), self.path("again.pt2"))
+        command = ["quantize", self.path("again.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("twice.pt2")]
+        errors = self.octet(*command)[1]
+        self.assertRegex(errors, r"warning: the program is quantized already: it has \d+ quantize ops; give the float one")
+
+    def test_example_inputs_are_named_and_can_be_left_out(self):
+        net = torch.nn.Conv2d(3, 4, 3)
+        self.export(net, torch.randn(1, 3, 128, 128), name="large.pt2")
+        self.save("large_data.pt", [(torch.randn(1, 3, 128, 128),) for _ in range(2)])
+        errors = self.quantize(model="large.pt2", calibration="large_data.pt")
+        self.assertRegex(errors, r"examples 0\.\d\d MB of the file are example inputs")
+        before = os.path.getsize(self.path("q.pt2"))
+        self.assertNotIn("examples", self.quantize("--drop-example-inputs", model="large.pt2", calibration="large_data.pt"))
+        self.assertLess(os.path.getsize(self.path("q.pt2")), before - 190000)
+        self.assertIsNone(torch.export.load(self.path("q.pt2")).example_inputs) if self.can_load() else None
+
+    def can_load(self):
+        import torch.ao.quantization.fx._decomposed  # noqa: F401: registers the ops
+        return True
+
+    def test_a_flipped_bit_in_a_weight(self):
+        with zipfile.ZipFile(self.path("model.pt2")) as archive:
+            entry = max((e for e in archive.infolist() if "/weights/weight_" in e.filename), key=lambda e: e.file_size)
+        with open(self.path("model.pt2"), "rb") as file:
+            data = bytearray(file.read())
+        name_length, extra_length = data[entry.header_offset + 26] + 256 * data[entry.header_offset + 27], data[entry.header_offset + 28] + 256 * data[entry.header_offset + 29]
+        data[entry.header_offset + 30 + name_length + extra_length + 10] ^= 4
+        with open(self.path("flipped.pt2"), "wb") as file:
+            file.write(data)
+        line = self.fails("quantize", self.path("flipped.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("no.pt2"))
+        self.assertIn("is damaged", line)
+        self.assertFalse(os.path.exists(self.path("no.pt2")))
+
+    def test_a_program_that_was_not_lowered(self):
+        shutil.copy(self.path("model.pt2"), self.path("model.octet"))
+        self.assertIn("is a zip, as torch.export.save writes; lower it first", self.fails("run", self.path("model.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")))
+
+    def test_data_of_other_types(self):
+        self.save("dict.pt", collections.OrderedDict(x=torch.randn(1, 3, 32, 32)))
+        line = self.fails("run", self.path("model.pt2"), "--inputs", self.path("dict.pt"), "--outputs", self.path("y.pt"))
+        self.assertNotIn("report a bug", line)
+        self.assertIn("want a torch.save file of a tuple or list of tensors", line)
+        self.assertIn("a list of tuples is data, for --calibration", self.fails("run", self.path("model.pt2"), "--inputs", self.path("calibration.pt"), "--outputs", self.path("y.pt")))
+
+    def test_settings_beside_the_place_for_them(self):
+        with open(self.path("x86.json"), "w") as file:
+            json.dump({"base": "x86", "reduce_range": True}, file)
+        line = self.fails("quantize", self.path("model.pt2"), "--quantizer", self.path("x86.json"), "--calibration", self.path("calibration.pt"), "--output", self.path("no.pt2"))
+        self.assertIn('/reduce_range: is a setting of ops and stands in a place of its own; write "global": {"reduce_range": true}', line)
+
+
+if __name__ == "__main__":
+    unittest.main()
