@@ -289,10 +289,10 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
   const std::array<TileKernels::Run, 2> runs = kernels.split(band.columns);
   for (int64_t i = 0; i < band.rows; ++i) {
     const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs + group * s.outputs + block * kernels.lanes;
-    tile.x = source.input + i * s.stride[1] * p.row_step + group * p.group_step;
-    tile.y = y + element * bytes_of(p.output.output);
-    tile.residual = residual == nullptr ? nullptr : residual + element;
     for (int64_t segment = 0; segment < s.segments; ++segment) {
+      tile.x = source.input + i * s.stride[1] * p.row_step + group * p.group_step;
+      tile.y = y + element * bytes_of(p.output.output);
+      tile.residual = residual == nullptr ? nullptr : residual + element;
       const size_t piece = static_cast<size_t>(index * s.segments + segment);
       const std::vector<int32_t>& offsets = p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
       tile.offsets = offsets.data();
@@ -308,9 +308,9 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
       const TileOutput output = segment == 0 ? p.output.output : TileOutput::kTotal;
       for (const TileKernels::Run& part : runs) {
         if (part.tiles == 0) continue;
-        Tile some = moved(tile, p.output.output, part.pixel);
-        some.tiles = part.tiles;
-        kernels.kernel(output, block_lanes, part.width)(some);
+        tile.tiles = part.tiles;
+        kernels.kernel(output, block_lanes, part.width)(tile);
+        move(tile, output, part.tiles * part.width);
       }
     }
   }

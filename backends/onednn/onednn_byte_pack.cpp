@@ -32,9 +32,9 @@ int lanes_of(const ByteConvShape& s, const TileKernels& kernels, int64_t block) 
 
 namespace {
 
-constexpr int kMostUsual = 75;         // pairs of such bytes are far below kMostPair
-constexpr int64_t kLeastReaders = 64;  // of a word of x: fewer do not pay for looking at it
-constexpr double kMostBinCost = 0.97;  // of kWords: else its scratch memory is the better bargain
+constexpr int kMostUsual = 75;          // pairs of such bytes are far below kMostPair
+constexpr int64_t kLeastReaders = 128;  // of a word of x: fewer do not pay for looking at it
+constexpr double kMostBinCost = 0.97;   // of kWords: else its scratch memory is the better bargain
 
 // Of one segment.
 int64_t steps_of(const ByteConvShape& s, int step_elements) {

@@ -5,14 +5,6 @@
 
 namespace octet::onednn {
 
-Tile moved(Tile tile, TileOutput output, int64_t pixels) {
-  tile.x += pixels * tile.x_step;
-  tile.y = static_cast<std::byte*>(tile.y) + pixels * tile.y_step * bytes_of(output);
-  tile.start += pixels * tile.start_step;
-  if (tile.residual != nullptr) tile.residual += pixels * tile.y_step;
-  return tile;
-}
-
 std::array<TileKernels::Run, 2> TileKernels::split(int64_t pixels) const {
   const int64_t count = (pixels + most_pixels - 1) / most_pixels, width = (pixels + count - 1) / count, full = pixels - count * (width - 1);
   return {
@@ -20,11 +12,12 @@ std::array<TileKernels::Run, 2> TileKernels::split(int64_t pixels) const {
   };
 }
 
-void TileKernels::run(Tile tile, TileOutput output, int block_lanes, int64_t pixels) const {
+void TileKernels::run(Tile& tile, TileOutput output, int block_lanes, int64_t pixels) const {
   for (const Run& part : split(pixels)) {
     if (part.tiles == 0) continue;
     tile.tiles = part.tiles;
-    kernel(output, block_lanes, part.width)(moved(tile, output, part.pixel));
+    kernel(output, block_lanes, part.width)(tile);
+    move(tile, output, part.tiles * part.width);
   }
 }
 

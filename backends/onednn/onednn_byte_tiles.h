@@ -46,7 +46,7 @@ struct Tile {
   const int32_t* bins;        // kPairs: how many bins of kMostBin steps, of one less, ... of one step
   const std::byte* weights;   // from here on per channel of the block
   const int32_t* start;       // what sums start from; padded to the block
-  int64_t start_step;         // elements to the next pixel: 0 when all start alike
+  int64_t start_step;         // kPairs, kWide: elements to the next pixel; 0 when all start alike
   const float* scale;         // the same
   const float* bias;          // the same
   const uint8_t* residual;    // kSum: of the first pixel
@@ -60,8 +60,13 @@ struct Tile {
   uint8_t least, most, flip;  // kBytes, kSum: the clamp as u8, then what is flipped: 128 makes s8
 };
 
-// `tile` from another pixel on.
-Tile moved(Tile tile, TileOutput output, int64_t pixels);
+// To another pixel.
+inline void move(Tile& tile, TileOutput output, int64_t pixels) {
+  tile.x += pixels * tile.x_step;
+  tile.y = static_cast<std::byte*>(tile.y) + pixels * tile.y_step * bytes_of(output);
+  tile.start += pixels * tile.start_step;
+  if (tile.residual != nullptr) tile.residual += pixels * tile.y_step;
+}
 
 using TileKernel = void (*)(const Tile& tile);
 
@@ -90,8 +95,8 @@ struct TileKernels {
     int64_t width;
   };
   std::array<Run, 2> split(int64_t pixels) const;
-  // Runs `pixels` pixels from the first one on.
-  void run(Tile tile, TileOutput output, int block_lanes, int64_t pixels) const;
+  // Runs `pixels` pixels from the first one on, and moves the tile behind them.
+  void run(Tile& tile, TileOutput output, int block_lanes, int64_t pixels) const;
 };
 
 // Interleaves two rows of x for kChannels: a column becomes vectors of words a0 b0 a1 b1 ..., for `channels` channels (at most a block; others are 0).
