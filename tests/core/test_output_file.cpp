@@ -10,6 +10,8 @@
 #include "tests/core/archive_fixture.h"
 
 using namespace octet;
+using octet::testing::read_bytes;
+using octet::testing::Scratch;
 namespace fs = std::filesystem;
 
 namespace {
