@@ -89,6 +89,7 @@ void remove_left_behind(const fs::path& target) {
 OutputFile::OutputFile(const fs::path& path, std::string stage) : path_(path), target_(behind_links(path)), stage_(std::move(stage)) {
   struct stat status {};
   const bool is_there = ::stat(target_.c_str(), &status) == 0;
+  if (!is_there && errno == ELOOP) fail(std::strerror(ELOOP));
   if (is_there && S_ISDIR(status.st_mode)) fail("it is a folder; name a file");
   if (is_there && !S_ISREG(status.st_mode)) {
     errno = 0;

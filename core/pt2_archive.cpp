@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include <c10/util/Exception.h>
@@ -106,16 +107,32 @@ struct ArchiveReader::State {
   }
 
   // The bytes in the mapping, or null when the record is compressed, unaligned or not wholly there.
-  std::byte* find_in_place(const std::string& name, size_t size, size_t alignment, uint32_t& checksum) const {
+  std::byte* find_in_place(const std::string& name, size_t size, size_t alignment) const {
     const size_t header = zip->getRecordHeaderOffset(name);
     const size_t offset = zip->getRecordOffset(name);
     if (header > mapping->size || mapping->size - header < kLocalHeaderSize) return nullptr;
     if (std::memcmp(mapping->data + header, "PK\3\4", 4) != 0) return nullptr;
     uint16_t method = 0;  // 0: stored
     std::memcpy(&method, mapping->data + header + 8, sizeof(method));
-    std::memcpy(&checksum, mapping->data + header + 14, sizeof(checksum));
     if (method != 0 || offset > mapping->size || mapping->size - offset < size) return nullptr;
     return reinterpret_cast<uintptr_t>(mapping->data + offset) % alignment == 0 ? mapping->data + offset : nullptr;
+  }
+
+  // The CRC-32 that the archive states for the record at `data`: in its header, or where that leaves it to one behind the record, there. Nothing without.
+  std::optional<uint32_t> find_checksum(const std::string& name, const std::byte* data, size_t size) const {
+    constexpr uint16_t kIsBehind = 8;
+    const std::byte* at = mapping->data + zip->getRecordHeaderOffset(name) + 14;
+    uint16_t flags = 0;
+    std::memcpy(&flags, at - 8, sizeof(flags));
+    if ((flags & kIsBehind) != 0) {
+      at = data + size;
+      if (static_cast<size_t>(mapping->data + mapping->size - at) < 8 || std::memcmp(at, "PK\7\b", 4) != 0) return std::nullopt;
+      at += 4;
+    }
+    uint32_t checksum = 0;
+    std::memcpy(&checksum, at, sizeof(checksum));
+    // torch writes 0 when it is told not to compute it.
+    return checksum == 0 ? std::nullopt : std::optional(checksum);
   }
 };
 
@@ -154,10 +171,10 @@ std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alig
   storage = state_->guarded(name, [&] {
     auto result = std::make_shared<Storage>();
     result->size = state_->zip->getRecordSize(name);
-    uint32_t checksum = 0;
-    if (std::byte* bytes = state_->find_in_place(name, result->size, alignment, checksum)) {
-      // Weights alone: data may be larger than memory. torch writes 0 when it is told not to compute it.
-      if (state_->stage == "pt2" && checksum != 0 && crc32(bytes, result->size) != checksum)
+    if (std::byte* bytes = state_->find_in_place(name, result->size, alignment)) {
+      const std::optional<uint32_t> checksum = state_->find_checksum(name, bytes, result->size);
+      // Weights alone: data may be larger than memory.
+      if (state_->stage == "pt2" && checksum && crc32(bytes, result->size) != *checksum)
         throw Error(state_->stage, state_->path,
                     fmt::format("record \"{}\" is damaged: its bytes have another checksum; copy or export the file again", name));
       result->data = bytes;

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,10 +34,6 @@ std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() > kShownLength ? text.substr(0, kShownLength) + "..." : text;
 }
-
-// Keys of "global" and of the other places, which people write beside it.
-constexpr const char* kSettings[] = {"is_per_channel", "is_dynamic",  "is_qat",     "is_weight_only",      "is_per_token",
-                                     "reduce_range",   "weight_bits", "group_size", "search_weight_ranges"};
 
 // Refuses keys that stand twice in one object, of which the reader would silently keep one.
 class DuplicateKeys {
@@ -107,9 +102,6 @@ void check_keys(const Place& place, std::span<const char* const> allowed, std::s
     }
     if (std::any_of(later.begin(), later.end(), same))
       child.refuse(fmt::format("\"{}\" is not in this build, want one of {}", name, fmt::join(allowed, ", ")));
-    const bool has_global = std::any_of(allowed.begin(), allowed.end(), [](const char* known) { return std::string_view(known) == "global"; });
-    if (has_global && std::any_of(std::begin(kSettings), std::end(kSettings), same))
-      child.refuse(fmt::format("is a setting of ops and stands in a place of its own; write \"global\": {{\"{}\": {}}}", name, shown(value)));
     child.refuse(fmt::format("unknown key, want one of {}", fmt::join(allowed, ", ")));
   }
 }

@@ -81,7 +81,7 @@ class Misuse(CommandTest):
         with open(self.path("x86.json"), "w") as file:
             json.dump({"base": "x86", "reduce_range": True}, file)
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", self.path("x86.json"), "--calibration", self.path("calibration.pt"), "--output", self.path("no.pt2"))
-        self.assertIn('/reduce_range: is a setting of ops and stands in a place of its own; write "global": {"reduce_range": true}', line)
+        self.assertIn('/reduce_range: got true, want it within a setting, e.g. {"base": "x86", "global": {"reduce_range": true}}', line)
 
 
 if __name__ == "__main__":
