@@ -60,12 +60,12 @@ fs::path behind_links(fs::path path) {
   return path;
 }
 
-// Whether `name` is `file` with a process number and kSuffix.
+// Whether `name` is `file` with numbers and kSuffix.
 bool is_temporary_of(std::string_view name, std::string_view file) {
   if (name.size() <= file.size() + 1 + kSuffix.size() || !name.starts_with(file) || name[file.size()] != '.' || !name.ends_with(kSuffix))
     return false;
   for (char c : name.substr(file.size() + 1, name.size() - file.size() - 1 - kSuffix.size()))
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
+    if (c != '.' && std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
   return true;
 }
 
@@ -99,7 +99,8 @@ OutputFile::OutputFile(const fs::path& path, std::string stage) : path_(path), t
   }
   remove_left_behind(target_);
   temporary_ = target_;
-  temporary_ += fmt::format(".{}{}", ::getpid(), kSuffix);
+  static std::atomic<int> count{0};  // threads may write the same output
+  temporary_ += fmt::format(".{}.{}{}", ::getpid(), count++, kSuffix);
   slot_ = register_unfinished(temporary_);  // before the file is there: a signal may come at any time
   lock_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (lock_ < 0) {

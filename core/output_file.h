@@ -9,9 +9,9 @@
 
 namespace octet {
 
-// Bytes go to NAME.PID.tmp beside the file, which takes its place when they are complete. A symbolic link stays, and what it leads to is replaced; the new file
+// Bytes go to NAME.PID.COUNT.tmp beside the file, which takes its place when they are complete. A symbolic link stays, and what it leads to is replaced; the new file
 // has the old one's mode, and its owner where that is allowed. What is no regular file (a device, a pipe) is written into.
-// NAME.PID.tmp that no living process writes any more, left behind by one that was killed, are removed on the way.
+// Those that no living process writes any more, left behind by one that was killed, are removed on the way.
 class OutputFile {
  public:
   // stage: of the Error that every member throws when the file cannot be written.

@@ -164,6 +164,8 @@ void PackedCache::save() {
       file.write(std::span(zeros, aligned(block.size) - block.size));
     }
     file.commit();
+    entries_.clear();
+    open();
   } catch (const Error& error) {
     if (warning_.empty()) warning_ = fmt::format("{}; programs are packed anew at each start", error.what());
   }

@@ -118,8 +118,8 @@ void add_bench_command(CLI::App& app) {
     const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
     if (options->explain) {
       const std::vector<KernelReport> kernels = program->explain(inputs);
-      print_text(options->json ? kernels_to_json(kernels) + "\n" : kernels_to_table(kernels));
-      if (options->json) return;
+      if (options->json) return print_json(kernels_to_json(kernels) + "\n");
+      print_text(kernels_to_table(kernels));
       const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
       log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2], options->threads, options->threads == 1 ? "" : "s",
                            sizes_of(inputs)));

@@ -30,6 +30,8 @@ void log_line(std::string_view text) { fmt::print(stderr, "{}\n", printable(text
 
 void print_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
+void print_json(std::string_view text) { fmt::print("{}", text); }
+
 void write_text_file(const std::string& path, const std::string& text) { write_file(path, text, "output"); }
 
 void check_writable(const std::string& path) { check_writable(path, "output"); }

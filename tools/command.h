@@ -43,6 +43,8 @@ class Progress {
 // One line on stderr, and text on stdout, as a terminal may have it (core/printable.h).
 void log_line(std::string_view text);
 void print_text(std::string_view text);
+// JSON of ASCII alone, as it is.
+void print_json(std::string_view text);
 // As core/output_file.h writes; throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
 // As core/output_file.h; throws Error("output", path, ...).

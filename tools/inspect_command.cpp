@@ -110,14 +110,20 @@ void add_inspect_command(CLI::App& app) {
     load_libraries(options->libraries);
     if (has_suffix(options->file, ".octet")) {
       const Program program = load_program(options->file);
-      print_text(options->json ? json_text(program_json(program)) : to_text(program));
+      if (options->json)
+        print_json(json_text(program_json(program)));
+      else
+        print_text(to_text(program));
       return;
     }
     if (!has_suffix(options->file, ".pt2"))
       throw Error("inspect", options->file, "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
     const Graph graph = read_pt2(options->file);
     verify(graph);
-    print_text(options->json ? json_text(to_json(graph)) : to_table(graph));
+    if (options->json)
+      print_json(json_text(to_json(graph)));
+    else
+      print_text(to_table(graph));
   });
 }
 

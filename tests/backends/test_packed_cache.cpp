@@ -65,12 +65,16 @@ TEST_CASE("packed cache: what was saved is found by the same program, CPU and li
     CHECK(reinterpret_cast<uintptr_t>(cache.find("second")->bytes.get()) % 64 == 0);
     cache.add("third", block_of(""));
     cache.save();
+    cache.add("fourth", block_of("four"));
+    cache.save();
+    CHECK(text_of(cache.find("second")) == std::string(200, 'x'));
     CHECK(cache.warning().empty());
   }
   PackedCache cache(folder.path(), "abc", "this CPU");
   CHECK(text_of(cache.find("first")) == "one");
   CHECK(text_of(cache.find("second")) == std::string(200, 'x'));
   CHECK(text_of(cache.find("third")).empty());
+  CHECK(text_of(cache.find("fourth")) == "four");
   CHECK(text_of(PackedCache(folder.path(), "abd", "this CPU").find("first")) == "nothing");
   CHECK(text_of(PackedCache(folder.path(), "abc", "that CPU").find("first")) == "nothing");
   CHECK(folder.files().size() == 1);
