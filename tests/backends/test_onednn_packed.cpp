@@ -1,11 +1,15 @@
 // Packed weights are one block for all that pack the same constant in the same way.
+#include <cstring>
 #include <thread>
 
 #include <catch2/catch.hpp>
 
+#include "backends/cpu.h"
 #include "backends/onednn/onednn_packed.h"
 #include "backends/runtime/session.h"
+#include "lowering/artifact.h"
 #include "tests/backends/program_builder.h"
+#include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;
@@ -83,4 +87,38 @@ TEST_CASE("a program runs in several threads at the same time, in a duplicate of
     });
   for (std::thread& thread : threads) thread.join();
   CHECK(differing == std::vector<int>(4, 0));
+}
+
+TEST_CASE("packed cache: sessions give the same bits with it, new, used, damaged and out of reach", "[backends][onednn][cache]") {
+  const Folder folder("cache_session");
+  const std::filesystem::path file = temporary_file("cached.octet");
+  const std::vector<Tensor> inputs = {random_integers(DType::kUInt8, {1, 16, 8, 8})};
+  save_program(integer_network(), file);
+  const auto outputs = [&](const std::filesystem::path& cache, std::vector<std::string>& warnings) {
+    Session session(load_program(file), SessionOptions{.cache_folder = cache});
+    warnings = session.warnings();
+    return session.run(inputs)[0];
+  };
+  std::vector<std::string> none, warnings;
+  const Tensor want = outputs("", none);
+  const auto check = [&](const std::filesystem::path& cache, size_t more) {
+    const Tensor got = outputs(cache, warnings);
+    CHECK(std::memcmp(got.raw(), want.raw(), want.nbytes()) == 0);
+    CHECK(warnings.size() == none.size() + more);
+  };
+  check(folder.path(), 0);
+  // Below AVX2 products are in floats, whose weights are not kept.
+  CHECK(folder.files().size() == (may_use(Isa::kAvx2) ? 1 : 0));
+  check(folder.path(), 0);
+  for (const std::filesystem::path& kept : folder.files()) {
+    std::string bytes = read_bytes(kept);
+    bytes[bytes.size() - 100] = static_cast<char>(bytes[bytes.size() - 100] ^ 1);
+    write_bytes(kept, bytes);
+    check(folder.path(), 1);
+    check(folder.path(), 0);  // written anew
+  }
+  write_bytes(file.string() + ".txt", "");
+  check(file.string() + ".txt", folder.files().empty() ? 0 : 1);
+  std::filesystem::remove(file.string() + ".txt");
+  std::filesystem::remove(file);
 }

@@ -3,37 +3,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/registry.h"
-#include "backends/runtime/session.h"
-#include "lowering/artifact.h"
 #include "lowering/packed_cache.h"
-#include "tests/backends/program_builder.h"
+#include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;
 using Catch::Matchers::Contains;
 
 namespace {
-
-// A folder that is gone afterwards, with what is in it.
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path_(temporary_file(name)) { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-
-  const std::filesystem::path& path() const { return path_; }
-  std::vector<std::filesystem::path> files() const {
-    std::vector<std::filesystem::path> found;
-    if (std::filesystem::is_directory(path_))
-      for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(path_)) found.push_back(entry.path());
-    return found;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 PackedBlock block_of(const std::string& text) {
   PackedBlock block{std::shared_ptr<std::byte>(new std::byte[text.size() + 1], std::default_delete<std::byte[]>()), text.size()};
@@ -125,38 +102,5 @@ TEST_CASE("packed cache: a folder that cannot be written is one warning", "[back
     cache.save();
   }
   CHECK_THAT(cache.warning(), Contains("cannot be written: Not a directory; programs are packed anew at each start"));
-  std::filesystem::remove(file);
-}
-
-TEST_CASE("packed cache: sessions give the same bits with it, new, used, damaged and out of reach", "[backends][cache]") {
-  const Folder folder("cache_session");
-  const std::filesystem::path file = temporary_file("cached.octet");
-  const std::vector<Tensor> inputs = {random_integers(DType::kUInt8, {1, 16, 8, 8})};
-  save_program(integer_network(), file);
-  const auto outputs = [&](const std::filesystem::path& cache, std::vector<std::string>& warnings) {
-    Session session(load_program(file), SessionOptions{.cache_folder = cache});
-    warnings = session.warnings();
-    return session.run(inputs)[0];
-  };
-  std::vector<std::string> none, warnings;
-  const Tensor want = outputs("", none);
-  const auto check = [&](const std::filesystem::path& cache, size_t more) {
-    const Tensor got = outputs(cache, warnings);
-    CHECK(std::memcmp(got.raw(), want.raw(), want.nbytes()) == 0);
-    CHECK(warnings.size() == none.size() + more);
-  };
-  check(folder.path(), 0);
-  if (backend_names().size() > 1 && folder.files().empty()) FAIL_CHECK("nothing was kept");
-  check(folder.path(), 0);
-  for (const std::filesystem::path& kept : folder.files()) {
-    std::string bytes = read_bytes(kept);
-    bytes[bytes.size() - 100] = static_cast<char>(bytes[bytes.size() - 100] ^ 1);
-    write_bytes(kept, bytes);
-    check(folder.path(), 1);
-    check(folder.path(), 0);  // written anew
-  }
-  write_bytes(file.string() + ".txt", "");
-  check(file.string() + ".txt", folder.files().empty() ? 0 : 1);
-  std::filesystem::remove(file.string() + ".txt");
   std::filesystem::remove(file);
 }
