@@ -44,9 +44,8 @@ int register_unfinished(const fs::path& path) {
   return -1;
 }
 
-void unregister(int& slot) {
+void unregister(int slot) {
   if (slot >= 0) slots[static_cast<size_t>(slot)].state = 0;
-  slot = -1;
 }
 
 // The file behind a chain of links, which may not be there yet. A circle of links stays what it is, and opening it says so.
@@ -98,39 +97,34 @@ OutputFile::OutputFile(const fs::path& path, std::string stage) : path_(path), t
     return;
   }
   remove_left_behind(target_);
-  temporary_ = target_;
-  static std::atomic<int> count{0};  // threads may write the same output
-  temporary_ += fmt::format(".{}.{}{}", ::getpid(), count++, kSuffix);
-  slot_ = register_unfinished(temporary_);  // before the file is there: a signal may come at any time
-  lock_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) {
-    const int fault = errno;
-    unregister(slot_);
-    fail(std::strerror(fault));
-  }
-  ::flock(lock_, LOCK_EX | LOCK_NB);
-  if (is_there) take_over(static_cast<int>(status.st_mode), status.st_uid, status.st_gid);
+  int fault = 0;
+  temporary_.emplace(target_, fault);
+  if (fault != 0) fail(std::strerror(fault));
+  if (is_there) temporary_->take_over(static_cast<int>(status.st_mode), status.st_uid, status.st_gid);
   errno = 0;
-  file_.open(temporary_, std::ios::binary | std::ios::trunc);
-  if (file_) return;
-  const int fault = errno;
-  fs::remove(temporary_);
-  unregister(slot_);
-  ::close(lock_);
-  fail(std::strerror(fault));
+  file_.open(temporary_->path(), std::ios::binary | std::ios::trunc);
+  if (!file_) fail(std::strerror(errno));
 }
 
-void OutputFile::take_over(int mode, unsigned owner, unsigned group) const {
-  const bool has_owner = ::fchown(lock_, owner, group) == 0;
-  ::fchmod(lock_, static_cast<mode_t>(mode) & (has_owner ? 07777u : 0777u));
+OutputFile::Temporary::Temporary(const fs::path& target, int& fault) : path_(target) {
+  static std::atomic<int> count{0};  // threads may write the same output
+  path_ += fmt::format(".{}.{}{}", ::getpid(), count++, kSuffix);
+  slot_ = register_unfinished(path_);  // before the file is there: a signal may come at any time
+  lock_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  fault = lock_ < 0 ? errno : 0;
+  if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);
 }
 
-OutputFile::~OutputFile() {
-  file_.close();
+OutputFile::Temporary::~Temporary() {
   std::error_code ignored;
-  if (slot_ >= 0 || lock_ >= 0) fs::remove(temporary_, ignored);
+  if (lock_ >= 0) fs::remove(path_, ignored);
   unregister(slot_);
   if (lock_ >= 0) ::close(lock_);
+}
+
+void OutputFile::Temporary::take_over(int mode, unsigned owner, unsigned group) const {
+  const bool has_owner = ::fchown(lock_, owner, group) == 0;
+  ::fchmod(lock_, static_cast<mode_t>(mode) & (has_owner ? 07777u : 0777u));
 }
 
 void OutputFile::fail(const std::string& why) const { throw Error(stage_, path_.string(), fmt::format("cannot be written: {}", why)); }
@@ -143,13 +137,11 @@ void OutputFile::commit() {
   errno = 0;
   file_.close();
   if (!file_) fail(errno == 0 ? "the disk is full or gone" : std::strerror(errno));
-  if (temporary_.empty()) return;
+  if (!temporary_) return;
   std::error_code code;
-  fs::rename(temporary_, target_, code);
+  fs::rename(temporary_->path(), target_, code);
   if (code) fail(code.message());
-  unregister(slot_);
-  ::close(lock_);
-  lock_ = -1;
+  temporary_.reset();  // of which nothing is left but the name
 }
 
 void write_file(const fs::path& path, std::string_view bytes, const std::string& stage) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,29 +13,42 @@ namespace octet {
 // Bytes go to NAME.PID.COUNT.tmp beside the file, which takes its place when they are complete. A symbolic link stays, and what it leads to is replaced; the new file
 // has the old one's mode, and its owner where that is allowed. What is no regular file (a device, a pipe) is written into.
 // Those that no living process writes any more, left behind by one that was killed, are removed on the way.
-class OutputFile {
+class OutputFile {  // without commit(): as if nothing had been
  public:
   // stage: of the Error that every member throws when the file cannot be written.
   OutputFile(const std::filesystem::path& path, std::string stage);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  // Without commit(): as if nothing had been.
-  ~OutputFile();
-
   // Failures show in commit().
   void write(std::string_view bytes);
   void write(std::span<const std::byte> bytes);
   void commit();
 
  private:
-  [[noreturn]] void fail(const std::string& why) const;
-  void take_over(int mode, unsigned owner, unsigned group) const;
+  // NAME.PID.COUNT.tmp, gone when this is.
+  class Temporary {
+   public:
+    // `fault` is errno when it cannot be made, else 0.
+    Temporary(const std::filesystem::path& target, int& fault);
+    Temporary(const Temporary&) = delete;
+    Temporary& operator=(const Temporary&) = delete;
+    ~Temporary();
 
-  std::filesystem::path path_, target_, temporary_;  // as given; behind links; empty when written straight into
+    void take_over(int mode, unsigned owner, unsigned group) const;
+    const std::filesystem::path& path() const { return path_; }
+
+   private:
+    std::filesystem::path path_;
+    int lock_ = -1;  // tells others that the file has a writer
+    int slot_ = -1;  // among the unfinished
+  };
+
+  [[noreturn]] void fail(const std::string& why) const;
+
+  std::filesystem::path path_, target_;  // as given; behind links
   std::string stage_;
+  std::optional<Temporary> temporary_;  // none when written straight into
   std::ofstream file_;
-  int lock_ = -1;  // tells others that the temporary file has a writer
-  int slot_ = -1;  // among the unfinished
 };
 
 void write_file(const std::filesystem::path& path, std::string_view bytes, const std::string& stage);
