@@ -28,8 +28,6 @@ const char* dtype_in_file(const std::string& name, DType dtype) {
   throw Error("artifact", name, fmt::format("has dtype {}, which the file format lacks; cast the constant", name_of(dtype)));
 }
 
-size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
-
 struct Entry {
   std::string name;
   Tensor data;

@@ -12,10 +12,11 @@
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 3;                       // of the format, the newest that is read
-inline constexpr int kOldestVersion = 1;                 // that is read
-inline constexpr int kRowMajorVersion = 2;               // what is written where no constant stands channels-last, so that older readers take it
-inline constexpr size_t kAlignment = 64;                 // of the data and of each constant in it, from the start of the file
+inline constexpr int kVersion = 3;          // of the format, the newest that is read
+inline constexpr int kOldestVersion = 1;    // that is read
+inline constexpr int kRowMajorVersion = 2;  // what is written where no constant stands channels-last, so that older readers take it
+inline constexpr size_t kAlignment = 64;    // of the data and of each constant in it, from the start of the file
+inline constexpr size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 inline constexpr uint64_t kLargestHeader = 100'000'000;  // what readers of the layout take
 inline constexpr const char* kPadding = "__padding";     // names of the filler tensors: the layout allows no holes
 

@@ -22,6 +22,7 @@ namespace octet {
 namespace {
 
 using Json = nlohmann::json;
+using artifact::aligned;
 using artifact::checksum_digits;
 using artifact::kAlignment;
 
@@ -30,8 +31,6 @@ constexpr int kVersion = 1;
 constexpr size_t kFront = 2 * sizeof(uint64_t);
 
 thread_local PackedCache* current_cache = nullptr;
-
-size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 uint64_t checksum_of(std::span<const std::byte> bytes) {
   Checksum checksum;
@@ -54,12 +53,13 @@ PackedBlock map_whole(const std::filesystem::path& path) {
   return {std::shared_ptr<std::byte>(static_cast<std::byte*>(address), [size](std::byte* from) { ::munmap(from, size); }), size};
 }
 
-// Null when the bytes are no description.
-Json parse_description(const PackedBlock& file) {
+// Null when the bytes are no description. begin: where the blocks are.
+Json parse_description(const PackedBlock& file, size_t& begin) {
   if (file.size < kFront) return {};
   uint64_t words[2];
   std::memcpy(words, file.bytes.get(), kFront);
   if (words[0] > file.size - kFront) return {};
+  begin = kFront + static_cast<size_t>(words[0]);
   const std::span<const std::byte> text(file.bytes.get() + kFront, static_cast<size_t>(words[0]));
   if (checksum_of(text) != words[1]) return {};
   return Json::parse(reinterpret_cast<const char*>(text.data()), reinterpret_cast<const char*>(text.data()) + text.size(), nullptr, false);
@@ -76,16 +76,16 @@ PackedCache::PackedCache(std::filesystem::path folder, std::string program, std:
 void PackedCache::open() {
   PackedBlock file = map_whole(path_);
   if (file.bytes == nullptr) return;
-  const Json description = parse_description(file);
+  size_t begin = 0;
+  const Json description = parse_description(file, begin);
   try {
     if (description.is_null()) return warn("is damaged or cut off; it is written anew");
     if (description.at("version") != kVersion || description.at("program") != program_ || description.at("made_for") != made_for_)
       return warn(fmt::format("was made for {}, want {}; it is written anew", description.at("made_for").dump(), made_for_));
     for (const auto& [key, entry] : description.at("entries").items()) {
-      const Entry read = {entry.at("offset").get<size_t>(), entry.at("size").get<size_t>(), entry.at("checksum").get<std::string>()};
-      if (read.offset % kAlignment != 0 || read.offset > file.size || read.size > file.size - read.offset)
-        throw Json::other_error::create(0, "a block beyond the end", nullptr);
-      entries_[key] = read;
+      const size_t offset = entry.at("offset").get<size_t>(), size = entry.at("size").get<size_t>(), there = file.size - begin;
+      if (offset % kAlignment != 0 || offset > there || size > there - offset) throw Json::other_error::create(0, "a block beyond the end", nullptr);
+      entries_[key] = {begin + offset, size, entry.at("checksum").get<std::string>()};
     }
   } catch (const Json::exception&) {
     entries_.clear();
@@ -126,30 +126,24 @@ void PackedCache::save() {
   added_.clear();
   for (const auto& [key, entry] : entries_)
     blocks.try_emplace(key, PackedBlock{std::shared_ptr<std::byte>(file_.bytes, file_.bytes.get() + entry.offset), entry.size});
-  // Offsets stand in the description, and its length decides them: counted from the first block on at first, then moved.
-  Json description = {
-      {"version",  kVersion      },
-      {"program",  program_      },
-      {"made_for", made_for_     },
-      {"entries",  Json::object()}
-  };
-  size_t begin = 0;
-  std::string text;
-  for (int pass = 0; pass < 2; ++pass) {
-    // Room for the digits that offsets gain by the move.
-    begin = pass == 0 ? 0 : aligned(kFront + text.size() + blocks.size() * 20);
-    size_t end = begin;
-    for (const auto& [key, block] : blocks) {
-      description["entries"][key] = {
-          {"offset",   end                                                                        },
-          {"size",     block.size                                                                 },
-          {"checksum", pass == 0 ? checksum_digits(0) : digits_of({block.bytes.get(), block.size})}
-      };
-      end = aligned(end + block.size);
-    }
-    text = description.dump();
+  Json entries = Json::object();
+  size_t end = 0;
+  for (const auto& [key, block] : blocks) {
+    entries[key] = {
+        {"offset",   end                                       },
+        {"size",     block.size                                },
+        {"checksum", digits_of({block.bytes.get(), block.size})}
+    };
+    end = aligned(end + block.size);
   }
-  text.resize(begin - kFront, ' ');
+  const Json description = {
+      {"version",  kVersion          },
+      {"program",  program_          },
+      {"made_for", made_for_         },
+      {"entries",  std::move(entries)}
+  };
+  std::string text = description.dump();
+  text.resize(aligned(kFront + text.size()) - kFront, ' ');
   const uint64_t front[2] = {text.size(), checksum_of(std::as_bytes(std::span(text)))};
 
   std::error_code failure;

@@ -1,6 +1,6 @@
 // Packed constants of one program, kept in a file of their own, so that the next start maps them in place of packing again. Free of torch.
 //
-// The file is a description in JSON (lengths, checksums, what it was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what
+// The file is a description in JSON (offsets from the first block on, lengths, checksums, what it was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what
 // is missing, damaged, or of another CPU or library is packed as without it, and told in one warning. Nobody may cut the file off while a program uses it; another
 // file may take its place by a rename, as saving does.
 #pragma once
