@@ -286,7 +286,6 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
   tile.channels = std::min<int64_t>(kernels.lanes, s.outputs - block * kernels.lanes);
   tile.bias = p.bias.data() + index * kernels.lanes;
   const int block_lanes = lanes_of(s, kernels, block);
-  const std::array<TileKernels::Run, 2> runs = kernels.split(band.columns);
   for (int64_t i = 0; i < band.rows; ++i) {
     const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs + group * s.outputs + block * kernels.lanes;
     for (int64_t segment = 0; segment < s.segments; ++segment) {
@@ -306,12 +305,7 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
         tile.start_step = kernels.lanes;
       }
       const TileOutput output = segment == 0 ? p.output.output : TileOutput::kTotal;
-      for (const TileKernels::Run& part : runs) {
-        if (part.tiles == 0) continue;
-        tile.tiles = part.tiles;
-        kernels.kernel(output, block_lanes, part.width)(tile);
-        move(tile, output, part.tiles * part.width);
-      }
+      kernels.run(tile, output, block_lanes, band.columns);
     }
   }
 }
