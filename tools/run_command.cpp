@@ -12,7 +12,7 @@ namespace octet {
 void add_run_command(CLI::App& app) {
   struct Options {
     std::string cache, file, inputs, outputs;
-    int threads = usable_cpus();
+    int threads = 0;
     std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
@@ -25,6 +25,7 @@ void add_run_command(CLI::App& app) {
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
+    if (options->threads == 0) options->threads = usable_cpus();
     const std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads, options->cache);
     write_outputs(options->outputs, program->run(read_inputs(options->inputs)));
   });

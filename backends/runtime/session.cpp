@@ -112,7 +112,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   check_runnable(program, options.memory_limit);
   restore_row_major(program, backends_with_channels_last(program));
   impl_->options = options;
-  if (const int cpus = usable_cpus(); options.threads > cpus) {
+  if (const int cpus = options.threads == 1 ? 1 : usable_cpus(); options.threads > cpus) {
     impl_->options.threads = cpus;
     impl_->thread_warning = fmt::format("threads: {} are wanted, and this process may use {} CPU{}; {} run{}", options.threads, cpus,
                                         cpus == 1 ? "" : "s", cpus, cpus == 1 ? "s" : "");
