@@ -37,7 +37,7 @@ void calibrate_command(const CalibrateCommandOptions& options) {
   const auto calibrate_part = [&] {
     if (processes.rank() == 0) check_writable(options.state);
     Report report;
-    observed = prepare_model(options.flow, report);
+    observed = prepare_model(read_model(options.flow), options.flow, report);
     const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] { processes.check_others(); }};
     const size_t batches = calibrate_from_file(*observed, options.calibration, options.flow.recorded, part);
     return processes.count() == 1 || batches == 0 ? std::string() : observer_state_to_json(*observed);

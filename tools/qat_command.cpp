@@ -109,7 +109,7 @@ void train_and_write(const QatOptions& options) {
   keep_freed_memory();
   Report report;
   const Graph float_model = read_pt2(options.flow.model);
-  QatModel model(prepare_model(options.flow, report));
+  QatModel model(prepare_model(read_model(options.flow), options.flow, report));
   if (!options.state.empty()) load_ranges(model.prepared(), options.state);
   QatTrainer(model, float_model, options.train).run();
   const Graph graph = convert_pt2e(std::move(model).finish(), {.compat_torchao = options.flow.is_compat()}, report);

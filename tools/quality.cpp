@@ -112,7 +112,7 @@ at::Tensor read_labels(const std::string& path) {
   return values[0].toTensor().to(at::kLong);
 }
 
-std::string decibels(double ratio) { return std::isinf(ratio) ? "equal" : fmt::format("{:.1f} dB", ratio); }
+std::string decibels(const Json& ratio) { return ratio.is_null() ? "equal" : fmt::format("{:.1f} dB", ratio.get<double>()); }
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number_or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
@@ -193,27 +193,36 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
   return weight;
 }
 
-std::vector<std::string> quality_lines(const std::optional<Quality>& quality, const Weight& weight, double seconds) {
+std::vector<std::pair<std::string, std::string>> quality_rows(const Json& quality) {
   constexpr size_t kReasons = 3;
+  std::vector<std::pair<std::string, std::string>> rows;
+  const auto row = [&](const char* name, std::string text) { rows.emplace_back(name, std::move(text)); };
+  const auto percent = [&](const char* key) { return 100 * quality.at(key).get<double>(); };
+  const auto megabytes = [&](const char* key) { return 1e-6 * quality.at(key).get<double>(); };
+  if (!quality.at("batches").is_null()) {
+    const Json &median = quality.at("median_sqnr_db"), &worst = quality.at("worst_sqnr_db");
+    const std::string spread = median == worst ? "" : fmt::format(" (median; worst {})", decibels(worst));
+    row("SQNR", fmt::format("{} to float{}, over {}", decibels(median), spread, quality.at("batches").get<std::string>()));
+  }
+  if (!quality.at("accuracy").is_null())
+    row("top-1", fmt::format("{:.2f} %, float {:.2f} %", percent("accuracy"), percent("float_accuracy")));
+  else if (!quality.at("same_top1").is_null())
+    row("top-1", fmt::format("as in float for {:.1f} % of the samples", percent("same_top1")));
+  row("int8", fmt::format("{:.1f} % of the multiply-accumulates", percent("int8_share")));
+  row("weights", fmt::format("{:.2f} MB, before {:.2f} MB", megabytes("bytes"), megabytes("float_bytes")));
+  const Json& reasons = quality.at("reasons");
+  for (size_t i = 0; i < reasons.size() && i < kReasons; ++i) {
+    const size_t ops = reasons[i].at("ops").get<size_t>();
+    row(i == 0 ? "float" : "", fmt::format("{} op{} ({:.1f} %): {}", ops, ops == 1 ? "" : "s", 100 * reasons[i].at("share").get<double>(),
+                                           reasons[i].at("reason").get<std::string>()));
+  }
+  row("time", fmt::format("{:.1f} s", quality.at("seconds").get<double>()));
+  return rows;
+}
+
+std::vector<std::string> quality_lines(const Json& quality) {
   std::vector<std::string> lines;
-  const auto line = [&](const char* name, const std::string& text) { lines.push_back(fmt::format("{:<9}{}", name, text)); };
-  if (quality) {
-    line("SQNR", quality->worst_db == quality->median_db ? fmt::format("{} to float, over {}", decibels(quality->median_db), quality->batches)
-                                                         : fmt::format("{} to float (median; worst {}), over {}", decibels(quality->median_db),
-                                                                       decibels(quality->worst_db), quality->batches));
-    if (quality->accuracy)
-      line("top-1", fmt::format("{:.2f} %, float {:.2f} %", 100 * *quality->accuracy, 100 * *quality->float_accuracy));
-    else if (quality->same_top1)
-      line("top-1", fmt::format("as in float for {:.1f} % of the samples", 100 * *quality->same_top1));
-  }
-  line("int8", fmt::format("{:.1f} % of the multiply-accumulates", 100 * weight.int8_share));
-  line("weights",
-       fmt::format("{:.2f} MB, before {:.2f} MB", 1e-6 * static_cast<double>(weight.bytes), 1e-6 * static_cast<double>(weight.float_bytes)));
-  for (size_t i = 0; i < weight.reasons.size() && i < kReasons; ++i) {
-    const Weight::Reason& reason = weight.reasons[i];
-    line(i == 0 ? "float" : "", fmt::format("{} op{} ({:.1f} %): {}", reason.ops, reason.ops == 1 ? "" : "s", 100 * reason.share, reason.text));
-  }
-  line("time", fmt::format("{:.1f} s", seconds));
+  for (const auto& [name, text] : quality_rows(quality)) lines.push_back(fmt::format("{:<9}{}", name, text));
   return lines;
 }
 

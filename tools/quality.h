@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -48,9 +49,12 @@ Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
 
-// Lines for people, and {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy", "int8_share", "float_bytes", "bytes", "reasons", "seconds"};
+// What is told, as name and text: the rows of the report's page, and with the names in a column the lines on the terminal. quality: as quality_json gave it.
+std::vector<std::pair<std::string, std::string>> quality_rows(const nlohmann::ordered_json& quality);
+std::vector<std::string> quality_lines(const nlohmann::ordered_json& quality);
+
+// {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy", "int8_share", "float_bytes", "bytes", "reasons", "seconds"};
 // what was not measured is null, an infinite ratio too.
-std::vector<std::string> quality_lines(const std::optional<Quality>& quality, const Weight& weight, double seconds);
 nlohmann::ordered_json quality_json(const std::optional<Quality>& quality, const Weight& weight, double seconds);
 
 }  // namespace octet

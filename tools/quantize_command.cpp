@@ -14,7 +14,6 @@
 #include "annotate/observer_state.h"
 #include "annotate/quantized_io.h"
 #include "core/error.h"
-#include "core/pt2_reader.h"
 #include "core/pt2_writer.h"
 #include "core/tensor_file.h"
 #include "quantizers/float_report.h"
@@ -87,10 +86,12 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   return paths;
 }
 
-// How many of the last calibration batches no observer sees.
-size_t held_out_of(const QuantizeOptions& options) {
-  if (options.calibration.empty()) return 0;
-  const size_t batches = BatchReader(options.calibration).size();
+// Of the calibration data: how many batches there are, and how many of the last ones no observer sees.
+struct Batches {
+  size_t all = 0, held_out = 0;
+};
+
+size_t held_out_of(const QuantizeOptions& options, size_t batches) {
   if (options.hold_out && *options.hold_out >= batches)
     throw Error("quantize", "--hold-out", fmt::format("is {}, want less than the {} batches of {}", *options.hold_out, batches, options.calibration));
   if (options.hold_out) return *options.hold_out;
@@ -100,24 +101,24 @@ size_t held_out_of(const QuantizeOptions& options) {
 }
 
 // Nothing without data.
-std::optional<Evaluation> evaluation_of(const QuantizeOptions& options, size_t held_out) {
+std::optional<Evaluation> evaluation_of(const QuantizeOptions& options, const Batches& batches) {
   constexpr size_t kMost = 8;
   if (!options.evaluate.empty()) return Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels};
   if (options.calibration.empty() || !options.flow.recorded.empty()) return std::nullopt;
-  const size_t batches = BatchReader(options.calibration).size(), count = held_out > 0 ? held_out : std::min(batches, kMost);
-  const std::string which =
-      count == batches ? fmt::format("the {} calibration batches", batches) : fmt::format("the last {} of {} calibration batches", count, batches);
-  const char* how = held_out > 0 ? ", held out" : ", which calibrated too; --evaluate DATA.pt takes others";
-  return Evaluation{options.calibration, batches - count, which + how, options.labels};
+  const size_t count = batches.held_out > 0 ? batches.held_out : std::min(batches.all, kMost);
+  const std::string which = count == batches.all ? fmt::format("the {} calibration batches", count)
+                                                 : fmt::format("the last {} of {} calibration batches", count, batches.all);
+  const char* how = batches.held_out > 0 ? ", held out" : ", which calibrated too; --evaluate DATA.pt takes others";
+  return Evaluation{options.calibration, batches.all - count, which + how, options.labels};
 }
 
-void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, size_t held_out, Report& report) {
+void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, const Batches& batches, Report& report) {
   if (!options.flow.recorded.empty() && (options.calibration.empty() || options.effort.is_asked_for()))
     throw Error("quantize", "--recorded", "goes with --calibration and the default effort alone; leave out the other options");
   if (options.effort.is_asked_for()) {
-    calibrate_with_effort(observed, options.calibration, BatchReader(options.calibration).size() - held_out, options.effort, report);
+    calibrate_with_effort(observed, options.calibration, batches.all - batches.held_out, options.effort, report);
   } else if (!options.calibration.empty()) {
-    calibrate_from_file(observed, options.calibration, options.flow.recorded, DataPart{.held_out = held_out});
+    calibrate_from_file(observed, options.calibration, options.flow.recorded, DataPart{.held_out = batches.held_out});
   } else if (!options.state.empty()) {
     const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
     for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit)) report.note(note);
@@ -153,13 +154,13 @@ void check_strict(const Report& report) {
               fmt::format("({}) stayed float: {}{}, want every compute op quantized (--strict)", first.target, first.reason, more));
 }
 
-void warn(const QuantizeOptions& options, const ObservedGraph& observed) {
-  std::vector<std::string> lines;
-  if (!options.calibration.empty()) {
-    lines = find_odd_data(BatchReader(options.calibration));
-    if (!needs_calibration(observed)) lines.push_back("--calibration: nothing is observed in this mode; the data serves to compare outputs alone");
-  }
-  for (const std::string& line : lines) log_line("warning: " + line);
+// Counts the batches, and warns of what is odd about them.
+Batches look_at_data(const QuantizeOptions& options) {
+  if (options.calibration.empty()) return {};
+  const BatchReader data(options.calibration);
+  const Batches batches = {data.size(), held_out_of(options, data.size())};
+  for (const std::string& line : find_odd_data(data)) log_line("warning: " + line);
+  return batches;
 }
 
 void quantize(const QuantizeOptions& options) {
@@ -168,11 +169,14 @@ void quantize(const QuantizeOptions& options) {
   if (!options.labels.empty() && options.evaluate.empty() && options.calibration.empty())
     throw Error("quantize", "--labels", "goes with --evaluate or --calibration; give the data whose classes these are");
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  const size_t held_out = held_out_of(options);
+  const Batches batches = look_at_data(options);
   Report report;
-  ObservedGraph observed = prepare_model(options.flow, report);
-  warn(options, observed);
-  fill_observers(observed, options, held_out, report);
+  const Graph original = read_model(options.flow);
+  for (const std::string& line : find_quantized_ops(original)) log_line("warning: " + line);
+  ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, report);
+  if (batches.all > 0 && !needs_calibration(observed))
+    log_line("warning: --calibration: nothing is observed in this mode; the data serves to compare outputs alone");
+  fill_observers(observed, options, batches, report);
   std::string annotations;  // before convert uses the observers up
   if (!options.report.empty() || !options.dump_annotations.empty()) annotations = annotations_to_json(observed);
   if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
@@ -180,12 +184,10 @@ void quantize(const QuantizeOptions& options) {
   convert_options.compat_torchao = options.flow.is_compat();
   convert_options.reference_representation = options.reference;
   Graph converted = convert_pt2e(std::move(observed), convert_options, report);
-  const Graph original = read_pt2(options.flow.model);
-  for (const std::string& line : find_quantized_ops(original)) log_line("warning: " + line);
   if (options.drops_example_inputs) drop_example_inputs(converted);
   const Weight weight = weigh(original, converted, report);
   std::optional<Quality> quality;
-  if (const std::optional<Evaluation> evaluation = evaluation_of(options, held_out)) {
+  if (const std::optional<Evaluation> evaluation = evaluation_of(options, batches)) {
     const bool is_asked_for = !options.evaluate.empty() || !options.labels.empty();
     try {
       quality = evaluate(original, converted, *evaluation);
@@ -194,14 +196,15 @@ void quantize(const QuantizeOptions& options) {
       report.note(fmt::format("the outputs were not compared with the float program's: {}", error.what()));
     }
   }
-  const auto seconds = [start] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const nlohmann::ordered_json figures = quality_json(quality, weight, seconds);
   QuantizedIo io;
   if (options.has_quantized_io()) io = quantize_border(converted, options, report);
-  if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options, quality_json(quality, weight, seconds())));
+  if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options, figures));
   if (options.strict) check_strict(report);
   write_pt2(converted, options.output);
   log_refusals(report);
-  for (const std::string& line : quality_lines(quality, weight, seconds())) log_line(line);
+  for (const std::string& line : quality_lines(figures)) log_line(line);
   constexpr size_t kMany = 65536;
   if (const size_t bytes = example_input_bytes(converted); bytes >= kMany)
     log_line(fmt::format("examples {:.2f} MB of the file are example inputs, which torch.export.save kept; --drop-example-inputs leaves them out",

@@ -55,10 +55,14 @@ std::string first_reason(const Report& report) {
 
 }  // namespace
 
-ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report) {
+Graph read_model(const QuantizeFlow& flow) {
   load_libraries(flow.libraries);
   Graph graph = read_pt2(flow.model);
   verify(graph);
+  return graph;
+}
+
+ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report) {
   QuantizerOptions quantizer_options;
   quantizer_options.compat_torchao = flow.is_compat();
   quantizer_options.config = flow.config;

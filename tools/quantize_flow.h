@@ -37,8 +37,10 @@ struct QuantizeFlow {
 // --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size, --reduce-range, --fold-bn, --compat and the model itself.
 void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 
-// Loads the libraries, reads, verifies, annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
-ObservedGraph prepare_model(const QuantizeFlow& flow, Report& report);
+// Loads the libraries, reads and verifies.
+Graph read_model(const QuantizeFlow& flow);
+// Annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
+ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report);
 
 // What one of several processes takes of the data: the batches are cut into `count` runs, in order and of nearly equal length; this is run `index`.
 struct DataPart {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/quality.h"
+
 namespace octet {
 namespace {
 
@@ -102,31 +104,9 @@ class Page {
 
  private:
   void add_quality() {
-    const Json& quality = report_.at("quality");
-    const auto row = [&](const char* name, const std::string& text) {
-      text_ += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", name, escape(text));
-    };
-    const auto percent = [&](const char* key) { return fmt::format("{:.2f} %", 100 * quality.at(key).get<double>()); };
     text_ += "<table class=\"quality\"><tbody>\n";
-    if (!quality.at("batches").is_null()) {
-      const auto decibels = [&](const char* key) {
-        return quality.at(key).is_null() ? "equal" : fmt::format("{:.1f} dB", quality.at(key).get<double>());
-      };
-      row("SQNR", fmt::format("{} to float (median; worst {}), over {}", decibels("median_sqnr_db"), decibels("worst_sqnr_db"),
-                              quality.at("batches").get<std::string>()));
-    }
-    if (!quality.at("accuracy").is_null())
-      row("top-1", fmt::format("{}, float {}", percent("accuracy"), percent("float_accuracy")));
-    else if (!quality.at("same_top1").is_null())
-      row("top-1", "as in float for " + percent("same_top1") + " of the samples");
-    row("int8", percent("int8_share") + " of the multiply-accumulates");
-    row("weights",
-        fmt::format("{:.2f} MB, before {:.2f} MB", 1e-6 * quality.at("bytes").get<double>(), 1e-6 * quality.at("float_bytes").get<double>()));
-    const Json& reasons = quality.at("reasons");
-    for (size_t i = 0; i < reasons.size() && i < 3; ++i)
-      row(i == 0 ? "float" : "", fmt::format("{} ops ({:.1f} %): {}", reasons[i].at("ops").get<size_t>(), 100 * reasons[i].at("share").get<double>(),
-                                             reasons[i].at("reason").get<std::string>()));
-    row("time", fmt::format("{:.1f} s", quality.at("seconds").get<double>()));
+    for (const auto& [name, text] : quality_rows(report_.at("quality")))
+      text_ += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", name, escape(text));
     text_ += "</tbody></table>\n";
   }
 

@@ -37,7 +37,11 @@ class Quality(CommandTest):
     def test_ratios_are_those_of_the_outputs(self):
         self.small_model()
         batches = self.data("held.pt", 3)
-        errors, quality = self.quantize("--evaluate", self.path("held.pt"))
+        self.check_ratios(batches)
+        self.check_ratios(batches, "--effort", "high")  # changes weights, and not those of the float program
+
+    def check_ratios(self, batches, *more):
+        errors, quality = self.quantize("--evaluate", self.path("held.pt"), *more)
         want = sorted(sqnr(self.outputs("model.pt2", x), self.outputs("q.pt2", x)) for x, in batches)
         self.assertAlmostEqual(quality["median_sqnr_db"], want[1], places=3)
         self.assertAlmostEqual(quality["worst_sqnr_db"], want[0], places=3)
