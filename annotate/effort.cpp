@@ -22,26 +22,52 @@
 namespace octet {
 namespace {
 
-struct PassName {
+constexpr std::string_view kCalibrate = "calibrate";
+constexpr double kCalibrateCost = 4;
+
+struct PassRow {
   AccuracyPass pass;
   std::string_view name;
+  double cost;  // about, for each batch, in runs of the float program: PlannedStage
 };
-constexpr std::array<PassName, 6> kPasses = {
-    {{AccuracyPass::kEqualize, "equalize"},
-     {AccuracyPass::kSmooth, "smooth"},
-     {AccuracyPass::kRanges, "ranges"},
-     {AccuracyPass::kCorrectBias, "correct-bias"},
-     {AccuracyPass::kRound, "round"},
-     {AccuracyPass::kAdaptive, "adaptive"}}
+constexpr std::array<PassRow, 6> kPasses = {
+    {{AccuracyPass::kEqualize, "equalize", 0.1},
+     {AccuracyPass::kSmooth, "smooth", 4},
+     {AccuracyPass::kRanges, "ranges", 600},
+     {AccuracyPass::kCorrectBias, "correct-bias", 20},
+     {AccuracyPass::kRound, "round", 110},
+     {AccuracyPass::kAdaptive, "adaptive", 600}}
+};
+
+const PassRow& row_of(AccuracyPass pass) {
+  return *std::find_if(kPasses.begin(), kPasses.end(), [&](const PassRow& row) { return row.pass == pass; });
+}
+
+// Which passes run when; calibration stands behind `equalize`.
+struct Order {
+  explicit Order(std::vector<AccuracyPass> passes) {
+    std::sort(passes.begin(), passes.end());
+    for (const AccuracyPass pass : passes) {
+      if (pass == AccuracyPass::kEqualize)
+        equalize.push_back(pass);
+      else if (pass == AccuracyPass::kSmooth)
+        smooth.push_back(pass);
+      else if (pass == AccuracyPass::kRanges)
+        ranges.push_back(pass);
+      else
+        behind.push_back(pass);
+    }
+  }
+  std::vector<AccuracyPass> equalize, smooth, ranges, behind;
 };
 
 class EffortRun {
  public:
-  EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report, const EffortProgress& progress)
-      : observed_(observed), open_(open), batches_(batches), report_(report), progress_(progress) {}
+  EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report, const EffortProgress& progress, EffortJournal* journal)
+      : observed_(observed), open_(open), batches_(batches), report_(report), progress_(progress), journal_(journal) {}
 
   void calibrate_now() {
-    timed("calibrate", [&] { calibrate(observed_, open_(), [&](size_t done) { advance("calibrate", done, batches_); }); });
+    timed(kCalibrate, [&] { calibrate(observed_, open_(), [&](size_t done) { advance(kCalibrate, done, batches_); }); });
   }
 
   void run(AccuracyPass pass) {
@@ -89,14 +115,48 @@ class EffortRun {
     return source;
   }
 
-  void run_checked(AccuracyPass pass, const std::function<void(const BatchSource&)>& work) {
-    if (const Verdict verdict = can_run_stepwise(observed_.graph); !verdict) return work(open_());  // which says why it does nothing
+  void run_checked(AccuracyPass pass, const std::function<void(const BatchSource&, Report&)>& work) {
+    if (!can_run_stepwise(observed_.graph))
+      return run_or_repeat(pass, [&](Report& report) { work(open_(), report); });  // which says why it does nothing
     if (!reference_) reference_ = clone(observed_.graph);
     auto check = std::make_unique<HeldBackCheck>(observed_, HeldBackData(*reference_, held_back_data()));
-    if (first_check_) first_check_->undo();  // rounding chooses biases itself, better from those of the float program
-    work(usable_data());
-    report_.note(fmt::format("{}: {}", name_of(pass), check->keep_or_undo().description()));
+    run_or_repeat(pass, [&](Report& report) {
+      if (first_check_) first_check_->undo();  // rounding chooses biases itself, better from those of the float program
+      work(usable_data(), report);
+      report.note(fmt::format("{}: {}", name_of(pass), check->keep_or_undo().description()));
+    });
     if (!first_check_) first_check_ = std::move(check);
+  }
+
+  // What the journal has of the pass, or else the work. REQUIRES: the work changes nothing but weights, biases and observers.
+  void run_or_repeat(AccuracyPass pass, const std::function<void(Report&)>& work) {
+    const size_t index = outcomes_++;
+    if (journal_ != nullptr && index < journal_->outcomes.size()) {
+      const PassOutcome& outcome = journal_->outcomes[index];
+      if (outcome.pass != name_of(pass))
+        throw Error("quantize", std::string(name_of(pass)),
+                    fmt::format("the run that is continued did {} here; remove the checkpoint to start anew", outcome.pass));
+      apply(outcome, observed_);
+      ranges_changed_ = outcome.ranges.size();
+      return append(outcome.report);
+    }
+    const StateBeforePass before(observed_);
+    Report report;
+    work(report);
+    append(report);
+    PassOutcome outcome = before.difference(observed_);
+    ranges_changed_ = outcome.ranges.size();
+    if (journal_ == nullptr) return;
+    outcome.pass = name_of(pass);
+    outcome.report = std::move(report);
+    journal_->outcomes.push_back(std::move(outcome));
+    if (journal_->added) journal_->added(*journal_);
+  }
+
+  void append(const Report& report) {
+    for (const ReportEntry& entry : report.entries()) report_.add(entry);
+    for (const std::string& note : report.notes()) report_.note(note);
+    for (const std::string& detail : report.details()) report_.detail(detail);
   }
 
   void smooth(const SmoothOptions& options) {
@@ -134,25 +194,24 @@ class EffortRun {
       case AccuracyPass::kRanges: {
         RangeOptions options;
         options.progress = part_done;
-        ranges_changed_ = tune_ranges(observed_, usable_data(), report_, options).changed;
-        return;
+        return run_or_repeat(pass, [&](Report& report) { tune_ranges(observed_, usable_data(), report, options); });
       }
       case AccuracyPass::kRound:
       case AccuracyPass::kAdaptive: {
         RoundingOptions options;
         options.progress = layer_done;
-        run_checked(pass, [&](const BatchSource& data) {
+        run_checked(pass, [&](const BatchSource& data, Report& report) {
           options.reference = reference_.get();
-          pass == AccuracyPass::kRound ? round_second_order(observed_, data, report_, options) : round_adaptive(observed_, data, report_, options);
+          pass == AccuracyPass::kRound ? round_second_order(observed_, data, report, options) : round_adaptive(observed_, data, report, options);
         });
         return;
       }
       case AccuracyPass::kCorrectBias: {
         BiasOptions options;
         options.progress = layer_done;
-        run_checked(pass, [&](const BatchSource& data) {
+        run_checked(pass, [&](const BatchSource& data, Report& report) {
           options.reference = reference_.get();
-          correct_biases(observed_, data, report_, options);
+          correct_biases(observed_, data, report, options);
         });
         return;
       }
@@ -178,25 +237,25 @@ class EffortRun {
   Report& report_;
   const EffortProgress& progress_;
   std::vector<EffortStage> stages_;
-  size_t ranges_changed_ = 0;
+  EffortJournal* journal_;
+  size_t outcomes_ = 0;        // of passes so far, whether or not there is a journal
+  size_t ranges_changed_ = 0;  // by the last of them
 };
 
 }  // namespace
 
-std::string_view name_of(AccuracyPass pass) {
-  return std::find_if(kPasses.begin(), kPasses.end(), [&](const PassName& row) { return row.pass == pass; })->name;
-}
+std::string_view name_of(AccuracyPass pass) { return row_of(pass).name; }
 
 std::vector<std::string> accuracy_pass_names() {
   std::vector<std::string> names;
-  for (const PassName& row : kPasses) names.emplace_back(row.name);
+  for (const PassRow& row : kPasses) names.emplace_back(row.name);
   return names;
 }
 
 std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names, const std::string& subject) {
   std::vector<AccuracyPass> passes;
   for (const std::string& name : names) {
-    const auto row = std::find_if(kPasses.begin(), kPasses.end(), [&](const PassName& known) { return known.name == name; });
+    const auto row = std::find_if(kPasses.begin(), kPasses.end(), [&](const PassRow& known) { return known.name == name; });
     if (row == kPasses.end())
       throw Error("quantize", subject, fmt::format("no such pass, got \"{}\", want some of {}", name, fmt::join(accuracy_pass_names(), ", ")));
     if (std::find(passes.begin(), passes.end(), row->pass) != passes.end())
@@ -210,24 +269,32 @@ std::vector<AccuracyPass> high_effort_passes() {
   return {AccuracyPass::kSmooth, AccuracyPass::kRanges, AccuracyPass::kCorrectBias, AccuracyPass::kRound};
 }
 
-std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
-                                               const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress) {
-  std::vector<AccuracyPass> ordered = passes;
-  std::sort(ordered.begin(), ordered.end());
-  const auto chosen = [&ordered](AccuracyPass first, AccuracyPass last) {
-    std::vector<AccuracyPass> part;
-    std::copy_if(ordered.begin(), ordered.end(), std::back_inserter(part), [&](AccuracyPass pass) { return first <= pass && pass <= last; });
-    return part;
+std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes, size_t batches) {
+  std::vector<PlannedStage> stages;
+  const auto add = [&](const std::vector<AccuracyPass>& chosen) {
+    for (const AccuracyPass pass : chosen)
+      stages.push_back({name_of(pass), row_of(pass).cost *
+                                           static_cast<double>(pass == AccuracyPass::kRanges ? std::min(batches, RangeOptions().batches) : batches)});
   };
-  EffortRun run(observed, open, batches, report, progress);
-  run.run_chain(chosen(AccuracyPass::kEqualize, AccuracyPass::kEqualize));
+  const Order order(passes);
+  add(order.equalize);
+  stages.push_back({kCalibrate, kCalibrateCost * static_cast<double>(batches)});
+  add(order.smooth);
+  if (!order.ranges.empty()) add(order.behind);
+  add(order.ranges);
+  add(order.behind);
+  return stages;
+}
+
+std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
+                                               const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress,
+                                               EffortJournal* journal) {
+  const Order order(passes);
+  EffortRun run(observed, open, batches, report, progress, journal);
+  run.run_chain(order.equalize);
   run.calibrate_now();
-  run.run_chain(chosen(AccuracyPass::kSmooth, AccuracyPass::kSmooth));
-  const std::vector<AccuracyPass> behind = chosen(AccuracyPass::kCorrectBias, AccuracyPass::kAdaptive);
-  if (chosen(AccuracyPass::kRanges, AccuracyPass::kRanges).empty())
-    run.run_chain(behind);
-  else
-    run.run_with_ranges(behind);
+  run.run_chain(order.smooth);
+  order.ranges.empty() ? run.run_chain(order.behind) : run.run_with_ranges(order.behind);
   return run.take_stages();
 }
 

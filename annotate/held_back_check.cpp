@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "annotate/data_free_observers.h"
 #include "annotate/float_run.h"
+#include "annotate/fresh_observers.h"
 #include "annotate/quantized_run.h"
 #include "annotate/row_mask.h"
 #include "core/error.h"
@@ -72,13 +72,7 @@ void LayerSnapshot::restore(ObservedGraph& observed) const {
     set_weight(layers.at(i), kept_[i].weight);
     if (kept_[i].bias.defined()) set_bias(layers.at(i), kept_[i].bias);
   }
-  for (size_t group = 0; group < observers_.size(); ++group) {
-    std::shared_ptr<Observer>& now = observed.observers.at(group);
-    if (now == observers_[group]) continue;
-    for (const std::shared_ptr<Observer>& observer : observers_)
-      if (auto* derived = dynamic_cast<DerivedObserver*>(observer.get())) derived->replace_source(now, observers_[group]);
-    now = observers_[group];
-  }
+  for (size_t group = 0; group < observers_.size(); ++group) replace_observer(observed, group, observers_[group]);
 }
 
 HeldBackCheck::HeldBackCheck(ObservedGraph& observed, HeldBackData data)

@@ -12,16 +12,16 @@
 #include "core/error.h"
 
 namespace octet {
-namespace {
-
-using Batches = std::vector<std::vector<c10::IValue>>;
-
 // What the quantized program reads instead of a layer's weight and bias: plain constants, so that they can change without being quantized anew.
 struct Standins {
   std::string op;      // name of the node
   std::string weight;  // fqn
   std::string bias;    // fqn, "" without a bias that may change
 };
+
+namespace {
+
+using Batches = std::vector<std::vector<c10::IValue>>;
 
 Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_bytes, const std::string& stage, bool& left_out) {
   Batches batches;

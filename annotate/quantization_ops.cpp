@@ -45,6 +45,12 @@ std::optional<DType> dtype_of(const Node& node, std::string_view name) {
 bool is_quantize(const Node* node) { return !kind_of(node, "quantize_").empty(); }
 bool is_dequantize(const Node* node) { return !kind_of(node, "dequantize_").empty(); }
 
+bool is_dequantized(const Value* value) {
+  if (value == nullptr || value->producer() == nullptr) return false;
+  const std::string& target = value->producer()->target();
+  return target.starts_with("quantized_decomposed.dequantize") || target.starts_with("torchao.dequantize");
+}
+
 std::optional<Quantization> find_quantization(const Node* node) {
   if (!is_quantize(node) && !is_dequantize(node)) return std::nullopt;
   Quantization result;

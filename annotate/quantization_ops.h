@@ -12,6 +12,8 @@ namespace octet {
 // quantize_per_tensor, quantize_per_channel in any overload; their dequantize twins.
 bool is_quantize(const Node* node);    // false for null
 bool is_dequantize(const Node* node);  // false for null
+// Whether any dequantize op made it, those per token, per group and of torchao too. False for null.
+bool is_dequantized(const Value* value);
 
 // The arguments of one such node.
 struct Quantization {

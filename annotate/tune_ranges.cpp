@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "annotate/constant_part.h"
-#include "annotate/data_free_observers.h"
 #include "annotate/float_run.h"
+#include "annotate/fresh_observers.h"
 #include "annotate/quantized_run.h"
 #include "annotate/row_mask.h"
 #include "core/error.h"
@@ -114,7 +114,7 @@ class RangeSearch {
     const std::shared_ptr<Observer> before = observed_.observers[static_cast<size_t>(group)];
     std::shared_ptr<Observer> best = before;
     for (const Bounds& bounds : candidates(*before)) {
-      put(group, with_range(*before, bounds));
+      put(group, observer_with_range(*before, static_cast<float>(bounds.min), static_cast<float>(bounds.max)));
       const double now = error(least_ * (1 - kLeastGain));
       if (!std::isfinite(now)) continue;
       least_ = now;
@@ -124,22 +124,9 @@ class RangeSearch {
     return best != before;
   }
 
-  static std::shared_ptr<Observer> with_range(const Observer& observer, const Bounds& bounds) {
-    ObserverArgs args = observer.args();
-    args.choice.name = "min_max";
-    std::shared_ptr<Observer> result = make_observer(args);
-    result->set_state({.min = {static_cast<float>(bounds.min)}, .max = {static_cast<float>(bounds.max)}});
-    return result;
-  }
-
   void put(int group, const std::shared_ptr<Observer>& observer) {
-    std::shared_ptr<Observer>& place = observed_.observers[static_cast<size_t>(group)];
-    if (place == observer) return;
-    for (size_t other = 0; other < observed_.observers.size(); ++other)
-      if (auto* derived = dynamic_cast<DerivedObserver*>(observed_.observers[other].get());
-          derived != nullptr && derived->replace_source(place, observer))
-        run_.refresh(static_cast<int>(other));
-    place = observer;
+    if (observed_.observers[static_cast<size_t>(group)] == observer) return;
+    replace_observer(observed_, static_cast<size_t>(group), observer, [this](size_t derived) { run_.refresh(static_cast<int>(derived)); });
     run_.refresh(group);
   }
 

@@ -185,8 +185,8 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
     const MatrixLayer& layer = walk.layer();
     const WeightGrid grid = weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer), "%" + layer.weight->name());
     const LayerRounding result = LayerRounder(walk, grid, method, options, stage).run();
-    report.note(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held back{}", stage, result.layer, result.before_db, result.after_db,
-                            description(result)));
+    report.detail(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held back{}", stage, result.layer, result.before_db, result.after_db,
+                              description(result)));
     results.push_back(result);
     if (options.progress) options.progress(results.size(), layers.size(), result.layer);
   }

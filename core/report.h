@@ -29,17 +29,21 @@ struct ReportEntry {
   std::string reason;
 };
 
-// What happened to a program on its way: each compute op that stayed float or runs elsewhere, with the reason; and notes.
+// What happened to a program on its way: each compute op that stayed float or runs elsewhere, with the reason; and notes: those for everybody, and details (of
+// single layers), which are too many for a terminal.
 class Report {
  public:
   void add(ReportEntry entry) { entries_.push_back(std::move(entry)); }
   void note(std::string text) { notes_.push_back(std::move(text)); }
+  void detail(std::string text) { details_.push_back(std::move(text)); }
   const std::vector<ReportEntry>& entries() const { return entries_; }
   const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& details() const { return details_; }
 
  private:
   std::vector<ReportEntry> entries_;
   std::vector<std::string> notes_;
+  std::vector<std::string> details_;
 };
 
 }  // namespace octet

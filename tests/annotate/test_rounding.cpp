@@ -180,8 +180,8 @@ TEST_CASE("the report and the progress name each rounded layer", "[annotate][rou
   CHECK(results[0].is_better);
   CHECK(results[0].after_db > results[0].before_db + 3);
   CHECK(seen == "1/1y");
-  REQUIRE(report.notes().size() == 1);
-  CHECK(report.notes()[0].starts_with("second-order rounding: y: "));
+  REQUIRE(report.details().size() == 1);
+  CHECK(report.details()[0].starts_with("second-order rounding: y: "));
 }
 
 TEST_CASE("a program that writes to its buffers keeps its weights", "[annotate][rounding]") {

@@ -134,8 +134,9 @@ void measure(const Settings& settings, const std::string& method) {
     layers = apply(observed, data, method, report);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  for (const std::string& note : report.notes())
-    if (is_bundle || note.find("rounding") != std::string::npos) fmt::print(stderr, "{}\n", note);
+  if (is_bundle)
+    for (const std::string& note : report.notes()) fmt::print(stderr, "{}\n", note);
+  for (const std::string& detail : report.details()) fmt::print(stderr, "{}\n", detail);
   double before = 0;
   double after = 0;
   for (const LayerRounding& layer : layers) {

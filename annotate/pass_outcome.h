@@ -1,0 +1,54 @@
+// What a pass over weights, biases and ranges did to an observed graph, apart from the pass: enough to do it again at once.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "annotate/matrix_layers.h"
+#include "annotate/prepare.h"
+#include "core/report.h"
+
+namespace octet {
+
+struct PassOutcome {
+  struct NewTensor {
+    size_t layer = 0;  // in the order of find_matrix_layers()
+    bool is_bias = false;
+    at::Tensor value;
+  };
+  struct NewRange {
+    size_t group = 0;
+    float min = 0, max = 0;
+  };
+
+  std::string pass;
+  std::vector<NewTensor> tensors;
+  std::vector<NewRange> ranges;  // of observers that the pass replaced
+  Report report;                 // what it said
+};
+
+// Weights, biases and observers as they are, to be compared with what a pass makes of them.
+class StateBeforePass {
+ public:
+  explicit StateBeforePass(const ObservedGraph& observed);
+  // REQUIRES: since then nothing has changed but weights and biases of matrix layers, and observers of one range by others.
+  PassOutcome difference(const ObservedGraph& observed) const;
+
+ private:
+  struct Layer {
+    at::Tensor weight, bias;  // undefined where the layer owns none
+  };
+  static std::vector<Layer> layers_of(const ObservedGraph& observed);
+
+  std::vector<Layer> layers_;
+  std::vector<std::shared_ptr<Observer>> observers_;
+};
+
+// REQUIRES: observed is as it was before the pass. Throws Error("quantize", pass, ...) where the outcome is another graph's.
+void apply(const PassOutcome& outcome, ObservedGraph& observed);
+
+}  // namespace octet
