@@ -19,6 +19,7 @@
 #include "tools/command.h"
 #include "tools/kernel_table.h"
 #include "tools/library.h"
+#include "tools/messages.h"
 #include "tools/runnable.h"
 
 namespace octet {

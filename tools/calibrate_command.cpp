@@ -6,6 +6,7 @@
 #include "annotate/observer_state.h"
 #include "core/error.h"
 #include "tools/command.h"
+#include "tools/messages.h"
 #include "tools/processes.h"
 #include "tools/quantize_flow.h"
 
@@ -39,7 +40,8 @@ void calibrate_command(const CalibrateCommandOptions& options) {
     Report report;
     observed = prepare_model(read_model(options.flow), options.flow, report);
     const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] { processes.check_others(); }};
-    const size_t batches = calibrate_from_file(*observed, options.calibration, options.flow.recorded, part);
+    Progress progress(processes.rank() == 0 ? std::vector<Progress::Stage>{{kCalibrateStage}} : std::vector<Progress::Stage>{});
+    const size_t batches = calibrate_from_file(*observed, options.calibration, options.flow.recorded, progress, part);
     return processes.count() == 1 || batches == 0 ? std::string() : observer_state_to_json(*observed);
   };
   const std::vector<std::string> states = processes.gather(calibrate_part);

@@ -1,7 +1,6 @@
 // What the subcommands of `octet` share. Each lives in a file of its own and adds itself to the CLI11 app; octet.cpp lists them.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,26 +24,6 @@ void add_bench_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 
-// A progress bar on stderr when that is a terminal, nothing otherwise. Ends its line when destroyed.
-class Progress {
- public:
-  Progress(std::string_view label, size_t total);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  void advance(size_t done);
-
- private:
-  std::string label_;
-  size_t total_;
-  bool shown_;
-};
-
-// One line on stderr, and text on stdout, as a terminal may have it (core/printable.h).
-void log_line(std::string_view text);
-void print_text(std::string_view text);
-// JSON of ASCII alone, as it is.
-void print_json(std::string_view text);
 // As core/output_file.h writes; throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
 // As core/output_file.h; throws Error("output", path, ...).

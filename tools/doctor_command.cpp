@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/machine.h"
+#include "tools/messages.h"
 
 namespace octet {
 namespace {

@@ -1,38 +1,17 @@
 #include "tools/effort_options.h"
 
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "core/tensor_file.h"
-#include "tools/command.h"
+#include "tools/effort_checkpoint.h"
+#include "tools/messages.h"
+#include "tools/signals.h"
 
 namespace octet {
-namespace {
-
-// One bar after the other.
-class StageProgress {
- public:
-  void advance(std::string_view stage, size_t done, size_t total) {
-    if (total == 0) return;
-    if (!bar_ || stage_ != stage) {
-      bar_.reset();
-      stage_ = stage;
-      bar_.emplace(stage, total);
-    }
-    bar_->advance(done);
-  }
-  void end() { bar_.reset(); }
-
- private:
-  std::string stage_;
-  std::optional<Progress> bar_;
-};
-
-}  // namespace
 
 void add_effort_options(CLI::App& command, EffortOptions& options) {
   CLI::Option* effort = command
@@ -52,25 +31,51 @@ void add_effort_options(CLI::App& command, EffortOptions& options) {
       ->check(CLI::IsMember(accuracy_pass_names()))
       ->allow_extra_args(false)
       ->excludes(effort);
+  command.add_option(
+      "--checkpoint", options.checkpoint,
+      "A file that --effort high or --passes keep their work in, pass by pass; the same command goes on from it and gives the same bits");
+}
+
+std::vector<AccuracyPass> passes_of(const EffortOptions& options) {
+  if (!options.is_asked_for()) return {};
+  return options.passes.empty() ? high_effort_passes() : parse_accuracy_passes(options.passes, "--passes");
 }
 
 void check_effort_options(const EffortOptions& options, bool has_calibration, bool is_compat) {
+  if (!options.is_asked_for() && !options.checkpoint.empty())
+    throw CLI::ValidationError("--checkpoint", "keeps what accuracy passes did; give --effort high or --passes too, or leave it out");
   if (!options.is_asked_for()) return;
   const std::string name = options.passes.empty() ? "--effort high" : "--passes";
   if (is_compat) throw CLI::ValidationError(name, "changes weights and ranges, which --compat torchao fixes; leave one of them out");
   if (!has_calibration) throw CLI::ValidationError(name, "reads the calibration data several times; give --calibration DATA.pt");
 }
 
-void calibrate_with_effort(ObservedGraph& observed, const std::string& data, size_t batches, const EffortOptions& options, Report& report) {
-  const std::vector<AccuracyPass> passes = options.passes.empty() ? high_effort_passes() : parse_accuracy_passes(options.passes, "--passes");
-  const DataOpener open = [&data, batches] {
-    const auto reader = std::make_shared<BatchReader>(data);
-    return [reader, batches, next = size_t{0}]() mutable { return next == batches ? std::nullopt : std::optional(reader->at(next++)); };
+void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortOptions& options, const QuantizeFlow& flow,
+                           Progress& progress, Report& report) {
+  EffortJournal journal;
+  std::string run;
+  if (!options.checkpoint.empty()) {
+    run = describe_run(flow, data, options);
+    journal = load_effort(options.checkpoint, run);
+    const auto kept = [&](const EffortJournal& now) {
+      std::vector<std::string> names;
+      for (const PassOutcome& outcome : now.outcomes) names.push_back(outcome.pass);
+      return fmt::format("{}", fmt::join(names, ", "));
+    };
+    if (!journal.outcomes.empty()) log_line(fmt::format("continued from {}: behind {}", options.checkpoint, kept(journal)));
+    journal.added = [&options, &run, kept](const EffortJournal& now) {
+      save_effort(options.checkpoint, run, now);
+      say_when_interrupted(fmt::format("{} holds what was done ({}), and the same command goes on from it", options.checkpoint, kept(now)));
+    };
+  }
+  const DataOpener open = [&data] {
+    const auto reader = std::make_shared<BatchReader>(data.file);
+    return
+        [reader, batches = data.batches, next = size_t{0}]() mutable { return next == batches ? std::nullopt : std::optional(reader->at(next++)); };
   };
-  StageProgress progress;
-  const std::vector<EffortStage> stages = calibrate_with_passes(
-      observed, open, batches, passes, report, [&](std::string_view stage, size_t done, size_t total) { progress.advance(stage, done, total); });
-  progress.end();
+  const auto advance = [&](std::string_view stage, size_t done, size_t total) { total == 0 ? progress.begin(stage) : progress.advance(done, total); };
+  const std::vector<EffortStage> stages =
+      calibrate_with_passes(observed, open, data.batches, passes_of(options), report, advance, options.checkpoint.empty() ? nullptr : &journal);
   double seconds = 0;
   std::vector<std::string> parts;
   for (const EffortStage& stage : stages) {

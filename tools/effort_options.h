@@ -12,8 +12,12 @@ class App;
 
 namespace octet {
 
+class Progress;
+struct QuantizeFlow;
+
 struct EffortOptions {
   std::string effort = "default";
+  std::string checkpoint;           // a file, or empty
   std::vector<std::string> passes;  // of one's own choice, instead of a bundle
 
   bool is_asked_for() const { return effort == "high" || !passes.empty(); }
@@ -24,7 +28,17 @@ void add_effort_options(CLI::App& command, EffortOptions& options);
 // Throws CLI::ValidationError (a usage error) when passes are asked for and there is no data for them to read, or --compat says how to calibrate.
 void check_effort_options(const EffortOptions& options, bool has_calibration, bool is_compat);
 
-// Calibrates with the passes from the first batches of a DATA.pt, with a progress bar for each on a terminal; a line on stderr says how long each took.
-void calibrate_with_effort(ObservedGraph& observed, const std::string& data, size_t batches, const EffortOptions& options, Report& report);
+// The passes that are asked for, in no order.
+std::vector<AccuracyPass> passes_of(const EffortOptions& options);
+
+// The first batches of a DATA.pt.
+struct EffortData {
+  std::string file;
+  size_t batches = 0;
+};
+
+// Calibrates with the passes; a line on stderr says how long each took. With a checkpoint it goes on from where that stands. flow: how observed was made.
+void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortOptions& options, const QuantizeFlow& flow,
+                           Progress& progress, Report& report);
 
 }  // namespace octet

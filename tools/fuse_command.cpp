@@ -9,6 +9,7 @@
 #include "core/verify.h"
 #include "tools/command.h"
 #include "tools/library.h"
+#include "tools/messages.h"
 
 namespace octet {
 

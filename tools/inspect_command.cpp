@@ -10,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/inspect_graph.h"
 #include "tools/library.h"
+#include "tools/messages.h"
 
 namespace octet {
 namespace {

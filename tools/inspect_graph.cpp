@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "annotate/coverage.h"
+#include "annotate/quantization_ops.h"
 #include "annotate/quantized_io.h"
 #include "core/error.h"
 
@@ -126,10 +127,6 @@ Json node_json(const Node& node) {
       {"shape",  has_meta ? shape_json(*outputs.front()->meta) : Json(nullptr)         },
       {"module", stack.empty() ? "" : stack.back().path                                }
   };
-}
-
-bool is_dequantized(const Value* value) {
-  return value->producer() != nullptr && value->producer()->target().starts_with("quantized_decomposed.dequantize");
 }
 
 std::string type_text(const Value* value) {

@@ -11,6 +11,7 @@
 #include "lowering/lower.h"
 #include "tools/command.h"
 #include "tools/library.h"
+#include "tools/messages.h"
 
 namespace octet {
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "tools/command.h"
+#include "tools/messages.h"
 #include "tools/signals.h"
 
 namespace {
@@ -30,6 +31,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("octet 0.1.0"));
   for (const octet::AddCommand add : kCommands) add(app);
+  for (CLI::App* command : app.get_subcommands({}))
+    command->add_flag_callback(
+        "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
   octet::clean_up_on_signals();
   try {
     app.parse(argc, argv);  // runs the subcommand's callback

@@ -17,6 +17,7 @@
 #include "core/pt2_reader.h"
 #include "core/pt2_writer.h"
 #include "tools/command.h"
+#include "tools/messages.h"
 #include "tools/qat_train.h"
 #include "tools/quantize_flow.h"
 

@@ -22,7 +22,7 @@
 #include "core/interpreter.h"
 #include "core/passes/set_training.h"
 #include "core/tensor_file.h"
-#include "tools/command.h"
+#include "tools/messages.h"
 #include "tools/qat_checkpoint.h"
 #include "tools/signals.h"
 
@@ -87,6 +87,8 @@ std::string text_of(const RunningLoss& sums) {
 
 }  // namespace
 
+std::string name_of_epoch(int64_t epoch) { return fmt::format("epoch {}", epoch + 1); }
+
 struct QatTrainer::State {
   State(QatModel& trained, const Graph& float_model, TrainOptions given)
       : model(trained),
@@ -102,7 +104,7 @@ struct QatTrainer::State {
   }
 
   void run();
-  void run_epoch();
+  void run_epoch(Progress& progress);
   bool end_epoch();
   void set_up_epoch();
   void set_rate();
@@ -184,9 +186,9 @@ void QatTrainer::State::set_rate() {
     group.options().set_lr(options.rate * 0.5 * (1 + std::cos(std::numbers::pi * done)));
 }
 
-void QatTrainer::State::run_epoch() {
+void QatTrainer::State::run_epoch(Progress& progress) {
   const std::vector<size_t> order = shuffled(batches.size(), options.seed, position.epoch);
-  Progress progress(fmt::format("epoch {}", position.epoch + 1), order.size());
+  progress.begin(name_of_epoch(position.epoch));
   while (static_cast<size_t>(position.batch) < order.size()) {
     const size_t index = order[static_cast<size_t>(position.batch)];
     const std::string subject = fmt::format("epoch {} batch {}", position.epoch + 1, index);
@@ -203,7 +205,7 @@ void QatTrainer::State::run_epoch() {
       throw Error("train", subject, text.substr(0, text.find('\n')));
     }
     ++position.batch;
-    progress.advance(static_cast<size_t>(position.batch));
+    progress.advance(static_cast<size_t>(position.batch), order.size());
     const bool is_last = static_cast<size_t>(position.batch) == order.size();
     if (options.checkpoint_every && !is_last && position.batch % *options.checkpoint_every == 0) save();
   }
@@ -258,9 +260,12 @@ void QatTrainer::State::run() {
     log_line(fmt::format("continued from {}: epoch {}, batch {}", options.checkpoint.string(), position.epoch + 1, position.batch));
   }
   if (options.freeze_after && *options.freeze_after <= position.epoch) check_frozen_ranges(model);
+  std::vector<Progress::Stage> epochs;
+  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) epochs.push_back({name_of_epoch(epoch)});
+  Progress progress(std::move(epochs));
   while (position.epoch < options.epochs && !position.is_stopped) {
     set_up_epoch();
-    run_epoch();
+    run_epoch(progress);
     if (!end_epoch()) break;
   }
   if (!best.empty()) restore(model, best);

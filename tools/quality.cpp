@@ -9,22 +9,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/quantization_ops.h"
 #include "core/error.h"
 #include "core/interpreter.h"
 #include "core/tensor_file.h"
-#include "tools/command.h"
+#include "tools/messages.h"
 
 namespace octet {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// By an op of quantized_decomposed, or of torchao's for blocks and rows.
-bool is_dequantized(const Value* value) {
-  if (value == nullptr || value->producer() == nullptr) return false;
-  const std::string& target = value->producer()->target();
-  return target.starts_with("quantized_decomposed.dequantize") || target.starts_with("torchao.dequantize");
-}
 
 int64_t product_of(const std::vector<int64_t>& sizes) {
   int64_t product = 1;
@@ -121,10 +115,10 @@ Json number_or_null(const std::optional<double>& value) { return value ? Json(*v
 
 size_t default_held_out(size_t batches) { return batches < 16 ? 0 : std::min<size_t>(batches / 8, 8); }
 
-Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation) {
+Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation, Progress& progress) {
   const BatchReader reader(evaluation.data);
   Interpreter float_program(original), program(quantized);
-  Progress progress("evaluate", reader.size() - evaluation.first);
+  progress.begin(kEvaluateStage);
   std::vector<double> ratios;
   std::vector<at::Tensor> float_classes, classes;
   int64_t samples_before = 0, samples = 0;
@@ -141,7 +135,7 @@ Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation
       float_classes.push_back(*wanted);
       if (const std::optional<at::Tensor> found = classes_of(got)) classes.push_back(*found);
     }
-    progress.advance(i + 1 - evaluation.first);
+    progress.advance(i + 1 - evaluation.first, reader.size() - evaluation.first);
   }
   Quality quality;
   quality.batches = evaluation.description;
@@ -204,10 +198,17 @@ std::vector<std::pair<std::string, std::string>> quality_rows(const Json& qualit
     const std::string spread = median == worst ? "" : fmt::format(" (median; worst {})", decibels(worst));
     row("SQNR", fmt::format("{} to float{}, over {}", decibels(median), spread, quality.at("batches").get<std::string>()));
   }
+  const Json& before = quality.at("before");
+  const auto top1_before = [&](const char* key) {
+    return before.is_null() || before.at(key).is_null() ? std::string()
+                                                        : fmt::format(", without the passes {:.2f} %", 100 * before.at(key).get<double>());
+  };
+  if (!before.is_null())
+    row("", fmt::format("{} without the passes (worst {})", decibels(before.at("median_sqnr_db")), decibels(before.at("worst_sqnr_db"))));
   if (!quality.at("accuracy").is_null())
-    row("top-1", fmt::format("{:.2f} %, float {:.2f} %", percent("accuracy"), percent("float_accuracy")));
+    row("top-1", fmt::format("{:.2f} %, float {:.2f} %{}", percent("accuracy"), percent("float_accuracy"), top1_before("accuracy")));
   else if (!quality.at("same_top1").is_null())
-    row("top-1", fmt::format("as in float for {:.1f} % of the samples", percent("same_top1")));
+    row("top-1", fmt::format("as in float for {:.1f} % of the samples{}", percent("same_top1"), top1_before("same_top1")));
   row("int8", fmt::format("{:.1f} % of the multiply-accumulates", percent("int8_share")));
   row("weights", fmt::format("{:.2f} MB, before {:.2f} MB", megabytes("bytes"), megabytes("float_bytes")));
   const Json& reasons = quality.at("reasons");
@@ -226,7 +227,7 @@ std::vector<std::string> quality_lines(const Json& quality) {
   return lines;
 }
 
-Json quality_json(const std::optional<Quality>& quality, const Weight& weight, double seconds) {
+Json quality_json(const Measured& measured, const Weight& weight, double seconds) {
   Json reasons = Json::array();
   for (const Weight::Reason& reason : weight.reasons)
     reasons.push_back({
@@ -234,20 +235,30 @@ Json quality_json(const std::optional<Quality>& quality, const Weight& weight, d
         {"ops",    reason.ops  },
         {"share",  reason.share}
     });
-  const Quality measured = quality.value_or(Quality{});
   const double nothing = std::numeric_limits<double>::quiet_NaN();
+  const Quality now = measured.now.value_or(Quality{.median_db = nothing, .worst_db = nothing});
+  Json before;
+  if (measured.before) {
+    before = {
+        {"median_sqnr_db", number_or_null(measured.before->median_db)},
+        {"worst_sqnr_db",  number_or_null(measured.before->worst_db) },
+        {"same_top1",      number_or_null(measured.before->same_top1)},
+        {"accuracy",       number_or_null(measured.before->accuracy) }
+    };
+  }
   return {
-      {"batches",        quality ? Json(measured.batches) : Json(nullptr)      },
-      {"median_sqnr_db", number_or_null(quality ? measured.median_db : nothing)},
-      {"worst_sqnr_db",  number_or_null(quality ? measured.worst_db : nothing) },
-      {"same_top1",      number_or_null(measured.same_top1)                    },
-      {"float_accuracy", number_or_null(measured.float_accuracy)               },
-      {"accuracy",       number_or_null(measured.accuracy)                     },
-      {"int8_share",     weight.int8_share                                     },
-      {"float_bytes",    weight.float_bytes                                    },
-      {"bytes",          weight.bytes                                          },
-      {"reasons",        std::move(reasons)                                    },
-      {"seconds",        seconds                                               }
+      {"batches",        measured.now ? Json(now.batches) : Json(nullptr)},
+      {"median_sqnr_db", number_or_null(now.median_db)                   },
+      {"worst_sqnr_db",  number_or_null(now.worst_db)                    },
+      {"same_top1",      number_or_null(now.same_top1)                   },
+      {"float_accuracy", number_or_null(now.float_accuracy)              },
+      {"accuracy",       number_or_null(now.accuracy)                    },
+      {"before",         std::move(before)                               },
+      {"int8_share",     weight.int8_share                               },
+      {"float_bytes",    weight.float_bytes                              },
+      {"bytes",          weight.bytes                                    },
+      {"reasons",        std::move(reasons)                              },
+      {"seconds",        seconds                                         }
   };
 }
 

@@ -14,6 +14,8 @@
 
 namespace octet {
 
+class Progress;
+
 // Which batches the outputs are compared on.
 struct Evaluation {
   std::string data;         // a DATA.pt
@@ -22,11 +24,15 @@ struct Evaluation {
   std::string labels;       // a file with the class of each sample of `data`, or empty
 };
 
+// The stage of evaluate() in a Progress, and what it costs for each batch in runs of the float program.
+inline constexpr const char* kEvaluateStage = "evaluate";
+inline constexpr double kEvaluateCost = 3;
+
 struct Quality {
-  std::string batches;                             // Evaluation::description
-  double median_db = 0, worst_db = 0;              // SQNR of all float outputs of a batch; infinite when they are equal
-  std::optional<double> same_top1;                 // share of samples whose largest output is the float program's; of outputs [samples, classes]
-  std::optional<double> float_accuracy, accuracy;  // with labels
+  std::string batches = {};              // Evaluation::description
+  double median_db = 0, worst_db = 0;    // SQNR of all float outputs of a batch; infinite when they are equal
+  std::optional<double> same_top1 = {};  // share of samples whose largest output is the float program's; of outputs [samples, classes]
+  std::optional<double> float_accuracy = {}, accuracy = {};  // with labels
 };
 
 // Of both programs: multiply-accumulates and bytes.
@@ -45,7 +51,7 @@ struct Weight {
 size_t default_held_out(size_t batches);
 
 // Runs both programs on the batches. Throws Error("evaluate", ...) when the labels do not fit.
-Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation);
+Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation, Progress& progress);
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
 
@@ -53,8 +59,13 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
 std::vector<std::pair<std::string, std::string>> quality_rows(const nlohmann::ordered_json& quality);
 std::vector<std::string> quality_lines(const nlohmann::ordered_json& quality);
 
-// {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy", "int8_share", "float_bytes", "bytes", "reasons", "seconds"};
-// what was not measured is null, an infinite ratio too.
-nlohmann::ordered_json quality_json(const std::optional<Quality>& quality, const Weight& weight, double seconds);
+// What was measured: of the result, and with accuracy passes of what the same calibration gives without them.
+struct Measured {
+  std::optional<Quality> now, before;
+};
+
+// {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy", "before": {"median_sqnr_db", "worst_sqnr_db", "same_top1", "accuracy"},
+// "int8_share", "float_bytes", "bytes", "reasons", "seconds"}; what was not measured is null, an infinite ratio too.
+nlohmann::ordered_json quality_json(const Measured& measured, const Weight& weight, double seconds);
 
 }  // namespace octet

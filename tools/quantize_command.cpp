@@ -20,6 +20,7 @@
 #include "tools/command.h"
 #include "tools/data_checks.h"
 #include "tools/effort_options.h"
+#include "tools/messages.h"
 #include "tools/quality.h"
 #include "tools/quantize_flow.h"
 #include "tools/quantize_report.h"
@@ -112,13 +113,29 @@ std::optional<Evaluation> evaluation_of(const QuantizeOptions& options, const Ba
   return Evaluation{options.calibration, batches.all - count, which + how, options.labels};
 }
 
-void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, const Batches& batches, Report& report) {
-  if (!options.flow.recorded.empty() && (options.calibration.empty() || options.effort.is_asked_for()))
-    throw Error("quantize", "--recorded", "goes with --calibration and the default effort alone; leave out the other options");
+// The stages of the work, with what they cost.
+std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Batches& batches, const std::optional<Evaluation>& evaluation) {
+  constexpr double kCalibrateCost = 4;
+  std::vector<Progress::Stage> stages;
+  const auto used = static_cast<double>(batches.all - batches.held_out);
+  const bool has_passes = options.effort.is_asked_for();
+  const auto add_evaluation = [&] {
+    if (evaluation) stages.push_back({kEvaluateStage, kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() - evaluation->first)});
+  };
+  if (batches.all > 0) stages.push_back({kCalibrateStage, kCalibrateCost * used});
+  if (has_passes) add_evaluation();
+  if (has_passes)
+    for (const PlannedStage& stage : planned_stages(passes_of(options.effort), batches.all - batches.held_out))
+      stages.push_back({std::string(stage.name), stage.cost});
+  add_evaluation();
+  return stages;
+}
+
+void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, const Batches& batches, Progress& progress, Report& report) {
   if (options.effort.is_asked_for()) {
-    calibrate_with_effort(observed, options.calibration, batches.all - batches.held_out, options.effort, report);
+    calibrate_with_effort(observed, {options.calibration, batches.all - batches.held_out}, options.effort, options.flow, progress, report);
   } else if (!options.calibration.empty()) {
-    calibrate_from_file(observed, options.calibration, options.flow.recorded, DataPart{.held_out = batches.held_out});
+    calibrate_from_file(observed, options.calibration, options.flow.recorded, progress, DataPart{.held_out = batches.held_out});
   } else if (!options.state.empty()) {
     const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
     for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit)) report.note(note);
@@ -159,24 +176,65 @@ Batches look_at_data(const QuantizeOptions& options) {
   if (options.calibration.empty()) return {};
   const BatchReader data(options.calibration);
   const Batches batches = {data.size(), held_out_of(options, data.size())};
-  for (const std::string& line : find_odd_data(data)) log_line("warning: " + line);
+  for (const std::string& line : find_odd_data(data)) log_warning(line);
   return batches;
 }
 
-void quantize(const QuantizeOptions& options) {
+// What the same calibration gives without the accuracy passes.
+Graph quantize_plainly(const Graph& original, const QuantizeOptions& options, const Batches& batches, Progress& progress) {
+  Report ignored;
+  ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, ignored);
+  calibrate_from_file(observed, options.calibration, "", progress, DataPart{.held_out = batches.held_out});
+  return convert_pt2e(std::move(observed), {}, ignored);
+}
+
+// Outputs that cannot be compared are an error where the comparison is asked for, else a note.
+std::optional<Quality> measure(const Graph& original, const Graph& quantized, const QuantizeOptions& options, const Evaluation& evaluation,
+                               Progress& progress, Report& report) {
+  try {
+    return evaluate(original, quantized, evaluation, progress);
+  } catch (const std::exception& error) {
+    if (!options.evaluate.empty() || !options.labels.empty()) throw;
+    report.note(fmt::format("the outputs were not compared with the float program's: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+void log_example_inputs(const Graph& graph) {
+  constexpr size_t kMany = 65536;
+  const size_t bytes = example_input_bytes(graph);
+  if (bytes < kMany) return;
+  log_line(fmt::format("examples {:.2f} MB of the file are example inputs, which torch.export.save kept; --drop-example-inputs leaves them out",
+                       1e-6 * static_cast<double>(bytes)));
+}
+
+void check_options(const QuantizeOptions& options) {
   check_effort_options(options.effort, !options.calibration.empty(), options.flow.is_compat());
   check_outputs(options);
   if (!options.labels.empty() && options.evaluate.empty() && options.calibration.empty())
     throw Error("quantize", "--labels", "goes with --evaluate or --calibration; give the data whose classes these are");
+  if (!options.flow.recorded.empty() && (options.calibration.empty() || options.effort.is_asked_for()))
+    throw Error("quantize", "--recorded", "goes with --calibration and the default effort alone; leave out the other options");
+}
+
+void quantize(const QuantizeOptions& options) {
+  check_options(options);
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   const Batches batches = look_at_data(options);
+  const std::optional<Evaluation> evaluation = evaluation_of(options, batches);
+  Progress progress(stages_of(options, batches, evaluation));
   Report report;
   const Graph original = read_model(options.flow);
-  for (const std::string& line : find_quantized_ops(original)) log_line("warning: " + line);
+  for (const std::string& line : find_quantized_ops(original)) log_warning(line);
+  Measured measured;
+  if (evaluation && options.effort.is_asked_for()) {
+    Report ignored;
+    measured.before = measure(original, quantize_plainly(original, options, batches, progress), options, *evaluation, progress, ignored);
+  }
   ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, report);
   if (batches.all > 0 && !needs_calibration(observed))
-    log_line("warning: --calibration: nothing is observed in this mode; the data serves to compare outputs alone");
-  fill_observers(observed, options, batches, report);
+    log_warning("--calibration: nothing is observed in this mode; the data serves to compare outputs alone");
+  fill_observers(observed, options, batches, progress, report);
   std::string annotations;  // before convert uses the observers up
   if (!options.report.empty() || !options.dump_annotations.empty()) annotations = annotations_to_json(observed);
   if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
@@ -186,18 +244,9 @@ void quantize(const QuantizeOptions& options) {
   Graph converted = convert_pt2e(std::move(observed), convert_options, report);
   if (options.drops_example_inputs) drop_example_inputs(converted);
   const Weight weight = weigh(original, converted, report);
-  std::optional<Quality> quality;
-  if (const std::optional<Evaluation> evaluation = evaluation_of(options, batches)) {
-    const bool is_asked_for = !options.evaluate.empty() || !options.labels.empty();
-    try {
-      quality = evaluate(original, converted, *evaluation);
-    } catch (const std::exception& error) {
-      if (is_asked_for) throw;
-      report.note(fmt::format("the outputs were not compared with the float program's: {}", error.what()));
-    }
-  }
+  if (evaluation) measured.now = measure(original, converted, options, *evaluation, progress, report);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const nlohmann::ordered_json figures = quality_json(quality, weight, seconds);
+  const nlohmann::ordered_json figures = quality_json(measured, weight, seconds);
   QuantizedIo io;
   if (options.has_quantized_io()) io = quantize_border(converted, options, report);
   if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options, figures));
@@ -205,10 +254,7 @@ void quantize(const QuantizeOptions& options) {
   write_pt2(converted, options.output);
   log_refusals(report);
   for (const std::string& line : quality_lines(figures)) log_line(line);
-  constexpr size_t kMany = 65536;
-  if (const size_t bytes = example_input_bytes(converted); bytes >= kMany)
-    log_line(fmt::format("examples {:.2f} MB of the file are example inputs, which torch.export.save kept; --drop-example-inputs leaves them out",
-                         1e-6 * static_cast<double>(bytes)));
+  log_example_inputs(converted);
   if (options.has_quantized_io()) print_json(to_json_text(io));
 }
 

@@ -13,8 +13,8 @@
 #include "core/tensor_file.h"
 #include "core/verify.h"
 #include "quantizers/registry.h"
-#include "tools/command.h"
 #include "tools/library.h"
+#include "tools/messages.h"
 
 namespace octet {
 
@@ -87,7 +87,7 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   return observed;
 }
 
-size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded, const DataPart& part) {
+size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded, Progress& progress, const DataPart& part) {
   const BatchReader reader(data);
   std::optional<BatchReader> recorded_reader;
   if (!recorded.empty()) recorded_reader.emplace(recorded);
@@ -97,10 +97,10 @@ size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, con
   const size_t first = taken * part.index / part.count;
   const size_t end = taken * (part.index + 1) / part.count;
   if (first == end) return 0;
-  Progress progress("calibrate", end - first);
+  progress.begin(kCalibrateStage);
   CalibrateOptions options;
   options.first_batch = first;
-  options.progress = [&](size_t done) { progress.advance(done); };
+  options.progress = [&](size_t done) { progress.advance(done, end - first); };
   size_t next_recorded = first;
   if (recorded_reader) options.recorded = [&] { return std::optional(recorded_reader->at(next_recorded++)); };
   size_t next = first;

@@ -65,6 +65,7 @@ Json quantize_report(const std::string& model, const std::string& quantizer, con
       {"quantized_ops", quantized        },
       {"float_ops",     float_ops(report)},
       {"notes",         report.notes()   },
+      {"details",       report.details() },
       {"groups",        dump.at("groups")}
   };
 }

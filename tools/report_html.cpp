@@ -158,7 +158,8 @@ class Page {
 
   void add_notes() {
     text_ += "<h2>Notes</h2>\n<ul>\n";
-    for (const Json& note : report_.at("notes")) text_ += fmt::format("<li>{}</li>\n", escape(note.get<std::string>()));
+    for (const char* key : {"notes", "details"})
+      for (const Json& note : report_.at(key)) text_ += fmt::format("<li>{}</li>\n", escape(note.get<std::string>()));
     text_ += "</ul>\n";
   }
 

@@ -13,6 +13,7 @@
 #include "core/verify.h"
 #include "lowering/artifact.h"
 #include "tools/command.h"
+#include "tools/messages.h"
 
 namespace octet {
 namespace {
@@ -116,7 +117,7 @@ class LoweredProgram : public Runnable {
   void print_warnings() {
     if (session_.compiled_count() == 0) return;
     has_printed_ = true;
-    for (const std::string& warning : session_.warnings()) log_line("warning: " + warning);
+    for (const std::string& warning : session_.warnings()) log_warning(warning);
   }
 
   Session session_;

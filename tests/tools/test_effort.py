@@ -1,14 +1,16 @@
 """--effort high and --passes: more accuracy, the same int8 ops, and what cannot be combined."""
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import torch
 from torch import nn
 
-from support import CommandTest, sqnr
+from support import OCTET, CommandTest, sqnr
 
 COUNT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "models", "int8_ops.py")
 
@@ -81,6 +83,63 @@ class Effort(CommandTest):
     def test_one_pass_alone(self):
         _, errors = self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--passes", "correct-bias")
         self.assertRegex(errors, r"effort: [0-9.]+ s: calibrate [0-9.]+ s, correct-bias [0-9.]+ s")
+
+    def test_figures_before_and_after(self):
+        _, errors = self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--effort", "high", "--report", self.path("r.json"))
+        self.assertRegex(errors, r"\n +[0-9.]+ dB without the passes \(worst [0-9.]+ dB\)\n")
+        self.quantize("plain.pt2", "--calibration", self.path("calibration.pt"), "--report", self.path("plain.json"))
+        with open(self.path("r.json")) as high, open(self.path("plain.json")) as plain:
+            before, without = json.load(high)["quality"]["before"], json.load(plain)["quality"]
+        self.assertEqual(before, {key: without[key] for key in before})
+        self.assertIsNone(without["before"])
+
+    def high(self, output, *arguments, **options):
+        """The slower passes with a checkpoint."""
+        return self.quantize(output, "--calibration", self.path("calibration.pt"), "--passes", "ranges,correct-bias,round", *arguments, **options)
+
+    def bytes_of(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(self):
+        checkpoint = self.path("c")
+        _, whole = self.high("whole.pt2", "--report", self.path("whole.json"))
+        command = [OCTET, "quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output",
+                   self.path("q.pt2"), "--passes", "ranges,correct-bias,round", "--checkpoint", checkpoint]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            while process.poll() is None and not os.path.exists(checkpoint):
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        if process.returncode != 0:  # else it was done before the signal came
+            self.assertRegex(errors, "interrupted.*; .*c holds what was done \\(correct-bias")
+        _, errors = self.high("q.pt2", "--checkpoint", checkpoint, "--report", self.path("q.json"))
+        self.assertRegex(errors, "continued from .*c: behind correct-bias")
+        self.assertEqual(self.bytes_of("q.pt2"), self.bytes_of("whole.pt2"))
+        with open(self.path("q.json")) as got, open(self.path("whole.json")) as want:
+            got, want = json.load(got), json.load(want)
+        self.assertEqual([got[key] for key in ("notes", "details", "float_ops", "groups")], [want[key] for key in ("notes", "details", "float_ops", "groups")])
+        _, errors = self.high("again.pt2", "--checkpoint", checkpoint)
+        self.assertIn("behind correct-bias, round, ranges", errors)
+        self.assertEqual(self.bytes_of("again.pt2"), self.bytes_of("whole.pt2"))
+
+    def test_checkpoints_that_do_not_fit(self):
+        checkpoint = self.path("c")
+        self.high("q.pt2", "--checkpoint", checkpoint)
+        arguments = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("other.pt2"), "--calibration",
+                     self.path("calibration.pt"), "--checkpoint", checkpoint, "--passes")
+        self.assertRegex(self.fails(*arguments, "correct-bias"), "is of another run, got .*passes correct-bias, ranges, round, want .*passes correct-bias; remove it")
+        self.assertIn("is of another run", self.fails(*arguments, "ranges,correct-bias,round", "--per-tensor"))
+        whole = self.bytes_of("c")
+        for damaged in (whole[: len(whole) // 2], b"", b"no zip"):
+            with open(checkpoint, "wb") as file:
+                file.write(damaged)
+            self.fails(*arguments, "ranges,correct-bias,round")
+        torch.save((torch.zeros(3),), checkpoint)
+        self.assertIn("is no checkpoint of octet quantize", self.fails(*arguments, "ranges,correct-bias,round"))
+        self.assertFalse(os.path.exists(self.path("other.pt2")))
+        _, errors = self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--checkpoint", checkpoint, code=2)
+        self.assertIn("give --effort high or --passes too", errors)
 
     def test_what_does_not_go_together_is_a_usage_error(self):
         data = ("--calibration", self.path("calibration.pt"))

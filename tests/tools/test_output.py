@@ -1,12 +1,16 @@
 """Where outputs go, what the terminal gets, and what an interrupted run leaves."""
 import json
 import os
+import pty
+import re
 import signal
 import stat
 import subprocess
 import time
 import unittest
 import zipfile
+
+import torch
 
 from support import OCTET, CommandTest
 
@@ -92,6 +96,35 @@ class Output(CommandTest):
                     self.assertEqual(process.returncode, -name)
                     self.assertIn("octet: interrupted", errors)
                 self.assertEqual([file for file in os.listdir(self.folder) if ".tmp" in file], [])
+
+    def test_quiet(self):
+        self.quantized_model()
+        command = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"), "--quiet", "--calibration")
+        self.assertEqual(self.octet(*command, self.path("calibration.pt")), ("", ""))
+        constant = self.save("constant.pt", [(torch.zeros(1, 3, 32, 32),)])
+        _, errors = self.octet(*command, constant)
+        self.assertRegex(errors, "^warning: calibration: input 0 is 0 [^\n]*\n$")
+        self.assertIn("cannot be read", self.fails(*command, self.path("none.pt")))
+
+    def test_a_terminal_gets_a_bar_that_goes_away(self):
+        self.small_model()
+        data = self.save("many.pt", [(torch.randn(1, 3, 32, 32),) for _ in range(512)])
+        command = [OCTET, "quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", data, "--effort", "high", "--output", self.path("q.pt2")]
+        master, slave = pty.openpty()
+        text = b""
+        with subprocess.Popen(command, stderr=slave) as process:
+            os.close(slave)
+            while True:
+                try:
+                    text += os.read(master, 4096)
+                except OSError:  # the other end is closed
+                    break
+        os.close(master)
+        self.assertEqual(process.returncode, 0)
+        bars = re.findall(rb"\r\x1b\[K\[#*\.*\] [a-z-]+(?: [0-9]+/[0-9]+)?, ([0-9]+) %, 0:[0-9]{2} gone", text)
+        self.assertTrue(bars, text)
+        self.assertEqual(bars, sorted(bars, key=int))
+        self.assertNotRegex(text, rb"gone[^\r]*\r?\n")
 
     def test_threads_follow_the_machine(self):
         self.quantized_model()

@@ -1,0 +1,74 @@
+// What the commands say on stderr and stdout: lines, and how far long work has come.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace octet {
+
+// Of --quiet: from now on only warnings, errors and what goes to stdout.
+void set_quiet(bool is_quiet);
+
+// One line on stderr, and text on stdout, as a terminal may have it (core/printable.h).
+void log_line(std::string_view text);
+void log_warning(std::string_view text);  // "warning: TEXT", with --quiet too
+void print_text(std::string_view text);
+// JSON of ASCII alone, as it is.
+void print_json(std::string_view text);
+
+// One bar on stderr over all stages of a command's work, with the time gone and about how much is left. It is drawn by a thread, so that the time goes on while
+// a step takes long. Where stderr is no terminal, the same as a line every ten seconds; nothing with --quiet. One at a time: log_line() writes above it.
+class Progress {
+ public:
+  struct Stage {
+    std::string name;
+    double cost = 1;  // about, in any unit that the stages share; > 0
+  };
+  struct Output {
+    std::FILE* file = stderr;
+    bool is_terminal = false;
+    std::chrono::milliseconds interval{10000};
+  };
+
+  // The stages in the order in which they will run; a name may stand several times.
+  explicit Progress(std::vector<Stage> stages);
+  Progress(std::vector<Stage> stages, const Output& output);
+  ~Progress();  // takes the bar away
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // The next stage of that name begins, and those in front of it are done or left out. A name that does not come any more changes nothing.
+  void begin(std::string_view stage);
+  void advance(size_t done, size_t total);  // of that stage; total 0: not known
+  void write_above(std::string_view line);  // one line, which stays
+
+ private:
+  void show();  // REQUIRES: mutex_ is held
+  void erase();
+  void run();
+  double fraction() const;
+
+  std::vector<Stage> stages_;
+  Output output_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double first_fraction_ = -1;  // where the first stage began: what an earlier run has done
+  size_t stage_ = 0;            // stages_.size(): none yet
+  size_t done_ = 0, total_ = 0;
+  bool is_drawn_ = false, is_over_ = false;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+// "calibrate 12/64, 34 %, 0:10 gone, about 0:20 left". fraction: of all work, in [0, 1]; first: what was done before `seconds` began. Without an estimate while
+// little is known. width: of a bar in front, 0 for none.
+std::string progress_text(std::string_view stage, size_t done, size_t total, double fraction, double first, double seconds, size_t width);
+
+}  // namespace octet
