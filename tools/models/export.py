@@ -41,7 +41,6 @@ SEEN_CROPS = 96  # that settings of accuracy passes were chosen with
 def data(normalization, calibration_count, held_back_count, size, is_final):
     """Two lists of (title, inputs)."""
     if normalization is None:
-        networks.torchvision_models()  # transformers imports torchvision
         return sentences(calibration_count, held_back_count, networks.minilm_folder(), is_final)
     crops = photographs(calibration_count, held_back_count, *normalization, size, skipped=SEEN_CROPS if is_final else 0)
     return [[(title, (x,)) for title, x in part] for part in crops]

@@ -3,18 +3,9 @@ import types
 
 import torch
 
+from torchvision_apart import torchvision_models
+
 nn = torch.nn
-
-
-def torchvision_models():
-    """torchvision without its C extension: the models need no custom op, but importing them looks two up."""
-    if not hasattr(torchvision_models, "keep"):
-        library = torch.library.Library("torchvision", "DEF")
-        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        torchvision_models.keep = library
-    import torchvision.models
-    return torchvision.models
 
 
 def efficientnet_lite0(_calibration):
@@ -167,10 +158,8 @@ class MiniLMAnyLength(MiniLM):
 
 
 def minilm_any_length(_calibration):
-    torchvision_models()
     return MiniLMAnyLength().eval()
 
 
 def minilm(_calibration):
-    torchvision_models()  # transformers imports torchvision
     return MiniLM().eval()
