@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "core/error.h"
@@ -29,21 +27,15 @@ bool has_sanitizer() {
 
 }  // namespace
 
-IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname, const char* file)
+IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname)
     : backend_(backend), soname_(soname), is_isolated_(kDeepBind != 0 && !has_sanitizer()) {
   const int flags = RTLD_NOW | RTLD_LOCAL | (is_isolated_ ? kDeepBind : 0);
   handle_ = dlopen(soname, flags);
   if (handle_ != nullptr) return;
-  std::string reason = dlerror();
-  if (std::error_code error; std::filesystem::exists(file, error)) {
-    handle_ = dlopen(file, flags);
-    if (handle_ != nullptr) return;
-    reason = dlerror();
-  }
   throw Error(
       "backend", backend,
-      fmt::format("{} cannot be opened, got \"{}\", want it in the linker's folders or at {}; install it, or name its folder in LD_LIBRARY_PATH",
-                  soname, reason, file));
+      fmt::format("{} cannot be opened, got \"{}\", want it in the dynamic linker's folders; install it, or name its folder in LD_LIBRARY_PATH",
+                  soname, dlerror()));
 }
 
 void* IsolatedLibrary::function(const char* name) const {

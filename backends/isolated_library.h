@@ -9,9 +9,9 @@ namespace octet {
 
 class IsolatedLibrary {
  public:
-  // Opens `soname` where the dynamic linker finds it for this binary, else `file`. It stays open until the process ends.
+  // Opens `soname` where the dynamic linker finds it for this binary. It stays open until the process ends.
   // backend: the subject of errors. Throws Error.
-  IsolatedLibrary(const char* backend, const char* soname, const char* file);
+  IsolatedLibrary(const char* backend, const char* soname);
 
   // The address of a function, of this library or of one that it needs. Throws Error when there is none.
   void* function(const char* name) const;

@@ -23,7 +23,7 @@ auto opened_functions() {
   if (!__builtin_cpu_supports("sse4.1"))
     throw Error("backend", "onednn", "oneDNN does not run on this CPU, got none with SSE4.1, want one; lower the program for another backend");
 #endif
-  return IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME, OCTET_ONEDNN_FILE).functions(kFunctionNames);
+  return IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME).functions(kFunctionNames);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ void start() {
 #ifdef OCTET_XNNPACK_SONAME
 void* const* function_addresses() {
   // pthreadpool's are found by way of XNNPACK, which brings it along: both sides reach the same copy.
-  static const std::array addresses = IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME, OCTET_XNNPACK_FILE).functions(kFunctionNames);
+  static const std::array addresses = IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME).functions(kFunctionNames);
   return addresses.data();
 }
 #endif

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -13,7 +14,8 @@ from torch import nn
 from support import CommandTest, last_scale, sqnr
 
 BUILD = os.environ["OCTET_BUILD"]
-TOOLS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOLS = os.path.join(ROOT, "tools")
 NAME = "my_npu"
 BACKENDS = ("onednn", "xnnpack", "reference")
 
@@ -48,13 +50,14 @@ def flags_of_build():
 class Install(CommandTest):
     def call(self, *arguments):
         result = subprocess.run(arguments, capture_output=True, text=True)
-        self.assertEqual(result.returncode, 0, " ".join(arguments) + "\n" + result.stdout[-3000:] + result.stderr[-3000:])
+        self.assertEqual(result.returncode, 0, " ".join(map(str, arguments)) + "\n" + result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 
     def built_project(self):
-        """Installs Octet, copies the example under another name and builds it. The command is the installed one from then on."""
+        """Installs Octet and moves it, copies the example under another name and builds it. The command is the installed one from then on."""
         prefix = self.path("prefix")
-        self.call("cmake", "--install", BUILD, "--prefix", prefix)
+        self.call("cmake", "--install", BUILD, "--prefix", self.path("before"))
+        os.rename(self.path("before"), prefix)
         self.call(os.path.join(TOOLS, "new_backend"), NAME, self.path("project"))
         flags = flags_of_build()
         self.build(prefix, "build", *(f"-D{name}={value}" for name, value in flags.items()))
@@ -99,6 +102,10 @@ class Install(CommandTest):
 
     def test_a_backend_outside_of_the_tree(self):
         self.built_project()
+        with self.subTest("nothing names the clone"):
+            self.check_prefix(pathlib.Path(self.path("prefix")))
+        with self.subTest("the README's program"):
+            self.check_readme()
         with self.subTest("its own tests pass"):
             self.assertIn("All tests passed", self.call(self.path("build/test_my_npu")))
         net, x = self.exported_model()
@@ -109,6 +116,35 @@ class Install(CommandTest):
         self.check_state()
         self.check_other_quantizer(net, x)
         self.check_messages()
+
+    def check_prefix(self, prefix):
+        """No file of ours names the folder that Octet was built in, nor the one that it was installed in."""
+        places = [str(place).encode() for place in (ROOT, self.path("before"))]
+        for path in prefix.rglob("*"):
+            if path.is_file() and "torch" not in path.relative_to(prefix).parts:
+                content = path.read_bytes()
+                self.assertFalse([place for place in places if place in content], path)
+        # What the command loads is the prefix's and the system's.
+        loaded = re.findall(r"=> (\S+)", self.call("ldd", prefix / "bin/octet"))
+        self.assertFalse([path for path in loaded if path.startswith(str(ROOT)) and not path.startswith(str(prefix))], loaded)
+
+    def check_readme(self):
+        """The README's program in C++ with its CMakeLists.txt, as they stand; it gives what the command gives."""
+        folder = pathlib.Path(self.path("readme"))
+        folder.mkdir()
+        blocks = dict(re.findall(r"^```(cpp|cmake)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL))
+        (folder / "app.cpp").write_text(blocks["cpp"])
+        (folder / "CMakeLists.txt").write_text(blocks["cmake"])
+        self.call("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.path('prefix')}", "-DCMAKE_BUILD_TYPE=Release",
+                  *(f"-D{name}={value}" for name, value in flags_of_build().items()))
+        self.call("cmake", "--build", folder / "build")
+        self.small_model()
+        shutil.copy(self.path("calibration.pt"), self.path("data.pt"))
+        result = subprocess.run([folder / "build/app"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout), (0, "f32[1, 10]\n"), result.stderr)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("data.pt"), "--output", self.path("q.pt2"))
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("q.octet"))
+        self.assertEqual(pathlib.Path(self.path("q.octet")).read_bytes(), pathlib.Path(self.path("model.octet")).read_bytes())
 
     def check_quantized(self, net, x):
         self.quantize("--strict", "--dump-annotations", self.path("a.json"))

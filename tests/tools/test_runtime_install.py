@@ -1,16 +1,22 @@
-"""The installed runtime: an application in C finds the package and links it, shared and static, without LibTorch."""
+"""The installed runtime, moved: an application in C finds the package and links it, shared and static, without LibTorch; oneDNN comes from the same prefix."""
 import os
 import pathlib
 import shutil
 import subprocess
-import tempfile
 import unittest
+
+from support import CommandTest
 
 BUILD = os.environ["OCTET_BUILD"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# LibTorch must not even be looked for.
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(app C CXX)
-find_package(octet REQUIRED)
+set(CMAKE_DISABLE_FIND_PACKAGE_Torch ON)
+find_package(octet REQUIRED COMPONENTS runtime runtime_shared)
+if(TARGET octet::core)
+  message(FATAL_ERROR "targets that need LibTorch")
+endif()
 foreach(kind runtime runtime_shared)
   add_executable(app_${kind} example.c)
   target_link_libraries(app_${kind} PRIVATE octet::${kind})
@@ -19,26 +25,54 @@ set_target_properties(app_runtime PROPERTIES LINKER_LANGUAGE CXX)
 """
 
 
-class RuntimeInstall(unittest.TestCase):
-    def call(self, *arguments):
-        result = subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True)
+class RuntimeInstall(CommandTest):
+    def call(self, *arguments, **options):
+        result = subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True, **options)
         self.assertEqual(result.returncode, 0, result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 
+    def installed(self, *components):
+        """A prefix with these components, moved after the installation."""
+        for component in components:
+            self.call("cmake", "--install", BUILD, "--prefix", self.path("before"), "--component", component)
+        os.rename(self.path("before"), self.path("prefix of the runtime"))
+        return pathlib.Path(self.path("prefix of the runtime"))
+
+    def check(self, app, prefix):
+        """It runs a program, on the oneDNN of the prefix, and knows nothing of LibTorch."""
+        self.assertNotIn("torch", self.call("ldd", app))
+        result = subprocess.run([app, "absent.octet"], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (1, "example: artifact: absent.octet: cannot be opened (No such file or directory); check the path\n"))
+        opened = subprocess.run([app, self.path("onednn.octet")], capture_output=True, env={**os.environ, "LD_DEBUG": "files"})
+        self.assertEqual((opened.returncode, len(opened.stdout)), (0, 40))
+        if (prefix / "lib/octet/libdnnl.so.3").exists():
+            self.assertIn(f"calling init: {prefix}/lib/octet/libdnnl.so.3", opened.stderr.decode())
+
     def test_an_application_in_c(self):
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            self.call("cmake", "--install", BUILD, "--prefix", folder / "prefix")
-            (folder / "CMakeLists.txt").write_text(PROJECT)
-            shutil.copy(ROOT / "backends/runtime/example.c", folder)
-            self.call("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}")
-            self.call("cmake", "--build", folder / "build")
-            for kind in ("runtime", "runtime_shared"):
-                app = folder / "build" / f"app_{kind}"
-                self.assertNotIn("torch", self.call("ldd", app))
-                result = subprocess.run([str(app), "absent.octet"], capture_output=True, text=True)
-                self.assertEqual(result.returncode, 1)
-                self.assertEqual(result.stderr, "example: artifact: absent.octet: cannot be opened (No such file or directory); check the path\n")
+        self.quantized_model()
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("onednn.octet"))
+        prefix = self.installed("runtime", "runtime-development")
+        self.assertFalse(list(prefix.rglob("lib/**/*torch*")))
+        project = pathlib.Path(self.path("project"))
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(PROJECT)
+        shutil.copy(ROOT / "backends/runtime/example.c", project)
+        self.call("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+        self.call("cmake", "--build", project / "build")
+        for kind in ("runtime", "runtime_shared"):
+            with self.subTest(kind):
+                self.check(project / "build" / f"app_{kind}", prefix)
+
+    def test_pkg_config(self):
+        if shutil.which("pkg-config") is None:
+            self.skipTest("no pkg-config")
+        self.quantized_model()
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("onednn.octet"))
+        prefix = self.installed("runtime", "runtime-development").rename(self.path("prefix"))
+        flags = self.call("pkg-config", "--cflags", "--libs", "octet", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}).split()
+        app = pathlib.Path(self.path("app"))
+        self.call("cc", ROOT / "backends/runtime/example.c", "-o", app, *flags, f"-Wl,-rpath,{prefix}/lib")
+        self.check(app, prefix)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,6 @@ find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
 set(OCTET_VENV ${CMAKE_SOURCE_DIR}/.venv CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
 
-# The installed command finds LibTorch and oneDNN where the build found them (CMake leaves out paths within the source tree by itself).
-set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
-if(OCTET_VENV_SITE)
-  set(CMAKE_INSTALL_RPATH ${OCTET_VENV}/lib ${OCTET_VENV_SITE}/torch/lib)
-endif()
-
 # Interface target with the language level, warnings and header-only {fmt} that all targets share.
 # {fmt} is header-only everywhere: torch's include folder carries another version of its headers, and header-only keeps each translation
 # unit consistent with whichever it sees.
@@ -20,7 +14,8 @@ target_compile_features(octet_options INTERFACE cxx_std_20)
 target_include_directories(octet_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/octet>)
 target_include_directories(octet_options SYSTEM INTERFACE $<BUILD_INTERFACE:${FMT_INCLUDE_DIR}>)
 target_compile_definitions(octet_options INTERFACE FMT_HEADER_ONLY)
-target_compile_options(octet_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wno-unknown-pragmas>)
+# No binary names the folder that it was built in.
+target_compile_options(octet_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wno-unknown-pragmas -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 
 if(OCTET_TORCH)
   if(NOT Torch_DIR AND OCTET_VENV_SITE)
@@ -30,7 +25,7 @@ if(OCTET_TORCH)
   # TORCH_LIBRARIES drags in flags and includes as plain variables; one interface target keeps them away from the torch-free targets.
   find_package(CLI11 REQUIRED)
   add_library(octet_torch INTERFACE)
-  target_link_libraries(octet_torch INTERFACE octet_options ${TORCH_LIBRARIES})
+  target_link_libraries(octet_torch INTERFACE octet_options "$<BUILD_INTERFACE:${TORCH_LIBRARIES}>" "$<INSTALL_INTERFACE:torch;torch_library;c10>")
 endif()
 
 # Without MPI everything works but calibration in several processes, which is refused then.
@@ -39,7 +34,7 @@ if(OCTET_TORCH AND OCTET_MPI)
 endif()
 
 # octet_backend_library(<backend> <file>): the target octet_<backend>_library, to which the caller adds headers and, where the library is linked, itself.
-# A shared library is opened at run time (backends/isolated_library.h), by the name that its file has inside, or from where it was found here; an archive is linked.
+# A shared library is opened at run time (backends/isolated_library.h) by the name that its file has inside; an archive is linked.
 function(octet_backend_library backend file)
   add_library(octet_${backend}_library INTERFACE)
   string(TOUPPER ${backend} name)
@@ -56,8 +51,8 @@ function(octet_backend_library backend file)
     endif()
   endif()
   cmake_path(GET file PARENT_PATH folder)
-  target_compile_definitions(octet_${backend}_library INTERFACE
-    $<BUILD_INTERFACE:OCTET_${name}_SONAME="${soname}"> $<BUILD_INTERFACE:OCTET_${name}_FILE="${folder}/${soname}">)
+  set(OCTET_${name}_SONAME ${soname} PARENT_SCOPE)
+  target_compile_definitions(octet_${backend}_library INTERFACE $<BUILD_INTERFACE:OCTET_${name}_SONAME="${soname}">)
   # As for libraries that are linked: programs of the build find it in its folder first.
   if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
     set(CMAKE_BUILD_RPATH ${CMAKE_BUILD_RPATH} ${folder} PARENT_SCOPE)

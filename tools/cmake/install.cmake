@@ -1,36 +1,93 @@
-# cmake --install: the command, static libraries, headers, and a package that find_package(octet) finds.
-#   find_package(octet REQUIRED)
-#   target_link_libraries(my_quantizer PRIVATE octet::quantizers)      # octet::extension for --library
-#   target_link_libraries(my_app PRIVATE octet::runtime)               # or octet::runtime_shared: need no LibTorch; C includes octet.h
+# cmake --install: what is installed finds its parts from its own place, so that the prefix can be moved and packaged. Components:
+#   runtime               liboctet_runtime.so, with the oneDNN that it opens
+#   runtime-development   octet.h, the C++ headers and static libraries of the runtime, the CMake package, pkg-config's octet.pc
+#   command               bin/octet, with its LibTorch
+#   development           headers and static libraries of what needs LibTorch, with LibTorch's own headers and CMake package
+# To use it:
+#   find_package(octet REQUIRED COMPONENTS runtime)                    # octet::runtime, octet::runtime_shared; no LibTorch is looked for
+#   find_package(octet REQUIRED)                                       # these, octet::lowering, octet::quantizers, octet::extension (for --library)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(OCTET_INSTALLED_TARGETS octet_options octet_base octet_isolated_library octet_reference octet_runtime octet_runtime_shared)
-if(OCTET_ONEDNN)
-  list(APPEND OCTET_INSTALLED_TARGETS octet_onednn octet_onednn_library)
-endif()
-if(OCTET_XNNPACK)
-  list(APPEND OCTET_INSTALLED_TARGETS octet_xnnpack octet_xnnpack_library)
-endif()
-if(OCTET_TORCH)
-  list(APPEND OCTET_INSTALLED_TARGETS octet_torch octet_core octet_annotate octet_quantizers octet_lowering octet_extension)
-  install(TARGETS octet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES quantizers/quantizer.schema.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet)
-  install(DIRECTORY annotate quantizers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet FILES_MATCHING PATTERN "*.h")
-  install(FILES tools/extension.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet/tools)
-endif()
-foreach(target ${OCTET_INSTALLED_TARGETS})
-  string(REPLACE octet_ "" name ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-endforeach()
-install(TARGETS ${OCTET_INSTALLED_TARGETS} EXPORT octet-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT octet-targets NAMESPACE octet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
-install(DIRECTORY core lowering backends DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet FILES_MATCHING PATTERN "*.h")
-install(FILES backends/runtime/octet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet)
+option(OCTET_INSTALL_LIBRARIES "Install LibTorch and oneDNN beside Octet, unless they are the system's" ON)
+set(OCTET_PACKAGE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
+set(OCTET_LIBRARY_FOLDER ${CMAKE_INSTALL_LIBDIR}/octet)  # of other projects' libraries
+set(OCTET_HEADER_FOLDER ${CMAKE_INSTALL_INCLUDEDIR}/octet)
 
-configure_package_config_file(tools/cmake/octet-config.cmake.in ${CMAKE_BINARY_DIR}/octet-config.cmake
-  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
+# octet_is_beside(<variable> <folder>): whether libraries of the folder are to be installed.
+function(octet_is_beside variable folder)
+  set(${variable} OFF PARENT_SCOPE)
+  if(OCTET_INSTALL_LIBRARIES AND NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+    set(${variable} ON PARENT_SCOPE)
+  endif()
+endfunction()
+
+# octet_install_targets(<export> <component> <targets>...): libraries, and octet::<name> for each.
+function(octet_install_targets export component)
+  foreach(target ${ARGN})
+    string(REPLACE octet_ "" name ${target})
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  endforeach()
+  install(TARGETS ${ARGN} EXPORT ${export} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT ${component})
+  install(EXPORT ${export} NAMESPACE octet:: DESTINATION ${OCTET_PACKAGE_FOLDER} COMPONENT ${component})
+endfunction()
+
+# ---- the runtime
+set(targets octet_options octet_base octet_isolated_library octet_reference octet_runtime octet_runtime_shared)
+foreach(backend onednn xnnpack)
+  if(TARGET octet_${backend})
+    list(APPEND targets octet_${backend} octet_${backend}_library)
+  endif()
+endforeach()
+octet_install_targets(octet-runtime-targets runtime-development ${targets})
+set_target_properties(octet_runtime_shared PROPERTIES INSTALL_RPATH "$ORIGIN/octet" INSTALL_RPATH_USE_LINK_PATH OFF)
+install(DIRECTORY core lowering backends DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT runtime-development FILES_MATCHING PATTERN "*.h")
+install(FILES backends/runtime/octet.h DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT runtime-development)
+
+if(OCTET_ONEDNN_OPENED)
+  get_target_property(file DNNL::dnnl LOCATION)
+  cmake_path(GET file PARENT_PATH folder)
+  octet_is_beside(is_beside ${folder})
+  if(is_beside)
+    file(REAL_PATH ${file} file)
+    install(FILES ${file} RENAME ${OCTET_ONEDNN_SONAME} DESTINATION ${OCTET_LIBRARY_FOLDER} COMPONENT runtime)
+    # Programs that link the static runtime open it from there.
+    target_link_options(octet_onednn_library INTERFACE "$<INSTALL_INTERFACE:-Wl,-rpath,$<INSTALL_PREFIX>/${OCTET_LIBRARY_FOLDER}>")
+  endif()
+endif()
+
+# ---- what needs LibTorch
+if(OCTET_TORCH)
+  octet_install_targets(octet-torch-targets development octet_torch octet_core octet_annotate octet_quantizers octet_lowering octet_extension)
+  install(DIRECTORY annotate quantizers DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT development FILES_MATCHING PATTERN "*.h")
+  install(FILES tools/extension.h DESTINATION ${OCTET_HEADER_FOLDER}/tools COMPONENT development)
+  install(TARGETS octet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+  install(FILES quantizers/quantizer.schema.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT command)
+  file(RELATIVE_PATH up "/${CMAKE_INSTALL_BINDIR}" "/${OCTET_LIBRARY_FOLDER}")
+  # oneDNN stands in a folder without LibTorch's libgomp.
+  set_target_properties(octet PROPERTIES INSTALL_RPATH "$ORIGIN/${up};$ORIGIN/${up}/torch/lib" INSTALL_RPATH_USE_LINK_PATH OFF)
+
+  cmake_path(SET torch NORMALIZE "${Torch_DIR}/../../..")
+  octet_is_beside(is_beside ${torch}lib)
+  if(is_beside)
+    # libtorch_python and the libraries of its tests have no use here.
+    foreach(library torch torch_cpu c10)
+      install(FILES ${torch}lib/lib${library}.so DESTINATION ${OCTET_LIBRARY_FOLDER}/torch/lib COMPONENT command)
+    endforeach()
+    file(GLOB gomp ${torch}lib/libgomp*.so*)
+    install(FILES ${gomp} DESTINATION ${OCTET_LIBRARY_FOLDER}/torch/lib COMPONENT command)
+    install(DIRECTORY ${torch}include ${torch}share DESTINATION ${OCTET_LIBRARY_FOLDER}/torch COMPONENT development PATTERN python EXCLUDE)
+    set(OCTET_TORCH_PACKAGE ${OCTET_LIBRARY_FOLDER}/torch/share/cmake/Torch)
+  endif()
+endif()
+
+# ---- the packages
+configure_package_config_file(tools/cmake/octet-config.cmake.in ${CMAKE_BINARY_DIR}/octet-config.cmake INSTALL_DESTINATION ${OCTET_PACKAGE_FOLDER})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/octet-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/octet-config.cmake ${CMAKE_BINARY_DIR}/octet-config-version.cmake
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
+install(FILES ${CMAKE_BINARY_DIR}/octet-config.cmake ${CMAKE_BINARY_DIR}/octet-config-version.cmake DESTINATION ${OCTET_PACKAGE_FOLDER}
+  COMPONENT runtime-development)
+
+file(RELATIVE_PATH OCTET_PREFIX_OF_PC "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file(tools/cmake/octet.pc.in ${CMAKE_BINARY_DIR}/octet.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/octet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT runtime-development)
