@@ -85,17 +85,19 @@ void remove_left_behind(const fs::path& target) {
 
 }  // namespace
 
-OutputFile::OutputFile(const fs::path& path, std::string stage) : path_(path), target_(behind_links(path)), stage_(std::move(stage)) {
+OutputFile::OutputFile(const fs::path& path, std::string stage) : path_(path), target_(path), stage_(std::move(stage)) {
   struct stat status {};
-  const bool is_there = ::stat(target_.c_str(), &status) == 0;
+  const bool is_there = ::stat(path_.c_str(), &status) == 0;
   if (!is_there && errno == ELOOP) fail(std::strerror(ELOOP));
   if (is_there && S_ISDIR(status.st_mode)) fail("it is a folder; name a file");
   if (is_there && !S_ISREG(status.st_mode)) {
+    // Not behind its links: those of /dev/stdout end in no name that can be opened.
     errno = 0;
-    file_.open(target_, std::ios::binary | std::ios::out);
+    file_.open(path_, std::ios::binary | std::ios::out);
     if (!file_) fail(std::strerror(errno));
     return;
   }
+  target_ = behind_links(path_);
   remove_left_behind(target_);
   int fault = 0;
   temporary_.emplace(target_, fault);
@@ -154,10 +156,10 @@ void check_writable(const fs::path& path, const std::string& stage) {
   const auto refuse = [&](const char* why) { throw Error(stage, path.string(), fmt::format("cannot be written{}", why)); };
   const fs::path target = behind_links(path), folder = target.parent_path().empty() ? "." : target.parent_path();
   std::error_code failure;
-  const fs::file_status status = fs::status(target, failure);
+  const fs::file_status status = fs::status(path, failure);
   if (fs::is_directory(status)) refuse(": it is a folder; name a file");
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    if (::access(target.c_str(), W_OK) != 0) refuse(": it may only be read");
+    if (::access(path.c_str(), W_OK) != 0) refuse(": it may only be read");
     return;
   }
   if (!fs::is_directory(folder, failure) || ::access(folder.c_str(), W_OK | X_OK) != 0)

@@ -1,6 +1,8 @@
 #include "tools/data_checks.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -25,7 +27,58 @@ std::optional<double> only_value(const c10::IValue& input) {
   return tensor.eq(first).all().item<bool>() ? std::optional(first.item<double>()) : std::nullopt;
 }
 
+// Of the float values of one input, over all batches.
+struct Range {
+  double min = std::numeric_limits<double>::infinity(), max = -std::numeric_limits<double>::infinity();
+  double width() const { return max - min; }
+};
+
+Range range_of(const BatchReader& data, size_t input) {
+  Range range;
+  for (size_t i = 0; i < data.size(); ++i) {
+    const std::vector<c10::IValue> batch = data.at(i);
+    if (batch.size() <= input || !batch[input].isTensor()) continue;
+    const at::Tensor& tensor = batch[input].toTensor();
+    if (!tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0) continue;
+    range.min = std::min(range.min, tensor.min().item<double>());
+    range.max = std::max(range.max, tensor.max().item<double>());
+  }
+  return range;
+}
+
+// In [0, 1].
+double share_outside(const BatchReader& data, size_t input, const Range& range) {
+  double outside = 0, all = 0;
+  for (size_t i = 0; i < data.size(); ++i) {
+    const std::vector<c10::IValue> batch = data.at(i);
+    if (batch.size() <= input || !batch[input].isTensor()) continue;
+    const at::Tensor& tensor = batch[input].toTensor();
+    outside += tensor.lt(range.min).logical_or(tensor.gt(range.max)).sum().item<double>();
+    all += static_cast<double>(tensor.numel());
+  }
+  return all == 0 ? 0 : outside / all;
+}
+
 }  // namespace
+
+std::vector<std::string> find_distant_data(const BatchReader& calibration, const BatchReader& data) {
+  constexpr double kMostOutside = 0.01, kLeastWidth = 0.125;
+  std::vector<std::string> lines;
+  const size_t inputs = std::min(calibration.at(0).size(), data.at(0).size());
+  for (size_t input = 0; input < inputs; ++input) {
+    const Range known = range_of(calibration, input), now = range_of(data, input);
+    if (!(known.width() > 0) || !(now.width() >= 0) || !std::isfinite(now.width())) continue;
+    const std::string ranges =
+        fmt::format("{:.4g} .. {:.4g}, while the calibration data has {:.4g} .. {:.4g}", now.min, now.max, known.min, known.max);
+    const double outside = share_outside(data, input, known);
+    if (outside > kMostOutside)
+      lines.push_back(fmt::format("evaluate: input {} has {}: {:.0f} % of its values are outside and will be cut off; prepare both in the same way",
+                                  input, ranges, 100 * outside));
+    else if (now.width() < kLeastWidth * known.width())
+      lines.push_back(fmt::format("evaluate: input {} has {}: it uses few of the integers; prepare both in the same way", input, ranges));
+  }
+  return lines;
+}
 
 std::vector<std::string> find_odd_data(const BatchReader& data) {
   std::vector<std::string> lines;

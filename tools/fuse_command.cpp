@@ -10,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/messages.h"
+#include "tools/standard_streams.h"
 
 namespace octet {
 
@@ -20,8 +21,8 @@ void add_fuse_command(CLI::App& app) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("fuse", "Fold batch norms into the convolutions and linears before them");
-  command->add_option("model", options->model, "The float .pt2")->required();
-  command->add_option("--output", options->output, "The .pt2 to write")->required();
+  accept_standard_input(command->add_option("model", options->model, "The float .pt2; -: stdin"))->required();
+  accept_standard_output(command->add_option("--output", options->output, "The .pt2 to write; -: stdout"))->required();
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);

@@ -1,4 +1,6 @@
 // octet lower: a q/dq program becomes an .octet program for one backend.
+#include <map>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -12,8 +14,25 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/messages.h"
+#include "tools/standard_streams.h"
 
 namespace octet {
+namespace {
+
+// Products that run on the reference, which is many times slower: a line for each reason.
+void warn_of_slow_products(const Program& program) {
+  std::map<std::string, std::vector<std::string>> ops;  // by reason
+  for (const ProgramOp& op : program.ops) {
+    const auto reason = program.reasons.find(op.name);
+    if (op.macs > 0 && reason != program.reasons.end()) ops[reason->second].push_back(op.name);
+  }
+  for (const auto& [reason, names] : ops) {
+    const std::string more = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);
+    log_warning(fmt::format("{}{}: on the reference, which is slow: {}", names.front(), more, reason));
+  }
+}
+
+}  // namespace
 
 void add_lower_command(CLI::App& app) {
   struct Options {
@@ -23,11 +42,13 @@ void add_lower_command(CLI::App& app) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("lower", "Turn a quantized .pt2 into an .octet program for one backend");
-  command->add_option("model", options->model, "A .pt2 with quantize/dequantize ops, from `octet quantize` or torchao")->required();
+  accept_standard_input(
+      command->add_option("model", options->model, "A .pt2 with quantize/dequantize ops, from `octet quantize` or torchao; -: stdin"))
+      ->required();
   command->add_option("--backend", options->backend, "One of " + fmt::format("{}", fmt::join(backend_names(), ", ")))
       ->required()
       ->check(CLI::IsMember(backend_names()));
-  command->add_option("--output", options->output, "The .octet file to write")->required();
+  accept_standard_output(command->add_option("--output", options->output, "The .octet file to write; -: stdout"))->required();
   command->add_option("--fallback", options->fallback, "What runs the ops that the backend refuses: reference, or none (then they are an error)")
       ->check(CLI::IsMember({"reference", "none"}))
       ->capture_default_str();
@@ -35,6 +56,7 @@ void add_lower_command(CLI::App& app) {
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
+    if (options->explain) check_free_standard_output("--explain");
     Graph graph = read_pt2(options->model);
     verify(graph);
     const std::unique_ptr<BackendSupport> support = make_support(options->backend);
@@ -44,6 +66,7 @@ void add_lower_command(CLI::App& app) {
     const Program program = lower(graph, *support, lower_options, report);
     save_program(program, options->output);
     if (options->explain) print_text(explain(program));
+    warn_of_slow_products(program);
     for (const std::string& note : report.notes()) log_line(note);
   });
 }

@@ -25,6 +25,7 @@
 #include "tools/quantize_flow.h"
 #include "tools/quantize_report.h"
 #include "tools/report_html.h"
+#include "tools/standard_streams.h"
 
 namespace octet {
 namespace {
@@ -177,6 +178,8 @@ Batches look_at_data(const QuantizeOptions& options) {
   const BatchReader data(options.calibration);
   const Batches batches = {data.size(), held_out_of(options, data.size())};
   for (const std::string& line : find_odd_data(data)) log_warning(line);
+  if (!options.evaluate.empty())
+    for (const std::string& line : find_distant_data(data, BatchReader(options.evaluate))) log_warning(line);
   return batches;
 }
 
@@ -209,6 +212,7 @@ void log_example_inputs(const Graph& graph) {
 }
 
 void check_options(const QuantizeOptions& options) {
+  if (options.has_quantized_io()) check_free_standard_output("--quantized-io");
   check_effort_options(options.effort, !options.calibration.empty(), options.flow.is_compat());
   check_outputs(options);
   if (!options.labels.empty() && options.evaluate.empty() && options.calibration.empty())
@@ -264,7 +268,7 @@ void add_quantize_command(CLI::App& app) {
   auto options = std::make_shared<QuantizeOptions>();
   CLI::App* command = app.add_subcommand("quantize", "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes");
   add_flow_options(*command, options->flow);
-  command->add_option("--output", options->output, "The .pt2 to write")->required();
+  accept_standard_output(command->add_option("--output", options->output, "The .pt2 to write; -: stdout"))->required();
   CLI::Option* calibration = command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples");
   command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
       ->excludes(calibration);

@@ -15,11 +15,12 @@
 #include "quantizers/registry.h"
 #include "tools/library.h"
 #include "tools/messages.h"
+#include "tools/standard_streams.h"
 
 namespace octet {
 
 void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
-  command.add_option("model", flow.model, "The float .pt2 that torch.export.save wrote")->required();
+  accept_standard_input(command.add_option("model", flow.model, "The float .pt2 that torch.export.save wrote; -: stdin"))->required();
   command.add_option("--quantizer", flow.quantizer, fmt::format("{}, one of a --library, or a JSON file", fmt::join(quantizer_names(), ", ")))
       ->required();
   command.add_option("--config", flow.config,

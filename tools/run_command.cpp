@@ -6,6 +6,7 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/runnable.h"
+#include "tools/standard_streams.h"
 
 namespace octet {
 
@@ -18,8 +19,8 @@ void add_run_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Run a .pt2 (interpreted op by op) or an .octet program once");
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
-  command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs")->required();
-  command->add_option("--outputs", options->outputs, "Where the tuple of outputs goes")->required();
+  accept_standard_input(command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; -: stdin"))->required();
+  accept_standard_output(command->add_option("--outputs", options->outputs, "Where the tuple of outputs goes; -: stdout"))->required();
   command->add_option("--threads", options->threads, "Threads; all CPUs that this process may use by default")->check(CLI::Range(1, 1024));
   command->add_option("--cache", options->cache, "A folder where packed weights are kept for the next start (.octet on oneDNN)");
   add_library_option(*command, options->libraries);

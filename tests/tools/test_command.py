@@ -155,6 +155,36 @@ class Command(CommandTest):
         self.assertEqual({call["kernel"] for call in calls if "not on onednn" in call["note"]}, {"reference"})
         self.assertTrue(all(cause in call["note"] for call in calls if "linear" in call["ops"]), calls)
 
+    def test_programs_of_open_sizes_warn_too(self):
+        torch.manual_seed(0)
+        net, inputs = torch.nn.Linear(32, 8), (torch.randn(4, 32),)
+        self.export(net, *inputs, dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},))
+        self.save("calibration.pt", [inputs])
+        self.save("x.pt", (torch.randn(7, 32),))
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
+        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+        for command in (["run", "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")], ["bench", "--seconds", "0.01"]):
+            _, errors = self.octet_at("SSE41", command[0], self.path("m.octet"), *command[1:])
+            self.assertEqual(errors.count("warning: linear: computed in floats, as this CPU has no AVX2"), 1, errors)
+
+    def test_products_that_the_backend_lacks_are_warned_of(self):
+        class Net(torch.nn.Module):
+            """Two products of complex shape for XNNPACK, and one that it has."""
+
+            def __init__(self):
+                super().__init__()
+                self.head, self.volume = torch.nn.Linear(16, 8), torch.nn.Conv3d(1, 1, 3, padding=1)
+
+            def forward(self, x):
+                return self.head(self.volume(self.volume(x)))
+        torch.manual_seed(0)
+        x = torch.randn(1, 1, 4, 4, 16)
+        self.export(Net(), x)
+        self.save("calibration.pt", [(x,)])
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
+        _, errors = self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("m.octet"))
+        self.assertRegex(errors, "^warning: conv3d and 1 more: on the reference, which is slow: [^\n]+\n")
+
     def octet_at(self, isa, *arguments):
         """As octet(), with oneDNN's kernels for older CPUs."""
         os.environ["ONEDNN_MAX_CPU_ISA"] = isa
@@ -304,7 +334,7 @@ class Command(CommandTest):
         self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"),
                    "--output", self.path("q.pt2"), "--report", self.path("r.json"))
         report = json.load(open(self.path("r.json")))
-        self.assertEqual(list(report), ["model", "quantizer", "summary", "quality", "quantized_ops", "float_ops", "notes", "groups"])
+        self.assertEqual(list(report), ["model", "quantizer", "summary", "quality", "quantized_ops", "float_ops", "notes", "details", "groups"])
         self.assertEqual(report["summary"], {key: len(report[key]) for key in ("quantized_ops", "float_ops", "groups", "notes")})
         quantized = {op["node"] for op in report["quantized_ops"]}
         left = {op["node"] for op in report["float_ops"]}

@@ -29,6 +29,20 @@ class Misuse(CommandTest):
         self.assertIn("warning: calibration: the 3 batches are all the same", self.quantize(calibration="same.pt"))
         self.assertNotIn("warning", self.quantize())
 
+    def test_data_far_from_what_calibrated(self):
+        data = [(torch.rand(1, 3, 32, 32),) for _ in range(4)]
+        self.save("seen.pt", data)
+        for factor, part in ((255, "99 % of its values|100 % of its values"), (0.01, "uses few of the integers"), (0.9, None)):
+            with self.subTest(factor=factor):
+                other = self.save("other.pt", [(factor * torch.rand(1, 3, 32, 32),) for _ in range(2)])
+                lines = self.quantize("--evaluate", other, calibration="seen.pt").splitlines()
+                warnings = [line for line in lines if line.startswith("warning: ")]
+                if part is None:
+                    self.assertEqual(warnings, [])
+                else:
+                    self.assertEqual(len(warnings), 1, warnings)
+                    self.assertRegex(warnings[0], part)
+
     def test_data_that_nothing_observes(self):
         self.assertIn("warning: --calibration: nothing is observed in this mode", self.quantize("--mode", "dynamic"))
 

@@ -97,6 +97,49 @@ class Output(CommandTest):
                     self.assertIn("octet: interrupted", errors)
                 self.assertEqual([file for file in os.listdir(self.folder) if ".tmp" in file], [])
 
+    def test_standard_streams(self):
+        self.quantized_model()
+        self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("q.octet"))
+        self.octet("run", self.path("q.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
+        # A whole way through pipes, and through redirected files.
+        pipe = (f"{OCTET} quantize - --quantizer xnnpack --calibration calibration.pt --output - < model.pt2 2> /dev/null |"
+                f"{OCTET} lower - --backend xnnpack --output - > piped.octet && cat x.pt | {OCTET} run piped.octet --inputs - --outputs - | cat > piped.pt")
+        subprocess.run(["sh", "-e", "-c", pipe], check=True, cwd=self.folder)
+        for name, other in (("q.octet", "piped.octet"), ("y.pt", "piped.pt")):
+            with open(self.path(name), "rb") as a, open(self.path(other), "rb") as b:
+                self.assertEqual(a.read(), b.read(), name)
+        for arguments, part in (
+            (("lower", "-", "--backend", "xnnpack", "--output", self.path("none.octet")), "/dev/stdin: is empty"),
+            (("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", "-", "--explain"), "--explain: prints on stdout, where the output goes"),
+            (("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", "-", "--quantized-io"),
+             "--quantized-io: prints on stdout"),
+        ):
+            with self.subTest(arguments[0]):
+                result = subprocess.run([OCTET, *arguments], capture_output=True, text=True, input="")
+                self.assertEqual((result.returncode, result.stdout), (1, ""))
+                self.assertRegex(result.stderr, f"^octet: [^\n]*(?:{part})[^\n]*\n$")
+        self.assertFalse(os.path.exists(self.path("none.octet")))
+
+    def test_a_full_disk(self):
+        self.quantized_model()
+        disk = self.path("disk")
+        os.mkdir(disk)
+        inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4k tmpfs {disk} && "$@"; code=$?; ls -A {disk}; exit $code', "sh"]
+        if subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no tmpfs may be mounted here")
+        data = ("--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"))
+        for command in (
+            ("quantize", self.path("model.pt2"), *data, "--output", f"{disk}/q.pt2"),
+            ("quantize", self.path("model.pt2"), *data, "--output", self.path("kept.pt2"), "--report", f"{disk}/r.html"),
+            ("calibrate", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--state", f"{disk}/s.json"),
+            ("lower", self.path("q.pt2"), "--backend", "onednn", "--output", f"{disk}/q.octet"),
+            ("fuse", self.path("model.pt2"), "--output", f"{disk}/f.pt2"),
+        ):
+            with self.subTest(command[0]):
+                result = subprocess.run([*inside, OCTET, *command], capture_output=True, text=True)
+                self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)  # nothing is left on the disk
+                self.assertRegex(result.stderr.splitlines()[-1], "^octet: .*(No space left on device|the disk is full)")
+
     def test_quiet(self):
         self.quantized_model()
         command = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"), "--quiet", "--calibration")
