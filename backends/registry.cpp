@@ -5,14 +5,14 @@
 #include <fmt/ranges.h>
 
 #include "backends/reference/reference_backend.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #ifdef OCTET_WITH_ONEDNN
-#include "backends/onednn/onednn_backend.h"
-#include "backends/onednn/onednn_support.h"
+#include "backends/onednn/backend.h"
+#include "backends/onednn/support.h"
 #endif
 #ifdef OCTET_WITH_XNNPACK
-#include "backends/xnnpack/xnnpack_backend.h"
-#include "backends/xnnpack/xnnpack_support.h"
+#include "backends/xnnpack/backend.h"
+#include "backends/xnnpack/support.h"
 #endif
 
 namespace octet {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

@@ -6,17 +6,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/passes/fold_input_free.h"
-#include "lowering/filter_order.h"
-#include "lowering/fuse.h"
-#include "lowering/import_graph.h"
-#include "lowering/op_table.h"
+#include "lowering/fuse/fuse.h"
+#include "lowering/fuse/op_table.h"
+#include "lowering/import/graph.h"
 #include "lowering/partition.h"
-#include "lowering/specialize.h"
-#include "lowering/stored_constant.h"
+#include "lowering/program/filter_order.h"
+#include "lowering/program/specialize.h"
+#include "lowering/program/stored_constant.h"
+#include "lowering/program/symbols.h"
 #include "lowering/support_at_sizes.h"
-#include "lowering/symbols.h"
 
 namespace octet {
 

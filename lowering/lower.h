@@ -1,10 +1,10 @@
 // From a q/dq graph to a Program: import, fuse, partition.
 #pragma once
 
-#include "core/graph.h"
-#include "core/report.h"
-#include "lowering/backend.h"
-#include "lowering/program.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
+#include "lowering/program/backend.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

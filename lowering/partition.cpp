@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "lowering/op_table.h"
-#include "lowering/program_editor.h"
+#include "core/base/error.h"
+#include "lowering/fuse/op_table.h"
+#include "lowering/fuse/program_editor.h"
 
 namespace octet {
 namespace {

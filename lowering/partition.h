@@ -1,9 +1,9 @@
 // Which backend runs which op, and the segments that follow from it.
 #pragma once
 
-#include "core/report.h"
-#include "lowering/backend.h"
-#include "lowering/program.h"
+#include "core/base/report.h"
+#include "lowering/program/backend.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

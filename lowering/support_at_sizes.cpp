@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "lowering/specialize.h"
+#include "lowering/program/specialize.h"
 
 namespace octet {
 namespace {

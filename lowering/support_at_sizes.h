@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

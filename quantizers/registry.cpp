@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "quantizers/composable_quantizer.h"
-#include "quantizers/json_quantizer.h"
+#include "core/base/error.h"
+#include "quantizers/compose/composable_quantizer.h"
+#include "quantizers/json/quantizer.h"
 
 namespace octet {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "annotate/quantizer.h"
-#include "quantizers/quantizer_options.h"
+#include "annotate/annotation/quantizer.h"
+#include "quantizers/common/quantizer_options.h"
 
 namespace octet {
 
@@ -21,7 +21,7 @@ using QuantizerMaker = std::function<std::unique_ptr<Quantizer>(const QuantizerO
 // other threads make quantizers.
 void register_quantizer(const std::string& name, QuantizerMaker maker);
 
-// A built-in name, the path of a JSON file (see json_quantizer.h), or several of them with commas between: "embedding,xnnpack" composes them in that
+// A built-in name, the path of a JSON file (see quantizers/json/quantizer.h), or several of them with commas between: "embedding,xnnpack" composes them in that
 // order. Throws Error("quantizer", ...) when one is neither, listing the names, for each fault in a file, for an option that no quantizer of the list
 // has, and for is_dynamic or is_weight_only unless all have it.
 std::unique_ptr<Quantizer> make_quantizer(const std::string& names, const QuantizerOptions& options = {});

@@ -2,6 +2,7 @@
 """Checks which files may include which.
 
 1. A folder includes itself and what stands below it: core <- annotate <- quantizers, core <- lowering <- backends. Tools and tests include all.
+   Within a folder the sub-folders have an order too (ORDER): each includes itself and those in front of it.
 2. The torch-free world (TORCH_FREE below) reaches no header of ATen, torch, c10 or caffe2, however many files lie in between.
 3. The library knows no backend by name outside of backends/, and backends do not include each other.
 4. No source names a path of one machine.
@@ -25,18 +26,24 @@ MAY_INCLUDE = {
     "lowering": {"lowering", "core"},
     "backends": {"backends", "lowering", "core"},
 }
-# octet_base, the graph's own headers, and all that runs a program.
+# The sub-folders of each folder; "": the files in the folder itself.
+ORDER = {
+    "core": ["torch_pch.h", "base", "graph", "ops", "pt2", "pattern", "text", "interpreter", "passes"],
+    "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy"],
+    "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
+    "lowering": ["program", "import", "fuse", ""],
+    "tools": ["extension.h", "common", "quantize", "qat", "processes", "commands", ""],
+}
+# octet_base, octet_program, the graph's own headers, and all that runs a program.
 TORCH_FREE = [
-    "core/error.*", "core/dtype.*", "core/tensor.*", "core/report.h", "core/graph.*", "core/text.h", "core/verify.h", "core/pattern.*",
-    "core/op_schema.h", "core/pass.h", "core/passes/*.h",
-    "lowering/program*", "lowering/artifact*", "lowering/checksum.*", "lowering/backend.h", "lowering/custom_kernel.*",
-    "backends/*",
+    "core/base/*", "core/graph/graph.*", "core/text/text.h", "core/pattern/pattern.*", "core/ops/op_schema.h", "core/passes/*.h",
+    "lowering/program/*", "backends/*",
 ]
 TORCH_HEADER = re.compile(r"^(ATen|torch|c10|caffe2)/")
 # header: the file that includes it.
 ONLY_INCLUDED_BY = [
-    (re.compile(r"^(oneapi/)?(dnnl/)?dnnl\w*\.h(pp)?$"), "backends/onednn/onednn_functions.h"),
-    (re.compile(r"^(xnnpack|pthreadpool|cpuinfo)\.h$"), "backends/xnnpack/xnnpack_functions.h"),
+    (re.compile(r"^(oneapi/)?(dnnl/)?dnnl\w*\.h(pp)?$"), "backends/onednn/functions.h"),
+    (re.compile(r"^(xnnpack|pthreadpool|cpuinfo)\.h$"), "backends/xnnpack/functions.h"),
 ]
 # A program of its own, without a line of the library.
 MAY_LINK = {"tools/bench/kernel_peak.cpp"}
@@ -90,6 +97,32 @@ def check_folders(tree):
                 yield f"{name}:{number}: {folder}/ includes {target}; want only {', '.join(sorted(allowed))}"
 
 
+def place_of(name):
+    """(folder, entry of its order) of a file, or None where there is no order."""
+    folder, _, rest = name.partition("/")
+    order = ORDER.get(folder)
+    if order is None or name.startswith(("tools/bench/", "tools/example_backend/")):
+        return None
+    return folder, rest if rest in order else rest.partition("/")[0] if "/" in rest else ""
+
+
+def check_order(tree):
+    for name, includes in tree.includes.items():
+        if place_of(name) is None:
+            continue
+        folder, part = place_of(name)
+        order = ORDER[folder]
+        if part not in order:
+            yield f"{name}:1: {folder}/{part} has no place in ORDER; give it one"
+            continue
+        allowed = order[:order.index(part) + 1]
+        for number, _, header in includes:
+            target = tree.resolve(name, header)
+            place = target and place_of(target)
+            if place and place[0] == folder and place[1] not in allowed:
+                yield f"{name}:{number}: {folder}/{part} includes {target}; want only {', '.join(filter(None, allowed))}"
+
+
 def torch_path(tree, name, seen):
     """The chain of files from `name` to a torch header, or None."""
     seen.add(name)
@@ -117,7 +150,7 @@ def check_torch_free(tree):
 
 def check_backends(tree):
     """Only backends/registry and the runtime's session may see several backends."""
-    shared = {"runtime", "registry.h", "registry.cpp"}
+    shared = {"common", "runtime", "registry.h", "registry.cpp"}
     for name, includes in tree.includes.items():
         parts = name.split("/")
         if parts[0] != "backends" or parts[1] in shared or len(parts) < 3:
@@ -156,7 +189,7 @@ def main():
     parser.add_argument("root", type=pathlib.Path, nargs="?", default=pathlib.Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
     tree = Tree(root)
-    violations = [*check_folders(tree), *check_torch_free(tree), *check_backends(tree), *check_opened_libraries(tree), *check_paths(root)]
+    violations = [*check_folders(tree), *check_order(tree), *check_torch_free(tree), *check_backends(tree), *check_opened_libraries(tree), *check_paths(root)]
     for violation in violations:
         print(violation)
     print(f"{len(tree.includes)} files, {len(violations)} violations", file=sys.stderr)

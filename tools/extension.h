@@ -14,9 +14,9 @@
 
 #include <torch/version.h>
 
-#include "annotate/derive_functions.h"
-#include "annotate/observer.h"
-#include "lowering/custom_kernel.h"
+#include "annotate/observers/derive_functions.h"
+#include "annotate/observers/observer.h"
+#include "lowering/program/custom_kernel.h"
 #include "quantizers/registry.h"
 
 #ifndef OCTET_VERSION

@@ -5,11 +5,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/error.h"
-#include "core/printable.h"
-#include "tools/command.h"
-#include "tools/messages.h"
-#include "tools/signals.h"
+#include "core/base/error.h"
+#include "core/base/printable.h"
+#include "tools/commands/command.h"
+#include "tools/common/messages.h"
+#include "tools/common/signals.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "annotate/effort.h"
+#include "annotate/accuracy/accuracy_passes.h"
 
 #include <algorithm>
 #include <array>
@@ -8,16 +8,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/adaptive_rounding.h"
-#include "annotate/bias_correction.h"
-#include "annotate/equalize.h"
-#include "annotate/fresh_observers.h"
-#include "annotate/held_back_check.h"
-#include "annotate/second_order_rounding.h"
-#include "annotate/smooth.h"
-#include "annotate/stepwise_run.h"
-#include "annotate/tune_ranges.h"
-#include "core/error.h"
+#include "annotate/accuracy/adaround.h"
+#include "annotate/accuracy/bias_correction.h"
+#include "annotate/accuracy/equalize.h"
+#include "annotate/accuracy/fresh_observers.h"
+#include "annotate/accuracy/gptq.h"
+#include "annotate/accuracy/held_out_check.h"
+#include "annotate/accuracy/smooth.h"
+#include "annotate/accuracy/stepwise_run.h"
+#include "annotate/accuracy/tune_ranges.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

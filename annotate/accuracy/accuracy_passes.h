@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "annotate/calibrate.h"
-#include "annotate/pass_outcome.h"
-#include "annotate/prepare.h"
-#include "core/report.h"
+#include "annotate/accuracy/pass_outcome.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
 
 namespace octet {
 
@@ -20,8 +20,8 @@ enum class AccuracyPass {
   kSmooth,       // smooth.h
   kRanges,       // tune_ranges.h
   kCorrectBias,  // bias_correction.h
-  kRound,        // second_order_rounding.h; it chooses biases anew
-  kAdaptive,     // adaptive_rounding.h; likewise, and instead of kRound's work where it is better
+  kRound,        // gptq.h; it chooses biases anew
+  kAdaptive,     // adaround.h; likewise, and instead of kRound's work where it is better
 };
 std::string_view name_of(AccuracyPass pass);  // "equalize", "smooth", "ranges", "correct-bias", "round", "adaptive"
 std::vector<std::string> accuracy_pass_names();

@@ -1,4 +1,4 @@
-#include "annotate/adaptive_rounding.h"
+#include "annotate/accuracy/adaround.h"
 
 #include <cmath>
 
@@ -12,7 +12,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

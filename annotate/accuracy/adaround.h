@@ -2,7 +2,7 @@
 // gradient descent on the output's squared error together with a penalty that drives the numbers to 0 or 1 and grows sharper with time.
 #pragma once
 
-#include "annotate/weight_rounding.h"
+#include "annotate/accuracy/weight_rounding.h"
 
 namespace octet {
 

@@ -1,15 +1,15 @@
-#include "annotate/bias_correction.h"
+#include "annotate/accuracy/bias_correction.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
 
-#include "annotate/layer_statistics.h"
-#include "annotate/row_mask.h"
-#include "annotate/stepwise_run.h"
-#include "annotate/weight_grid.h"
-#include "core/error.h"
+#include "annotate/accuracy/layer_statistics.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/stepwise_run.h"
+#include "annotate/accuracy/weight_grid.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "annotate/layer_data.h"
-#include "core/report.h"
+#include "annotate/accuracy/layer_walk.h"
+#include "core/base/report.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // Follows channels through reshapes by matching runs of dimensions with equal products.
-#include "annotate/channel_dims.h"
+#include "annotate/accuracy/channel_dims.h"
 
 #include <algorithm>
 #include <array>

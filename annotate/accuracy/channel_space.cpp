@@ -1,5 +1,5 @@
 // Floods from the output of each op that can be scaled to all that must be scaled with it.
-#include "annotate/channel_space.h"
+#include "annotate/accuracy/channel_space.h"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@
 
 #include <ATen/ops/isfinite.h>
 
-#include "annotate/constant_part.h"
-#include "annotate/prepare.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {

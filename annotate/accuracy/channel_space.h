@@ -11,8 +11,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/channel_dims.h"
-#include "core/graph.h"
+#include "annotate/accuracy/channel_dims.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

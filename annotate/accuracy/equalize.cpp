@@ -1,4 +1,4 @@
-#include "annotate/equalize.h"
+#include "annotate/accuracy/equalize.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/channel_space.h"
+#include "annotate/accuracy/channel_space.h"
 
 namespace octet {
 namespace {

@@ -4,7 +4,7 @@
 //   conv2d -> relu -> conv2d       |row of the first| = |column of the second|, each within a factor of sqrt(2)
 #pragma once
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,11 +1,12 @@
-#include "annotate/quantized_run.h"
+#include "annotate/accuracy/fake_quant_run.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/fake_quantize_per_tensor_affine.h>
 
-#include "annotate/constant_part.h"
-#include "annotate/row_mask.h"
-#include "annotate/weight_grid.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/weight_grid.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/observe_op.h"
 
 namespace octet {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/prepare.h"
-#include "annotate/stepwise_run.h"
+#include "annotate/accuracy/stepwise_run.h"
+#include "annotate/observed/observed_graph.h"
 
 namespace octet {
 
@@ -43,7 +43,7 @@ class QuantizedRun {
   StepwiseRun run_;
 };
 
-// Squared error of float outputs relative to their energy, summed over the outputs: 0 when equal. mask: of rows (row_mask.h).
+// Squared error of float outputs relative to their energy, summed over the outputs: 0 when equal. mask: of rows (padding_mask.h).
 double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual, const at::Tensor& mask = {});
 
 }  // namespace octet

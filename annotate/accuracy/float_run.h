@@ -1,8 +1,8 @@
 // An observed graph run as the float program that it was: its observation points hand on what they get.
 #pragma once
 
-#include "annotate/prepare.h"
-#include "core/interpreter.h"
+#include "annotate/graph/observe_op.h"
+#include "core/interpreter/interpreter.h"
 
 namespace octet {
 

@@ -1,6 +1,6 @@
-#include "annotate/fresh_observers.h"
+#include "annotate/accuracy/fresh_observers.h"
 
-#include "annotate/data_free_observers.h"
+#include "annotate/observers/data_free.h"
 
 namespace octet {
 

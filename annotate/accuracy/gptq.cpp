@@ -1,4 +1,4 @@
-#include "annotate/second_order_rounding.h"
+#include "annotate/accuracy/gptq.h"
 
 #include <algorithm>
 
@@ -11,8 +11,8 @@
 #include <ATen/ops/matmul.h>
 #include <fmt/format.h>
 
-#include "annotate/rounding_kernels.h"
-#include "core/error.h"
+#include "annotate/accuracy/rounding_kernels.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

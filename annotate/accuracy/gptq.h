@@ -3,7 +3,7 @@
 // single weights move by a step as long as that lowers the error.
 #pragma once
 
-#include "annotate/weight_rounding.h"
+#include "annotate/accuracy/weight_rounding.h"
 
 namespace octet {
 

@@ -1,15 +1,15 @@
-#include "annotate/held_back_check.h"
+#include "annotate/accuracy/held_out_check.h"
 
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include "annotate/float_run.h"
-#include "annotate/fresh_observers.h"
-#include "annotate/quantized_run.h"
-#include "annotate/row_mask.h"
-#include "core/error.h"
+#include "annotate/accuracy/fake_quant_run.h"
+#include "annotate/accuracy/float_run.h"
+#include "annotate/accuracy/fresh_observers.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "core/base/error.h"
 
 namespace octet {
 

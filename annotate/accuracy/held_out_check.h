@@ -1,5 +1,5 @@
 // Whether a pass over weights and biases made the program's outputs better on data that the pass did not see; if not by 0.3 dB, all is as it was before. Outputs
-// with a row for each token (row_mask.h) count twice: row by row, and their mean, as which many are used; errors that all rows share show only there.
+// with a row for each token (padding_mask.h) count twice: row by row, and their mean, as which many are used; errors that all rows share show only there.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/matrix_layers.h"
+#include "annotate/accuracy/matrix_layers.h"
+#include "annotate/calibrate/calibrate.h"
 
 namespace octet {
 

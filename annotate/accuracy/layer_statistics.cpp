@@ -1,4 +1,4 @@
-#include "annotate/layer_statistics.h"
+#include "annotate/accuracy/layer_statistics.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include <ATen/ops/median.h>
 #include <ATen/ops/ones.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {
@@ -39,9 +39,7 @@ double LayerStatistics::error(const at::Tensor& matrices) const {
   return std::max(value, 0.0);
 }
 
-at::Tensor LayerMeans::best_bias(const at::Tensor& matrices) const {
-  return output_mean - at::bmm(matrices, input_mean.unsqueeze(2)).squeeze(2);
-}
+at::Tensor LayerMeans::best_bias(const at::Tensor& matrices) const { return output_mean - at::bmm(matrices, input_mean.unsqueeze(2)).squeeze(2); }
 
 double LayerStatistics::error(const at::Tensor& matrices, const at::Tensor& bias) const {
   const double change = (bias * (bias - 2 * best_bias(matrices))).sum().item<double>() * rows;

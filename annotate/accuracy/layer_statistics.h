@@ -8,8 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/layer_data.h"
-#include "annotate/matrix_layers.h"
+#include "annotate/accuracy/layer_walk.h"
+#include "annotate/accuracy/matrix_layers.h"
 
 namespace octet {
 

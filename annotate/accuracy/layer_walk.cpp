@@ -1,15 +1,16 @@
-#include "annotate/layer_data.h"
+#include "annotate/accuracy/layer_walk.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/convert.h"
-#include "annotate/row_mask.h"
-#include "annotate/stepwise_run.h"
-#include "annotate/weight_grid.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/stepwise_run.h"
+#include "annotate/accuracy/weight_grid.h"
+#include "annotate/convert/convert.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 // What the quantized program reads instead of a layer's weight and bias: plain constants, so that they can change without being quantized anew.

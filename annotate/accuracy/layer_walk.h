@@ -10,12 +10,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/matrix_layers.h"
+#include "annotate/accuracy/matrix_layers.h"
+#include "annotate/calibrate/calibrate.h"
 
 namespace octet {
 
-// One sample at one layer; of linears, only rows that no row mask leaves out (row_mask.h).
+// One sample at one layer; of linears, only rows that no row mask leaves out (padding_mask.h).
 struct LayerSample {
   at::Tensor quantized_input;  // as the op reads it in the quantized program, dequantized
   at::Tensor float_output;     // of the op in the float program as it was when the walk began

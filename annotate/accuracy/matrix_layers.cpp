@@ -1,4 +1,4 @@
-#include "annotate/matrix_layers.h"
+#include "annotate/accuracy/matrix_layers.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,12 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <fmt/format.h>
 
-#include "annotate/bodies.h"
-#include "annotate/constant_part.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {

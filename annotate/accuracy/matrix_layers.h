@@ -9,8 +9,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/prepare.h"
-#include "core/report.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
 
 namespace octet {
 

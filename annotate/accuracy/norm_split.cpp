@@ -1,10 +1,11 @@
-#include "annotate/norm_split.h"
+#include "annotate/accuracy/norm_split.h"
 
 #include <algorithm>
 #include <map>
 
-#include "annotate/data_free_observers.h"
-#include "annotate/matrix_layers.h"
+#include "annotate/accuracy/matrix_layers.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/observers/data_free.h"
 
 namespace octet {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "annotate/prepare.h"
+#include "annotate/observed/observed_graph.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "annotate/row_mask.h"
+#include "annotate/accuracy/padding_mask.h"
 
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>

@@ -12,8 +12,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
-#include "core/graph.h"
-#include "core/report.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

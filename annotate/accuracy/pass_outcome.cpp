@@ -1,10 +1,10 @@
-#include "annotate/pass_outcome.h"
+#include "annotate/accuracy/pass_outcome.h"
 
 #include <ATen/ops/equal.h>
 #include <fmt/format.h>
 
-#include "annotate/fresh_observers.h"
-#include "core/error.h"
+#include "annotate/accuracy/fresh_observers.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/matrix_layers.h"
-#include "annotate/prepare.h"
-#include "core/report.h"
+#include "annotate/accuracy/matrix_layers.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "annotate/rounding_kernels.h"
+#include "annotate/accuracy/rounding_kernels.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Channel statistics of one float pass, then a choice for each set of channels by the noise that rounding is expected to make.
-#include "annotate/smooth.h"
+#include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,10 +14,11 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
-#include "annotate/float_run.h"
-#include "annotate/row_mask.h"
-#include "core/error.h"
-#include "core/interpreter.h"
+#include "annotate/accuracy/float_run.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {

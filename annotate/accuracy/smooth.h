@@ -3,7 +3,7 @@
 //
 //   factor[channel] = max|activation|^strength / max|weight|^(1 - strength)
 //
-// For each set of channels (annotate/channel_space.h) the strength is the one with the least expected error of the ops behind, from the rounding of both, or
+// For each set of channels (annotate/accuracy/channel_space.h) the strength is the one with the least expected error of the ops behind, from the rounding of both, or
 // none. Factors are powers of two, so the float program gives the same bits, but for clamps: see SmoothOptions::clamps. A layer norm that a residual reads too
 // gets a scaled copy for its linears (norm_split.h), at the cost of one more float op.
 #pragma once
@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "annotate/calibrate.h"
-#include "annotate/channel_space.h"
-#include "annotate/norm_split.h"
-#include "annotate/prepare.h"
-#include "core/report.h"
+#include "annotate/accuracy/channel_space.h"
+#include "annotate/accuracy/norm_split.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
 
 namespace octet {
 

@@ -1,12 +1,12 @@
-#include "annotate/stepwise_run.h"
+#include "annotate/accuracy/stepwise_run.h"
 
 #include <algorithm>
 #include <unordered_set>
 
-#include "annotate/memory.h"
-#include "annotate/prepare.h"
-#include "core/error.h"
-#include "core/interpreter.h"
+#include "annotate/graph/aliasing.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {

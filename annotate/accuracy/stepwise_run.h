@@ -11,9 +11,9 @@
 
 #include <ATen/core/ivalue.h>
 
-#include "core/graph.h"
-#include "core/interpreter.h"
-#include "core/report.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
+#include "core/interpreter/interpreter.h"
 
 namespace octet {
 

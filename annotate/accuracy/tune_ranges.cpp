@@ -1,4 +1,4 @@
-#include "annotate/tune_ranges.h"
+#include "annotate/accuracy/tune_ranges.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "annotate/constant_part.h"
-#include "annotate/float_run.h"
-#include "annotate/fresh_observers.h"
-#include "annotate/quantized_run.h"
-#include "annotate/row_mask.h"
-#include "core/error.h"
+#include "annotate/accuracy/fake_quant_run.h"
+#include "annotate/accuracy/float_run.h"
+#include "annotate/accuracy/fresh_observers.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "annotate/calibrate.h"
-#include "annotate/prepare.h"
-#include "core/report.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
 
 namespace octet {
 

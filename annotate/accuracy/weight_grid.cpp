@@ -1,4 +1,4 @@
-#include "annotate/weight_grid.h"
+#include "annotate/accuracy/weight_grid.h"
 
 #include <algorithm>
 
@@ -9,9 +9,9 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
-#include "annotate/affine_observer.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "annotate/observers/affine.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/observer.h"
-#include "core/report.h"
+#include "annotate/observers/observer.h"
+#include "core/base/report.h"
 
 namespace octet {
 

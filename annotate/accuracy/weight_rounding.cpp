@@ -1,4 +1,4 @@
-#include "annotate/weight_rounding.h"
+#include "annotate/accuracy/weight_rounding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 #include <ATen/ops/maximum.h>
 #include <fmt/format.h>
 
-#include "annotate/row_mask.h"
-#include "annotate/stepwise_run.h"
-#include "core/error.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/stepwise_run.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -2,15 +2,15 @@
 // order; each sees the inputs that the rounded layers before it give, and is to give the output of the float program all the same.
 //
 // The scales stay those of the weights' observers. The weights become values that these scales can say, so that convert's own rounding leaves them as
-// they are. How a layer is rounded is a RoundingMethod: second_order_rounding.h, adaptive_rounding.h.
+// they are. How a layer is rounded is a RoundingMethod: gptq.h, adaround.h.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "annotate/layer_statistics.h"
-#include "annotate/weight_grid.h"
+#include "annotate/accuracy/layer_statistics.h"
+#include "annotate/accuracy/weight_grid.h"
 
 namespace octet {
 

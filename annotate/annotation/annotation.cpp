@@ -1,4 +1,4 @@
-#include "annotate/annotation.h"
+#include "annotate/annotation/annotation.h"
 
 namespace octet {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "annotate/quant_limits.h"
-#include "annotate/quant_spec.h"
+#include "annotate/annotation/quant_limits.h"
+#include "annotate/annotation/quant_spec.h"
 
 namespace octet {
 

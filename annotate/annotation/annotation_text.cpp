@@ -1,9 +1,9 @@
 // Prints annotations.
-#include "annotate/annotation_text.h"
+#include "annotate/annotation/annotation_text.h"
 
 #include <fmt/format.h>
 
-#include "annotate/granularity.h"
+#include "annotate/annotation/granularity.h"
 
 namespace octet {
 

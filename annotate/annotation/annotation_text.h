@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "annotate/annotation.h"
-#include "core/graph.h"
+#include "annotate/annotation/annotation.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

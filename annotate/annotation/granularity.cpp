@@ -1,9 +1,9 @@
-#include "annotate/granularity.h"
+#include "annotate/annotation/granularity.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

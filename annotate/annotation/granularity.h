@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "annotate/quant_spec.h"
+#include "annotate/annotation/quant_spec.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "annotate/qparams.h"
+#include "annotate/annotation/qparams.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

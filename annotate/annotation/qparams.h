@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "annotate/quant_spec.h"
-#include "core/dtype.h"
+#include "annotate/annotation/quant_spec.h"
+#include "core/base/dtype.h"
 
 namespace octet {
 

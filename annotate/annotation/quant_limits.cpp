@@ -1,11 +1,11 @@
-#include "annotate/quant_limits.h"
+#include "annotate/annotation/quant_limits.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/qparams.h"
+#include "annotate/annotation/qparams.h"
 
 namespace octet {
 

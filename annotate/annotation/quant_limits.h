@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/quant_spec.h"
+#include "annotate/annotation/quant_spec.h"
 
 namespace octet {
 

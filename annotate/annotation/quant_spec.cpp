@@ -1,4 +1,4 @@
-#include "annotate/quant_spec.h"
+#include "annotate/annotation/quant_spec.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/qparams.h"
-#include "core/error.h"
+#include "annotate/annotation/qparams.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/graph.h"
+#include "core/base/dtype.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 
@@ -59,7 +59,7 @@ struct AffineOptions {
 
 // How to make the observer of a spec: its registered name and constructor arguments beyond what the spec says itself.
 struct ObserverChoice {
-  std::string name = "min_max";         // see annotate/observer.h for the built-in ones
+  std::string name = "min_max";         // see annotate/observers/observer.h for the built-in ones
   std::optional<double> eps;            // default kFloatEps
   int bins = 2048;                      // histogram
   double averaging_constant = 0.01;     // moving averages

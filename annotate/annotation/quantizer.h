@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "annotate/annotation.h"
-#include "core/graph.h"
-#include "core/report.h"
+#include "annotate/annotation/annotation.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 
-struct OpaquePart;  // opaque.h
+struct OpaquePart;  // annotate/graph/opaque_parts.h
 
 // Every annotated edge and value of one graph with its observer, in the order of SharingGroups::members. The same object at several places: they share it.
 using ObserverMap = std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>;

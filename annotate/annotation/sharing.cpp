@@ -1,4 +1,4 @@
-#include "annotate/sharing.h"
+#include "annotate/annotation/sharing.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/annotation_text.h"
-#include "core/error.h"
+#include "annotate/annotation/annotation_text.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

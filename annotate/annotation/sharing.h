@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "annotate/annotation.h"
+#include "annotate/annotation/annotation.h"
 
 namespace octet {
 

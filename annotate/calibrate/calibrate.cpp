@@ -1,4 +1,4 @@
-#include "annotate/calibrate.h"
+#include "annotate/calibrate/calibrate.h"
 
 #include <algorithm>
 #include <iterator>
@@ -10,11 +10,12 @@
 #include <ATen/ops/isnan.h>
 #include <fmt/format.h>
 
-#include "annotate/bodies.h"
-#include "annotate/constant_part.h"
-#include "annotate/recorded_parts.h"
-#include "core/error.h"
-#include "core/interpreter.h"
+#include "annotate/calibrate/recorded_parts.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {

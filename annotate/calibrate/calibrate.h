@@ -10,8 +10,8 @@
 
 #include <ATen/core/ivalue.h>
 
-#include "annotate/prepare.h"
-#include "core/interpreter.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/interpreter/interpreter.h"
 
 namespace octet {
 

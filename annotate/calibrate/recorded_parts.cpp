@@ -1,15 +1,15 @@
-#include "annotate/recorded_parts.h"
+#include "annotate/calibrate/recorded_parts.h"
 
 #include <algorithm>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
-#include "annotate/bodies.h"
-#include "core/error.h"
-#include "core/op_lookup.h"
-#include "core/python_ops.h"
-#include "core/verify.h"
+#include "annotate/graph/control_flow.h"
+#include "core/base/error.h"
+#include "core/interpreter/python_ops.h"
+#include "core/ops/op_lookup.h"
+#include "core/passes/verify.h"
 
 namespace octet {
 namespace {

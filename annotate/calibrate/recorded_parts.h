@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "annotate/prepare.h"
-#include "core/graph.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,23 +1,24 @@
-#include "annotate/convert.h"
+#include "annotate/convert/convert.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/affine_fake_quantize.h"
-#include "annotate/bodies.h"
-#include "annotate/calibrate.h"
-#include "annotate/check_limits.h"
-#include "annotate/convert_affine.h"
-#include "annotate/coverage.h"
-#include "annotate/data_free_observers.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/mutable_buffers.h"
-#include "annotate/qat_conv_bn.h"
-#include "annotate/reference_representation.h"
-#include "core/error.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert_affine.h"
+#include "annotate/convert/float_report.h"
+#include "annotate/convert/mutable_buffers.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/observed/check_limits.h"
+#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/data_free.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/reference/representation.h"
+#include "annotate/training/qat_conv_bn.h"
+#include "core/base/error.h"
 #include "core/passes/remove_dead.h"
-#include "core/verify.h"
+#include "core/passes/verify.h"
 
 namespace octet {
 namespace {

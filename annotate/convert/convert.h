@@ -1,9 +1,9 @@
 // Observation points become quantize and dequantize ops; constants behind a quantize op are stored quantized.
 #pragma once
 
-#include "annotate/prepare.h"
-#include "core/graph.h"
-#include "core/report.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 
@@ -11,7 +11,7 @@ struct ConvertOptions {
   bool fold_quantize = true;  // compute quantize(constant) now and drop the float constant
   // Store buffers that the program reads and writes with the same scale quantized: see mutable_buffers.h. Needs fold_quantize.
   bool fold_quantize_into_mutable_buffers = false;
-  bool reference_representation = false;  // integer arithmetic instead of q/dq: see reference_representation.h
+  bool reference_representation = false;  // integer arithmetic instead of q/dq: see annotate/reference/representation.h
   bool compat_torchao = false;            // an observer without data gives scale 1 and zero point 0, as torchao does, and a note
 };
 

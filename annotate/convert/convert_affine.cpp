@@ -1,12 +1,12 @@
-#include "annotate/convert_affine.h"
+#include "annotate/convert/convert_affine.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/prepare.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {

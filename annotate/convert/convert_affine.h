@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "annotate/affine_observer.h"
-#include "core/graph.h"
+#include "annotate/observers/affine.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "annotate/mutable_buffers.h"
+#include "annotate/convert/mutable_buffers.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,9 +7,9 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
-#include "annotate/quantization_ops.h"
-#include "core/aten_bridge.h"
-#include "core/qdq_kernels.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/ops/qdq_kernels.h"
 
 namespace octet {
 namespace {

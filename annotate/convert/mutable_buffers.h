@@ -1,8 +1,8 @@
 // Buffers that a program reads quantized and writes dequantized, stored quantized.
 #pragma once
 
-#include "core/graph.h"
-#include "core/report.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -5,12 +5,12 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
-#include "annotate/constant_part.h"
-#include "annotate/convert.h"
-#include "annotate/quantization_ops.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
+#include "annotate/convert/convert.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {

@@ -1,4 +1,4 @@
-#include "annotate/quantized_io.h"
+#include "annotate/convert/quantized_io.h"
 
 #include <algorithm>
 #include <map>
@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/memory.h"
-#include "annotate/quantization_ops.h"
-#include "core/error.h"
-#include "core/interpreter_inputs.h"
-#include "core/pt2_archive.h"
+#include "annotate/graph/aliasing.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "core/base/error.h"
+#include "core/interpreter/inputs.h"
+#include "core/pt2/archive.h"
 
 namespace octet {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/graph.h"
-#include "core/report.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,10 +1,10 @@
-#include "annotate/memory.h"
+#include "annotate/graph/aliasing.h"
 
 #include <algorithm>
 
-#include "annotate/prepare.h"
-#include "core/op_lookup.h"
-#include "core/op_schema.h"
+#include "annotate/graph/observe_op.h"
+#include "core/ops/op_lookup.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

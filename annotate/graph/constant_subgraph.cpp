@@ -1,12 +1,12 @@
-#include "annotate/constant_part.h"
+#include "annotate/graph/constant_subgraph.h"
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
-#include "annotate/memory.h"
-#include "annotate/prepare.h"
-#include "core/error.h"
+#include "annotate/graph/aliasing.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {

@@ -1,4 +1,4 @@
-#include "annotate/bodies.h"
+#include "annotate/graph/control_flow.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "annotate/constant_part.h"
-#include "core/error.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/graph.h"
-#include "core/report.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

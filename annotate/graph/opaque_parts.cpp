@@ -1,5 +1,5 @@
 // Finds the nodes and the border of opaque parts.
-#include "annotate/opaque.h"
+#include "annotate/graph/opaque_parts.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/quantizer.h"
-#include "core/error.h"
+#include "annotate/annotation/quantizer.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "annotate/quant_spec.h"
-#include "core/graph.h"
+#include "annotate/annotation/quant_spec.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

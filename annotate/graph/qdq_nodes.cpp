@@ -1,4 +1,4 @@
-#include "annotate/quantization_ops.h"
+#include "annotate/graph/qdq_nodes.h"
 
 #include <array>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "annotate/annotation_json.h"
+#include "annotate/observed/annotation_json.h"
 
 #include <string>
 #include <unordered_map>
@@ -8,11 +8,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/annotation_text.h"
-#include "annotate/bodies.h"
-#include "annotate/granularity.h"
-#include "annotate/sharing.h"
-#include "core/error.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/granularity.h"
+#include "annotate/annotation/sharing.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -19,9 +19,9 @@
 
 #include <string>
 
-#include "annotate/annotation.h"
-#include "annotate/prepare.h"
-#include "core/graph.h"
+#include "annotate/annotation/annotation.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

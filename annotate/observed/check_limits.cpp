@@ -1,4 +1,4 @@
-#include "annotate/check_limits.h"
+#include "annotate/observed/check_limits.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation_text.h"
-#include "annotate/bodies.h"
-#include "annotate/sharing.h"
-#include "core/error.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/sharing.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
 
 namespace octet {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "annotate/annotation.h"
-#include "annotate/prepare.h"
+#include "annotate/annotation/annotation.h"
+#include "annotate/observed/observed_graph.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "annotate/observer_state.h"
+#include "annotate/observed/observer_state.h"
 
 #include <algorithm>
 #include <fstream>
@@ -8,9 +8,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/saved_groups.h"
-#include "core/error.h"
-#include "core/output_file.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/observed/observer_state_file.h"
+#include "core/base/error.h"
+#include "core/base/output_file.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "annotate/saved_groups.h"
+#include "annotate/observed/observer_state_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/bodies.h"
-#include "core/error.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "annotate/affine_observer.h"
+#include "annotate/observers/affine.h"
 
 #include <algorithm>
 #include <array>
@@ -24,9 +24,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/mse_kernels.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "annotate/observers/mse_kernels.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {

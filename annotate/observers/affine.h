@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "annotate/granularity.h"
-#include "annotate/observer.h"
+#include "annotate/annotation/granularity.h"
+#include "annotate/observers/observer.h"
 
 namespace octet {
 

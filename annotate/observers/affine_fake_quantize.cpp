@@ -1,4 +1,4 @@
-#include "annotate/affine_fake_quantize.h"
+#include "annotate/observers/affine_fake_quantize.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 #include <ATen/ops/fake_quantize_per_channel_affine.h>
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -1,10 +1,10 @@
-// Fake-quants with one scale for each block of elements: a group of a weight's row, a token, whatever granularity (affine_observer.h).
+// Fake-quants with one scale for each block of elements: a group of a weight's row, a token, whatever granularity (affine.h).
 #pragma once
 
 #include <memory>
 
-#include "annotate/affine_observer.h"
-#include "annotate/fake_quantize.h"
+#include "annotate/observers/affine.h"
+#include "annotate/observers/fake_quantize.h"
 
 namespace octet {
 

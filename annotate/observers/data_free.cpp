@@ -1,10 +1,10 @@
-#include "annotate/data_free_observers.h"
+#include "annotate/observers/data_free.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

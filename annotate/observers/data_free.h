@@ -1,7 +1,7 @@
 // Observers that look at no data: qparams computed at run time, known beforehand, or taken from other observers.
 #pragma once
 
-#include "annotate/observer.h"
+#include "annotate/observers/observer.h"
 
 namespace octet {
 

@@ -1,12 +1,12 @@
-#include "annotate/derive_functions.h"
+#include "annotate/observers/derive_functions.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/observer.h"
-#include "core/error.h"
+#include "annotate/observers/observer.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -1,7 +1,7 @@
 // Compiled with -O3 and without contraction: fusing would undo the rounding by addition.
-#include "annotate/fake_quant_kernels.h"
+#include "annotate/observers/fake_quant_kernels.h"
 
-#include "annotate/vector_clones.h"
+#include "annotate/observers/vector_clones.h"
 
 namespace octet {
 namespace {

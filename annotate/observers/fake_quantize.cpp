@@ -1,4 +1,4 @@
-#include "annotate/fake_quantize.h"
+#include "annotate/observers/fake_quantize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,11 +17,11 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include "annotate/data_free_observers.h"
-#include "annotate/min_max_observer.h"
-#include "annotate/recording_observer.h"
-#include "annotate/straight_through.h"
-#include "core/error.h"
+#include "annotate/observers/data_free.h"
+#include "annotate/observers/min_max.h"
+#include "annotate/observers/recording.h"
+#include "annotate/observers/straight_through.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

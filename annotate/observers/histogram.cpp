@@ -1,6 +1,6 @@
 // Float order follows torchao's HistogramObserver exactly: f32 where it computes on tensors, f64 where it computes on Python numbers. This file is
 // compiled without contraction of multiplications and additions.
-#include "annotate/histogram_observer.h"
+#include "annotate/observers/histogram.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,8 +20,8 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
-#include "annotate/histogram_kernels.h"
-#include "core/error.h"
+#include "annotate/observers/histogram_kernels.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

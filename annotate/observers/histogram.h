@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/observer.h"
+#include "annotate/observers/observer.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // Compiled with -O3 and without contraction of multiplications and additions.
-#include "annotate/histogram_kernels.h"
+#include "annotate/observers/histogram_kernels.h"
 
 #include <algorithm>
 #include <array>

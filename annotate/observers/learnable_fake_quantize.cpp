@@ -1,4 +1,4 @@
-#include "annotate/learnable_fake_quantize.h"
+#include "annotate/observers/learnable_fake_quantize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "annotate/fake_quantize.h"
+#include "annotate/observers/fake_quantize.h"
 
 namespace octet {
 

@@ -1,12 +1,12 @@
-#include "annotate/min_max_observer.h"
+#include "annotate/observers/min_max.h"
 
 #include <cmath>
 
 #include <ATen/ops/aminmax.h>
 #include <fmt/format.h>
 
-#include "annotate/per_channel_observer.h"
-#include "core/error.h"
+#include "annotate/observers/per_channel.h"
+#include "core/base/error.h"
 
 namespace octet {
 

@@ -1,8 +1,8 @@
 // Running and averaged minimum and maximum, of the whole tensor and per channel.
 #pragma once
 
-#include "annotate/observer.h"
-#include "annotate/running_range.h"
+#include "annotate/observers/observer.h"
+#include "annotate/observers/running_range.h"
 
 namespace octet {
 

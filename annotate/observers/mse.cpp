@@ -1,4 +1,4 @@
-#include "annotate/mse_observer.h"
+#include "annotate/observers/mse.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,11 +1,11 @@
 // Compiled with -O3 and without contraction: fusing would undo the rounding by addition.
-#include "annotate/mse_kernels.h"
+#include "annotate/observers/mse_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "annotate/vector_clones.h"
+#include "annotate/observers/vector_clones.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "annotate/observer.h"
+#include "annotate/observers/observer.h"
 
 #include <algorithm>
 #include <typeinfo>
@@ -6,16 +6,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/affine_fake_quantize.h"
-#include "annotate/data_free_observers.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/histogram_observer.h"
-#include "annotate/learnable_fake_quantize.h"
-#include "annotate/min_max_observer.h"
-#include "annotate/mse_observer.h"
-#include "annotate/percentile_observer.h"
-#include "annotate/recording_observer.h"
-#include "core/error.h"
+#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/data_free.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/observers/histogram.h"
+#include "annotate/observers/learnable_fake_quantize.h"
+#include "annotate/observers/min_max.h"
+#include "annotate/observers/mse.h"
+#include "annotate/observers/percentile.h"
+#include "annotate/observers/recording.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

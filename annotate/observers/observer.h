@@ -10,8 +10,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/qparams.h"
-#include "annotate/quant_spec.h"
+#include "annotate/annotation/qparams.h"
+#include "annotate/annotation/quant_spec.h"
 
 namespace octet {
 

@@ -1,11 +1,11 @@
-#include "annotate/per_channel_observer.h"
+#include "annotate/observers/per_channel.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isnan.h>
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "annotate/mse_kernels.h"
-#include "annotate/observer.h"
+#include "annotate/observers/mse_kernels.h"
+#include "annotate/observers/observer.h"
 
 namespace octet {
 

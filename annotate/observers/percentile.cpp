@@ -1,4 +1,4 @@
-#include "annotate/percentile_observer.h"
+#include "annotate/observers/percentile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

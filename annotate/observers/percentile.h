@@ -2,8 +2,8 @@
 // ones as many values at either end.
 #pragma once
 
-#include "annotate/histogram_observer.h"
-#include "annotate/per_channel_observer.h"
+#include "annotate/observers/histogram.h"
+#include "annotate/observers/per_channel.h"
 
 namespace octet {
 

@@ -1,6 +1,6 @@
-#include "annotate/recording_observer.h"
+#include "annotate/observers/recording.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 

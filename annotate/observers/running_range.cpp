@@ -1,12 +1,12 @@
 // Compiled without contraction of multiplications and additions: the averages are the peer's to the bit.
-#include "annotate/running_range.h"
+#include "annotate/observers/running_range.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/observer.h"
+#include "annotate/observers/observer.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "annotate/straight_through.h"
+#include "annotate/observers/straight_through.h"
 
 #include <cstdlib>
 
@@ -9,7 +9,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "annotate/fake_quant_kernels.h"
+#include "annotate/observers/fake_quant_kernels.h"
 
 namespace octet {
 namespace {

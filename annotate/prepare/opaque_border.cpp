@@ -1,11 +1,11 @@
-#include "annotate/opaque_border.h"
+#include "annotate/prepare/opaque_border.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "annotate/annotation.h"
-#include "annotate/opaque.h"
+#include "annotate/annotation/annotation.h"
+#include "annotate/graph/opaque_parts.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // Hides, claims, lets work, and puts together.
-#include "annotate/opaque_prepare.h"
+#include "annotate/prepare/opaque_prepare.h"
 
 #include <algorithm>
 #include <set>
@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "annotate/coverage.h"
-#include "annotate/opaque_border.h"
-#include "core/error.h"
+#include "annotate/graph/float_ops.h"
+#include "annotate/prepare/opaque_border.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

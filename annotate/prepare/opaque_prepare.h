@@ -5,12 +5,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "annotate/annotation.h"
-#include "annotate/bodies.h"
-#include "annotate/opaque.h"
-#include "annotate/quantizer.h"
-#include "annotate/sharing.h"
-#include "core/report.h"
+#include "annotate/annotation/annotation.h"
+#include "annotate/annotation/quantizer.h"
+#include "annotate/annotation/sharing.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/opaque_parts.h"
+#include "core/base/report.h"
 
 namespace octet {
 

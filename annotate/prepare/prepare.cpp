@@ -1,4 +1,4 @@
-#include "annotate/prepare.h"
+#include "annotate/prepare/prepare.h"
 
 #include <algorithm>
 #include <map>
@@ -8,17 +8,18 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation_text.h"
-#include "annotate/bodies.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/memory.h"
-#include "annotate/opaque_prepare.h"
-#include "annotate/prepare_qat.h"
-#include "annotate/qat_conv_bn.h"
-#include "core/error.h"
-#include "core/op_schema.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/graph/aliasing.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/prepare/opaque_prepare.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "annotate/training/qat_conv_bn.h"
+#include "core/base/error.h"
+#include "core/ops/op_schema.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/verify.h"
+#include "core/passes/verify.h"
 
 namespace octet {
 namespace {
@@ -276,11 +277,6 @@ void annotate_and_validate(Graph& graph, Quantizer& quantizer, Annotations& anno
   quantizer.validate(graph, annotations);
 }
 
-void collect_points(const Graph& graph, std::vector<Node*>& points) {
-  for (Node* node : graph.nodes())
-    if (node->target() == kObserveTarget) points.push_back(node);
-}
-
 }  // namespace
 
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
@@ -324,25 +320,6 @@ ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report
 
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {
   return insert_all(std::move(graph), std::move(annotations), nullptr, report, options);
-}
-
-std::vector<Node*> observation_points(const Graph& graph) {
-  std::vector<Node*> points;
-  collect_points(graph, points);
-  for (const Body& body : bodies_within(graph)) collect_points(*body.graph, points);
-  return points;
-}
-
-int group_of(const Node& observation_point) {
-  const int64_t group = observation_point.int_or("group", -1);
-  OCTET_ASSERT(observation_point.target() == kObserveTarget && group >= 0, observation_point.name());
-  return static_cast<int>(group);
-}
-
-Value* observed_value(const Node& observation_point) {
-  Value* value = observation_point.find_input("input");
-  while (value->producer() != nullptr && value->producer()->target() == kObserveTarget) value = value->producer()->find_input("input");
-  return value;
 }
 
 }  // namespace octet

@@ -1,10 +1,10 @@
-#include "annotate/reference_emitter.h"
+#include "annotate/reference/emitter.h"
 
 #include <algorithm>
 #include <array>
 
-#include "annotate/quantization_ops.h"
-#include "core/error.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

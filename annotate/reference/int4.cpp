@@ -1,9 +1,9 @@
 // linear over activations quantized per token at run time, as integer sums: int4 weights in groups, int8 weights as one group.
 #include <algorithm>
 
-#include "annotate/quantization_ops.h"
-#include "annotate/reference_emitter.h"
-#include "annotate/reference_rules.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/reference/emitter.h"
+#include "annotate/reference/rules.h"
 
 namespace octet {
 namespace {

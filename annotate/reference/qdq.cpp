@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "annotate/quantization_ops.h"
-#include "annotate/reference_emitter.h"
-#include "annotate/reference_rules.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/reference/emitter.h"
+#include "annotate/reference/rules.h"
 
 namespace octet {
 namespace {

@@ -1,11 +1,11 @@
-#include "annotate/reference_representation.h"
+#include "annotate/reference/representation.h"
 
 #include <map>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
-#include "annotate/quantization_ops.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {

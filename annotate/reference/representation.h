@@ -1,9 +1,9 @@
 // The integer reference representation: q/dq arithmetic written out in integer ops, as a hardware engineer wants to read it.
 #pragma once
 
-#include "annotate/reference_rules.h"
-#include "core/graph.h"
-#include "core/report.h"
+#include "annotate/reference/rules.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

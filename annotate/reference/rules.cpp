@@ -1,11 +1,11 @@
-#include "annotate/reference_rules.h"
+#include "annotate/reference/rules.h"
 
 #include <algorithm>
 #include <array>
 
-#include "annotate/quantization_ops.h"
-#include "annotate/reference_emitter.h"
-#include "core/op_schema.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/reference/emitter.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <string_view>
 
-#include "core/graph.h"
-#include "core/pattern.h"
+#include "core/graph/graph.h"
+#include "core/pattern/pattern.h"
 
 namespace octet {
 
@@ -16,7 +16,7 @@ enum class ReferenceForm {
 
 struct ReferenceRule {
   std::string_view name;
-  std::string_view pattern;  // `{q|dq}...` as core/pattern.h writes them; "" for the rows that match single q and dq ops
+  std::string_view pattern;  // `{q|dq}...` as core/pattern/pattern.h writes them; "" for the rows that match single q and dq ops
   bool in_torchao = false;   // false: of kRounded alone
   // The value that replaces the result of the match's root; null, with nothing added, when the row does not apply after all.
   Value* (*build)(Graph& graph, const Match& match, ReferenceForm form);

@@ -1,11 +1,11 @@
 // The mechanism behind the tables of annotation_rule.h.
-#include "annotate/annotation_rule.h"
+#include "annotate/rules/annotation_rule.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 

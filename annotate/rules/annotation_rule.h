@@ -14,10 +14,10 @@
 #include <variant>
 #include <vector>
 
-#include "annotate/annotation.h"
-#include "annotate/rule_constraints.h"
-#include "core/pattern.h"
-#include "core/report.h"
+#include "annotate/annotation/annotation.h"
+#include "annotate/rules/rule_constraints.h"
+#include "core/base/report.h"
+#include "core/pattern/pattern.h"
 
 namespace octet {
 

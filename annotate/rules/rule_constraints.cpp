@@ -1,12 +1,12 @@
-#include "annotate/rule_constraints.h"
+#include "annotate/rules/rule_constraints.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/constant_part.h"
-#include "core/op_schema.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "annotate/quant_limits.h"
-#include "core/pattern.h"
+#include "annotate/annotation/quant_limits.h"
+#include "core/pattern/pattern.h"
 
 namespace octet {
 

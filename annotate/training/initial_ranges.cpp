@@ -1,14 +1,15 @@
-#include "annotate/initial_ranges.h"
+#include "annotate/training/initial_ranges.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
-#include "annotate/affine_fake_quantize.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/qat_conv_bn.h"
-#include "annotate/saved_groups.h"
-#include "core/error.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/observed/observer_state_file.h"
+#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/training/qat_conv_bn.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

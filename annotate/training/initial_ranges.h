@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/prepare.h"
+#include "annotate/observed/observed_graph.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "annotate/qat_conv_bn.h"
+#include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -8,10 +8,9 @@
 
 #include <string>
 
-#include "annotate/annotation.h"
-#include "annotate/prepare.h"
-#include "core/graph.h"
-#include "core/report.h"
+#include "annotate/annotation/annotation.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

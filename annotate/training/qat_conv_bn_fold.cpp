@@ -1,11 +1,12 @@
 // The form that qat_conv_bn.cpp makes is found again here: for a run with fewer passes, and for the way back.
-#include "annotate/qat_conv_bn.h"
+#include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
 #include <string>
 #include <unordered_set>
 
-#include "core/error.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
 
 namespace octet {

@@ -1,13 +1,14 @@
-#include "annotate/qat_model.h"
+#include "annotate/training/qat_model.h"
 
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "annotate/fake_quantize.h"
-#include "annotate/learnable_fake_quantize.h"
-#include "annotate/qat_conv_bn.h"
-#include "core/error.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/observers/learnable_fake_quantize.h"
+#include "annotate/training/qat_conv_bn.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

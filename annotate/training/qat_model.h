@@ -20,8 +20,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
-#include "annotate/prepare.h"
-#include "core/training.h"
+#include "annotate/observed/observed_graph.h"
+#include "annotate/training/trainable_graph.h"
 
 namespace octet {
 

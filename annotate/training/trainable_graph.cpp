@@ -1,4 +1,4 @@
-#include "core/training.h"
+#include "annotate/training/trainable_graph.h"
 
 #include <algorithm>
 #include <tuple>
@@ -7,8 +7,8 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {

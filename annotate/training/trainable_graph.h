@@ -10,8 +10,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
-#include "core/graph.h"
-#include "core/interpreter.h"
+#include "core/graph/graph.h"
+#include "core/interpreter/interpreter.h"
 #include "core/passes/set_training.h"
 
 namespace octet {

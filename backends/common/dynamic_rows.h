@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "backends/vectorised.h"
-#include "core/report.h"
-#include "lowering/dynamic_range.h"
+#include "backends/common/vectorised.h"
+#include "core/base/report.h"
+#include "lowering/program/dynamic_range.h"
 
 namespace octet {
 

@@ -1,11 +1,11 @@
 // RTLD_DEEPBIND makes a library, and those that it brings along, look at their own symbols first; RTLD_LOCAL hides these from all others.
-#include "backends/isolated_library.h"
+#include "backends/common/isolated_library.h"
 
 #include <dlfcn.h>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

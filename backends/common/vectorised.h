@@ -1,7 +1,7 @@
 // Own loops compiled for several instruction sets; the best one that the CPU has is taken when the loop runs.
 #pragma once
 
-#include "backends/cpu.h"
+#include "backends/common/cpu.h"
 
 #if defined(__clang__)  // which has no such option: it prefers what the target has
 #define OCTET_WIDEST ""

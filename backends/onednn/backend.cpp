@@ -1,13 +1,13 @@
 // Compiling a segment: steps first, then addresses.
-#include "backends/onednn/onednn_backend.h"
+#include "backends/onednn/backend.h"
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_plan.h"
-#include "backends/onednn/onednn_threads.h"
-#include "core/error.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
+#include "backends/onednn/plan.h"
+#include "backends/onednn/threads.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

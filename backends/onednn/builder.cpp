@@ -1,5 +1,5 @@
 // Values, buffers and reorders of a segment under construction.
-#include "backends/onednn/onednn_builder.h"
+#include "backends/onednn/builder.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_kernels.h"
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_packed.h"
-#include "backends/onednn/onednn_saturation.h"
-#include "core/error.h"
-#include "lowering/stored_constant.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/packed.h"
+#include "backends/onednn/saturation.h"
+#include "core/base/error.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet::onednn {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/onednn/onednn_form.h"
-#include "lowering/program.h"
+#include "backends/onednn/form.h"
+#include "lowering/program/program.h"
 
 namespace octet::onednn {
 
@@ -46,7 +46,7 @@ struct Step {
   bool can_be_in_place = false;  // DNNL_ARG_DST may be the memory of DNNL_ARG_SRC; of loops, the last argument that of the first
 };
 
-struct DynamicRows;  // onednn_rows.h
+struct DynamicRows;  // backends/onednn/kernels/rows.h
 
 class SegmentBuilder {
  public:
@@ -97,7 +97,7 @@ class SegmentBuilder {
   Quantity output_quantity(int index) const;
   // The declared one. Throws Refusal when the tensor is quantized per channel.
   Quantity declared_quantity(int index) const;
-  // Whether the product of the op's first input and weights of at most `magnitude` is to be computed in floats: onednn_saturation.h. Such ops are remembered.
+  // Whether the product of the op's first input and weights of at most `magnitude` is to be computed in floats: saturation.h. Such ops are remembered.
   bool may_saturate(const ProgramOp& op, int magnitude);
   bool may_saturate(const ProgramOp& op, const Tensor& weights);  // int8
   const std::set<std::string>& saturating_ops() const { return saturating_; }
@@ -117,7 +117,7 @@ class SegmentBuilder {
   Stored add_floats(const std::vector<float>& values);  // 1-D
   Stored add_integers(const std::vector<int32_t>& values);
 
-  // `packed` weights: the constant in the layout that the primitive asked for, shared with other segments that want it so (onednn_packed.h).
+  // `packed` weights: the constant in the layout that the primitive asked for, shared with other segments that want it so (packed.h).
   Place add_packed(const dnnl::memory::desc& plain, const Tensor& constant, const dnnl::memory::desc& packed);
   Place add_packed(const dnnl::memory::desc& plain, const ProgramTensor& constant, const dnnl::memory::desc& packed);
   // The same of values that were computed: not shared.

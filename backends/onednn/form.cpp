@@ -1,5 +1,5 @@
 // Strides and element types.
-#include "backends/onednn/onednn_form.h"
+#include "backends/onednn/form.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "core/tensor.h"
+#include "core/base/tensor.h"
 
 namespace octet::onednn {
 namespace {

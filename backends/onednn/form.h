@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/onednn/onednn_functions.h"
-#include "core/dtype.h"
+#include "backends/onednn/functions.h"
+#include "core/base/dtype.h"
 
 namespace octet::onednn {
 

@@ -1,4 +1,4 @@
-// The only file that includes oneDNN's headers. oneDNN is opened, not linked (backends/isolated_library.h), so in here its C functions are constants that call
+// The only file that includes oneDNN's headers. oneDNN is opened, not linked (backends/common/isolated_library.h), so in here its C functions are constants that call
 // the opened library. Its C++ interface, which is all in the header, is compiled anew on top of them, as octet::dnnl: the classes of LibTorch's oneDNN are others.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <oneapi/dnnl/dnnl_debug.h>
 
 #ifdef OCTET_ONEDNN_SONAME
-#include "backends/isolated_library.h"
+#include "backends/common/isolated_library.h"
 
 namespace octet::onednn {
 

@@ -1,10 +1,10 @@
 // Header and library must agree.
-#include "backends/onednn/onednn_library.h"
+#include "backends/onednn/library.h"
 
 #include <fmt/format.h>
 
-#include "backends/isolated_library.h"
-#include "core/error.h"
+#include "backends/common/isolated_library.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "backends/onednn/onednn_functions.h"
+#include "backends/onednn/functions.h"
 
 namespace octet::onednn {
 

@@ -1,12 +1,12 @@
 // The table of ops.
-#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/ops.h"
 
 #include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

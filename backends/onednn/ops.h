@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "backends/onednn/onednn_builder.h"
-#include "backends/onednn/onednn_kernels.h"
-#include "core/report.h"
+#include "backends/onednn/builder.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "core/base/report.h"
 
 namespace octet::onednn {
 
@@ -23,7 +23,7 @@ void emit_segment(SegmentBuilder& builder, const Program& program, const Segment
 
 void emit_conv(SegmentBuilder& builder, const ProgramOp& op);
 void emit_conv_transpose(SegmentBuilder& builder, const ProgramOp& op);
-// By the tiles of bytes (onednn_byte_tiles.h), on CPUs where those are the best kernels; false when it is in floats, or on other CPUs.
+// By the tiles of bytes (backends/onednn/bytes/tiles.h), on CPUs where those are the best kernels; false when it is in floats, or on other CPUs.
 bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op);
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op);
 void emit_matmul(SegmentBuilder& builder, const ProgramOp& op);

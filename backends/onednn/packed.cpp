@@ -1,5 +1,5 @@
 // Keyed by the address of the constant's elements, which stay where they are as long as an entry lives: it holds their storage.
-#include "backends/onednn/onednn_packed.h"
+#include "backends/onednn/packed.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "lowering/mapped_file.h"
+#include "lowering/program/mapped_file.h"
 
 namespace octet::onednn {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "backends/onednn/onednn_functions.h"
-#include "core/tensor.h"
-#include "lowering/packed_cache.h"
-#include "lowering/program.h"
+#include "backends/onednn/functions.h"
+#include "core/base/tensor.h"
+#include "lowering/program/packed_cache.h"
+#include "lowering/program/program.h"
 
 namespace octet::onednn {
 
@@ -21,7 +21,7 @@ struct PackedForm {
 };
 
 // What `pack` gives, or gave before for the same elements in memory, or what PackedCache::current() has of the same contents; kept as long as somebody has it.
-// Only to be read. The constant's pages in a mapped file are given back (lowering/mapped_file.h). Thread-safe. A constant that is not contiguous is not
+// Only to be read. The constant's pages in a mapped file are given back (lowering/program/mapped_file.h). Thread-safe. A constant that is not contiguous is not
 // shared.
 std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<PackedBlock()>& pack);
 // The same of an expanded constant: with the same integers, scales and zero points.

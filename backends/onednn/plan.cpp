@@ -1,5 +1,5 @@
 // Gives buffers their addresses and runs the steps.
-#include "backends/onednn/onednn_plan.h"
+#include "backends/onednn/plan.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_saturation.h"
-#include "backends/onednn/onednn_threads.h"
-#include "core/error.h"
-#include "lowering/arena_plan.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/saturation.h"
+#include "backends/onednn/threads.h"
+#include "core/base/error.h"
+#include "lowering/program/arena_plan.h"
 
 namespace octet::onednn {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/onednn/onednn_builder.h"
-#include "lowering/backend.h"
+#include "backends/onednn/builder.h"
+#include "lowering/program/backend.h"
 
 namespace octet::onednn {
 

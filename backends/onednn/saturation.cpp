@@ -1,13 +1,12 @@
 // One pass over the program for the bytes, one over the weights.
-#include "backends/onednn/onednn_saturation.h"
+#include "backends/onednn/saturation.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
-
-#include "backends/onednn/onednn_functions.h"
-#include "backends/onednn/onednn_kernels.h"
+#include "backends/onednn/functions.h"
+#include "backends/onednn/kernels/byte_loops.h"
 
 namespace octet::onednn {
 namespace {

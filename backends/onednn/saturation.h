@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
-#include "lowering/backend.h"
-#include "lowering/program.h"
+#include "core/base/tensor.h"
+#include "lowering/program/backend.h"
+#include "lowering/program/program.h"
 
 namespace octet::onednn {
 

@@ -1,13 +1,13 @@
 // Acceptance: the row's check, then a plan of the op on its own.
-#include "backends/onednn/onednn_support.h"
+#include "backends/onednn/support.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
 
 namespace octet {
 namespace {

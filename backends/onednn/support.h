@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "lowering/half.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/program/half.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet::reference {
 namespace {

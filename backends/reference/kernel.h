@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backends/reference/scratch.h"
-#include "core/report.h"
-#include "lowering/program.h"
+#include "core/base/report.h"
+#include "lowering/program/program.h"
 
 namespace octet::reference {
 

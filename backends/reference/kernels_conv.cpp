@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/reference/kernel.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet::reference {
 namespace {

@@ -1,9 +1,9 @@
-// Custom ops: calls what is registered under the op's name (lowering/custom_kernel.h).
+// Custom ops: calls what is registered under the op's name (lowering/program/custom_kernel.h).
 #include <fmt/format.h>
 
 #include "backends/reference/kernel.h"
-#include "core/error.h"
-#include "lowering/custom_kernel.h"
+#include "core/base/error.h"
+#include "lowering/program/custom_kernel.h"
 
 namespace octet::reference {
 namespace {

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "backends/reference/kernel.h"
-#include "core/error.h"
-#include "lowering/blocks.h"
-#include "lowering/dynamic_range.h"
-#include "lowering/real_functions.h"
+#include "core/base/error.h"
+#include "lowering/program/blocks.h"
+#include "lowering/program/dynamic_range.h"
+#include "lowering/program/real_functions.h"
 
 namespace octet::reference {
 namespace {

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "backends/reference/kernel.h"
-#include "core/error.h"
-#include "lowering/arena_plan.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/program/arena_plan.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {

@@ -1,8 +1,8 @@
-// The portable backend: each op as plain loops that follow lowering/program.h to the letter. It is the meaning that other backends are
+// The portable backend: each op as plain loops that follow lowering/program/program.h to the letter. It is the meaning that other backends are
 // compared with, and it runs what they leave.
 #pragma once
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

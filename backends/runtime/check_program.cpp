@@ -10,7 +10,7 @@
 
 #include "backends/reference/reference_backend.h"
 #include "backends/runtime/session.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

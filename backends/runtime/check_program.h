@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "lowering/backend.h"
-#include "lowering/program.h"
+#include "lowering/program/backend.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -12,9 +12,9 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/error.h"
-#include "lowering/artifact.h"
-#include "lowering/symbols.h"
+#include "core/base/error.h"
+#include "lowering/program/artifact.h"
+#include "lowering/program/symbols.h"
 
 namespace {
 

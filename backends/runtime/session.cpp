@@ -7,16 +7,16 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu.h"
+#include "backends/common/cpu.h"
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
-#include "core/error.h"
-#include "core/usable_cpus.h"
-#include "lowering/filter_order.h"
-#include "lowering/packed_cache.h"
-#include "lowering/specialize.h"
-#include "lowering/symbols.h"
+#include "core/base/error.h"
+#include "core/base/usable_cpus.h"
+#include "lowering/program/filter_order.h"
+#include "lowering/program/packed_cache.h"
+#include "lowering/program/specialize.h"
+#include "lowering/program/symbols.h"
 
 namespace octet {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "lowering/backend.h"
-#include "lowering/program.h"
+#include "lowering/program/backend.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 
@@ -15,7 +15,7 @@ struct SessionOptions {
   int threads = 1;           // at least 1; more than there are CPUs for this process are not used, which warnings() says
   size_t memory_limit = 0;   // bytes that inputs, outputs and intermediates may take at once; 0: what the machine has
   size_t cached_shapes = 4;  // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used ones
-  // Where oneDNN's packed weights are kept for the next start (lowering/packed_cache.h); empty: nowhere. Of programs that were read from a file.
+  // Where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h); empty: nowhere. Of programs that were read from a file.
   std::filesystem::path cache_folder = {};
 };
 

@@ -1,13 +1,13 @@
-#include "backends/xnnpack/xnnpack_backend.h"
+#include "backends/xnnpack/backend.h"
 
 #include <set>
 
 #include <fmt/format.h>
 
-#include "backends/xnnpack/xnnpack_compile.h"
-#include "backends/xnnpack/xnnpack_library.h"
-#include "backends/xnnpack/xnnpack_ops.h"
-#include "core/error.h"
+#include "backends/xnnpack/compile.h"
+#include "backends/xnnpack/library.h"
+#include "backends/xnnpack/ops.h"
+#include "core/base/error.h"
 
 namespace octet {
 

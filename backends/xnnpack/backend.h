@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/xnnpack/xnnpack_filter.h"
-#include "backends/xnnpack/xnnpack_ops.h"
-#include "backends/xnnpack/xnnpack_window.h"
+#include "backends/xnnpack/filter.h"
+#include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/window.h"
 
 namespace octet::xnnpack {
 namespace {

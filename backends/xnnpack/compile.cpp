@@ -1,13 +1,13 @@
-#include "backends/xnnpack/xnnpack_compile.h"
+#include "backends/xnnpack/compile.h"
 
 #include <algorithm>
 #include <variant>
 
-#include "backends/xnnpack/xnnpack_own.h"
-#include "backends/xnnpack/xnnpack_stage.h"
-#include "core/error.h"
-#include "lowering/mapped_file.h"
-#include "lowering/stored_constant.h"
+#include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/stage.h"
+#include "core/base/error.h"
+#include "lowering/program/mapped_file.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet::xnnpack {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "backends/xnnpack/xnnpack_stage.h"
-#include "core/error.h"
+#include "backends/xnnpack/stage.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -1,8 +1,8 @@
 // Convolutions, linear layers and poolings as XNNPACK nodes.
 #include <algorithm>
 
-#include "backends/xnnpack/xnnpack_filter.h"
-#include "backends/xnnpack/xnnpack_window.h"
+#include "backends/xnnpack/filter.h"
+#include "backends/xnnpack/window.h"
 
 namespace octet::xnnpack {
 namespace {

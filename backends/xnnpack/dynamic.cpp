@@ -1,4 +1,4 @@
-#include "backends/xnnpack/xnnpack_dynamic.h"
+#include "backends/xnnpack/dynamic.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/xnnpack/xnnpack_ops.h"
-#include "backends/xnnpack/xnnpack_stage.h"
-#include "lowering/stored_constant.h"
+#include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/stage.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -1,9 +1,9 @@
 // Which activations are quantized at run time here, and which linears multiply their integers.
 #pragma once
 
-#include "backends/xnnpack/xnnpack_row_product.h"
-#include "core/report.h"
-#include "lowering/program.h"
+#include "backends/xnnpack/kernels/row_product.h"
+#include "core/base/report.h"
+#include "lowering/program/program.h"
 
 namespace octet::xnnpack {
 

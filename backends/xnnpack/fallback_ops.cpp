@@ -1,5 +1,5 @@
 // See the header.
-#include "backends/xnnpack/xnnpack_own.h"
+#include "backends/xnnpack/fallback_ops.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "backends/xnnpack/xnnpack_dynamic.h"
-#include "backends/xnnpack/xnnpack_ops.h"
-#include "core/error.h"
-#include "lowering/real_functions.h"
+#include "backends/xnnpack/dynamic.h"
+#include "backends/xnnpack/ops.h"
+#include "core/base/error.h"
+#include "lowering/program/real_functions.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -7,12 +7,12 @@
 #include <variant>
 #include <vector>
 
-#include "backends/xnnpack/xnnpack_copy.h"
-#include "backends/xnnpack/xnnpack_form.h"
-#include "backends/xnnpack/xnnpack_row_product.h"
-#include "backends/xnnpack/xnnpack_softmax.h"
-#include "core/report.h"
-#include "lowering/program.h"
+#include "backends/xnnpack/form.h"
+#include "backends/xnnpack/kernels/copy.h"
+#include "backends/xnnpack/kernels/row_product.h"
+#include "backends/xnnpack/kernels/softmax.h"
+#include "core/base/report.h"
+#include "lowering/program/program.h"
 
 namespace octet::xnnpack {
 

@@ -1,12 +1,12 @@
-#include "backends/xnnpack/xnnpack_filter.h"
+#include "backends/xnnpack/filter.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
-#include "lowering/filter_order.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/program/filter_order.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet::xnnpack {
 namespace {

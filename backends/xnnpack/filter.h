@@ -1,7 +1,7 @@
 // Filters and biases of convolutions in XNNPACK's layouts and integers.
 #pragma once
 
-#include "backends/xnnpack/xnnpack_stage.h"
+#include "backends/xnnpack/stage.h"
 
 namespace octet::xnnpack {
 

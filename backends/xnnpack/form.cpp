@@ -1,14 +1,14 @@
-#include "backends/xnnpack/xnnpack_form.h"
+#include "backends/xnnpack/form.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include "backends/vectorised.h"
-#include "backends/xnnpack/xnnpack_functions.h"
-#include "core/error.h"
-#include "lowering/stored_constant.h"
+#include "backends/common/vectorised.h"
+#include "backends/xnnpack/functions.h"
+#include "core/base/error.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/tensor.h"
-#include "lowering/program.h"
+#include "core/base/tensor.h"
+#include "lowering/program/program.h"
 
 namespace octet::xnnpack {
 

@@ -1,19 +1,19 @@
-// The only file that includes the headers of XNNPACK and pthreadpool. Both are opened, not linked (backends/isolated_library.h): in namespace octet::xnnpack
-// their functions are constants of the same names that call the opened library. A function that is used stands in xnnpack_function_list.h.
+// The only file that includes the headers of XNNPACK and pthreadpool. Both are opened, not linked (backends/common/isolated_library.h): in namespace octet::xnnpack
+// their functions are constants of the same names that call the opened library. A function that is used stands in function_list.h.
 #pragma once
 
 #include <pthreadpool.h>
 #include <xnnpack.h>
 
 #ifdef OCTET_XNNPACK_SONAME
-#include "backends/isolated_library.h"
+#include "backends/common/isolated_library.h"
 
 namespace octet::xnnpack {
 
 #define OCTET_FUNCTION(name) name,
 #define OCTET_FUNCTION_OF_TYPE(name, ...) name,
 enum class FunctionIndex : size_t {
-#include "backends/xnnpack/xnnpack_function_list.h"
+#include "backends/xnnpack/function_list.h"
   kCount
 };
 #undef OCTET_FUNCTION
@@ -27,7 +27,7 @@ void* const* function_addresses();
 #define OCTET_FUNCTION(name) OCTET_FUNCTION_OF_TYPE(name, decltype(::name))
 #define OCTET_FUNCTION_OF_TYPE(name, ...) \
   inline constexpr auto name = &OpenedFunction<function_addresses, static_cast<size_t>(FunctionIndex::name), __VA_ARGS__>::call;
-#include "backends/xnnpack/xnnpack_function_list.h"
+#include "backends/xnnpack/function_list.h"
 #undef OCTET_FUNCTION
 #undef OCTET_FUNCTION_OF_TYPE
 #pragma GCC diagnostic pop

@@ -1,12 +1,12 @@
-#include "backends/xnnpack/xnnpack_library.h"
+#include "backends/xnnpack/library.h"
 
 #include <filesystem>
 
 #include <fmt/format.h>
 
-#include "backends/isolated_library.h"
-#include "backends/xnnpack/xnnpack_memory.h"
-#include "core/error.h"
+#include "backends/common/isolated_library.h"
+#include "backends/xnnpack/memory.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 #define OCTET_FUNCTION(name) #name,
 #define OCTET_FUNCTION_OF_TYPE(name, ...) #name,
 constexpr const char* kFunctionNames[] = {
-#include "backends/xnnpack/xnnpack_function_list.h"
+#include "backends/xnnpack/function_list.h"
 };
 #undef OCTET_FUNCTION
 #undef OCTET_FUNCTION_OF_TYPE

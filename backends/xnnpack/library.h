@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "backends/xnnpack/xnnpack_functions.h"
+#include "backends/xnnpack/functions.h"
 
 namespace octet::xnnpack {
 

@@ -1,6 +1,6 @@
 // See the header. An area is a mapping of kAreaSize bytes or of one larger block; blocks are cut from its front and never used twice. A block that is freed
 // gives its whole pages back at once, an area goes when its last block does.
-#include "backends/xnnpack/xnnpack_memory.h"
+#include "backends/xnnpack/memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 // first time page by page is a tenth of its load time.
 #pragma once
 
-#include "backends/xnnpack/xnnpack_functions.h"
+#include "backends/xnnpack/functions.h"
 
 namespace octet::xnnpack {
 

@@ -1,9 +1,9 @@
 // The table of ops and the forms they work in.
-#include "backends/xnnpack/xnnpack_ops.h"
+#include "backends/xnnpack/ops.h"
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/xnnpack/xnnpack_form.h"
-#include "core/report.h"
-#include "lowering/program.h"
+#include "backends/xnnpack/form.h"
+#include "core/base/report.h"
+#include "lowering/program/program.h"
 
 namespace octet::xnnpack {
 
@@ -30,7 +30,7 @@ Verdict check_activations(const Program& program, const ProgramOp& op);
 
 // All checks of an op that XNNPACK does, but the proof: its kind, activations, shapes, and its row's own check.
 Verdict check_native(const Program& program, const ProgramOp& op);
-// Whether XNNPACK does an accepted op; the others are ours (xnnpack_own.h).
+// Whether XNNPACK does an accepted op; the others are ours (fallback_ops.h).
 bool is_native(const Program& program, const ProgramOp& op);
 // Accepts what XNNPACK does, and what we do for it. The reason of a refusal is XNNPACK's where that has an op of the kind.
 Verdict check_op(const Program& program, const ProgramOp& op);

@@ -1,11 +1,11 @@
-#include "backends/xnnpack/xnnpack_plan.h"
+#include "backends/xnnpack/plan.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
-#include "backends/xnnpack/xnnpack_own.h"
-#include "core/error.h"
+#include "backends/xnnpack/fallback_ops.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/xnnpack/xnnpack_ops.h"
+#include "backends/xnnpack/ops.h"
 
 namespace octet::xnnpack {
 
@@ -24,7 +24,7 @@ struct PlannedOp {
   Forms forms;
 };
 
-// What is done between runtimes: a copy into the other memory order, or an op of our own (xnnpack_own.h).
+// What is done between runtimes: a copy into the other memory order, or an op of our own (fallback_ops.h).
 struct HostStep {
   const ProgramOp* op;          // null: the copy
   std::vector<BufferKey> from;  // the op's inputs; constants in row-major order, absent ones as -1

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/xnnpack/xnnpack_dynamic.h"
-#include "backends/xnnpack/xnnpack_ops.h"
-#include "backends/xnnpack/xnnpack_own.h"
-#include "backends/xnnpack/xnnpack_window.h"
+#include "backends/xnnpack/dynamic.h"
+#include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/window.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -1,8 +1,8 @@
-#include "backends/xnnpack/xnnpack_stage.h"
+#include "backends/xnnpack/stage.h"
 
 #include <limits>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/xnnpack/xnnpack_library.h"
-#include "backends/xnnpack/xnnpack_plan.h"
+#include "backends/xnnpack/library.h"
+#include "backends/xnnpack/plan.h"
 
 namespace octet::xnnpack {
 

@@ -1,11 +1,11 @@
-#include "backends/xnnpack/xnnpack_support.h"
+#include "backends/xnnpack/support.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/xnnpack/xnnpack_compile.h"
-#include "backends/xnnpack/xnnpack_library.h"
-#include "backends/xnnpack/xnnpack_ops.h"
+#include "backends/xnnpack/compile.h"
+#include "backends/xnnpack/library.h"
+#include "backends/xnnpack/ops.h"
 
 namespace octet {
 namespace {

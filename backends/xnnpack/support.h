@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

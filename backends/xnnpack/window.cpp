@@ -1,8 +1,8 @@
-#include "backends/xnnpack/xnnpack_window.h"
+#include "backends/xnnpack/window.h"
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {

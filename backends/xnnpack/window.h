@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet::xnnpack {
 

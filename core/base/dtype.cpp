@@ -1,9 +1,9 @@
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 #include <array>
 #include <limits>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/printable.h"
+#include "core/base/printable.h"
 
 #include <cstdint>
 

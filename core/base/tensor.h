@@ -1,4 +1,4 @@
-// A strided view of shared bytes: weights, constants, inputs and outputs. Free of torch (core/aten_bridge.h converts, without copying).
+// A strided view of shared bytes: weights, constants, inputs and outputs. Free of torch (core/interpreter/aten_bridge.h converts, without copying).
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 namespace octet {
 

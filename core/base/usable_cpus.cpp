@@ -1,4 +1,4 @@
-#include "core/usable_cpus.h"
+#include "core/base/usable_cpus.h"
 
 #if defined(__linux__)
 #include <sched.h>

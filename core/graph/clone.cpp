@@ -1,5 +1,5 @@
 // Deep copies.
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 namespace {

@@ -1,12 +1,12 @@
 // Ownership and edits: names, users and order stay right.
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 #include <algorithm>
 #include <numeric>
 #include <unordered_set>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 

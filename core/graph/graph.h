@@ -22,8 +22,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/tensor.h"
+#include "core/base/dtype.h"
+#include "core/base/tensor.h"
 
 namespace octet {
 

@@ -1,9 +1,9 @@
 // Types, arguments, values and nodes; what owns them is in graph.cpp.
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "core/aten_bridge.h"
+#include "core/interpreter/aten_bridge.h"
 
 #include <array>
 
@@ -7,7 +7,7 @@
 #include <c10/core/TensorImpl.h>
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -6,9 +6,9 @@
 #include <c10/core/MemoryFormat.h>
 #include <c10/core/ScalarType.h>
 
-#include "core/dtype.h"
-#include "core/graph.h"
-#include "core/tensor.h"
+#include "core/base/dtype.h"
+#include "core/base/tensor.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

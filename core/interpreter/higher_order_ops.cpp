@@ -1,4 +1,4 @@
-#include "core/interpreter_hops.h"
+#include "core/interpreter/higher_order_ops.h"
 
 #include <unordered_map>
 
@@ -9,9 +9,9 @@
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/ivalue_convert.h"
-#include "core/op_lookup.h"
+#include "core/base/error.h"
+#include "core/interpreter/ivalue_convert.h"
+#include "core/ops/op_lookup.h"
 
 namespace octet {
 namespace {

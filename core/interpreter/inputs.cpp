@@ -1,4 +1,4 @@
-#include "core/interpreter_inputs.h"
+#include "core/interpreter/inputs.h"
 
 #include <map>
 
@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/ivalue_convert.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/ivalue_convert.h"
 
 namespace octet {
 namespace {

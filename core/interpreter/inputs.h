@@ -5,7 +5,7 @@
 
 #include <ATen/core/ivalue.h>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,13 +9,13 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter_hops.h"
-#include "core/interpreter_inputs.h"
-#include "core/ivalue_convert.h"
-#include "core/op_lookup.h"
-#include "core/python_ops.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/higher_order_ops.h"
+#include "core/interpreter/inputs.h"
+#include "core/interpreter/ivalue_convert.h"
+#include "core/interpreter/python_ops.h"
+#include "core/ops/op_lookup.h"
 
 namespace octet {
 namespace {

@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

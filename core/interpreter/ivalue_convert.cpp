@@ -1,4 +1,4 @@
-#include "core/ivalue_convert.h"
+#include "core/interpreter/ivalue_convert.h"
 
 #include <type_traits>
 
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {

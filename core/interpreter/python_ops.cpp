@@ -1,4 +1,4 @@
-#include "core/python_ops.h"
+#include "core/interpreter/python_ops.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/ivalue_convert.h"
+#include "core/base/error.h"
+#include "core/interpreter/ivalue_convert.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/op_schema.h"
+#include "core/ops/op_schema.h"
 
 #include <algorithm>
 #include <map>
@@ -10,9 +10,9 @@
 #include <ATen/core/jit_type.h>
 #include <fmt/format.h>
 
-#include "core/op_lookup.h"
-#include "core/quantized_decomposed.h"
-#include "core/torchao_ops.h"
+#include "core/ops/op_lookup.h"
+#include "core/ops/quantized_decomposed.h"
+#include "core/ops/torchao_ops.h"
 
 namespace octet {
 namespace {

@@ -1,11 +1,11 @@
-#include "core/overloads.h"
+#include "core/ops/overloads.h"
 
 #include <algorithm>
 #include <map>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "core/op_schema.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 namespace {

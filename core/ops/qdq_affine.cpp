@@ -22,7 +22,7 @@
 #include <c10/util/Float8_e5m2.h>
 #include <c10/util/Float8_e5m2fnuz.h>
 
-#include "core/qdq_kernels.h"
+#include "core/ops/qdq_kernels.h"
 
 namespace octet::qdq {
 namespace {

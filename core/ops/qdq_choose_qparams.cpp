@@ -16,7 +16,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "core/qdq_kernels.h"
+#include "core/ops/qdq_kernels.h"
 
 namespace octet::qdq {
 namespace {

@@ -13,7 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "core/qdq_kernels.h"
+#include "core/ops/qdq_kernels.h"
 
 namespace octet::qdq {
 namespace {

@@ -9,7 +9,7 @@
 #include <ATen/ops/round.h>
 #include <ATen/ops/sub.h>
 
-#include "core/qdq_kernels.h"
+#include "core/ops/qdq_kernels.h"
 
 // One clone a vector width, chosen when the program starts.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

@@ -1,10 +1,10 @@
-#include "core/quantized_decomposed.h"
+#include "core/ops/quantized_decomposed.h"
 
 #include <mutex>
 
 #include <torch/library.h>
 
-#include "core/qdq_kernels.h"
+#include "core/ops/qdq_kernels.h"
 
 namespace octet {
 namespace {

@@ -1,10 +1,10 @@
-#include "core/torchao_ops.h"
+#include "core/ops/torchao_ops.h"
 
 #include <mutex>
 
 #include <torch/library.h>
 
-#include "core/qdq_kernels.h"
+#include "core/ops/qdq_kernels.h"
 
 namespace octet {
 namespace {

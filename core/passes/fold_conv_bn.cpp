@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
-#include "core/aten_bridge.h"
-#include "core/op_schema.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {

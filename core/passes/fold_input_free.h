@@ -1,7 +1,7 @@
 // Computes ahead what depends on no input: masks and positions that a model makes with arange, ones, cumsum, index, comparisons.
 #pragma once
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -2,7 +2,7 @@
 //   conv2d(pad(x, [l, r, t, b]), w, b, padding=[p, q])  ->  conv2d(x, w, b, padding=[p + t, q + l])      when l == r and t == b
 #pragma once
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

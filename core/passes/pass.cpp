@@ -1,11 +1,11 @@
-#include "core/pass.h"
+#include "core/passes/pass.h"
 
 #include <chrono>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/verify.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
 
 namespace octet {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <set>
 
-#include "core/op_lookup.h"
-#include "core/op_schema.h"
+#include "core/ops/op_lookup.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 namespace {

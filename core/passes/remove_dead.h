@@ -1,7 +1,7 @@
 // Removes what cannot change the result.
 #pragma once
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

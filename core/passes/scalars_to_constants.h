@@ -1,7 +1,7 @@
 // Turns Python scalars in additions and multiplications into constants, so that they can be observed.
 #pragma once
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -11,18 +11,20 @@ struct TrainingFlag {
   std::string_view argument;
 };
 
-constexpr std::array<TrainingFlag, 10> kFlags = {{
-    {"aten.batch_norm", "training"},
-    {"aten.instance_norm", "use_input_stats"},
-    {"aten.dropout", "train"},
-    {"aten.feature_dropout", "train"},
-    {"aten.alpha_dropout", "train"},
-    {"aten.feature_alpha_dropout", "train"},
-    {"aten.lstm", "train"},
-    {"aten.gru", "train"},
-    {"aten.rnn_tanh", "train"},
-    {"aten.rnn_relu", "train"},
-}};
+constexpr std::array<TrainingFlag, 10> kFlags = {
+    {
+     {"aten.batch_norm", "training"},
+     {"aten.instance_norm", "use_input_stats"},
+     {"aten.dropout", "train"},
+     {"aten.feature_dropout", "train"},
+     {"aten.alpha_dropout", "train"},
+     {"aten.feature_alpha_dropout", "train"},
+     {"aten.lstm", "train"},
+     {"aten.gru", "train"},
+     {"aten.rnn_tanh", "train"},
+     {"aten.rnn_relu", "train"},
+     }
+};
 
 }  // namespace
 

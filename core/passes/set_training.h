@@ -1,7 +1,7 @@
 // Switches a program between training and evaluation.
 #pragma once
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "core/verify.h"
+#include "core/passes/verify.h"
 
 #include <algorithm>
 #include <set>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/op_schema.h"
+#include "core/base/error.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 namespace {

@@ -1,7 +1,7 @@
 // The invariants of a Graph, checked after each pass and after reading.
 #pragma once
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,8 +1,8 @@
 // Matches patterns against graphs.
 #include <algorithm>
 
-#include "core/op_schema.h"
-#include "core/pattern.h"
+#include "core/ops/op_schema.h"
+#include "core/pattern/pattern.h"
 
 namespace octet {
 namespace {

@@ -1,12 +1,12 @@
-// Parses the notation of patterns. The matcher is in pattern_match.cpp.
-#include "core/pattern.h"
+// Parses the notation of patterns. The matcher is in match.cpp.
+#include "core/pattern/pattern.h"
 
 #include <algorithm>
 #include <cctype>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/pt2_archive.h"
+#include "core/pt2/archive.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,9 +15,9 @@
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <fmt/format.h>
 
-#include "core/crc32.h"
-#include "core/error.h"
-#include "core/output_file.h"
+#include "core/base/error.h"
+#include "core/base/output_file.h"
+#include "core/pt2/crc32.h"
 
 namespace octet {
 namespace {

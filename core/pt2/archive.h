@@ -1,5 +1,5 @@
 // The container of a .pt2 file: a zip of stored records below one folder, weights mapped without copying. Knows records and payloads,
-// not the graph (core/pt2_reader.h, core/pt2_writer.h).
+// not the graph (core/pt2/reader.h, core/pt2/writer.h).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/base/tensor.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "core/crc32.h"
+#include "core/pt2/crc32.h"
 
 #include <caffe2/serialize/crc_alt.h>  // defines functions: for this file alone
 

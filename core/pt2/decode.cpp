@@ -1,9 +1,9 @@
-#include "core/pt2_decode.h"
+#include "core/pt2/decode.h"
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/pt2_schema_enums.h"
+#include "core/base/error.h"
+#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {

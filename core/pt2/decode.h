@@ -6,7 +6,7 @@
 
 #include <torch/csrc/utils/generated_serialization_types.h>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

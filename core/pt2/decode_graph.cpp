@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/pt2_decode.h"
+#include "core/base/error.h"
+#include "core/pt2/decode.h"
 
 namespace octet {
 namespace {

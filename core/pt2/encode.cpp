@@ -1,12 +1,12 @@
-#include "core/pt2_encode.h"
+#include "core/pt2/encode.h"
 
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/pt2_schema_enums.h"
+#include "core/base/error.h"
+#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-// From the graph to the types of torch's program schema: the inverse of core/pt2_decode.h.
+// From the graph to the types of torch's program schema: the inverse of core/pt2/decode.h.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 #include <torch/csrc/utils/generated_serialization_types.h>
 #include <nlohmann/json.hpp>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

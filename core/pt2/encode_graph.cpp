@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/pt2_encode.h"
+#include "core/base/error.h"
+#include "core/pt2/encode.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/pt2_reader.h"
+#include "core/pt2/reader.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/pt2_archive.h"
-#include "core/pt2_decode.h"
+#include "core/base/error.h"
+#include "core/pt2/archive.h"
+#include "core/pt2/decode.h"
 
 namespace octet {
 namespace {

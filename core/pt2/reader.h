@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

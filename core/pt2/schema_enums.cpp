@@ -1,10 +1,10 @@
-#include "core/pt2_schema_enums.h"
+#include "core/pt2/schema_enums.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {
@@ -25,7 +25,7 @@ constexpr std::array<std::pair<int, DType>, 21> kDTypes = {
      }
 };
 
-// Layout and MemoryFormat of core/graph.h count as the schema does.
+// Layout and MemoryFormat of core/graph/graph.h count as the schema does.
 template <typename Enum>
 std::optional<Enum> find_counted(int number, Enum last) {
   if (number < 0 || number > static_cast<int>(last)) return std::nullopt;

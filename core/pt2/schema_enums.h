@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

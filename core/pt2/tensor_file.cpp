@@ -1,4 +1,4 @@
-#include "core/tensor_file.h"
+#include "core/pt2/tensor_file.h"
 
 #include <cstring>
 #include <map>
@@ -8,9 +8,9 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/csrc/jit/serialization/unpickler.h>
 
-#include "core/error.h"
-#include "core/output_file.h"
-#include "core/pt2_archive.h"
+#include "core/base/error.h"
+#include "core/base/output_file.h"
+#include "core/pt2/archive.h"
 
 namespace octet {
 namespace {

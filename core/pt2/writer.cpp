@@ -1,4 +1,4 @@
-#include "core/pt2_writer.h"
+#include "core/pt2/writer.h"
 
 #include <algorithm>
 #include <map>
@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/pt2_archive.h"
-#include "core/pt2_encode.h"
+#include "core/base/error.h"
+#include "core/pt2/archive.h"
+#include "core/pt2/encode.h"
 
 namespace octet {
 namespace {

@@ -1,8 +1,8 @@
-#include "core/text_argument_parser.h"
+#include "core/text/argument_parser.h"
 
 #include <fmt/format.h>
 
-#include "core/text_words.h"
+#include "core/text/words.h"
 
 namespace octet {
 

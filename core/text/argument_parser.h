@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/text_reader.h"
+#include "core/text/types.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "core/text_lexer.h"
+#include "core/text/lexer.h"
 
 #include <cctype>
 #include <cstring>

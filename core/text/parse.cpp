@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "core/op_schema.h"
-#include "core/overloads.h"
-#include "core/text.h"
-#include "core/text_argument_parser.h"
-#include "core/text_words.h"
+#include "core/base/error.h"
+#include "core/ops/op_schema.h"
+#include "core/ops/overloads.h"
+#include "core/text/argument_parser.h"
+#include "core/text/text.h"
+#include "core/text/words.h"
 
 namespace octet {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/op_schema.h"
-#include "core/text.h"
-#include "core/text_words.h"
+#include "core/base/error.h"
+#include "core/ops/op_schema.h"
+#include "core/text/text.h"
+#include "core/text/words.h"
 
 namespace octet {
 namespace {

@@ -26,7 +26,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,8 +1,8 @@
-#include "core/text_reader.h"
+#include "core/text/types.h"
 
 #include <charconv>
 
-#include "core/text_words.h"
+#include "core/text/words.h"
 
 namespace octet {
 

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "core/graph.h"
-#include "core/text_lexer.h"
+#include "core/graph/graph.h"
+#include "core/text/lexer.h"
 
 namespace octet {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet::text_words {
 

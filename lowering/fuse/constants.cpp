@@ -1,11 +1,11 @@
 // The steps that work on constants and equal ops, and the count of multiply-accumulates.
 #include <algorithm>
 
-#include "lowering/fuse.h"
-#include "lowering/op_table.h"
-#include "lowering/program_editor.h"
-#include "lowering/quantized_constants.h"
-#include "lowering/stored_constant.h"
+#include "lowering/fuse/fuse.h"
+#include "lowering/fuse/op_table.h"
+#include "lowering/fuse/program_editor.h"
+#include "lowering/program/quantized_constants.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {

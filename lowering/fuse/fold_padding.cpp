@@ -1,8 +1,8 @@
 // Zero padding before a convolution becomes its own padding, also where the two sides differ (a graph's convolution cannot say that).
 #include <algorithm>
 
-#include "lowering/fuse.h"
-#include "lowering/program_editor.h"
+#include "lowering/fuse/fuse.h"
+#include "lowering/fuse/program_editor.h"
 
 namespace octet {
 namespace {

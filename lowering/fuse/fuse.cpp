@@ -1,13 +1,13 @@
 // The list of steps, and those that bring integers into ops.
-#include "lowering/fuse.h"
+#include "lowering/fuse/fuse.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "lowering/op_table.h"
-#include "lowering/program_editor.h"
-#include "lowering/quantized_constants.h"
+#include "core/base/error.h"
+#include "lowering/fuse/op_table.h"
+#include "lowering/fuse/program_editor.h"
+#include "lowering/program/quantized_constants.h"
 
 namespace octet {
 namespace {

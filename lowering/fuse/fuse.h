@@ -2,7 +2,7 @@
 // allows it; each returns the number of its changes.
 #pragma once
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // The rows.
-#include "lowering/op_table.h"
+#include "lowering/fuse/op_table.h"
 
 #include <algorithm>
 

@@ -1,14 +1,14 @@
 // Bookkeeping of edits; refresh() is linear, programs have at most a few thousand ops.
-#include "lowering/program_editor.h"
+#include "lowering/fuse/program_editor.h"
 
 #include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "lowering/quantized_constants.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/program/quantized_constants.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

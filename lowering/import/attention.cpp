@@ -1,7 +1,7 @@
 // Attention as the products, the mask and the softmax that it stands for; what of it runs on integers is decided as for any product.
 #include <cmath>
 
-#include "lowering/importer.h"
+#include "lowering/import/importer.h"
 
 namespace octet {
 namespace {

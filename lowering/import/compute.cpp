@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "lowering/importer.h"
+#include "core/base/error.h"
+#include "lowering/import/importer.h"
 
 namespace octet {
 namespace {

@@ -1,9 +1,9 @@
 // Custom ops: kept whole, with every argument, for the kernel that is registered under the op's name.
 #include <fmt/format.h>
 
-#include "core/op_schema.h"
-#include "lowering/custom_kernel.h"
-#include "lowering/importer.h"
+#include "core/ops/op_schema.h"
+#include "lowering/import/importer.h"
+#include "lowering/program/custom_kernel.h"
 
 namespace octet {
 namespace {

@@ -1,5 +1,5 @@
 // choose_qparams -> quantize -> dequantize, in the families that torch and torchao have of them.
-#include "lowering/import_dynamic.h"
+#include "lowering/import/dynamic.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -1,7 +1,7 @@
 // Quantization with scales that are computed at run time. Used by import_*.cpp only.
 #pragma once
 
-#include "lowering/importer.h"
+#include "lowering/import/importer.h"
 
 namespace octet {
 

@@ -1,15 +1,15 @@
-// The walk over the graph; what each op becomes stands in import_compute.cpp, import_shape.cpp and import_quantization.cpp.
-#include "lowering/import_graph.h"
+// The walk over the graph; what each op becomes stands in compute.cpp, shape.cpp and quantization.cpp.
+#include "lowering/import/graph.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "lowering/custom_kernel.h"
-#include "lowering/import_size.h"
-#include "lowering/importer.h"
+#include "core/base/error.h"
+#include "lowering/import/importer.h"
+#include "lowering/import/size.h"
+#include "lowering/program/custom_kernel.h"
 
 namespace octet {
 namespace {

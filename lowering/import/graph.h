@@ -1,8 +1,8 @@
 // q/dq graph -> Program, op by op: nothing is fused, quantize and dequantize stay ops of their own.
 #pragma once
 
-#include "core/graph.h"
-#include "lowering/program.h"
+#include "core/graph/graph.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

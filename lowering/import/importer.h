@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/graph.h"
-#include "lowering/program.h"
+#include "core/graph/graph.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "lowering/importer.h"
+#include "lowering/import/importer.h"
 
 namespace octet {
 namespace {

@@ -1,15 +1,15 @@
-// quantize and dequantize of quantized_decomposed and torchao; import_dynamic.cpp has those with scales that are computed at run time.
+// quantize and dequantize of quantized_decomposed and torchao; dynamic.cpp has those with scales that are computed at run time.
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "lowering/import_dynamic.h"
-#include "lowering/importer.h"
-#include "lowering/quantized_constants.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/import/dynamic.h"
+#include "lowering/import/importer.h"
+#include "lowering/program/quantized_constants.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {

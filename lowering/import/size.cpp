@@ -1,12 +1,12 @@
 // A recursive descent over calls: name(argument, ...), where only Symbol and Integer take literals.
-#include "lowering/import_size.h"
+#include "lowering/import/size.h"
 
 #include <charconv>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

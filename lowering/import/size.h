@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lowering/size_expr.h"
+#include "lowering/program/size_expr.h"
 
 namespace octet {
 

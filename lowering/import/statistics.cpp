@@ -1,7 +1,7 @@
 // Reductions, and normalizations by statistics of the input itself over groups of channels.
 #include <algorithm>
 
-#include "lowering/importer.h"
+#include "lowering/import/importer.h"
 
 namespace octet {
 namespace {

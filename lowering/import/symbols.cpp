@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "lowering/import_size.h"
-#include "lowering/importer.h"
-#include "lowering/symbols.h"
+#include "core/base/error.h"
+#include "lowering/import/importer.h"
+#include "lowering/import/size.h"
+#include "lowering/program/symbols.h"
 
 namespace octet {
 namespace {

@@ -1,5 +1,5 @@
 // First fit by decreasing size.
-#include "lowering/arena_plan.h"
+#include "lowering/program/arena_plan.h"
 
 #include <algorithm>
 #include <numeric>

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <span>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 
-// The file appears whole or not at all (core/output_file.h). Throws Error when it cannot be written.
+// The file appears whole or not at all (core/base/output_file.h). Throws Error when it cannot be written.
 void save_program(const Program& program, const std::filesystem::path& path);
 
 struct LoadOptions {

@@ -1,5 +1,5 @@
 // See the header.
-#include "lowering/artifact_format.h"
+#include "lowering/program/artifact_format.h"
 
 #include <algorithm>
 #include <cstring>

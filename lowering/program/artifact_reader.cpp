@@ -11,14 +11,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "lowering/artifact.h"
-#include "lowering/artifact_format.h"
-#include "lowering/checksum.h"
-#include "lowering/filter_order.h"
-#include "lowering/mapped_file.h"
-#include "lowering/program_json.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/program/artifact.h"
+#include "lowering/program/artifact_format.h"
+#include "lowering/program/checksum.h"
+#include "lowering/program/filter_order.h"
+#include "lowering/program/mapped_file.h"
+#include "lowering/program/program_json.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/report.h"
-#include "lowering/program.h"
+#include "core/base/report.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

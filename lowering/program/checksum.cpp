@@ -1,5 +1,5 @@
 // See the header. The words are little endian, as the hosts that Octet runs on.
-#include "lowering/checksum.h"
+#include "lowering/program/checksum.h"
 
 #include <algorithm>
 #include <bit>

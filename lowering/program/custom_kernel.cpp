@@ -1,11 +1,11 @@
-#include "lowering/custom_kernel.h"
+#include "lowering/program/custom_kernel.h"
 
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

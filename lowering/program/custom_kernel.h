@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
-#include "lowering/program.h"
+#include "core/base/tensor.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

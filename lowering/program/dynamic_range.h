@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -1,9 +1,9 @@
 // See the header.
-#include "lowering/filter_order.h"
+#include "lowering/program/filter_order.h"
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

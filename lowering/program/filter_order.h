@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor.h"
-#include "lowering/backend.h"
-#include "lowering/program.h"
+#include "core/base/tensor.h"
+#include "lowering/program/backend.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "lowering/mapped_file.h"
+#include "lowering/program/mapped_file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/tensor.h"
+#include "core/base/tensor.h"
 
 namespace octet {
 

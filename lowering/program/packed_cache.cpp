@@ -1,4 +1,4 @@
-#include "lowering/packed_cache.h"
+#include "lowering/program/packed_cache.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,10 +13,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/output_file.h"
-#include "lowering/artifact_format.h"
-#include "lowering/checksum.h"
+#include "core/base/error.h"
+#include "core/base/output_file.h"
+#include "lowering/program/artifact_format.h"
+#include "lowering/program/checksum.h"
 
 namespace octet {
 namespace {

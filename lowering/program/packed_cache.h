@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/base/tensor.h"
 
 namespace octet {
 

@@ -1,15 +1,15 @@
 // Attribute access, text form and consistency check of a Program.
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "lowering/filter_order.h"
-#include "lowering/stored_constant.h"
-#include "lowering/symbols.h"
+#include "core/base/error.h"
+#include "lowering/program/filter_order.h"
+#include "lowering/program/stored_constant.h"
+#include "lowering/program/symbols.h"
 
 namespace octet {
 

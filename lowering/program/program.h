@@ -16,9 +16,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/tensor.h"
-#include "lowering/size_expr.h"
+#include "core/base/dtype.h"
+#include "core/base/tensor.h"
+#include "lowering/program/size_expr.h"
 
 namespace octet {
 
@@ -126,7 +126,7 @@ struct Segment {
   std::vector<int> outputs;  // tensors made here that later segments or the caller read
 };
 
-// A size that the inputs of a run decide. All shapes and attributes of a Program stand at the hints; lowering/specialize.h gives other ones.
+// A size that the inputs of a run decide. All shapes and attributes of a Program stand at the hints; lowering/program/specialize.h gives other ones.
 struct ShapeSymbol {
   std::string name;  // as torch.export named it: "s77"
   int64_t min = 0;

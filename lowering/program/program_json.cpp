@@ -1,5 +1,5 @@
 // JSON writes doubles in the shortest form that reads back equal, so numbers are exact; infinities and NaN, which it lacks, are strings.
-#include "lowering/program_json.h"
+#include "lowering/program/program_json.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "lowering/symbol_json.h"
-#include "lowering/symbols.h"
+#include "core/base/error.h"
+#include "lowering/program/symbol_json.h"
+#include "lowering/program/symbols.h"
 
 namespace octet {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -1,12 +1,12 @@
 // Plain loops: constants are converted once.
-#include "lowering/quantized_constants.h"
+#include "lowering/program/quantized_constants.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
-#include "lowering/blocks.h"
+#include "core/base/error.h"
+#include "lowering/program/blocks.h"
 
 namespace octet {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

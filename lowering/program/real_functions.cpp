@@ -1,5 +1,5 @@
 // See the header.
-#include "lowering/real_functions.h"
+#include "lowering/program/real_functions.h"
 
 #include <algorithm>
 #include <cmath>

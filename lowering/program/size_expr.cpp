@@ -1,11 +1,11 @@
 // Formulas in postfix order: a stack evaluates and prints them.
-#include "lowering/size_expr.h"
+#include "lowering/program/size_expr.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -1,11 +1,11 @@
 // Formulas become numbers; everything else stays.
-#include "lowering/specialize.h"
+#include "lowering/program/specialize.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "lowering/symbols.h"
+#include "core/base/error.h"
+#include "lowering/program/symbols.h"
 
 namespace octet {
 

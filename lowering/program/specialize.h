@@ -1,7 +1,7 @@
 // A Program at other sizes than those that it was lowered at. Free of torch.
 #pragma once
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "lowering/stored_constant.h"
+#include "lowering/program/stored_constant.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "lowering/blocks.h"
-#include "lowering/half.h"
+#include "core/base/error.h"
+#include "lowering/program/blocks.h"
+#include "lowering/program/half.h"
 
 namespace octet {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

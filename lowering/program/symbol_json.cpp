@@ -1,5 +1,5 @@
 // Files may be hostile: every number, word and count is checked.
-#include "lowering/symbol_json.h"
+#include "lowering/program/symbol_json.h"
 
 #include <limits>
 #include <stdexcept>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "lowering/symbols.h"
+#include "core/base/error.h"
+#include "lowering/program/symbols.h"
 
 namespace octet {
 namespace {

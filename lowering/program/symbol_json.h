@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

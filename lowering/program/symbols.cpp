@@ -1,12 +1,12 @@
 // A dimension that is one symbol decides it; formulas of one symbol that nothing else decides are solved by bisection.
-#include "lowering/symbols.h"
+#include "lowering/program/symbols.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

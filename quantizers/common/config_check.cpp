@@ -1,4 +1,4 @@
-#include "quantizers/config_check.h"
+#include "quantizers/common/config_check.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/bodies.h"
-#include "core/error.h"
-#include "core/op_schema.h"
+#include "annotate/graph/control_flow.h"
+#include "core/base/error.h"
+#include "core/ops/op_schema.h"
 
 namespace octet {
 

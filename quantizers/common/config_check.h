@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "annotate/opaque.h"
-#include "quantizers/module_filter.h"
+#include "annotate/graph/opaque_parts.h"
+#include "quantizers/common/module_filter.h"
 
 namespace octet {
 

@@ -1,13 +1,13 @@
 // What both kinds of configurations do with the options they share.
-#include "quantizers/own_options.h"
+#include "quantizers/common/extra_options.h"
 
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "annotate/qparams.h"
-#include "core/error.h"
-#include "quantizers/observer_option.h"
+#include "annotate/annotation/qparams.h"
+#include "core/base/error.h"
+#include "quantizers/common/observer_option.h"
 
 namespace octet {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "annotate/annotation.h"
-#include "core/dtype.h"
+#include "annotate/annotation/annotation.h"
+#include "core/base/dtype.h"
 
 namespace octet {
 

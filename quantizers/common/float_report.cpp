@@ -1,13 +1,14 @@
 // The reasons, the most specific first.
-#include "quantizers/float_report.h"
+#include "quantizers/common/float_report.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/constant_part.h"
-#include "annotate/coverage.h"
-#include "quantizers/weight_only.h"
+#include "annotate/convert/float_report.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/float_ops.h"
+#include "quantizers/common/weight_only.h"
 
 namespace octet {
 

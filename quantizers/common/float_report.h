@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
-#include "annotate/annotation_rule.h"
-#include "core/report.h"
-#include "quantizers/module_filter.h"
+#include "annotate/rules/annotation_rule.h"
+#include "core/base/report.h"
+#include "quantizers/common/module_filter.h"
 
 namespace octet {
 

@@ -1,12 +1,12 @@
 // Matching of nodes by module and op, and the precedence among the rows.
-#include "quantizers/module_filter.h"
+#include "quantizers/common/module_filter.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/bodies.h"
-#include "core/error.h"
+#include "annotate/graph/control_flow.h"
+#include "core/base/error.h"
 
 namespace octet {
 

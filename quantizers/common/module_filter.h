@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "annotate/annotation.h"
-#include "core/graph.h"
-#include "quantizers/compat.h"
-#include "quantizers/module_regex.h"
+#include "annotate/annotation/annotation.h"
+#include "core/graph/graph.h"
+#include "quantizers/common/compat.h"
+#include "quantizers/common/module_regex.h"
 
 namespace octet {
 

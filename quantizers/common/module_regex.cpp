@@ -1,4 +1,4 @@
-#include "quantizers/module_regex.h"
+#include "quantizers/common/module_regex.h"
 
 #include <array>
 #include <regex>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 

@@ -1,11 +1,11 @@
-#include "quantizers/observer_option.h"
+#include "quantizers/common/observer_option.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/observer.h"
-#include "core/error.h"
+#include "annotate/observers/observer.h"
+#include "core/base/error.h"
 
 namespace octet {
 

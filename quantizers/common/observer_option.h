@@ -1,7 +1,7 @@
 // The choice of another observer than a configuration has by default.
 #pragma once
 
-#include "annotate/quant_spec.h"
+#include "annotate/annotation/quant_spec.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "quantizers/qat_config.h"
+#include "quantizers/common/qat_config.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Configurations for training: fake-quants in the place of observers.
 #pragma once
 
-#include "quantizers/own_options.h"
+#include "quantizers/common/extra_options.h"
 
 namespace octet {
 

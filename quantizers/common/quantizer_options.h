@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "quantizers/compat.h"
+#include "quantizers/common/compat.h"
 
 namespace octet {
 
@@ -19,7 +19,7 @@ struct QuantizerOptions {
   std::optional<bool> reduce_range = {};    // likewise: activations in half of their range
   bool is_qat = false;                      // for training: fake-quants, unless a configuration says otherwise; without it none may ask for them
   bool learns_ranges = false;               // in training, fake-quants whose scales can be trained (lsq_fake_quantize)
-  std::filesystem::path config = {};        // a JSON file whose rows (see json_quantizer.h) are set on top; may be empty
+  std::filesystem::path config = {};        // a JSON file whose rows (see quantizers/json/quantizer.h) are set on top; may be empty
 
   Compat compat() const { return compat_torchao ? Compat::kTorchao : Compat::kNone; }
 };

@@ -1,4 +1,4 @@
-#include "quantizers/recurrent_rules.h"
+#include "quantizers/common/recurrent_rules.h"
 
 #include <algorithm>
 #include <array>

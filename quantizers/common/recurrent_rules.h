@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "annotate/annotation_rule.h"
+#include "annotate/rules/annotation_rule.h"
 
 namespace octet {
 

@@ -1,13 +1,13 @@
 // Builds the configurations and fits them to shapes.
-#include "quantizers/weight_only.h"
+#include "quantizers/common/weight_only.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "quantizers/own_options.h"
-#include "quantizers/xnnpack_checks.h"
+#include "core/base/error.h"
+#include "quantizers/common/checks.h"
+#include "quantizers/common/extra_options.h"
 
 namespace octet {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "annotate/annotation_rule.h"
+#include "annotate/rules/annotation_rule.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // Watches that the quantizers keep out of each other's way.
-#include "quantizers/composable_quantizer.h"
+#include "quantizers/compose/composable_quantizer.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "quantizers/float_report.h"
+#include "core/base/error.h"
+#include "quantizers/common/float_report.h"
 
 namespace octet {
 

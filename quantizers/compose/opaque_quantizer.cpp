@@ -1,7 +1,7 @@
-#include "quantizers/opaque_quantizer.h"
+#include "quantizers/compose/opaque_quantizer.h"
 
-#include "core/error.h"
-#include "quantizers/config_check.h"
+#include "core/base/error.h"
+#include "quantizers/common/config_check.h"
 
 namespace octet {
 

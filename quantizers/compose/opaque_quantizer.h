@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "annotate/opaque.h"
-#include "annotate/quantizer.h"
+#include "annotate/annotation/quantizer.h"
+#include "annotate/graph/opaque_parts.h"
 
 namespace octet {
 

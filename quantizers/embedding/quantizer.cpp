@@ -1,14 +1,14 @@
 // Two rows, and the peer's way of writing them.
-#include "quantizers/embedding_quantizer.h"
+#include "quantizers/embedding/quantizer.h"
 
 #include <fmt/format.h>
 
-#include "annotate/annotation_rule.h"
-#include "core/error.h"
-#include "quantizers/config_check.h"
-#include "quantizers/float_report.h"
-#include "quantizers/weight_only.h"
-#include "quantizers/xnnpack_checks.h"
+#include "annotate/rules/annotation_rule.h"
+#include "core/base/error.h"
+#include "quantizers/common/checks.h"
+#include "quantizers/common/config_check.h"
+#include "quantizers/common/float_report.h"
+#include "quantizers/common/weight_only.h"
 
 namespace octet {
 

@@ -1,9 +1,9 @@
 // Tables of embeddings as uint8, one scale and zero point a row; activations stay float.
 #pragma once
 
-#include "annotate/quantizer.h"
-#include "quantizers/compat.h"
-#include "quantizers/module_filter.h"
+#include "annotate/annotation/quantizer.h"
+#include "quantizers/common/compat.h"
+#include "quantizers/common/module_filter.h"
 
 namespace octet {
 

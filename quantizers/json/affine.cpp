@@ -1,5 +1,5 @@
 // Tables of words and what they mean.
-#include "quantizers/json_affine.h"
+#include "quantizers/json/affine.h"
 
 #include <array>
 #include <utility>

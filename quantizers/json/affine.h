@@ -7,8 +7,8 @@
 
 #include <span>
 
-#include "annotate/quant_spec.h"
-#include "quantizers/json_place.h"
+#include "annotate/annotation/quant_spec.h"
+#include "quantizers/json/place.h"
 
 namespace octet {
 

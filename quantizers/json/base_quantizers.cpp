@@ -1,5 +1,5 @@
 // One row per name; the setters of each class in one table.
-#include "quantizers/base_quantizers.h"
+#include "quantizers/json/base_quantizers.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "quantizers/embedding_quantizer.h"
-#include "quantizers/json_options.h"
-#include "quantizers/x86_quantizer.h"
-#include "quantizers/xnnpack_quantizer.h"
+#include "core/base/error.h"
+#include "quantizers/embedding/quantizer.h"
+#include "quantizers/json/options.h"
+#include "quantizers/x86/quantizer.h"
+#include "quantizers/xnnpack/quantizer.h"
 
 namespace octet {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "annotate/opaque.h"
-#include "annotate/quantizer.h"
-#include "quantizers/declared_quantizer.h"
-#include "quantizers/json_place.h"
-#include "quantizers/quantizer_options.h"
+#include "annotate/annotation/quantizer.h"
+#include "annotate/graph/opaque_parts.h"
+#include "quantizers/common/quantizer_options.h"
+#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/json/place.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // Reads constraints, and holds them against each other and against the cells of their row.
-#include "quantizers/json_constraints.h"
+#include "quantizers/json/constraints.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/op_schema.h"
-#include "core/overloads.h"
-#include "quantizers/json_specs.h"
+#include "core/ops/op_schema.h"
+#include "core/ops/overloads.h"
+#include "quantizers/json/specs.h"
 
 namespace octet {
 

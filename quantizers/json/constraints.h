@@ -7,8 +7,8 @@
 //     "scale_min_lower_bound", "scale_max_upper_bound", "scale_exact_match", "zero_point_exact_match"             on its scale
 #pragma once
 
-#include "annotate/annotation_rule.h"
-#include "quantizers/json_place.h"
+#include "annotate/rules/annotation_rule.h"
+#include "quantizers/json/place.h"
 
 namespace octet {
 

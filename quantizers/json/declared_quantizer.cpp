@@ -1,18 +1,19 @@
 // Applies the filters to the matches of the rows.
-#include "quantizers/declared_quantizer.h"
+#include "quantizers/json/declared_quantizer.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/check_limits.h"
-#include "annotate/granularity.h"
-#include "core/error.h"
-#include "quantizers/config_check.h"
-#include "quantizers/float_report.h"
-#include "quantizers/json_place.h"
-#include "quantizers/xnnpack_checks.h"
-#include "quantizers/xnnpack_rules.h"
+#include "annotate/annotation/granularity.h"
+#include "annotate/observed/check_limits.h"
+#include "core/base/error.h"
+#include "quantizers/common/checks.h"
+#include "quantizers/common/config_check.h"
+#include "quantizers/common/float_report.h"
+#include "quantizers/json/place.h"
+#include "quantizers/xnnpack/checks.h"
+#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 

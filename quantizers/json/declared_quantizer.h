@@ -1,13 +1,13 @@
-// A backend said as a table: rows of patterns and specs, and filters. json_patterns.h reads one from a file; C++ can fill one as well.
+// A backend said as a table: rows of patterns and specs, and filters. patterns.h reads one from a file; C++ can fill one as well.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "annotate/annotation_rule.h"
-#include "annotate/quantizer.h"
-#include "quantizers/compat.h"
-#include "quantizers/module_filter.h"
+#include "annotate/annotation/quantizer.h"
+#include "annotate/rules/annotation_rule.h"
+#include "quantizers/common/compat.h"
+#include "quantizers/common/module_filter.h"
 
 namespace octet {
 

@@ -1,12 +1,12 @@
-#include "quantizers/json_opaque.h"
+#include "quantizers/json/opaque.h"
 
 #include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "quantizers/json_specs.h"
+#include "core/base/error.h"
+#include "quantizers/json/specs.h"
 
 namespace octet {
 

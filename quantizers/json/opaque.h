@@ -15,8 +15,8 @@
 #include <memory>
 #include <vector>
 
-#include "annotate/opaque.h"
-#include "quantizers/json_place.h"
+#include "annotate/graph/opaque_parts.h"
+#include "quantizers/json/place.h"
 
 namespace octet {
 

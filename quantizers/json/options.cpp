@@ -1,13 +1,13 @@
 // Tables of options, and what the caller overrides.
-#include "quantizers/json_options.h"
+#include "quantizers/json/options.h"
 
 #include <array>
 
-#include "core/error.h"
-#include "quantizers/embedding_quantizer.h"
-#include "quantizers/json_specs.h"
-#include "quantizers/x86_config.h"
-#include "quantizers/xnnpack_config.h"
+#include "core/base/error.h"
+#include "quantizers/embedding/quantizer.h"
+#include "quantizers/json/specs.h"
+#include "quantizers/x86/config.h"
+#include "quantizers/xnnpack/config.h"
 
 namespace octet {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "annotate/annotation.h"
-#include "quantizers/json_place.h"
-#include "quantizers/quantizer_options.h"
+#include "annotate/annotation/annotation.h"
+#include "quantizers/common/quantizer_options.h"
+#include "quantizers/json/place.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // Reads rows and checks their slots against their patterns.
-#include "quantizers/json_patterns.h"
+#include "quantizers/json/patterns.h"
 
 #include <algorithm>
 #include <array>
@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "core/op_schema.h"
-#include "core/overloads.h"
-#include "quantizers/json_constraints.h"
-#include "quantizers/json_specs.h"
-#include "quantizers/xnnpack_checks.h"
+#include "core/base/error.h"
+#include "core/ops/op_schema.h"
+#include "core/ops/overloads.h"
+#include "quantizers/json/constraints.h"
+#include "quantizers/json/specs.h"
+#include "quantizers/xnnpack/checks.h"
 
 namespace octet {
 

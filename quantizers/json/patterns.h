@@ -5,12 +5,12 @@
 //                  "allow_implicit_sharing": true, "constraints": {"x": {"max_rank": 4}}, "owned": ["w"], "marked": ["b"]}],
 //    "sharing_ops": ["max_pool2d", "aten.view.default"]}
 //
-// The notation of patterns is that of core/pattern.h, the cells are those of json_specs.h, constraints those of json_constraints.h; "owned", "marked" and
+// The notation of patterns is that of core/pattern/pattern.h, the cells are those of specs.h, constraints those of constraints.h; "owned", "marked" and
 // "owner" ("first", "first_quantized") are members of AnnotationRule. sharing_ops take the scale of what they read. Rows count in order: the first that matches an op takes it.
 #pragma once
 
-#include "quantizers/declared_quantizer.h"
-#include "quantizers/json_place.h"
+#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/json/place.h"
 
 namespace octet {
 

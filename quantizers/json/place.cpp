@@ -1,5 +1,5 @@
 // Reads JSON and checks the types of values.
-#include "quantizers/json_place.h"
+#include "quantizers/json/place.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 namespace octet {
 

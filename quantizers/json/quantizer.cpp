@@ -1,5 +1,5 @@
 // Tells the forms apart.
-#include "quantizers/json_quantizer.h"
+#include "quantizers/json/quantizer.h"
 
 #include <algorithm>
 #include <array>
@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "quantizers/composable_quantizer.h"
-#include "quantizers/json_opaque.h"
-#include "quantizers/json_options.h"
-#include "quantizers/json_patterns.h"
-#include "quantizers/opaque_quantizer.h"
+#include "core/base/error.h"
+#include "quantizers/compose/composable_quantizer.h"
+#include "quantizers/compose/opaque_quantizer.h"
+#include "quantizers/json/opaque.h"
+#include "quantizers/json/options.h"
+#include "quantizers/json/patterns.h"
 
 namespace octet {
 

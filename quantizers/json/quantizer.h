@@ -8,14 +8,14 @@
 // Rows, weakest first: global, op_type, module_type, module_name_regex (ECMAScript, of whole paths), module_name, call_index ({"block":
 // {"aten.linear.default": {"1": null}}}: the second such call in block itself). They stand at the top of each form; of a composition, for all its parts.
 //
-// A configuration takes the options of json_options.h; null leaves the nodes float. On a base, an absent "global" quantizes only what the rows name;
-// of a table, everything. For specs and patterns see json_specs.h and json_patterns.h.
+// A configuration takes the options of options.h; null leaves the nodes float. On a base, an absent "global" quantizes only what the rows name;
+// of a table, everything. For specs and patterns see specs.h and patterns.h.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
-#include "quantizers/base_quantizers.h"
+#include "quantizers/json/base_quantizers.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // One reader per kind of spec; the kinds are told apart by the key that only they have.
-#include "quantizers/json_specs.h"
+#include "quantizers/json/specs.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/derive_functions.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/observer.h"
-#include "core/error.h"
-#include "quantizers/json_affine.h"
+#include "annotate/observers/derive_functions.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/observers/observer.h"
+#include "core/base/error.h"
+#include "quantizers/json/affine.h"
 
 namespace octet {
 

@@ -15,8 +15,8 @@
 #include <map>
 #include <string>
 
-#include "annotate/annotation_rule.h"
-#include "quantizers/json_place.h"
+#include "annotate/rules/annotation_rule.h"
+#include "quantizers/json/place.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // Conditions of the X86 rows.
-#include "quantizers/x86_checks.h"
+#include "quantizers/x86/checks.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Conditions of the X86 rows beyond the shape of their patterns. Those on weights, dtypes and constants are in xnnpack_checks.h.
 #pragma once
 
-#include "annotate/annotation_rule.h"
+#include "annotate/rules/annotation_rule.h"
 
 namespace octet {
 

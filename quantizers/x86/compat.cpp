@@ -1,5 +1,5 @@
 // The peer's steps: fusions, matmul, mul, then what lies between quantized ops; configuration by configuration.
-#include "quantizers/x86_compat.h"
+#include "quantizers/x86/compat.h"
 
 #include <algorithm>
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "annotate/annotation_rule.h"
-#include "quantizers/x86_compat_rows.h"
-#include "quantizers/x86_partitions.h"
+#include "annotate/rules/annotation_rule.h"
+#include "quantizers/x86/compat_rows.h"
+#include "quantizers/x86/source_partitions.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // The peer's rows.
-#include "quantizers/x86_compat_rows.h"
+#include "quantizers/x86/compat_rows.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// compat: what the peer's X86 quantizer takes, as tables, in its order. Matched by where the nodes came from (see x86_partitions.h).
+// compat: what the peer's X86 quantizer takes, as tables, in its order. Matched by where the nodes came from (see source_partitions.h).
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
 // Builds the configurations for x86.
-#include "quantizers/x86_config.h"
+#include "quantizers/x86/config.h"
 
-#include "quantizers/qat_config.h"
-#include "quantizers/weight_only.h"
+#include "quantizers/common/qat_config.h"
+#include "quantizers/common/weight_only.h"
 
 namespace octet {
 

@@ -1,7 +1,7 @@
 // The configurations of int8 on x86 servers: uint8 activations per tensor, int8 weights per output channel with zero point 0.
 #pragma once
 
-#include "quantizers/own_options.h"
+#include "quantizers/common/extra_options.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
-// Which configuration goes with which match; the rest is in the tables of x86_rules.cpp and x86_compat_rows.cpp.
-#include "quantizers/x86_quantizer.h"
+// Which configuration goes with which match; the rest is in the tables of rules.cpp and compat_rows.cpp.
+#include "quantizers/x86/quantizer.h"
 
 #include <algorithm>
 
@@ -7,13 +7,13 @@
 
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
-#include "quantizers/config_check.h"
-#include "quantizers/float_report.h"
-#include "quantizers/recurrent_rules.h"
-#include "quantizers/weight_only.h"
-#include "quantizers/x86_compat.h"
-#include "quantizers/x86_rules.h"
-#include "quantizers/xnnpack_rules.h"
+#include "quantizers/common/config_check.h"
+#include "quantizers/common/float_report.h"
+#include "quantizers/common/recurrent_rules.h"
+#include "quantizers/common/weight_only.h"
+#include "quantizers/x86/compat.h"
+#include "quantizers/x86/rules.h"
+#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 

@@ -1,16 +1,16 @@
 // Int8 for x86 servers (oneDNN): static, dynamic, and float16 weights of linear ops.
 #pragma once
 
-#include "annotate/quantizer.h"
-#include "quantizers/compat.h"
-#include "quantizers/module_filter.h"
-#include "quantizers/x86_config.h"
+#include "annotate/annotation/quantizer.h"
+#include "quantizers/common/compat.h"
+#include "quantizers/common/module_filter.h"
+#include "quantizers/x86/config.h"
 
 namespace octet {
 
 struct RuleState;
 
-// Annotates what the tables in x86_rules.h list: convolutions and linear ops with the elementwise ops behind them, mul, matmul where it is named,
+// Annotates what the tables in rules.h list: convolutions and linear ops with the elementwise ops behind them, mul, matmul where it is named,
 // and pooling, cat and flatten between quantized ops. A config of nullopt leaves the nodes that it covers float. Nothing is annotated until a
 // config is set. Setters return *this. Static and dynamic configs, or those of training and of calibration, do not mix: a config that is unlike those
 // of the other rows is skipped, and the report says so. compat: unlike its own row's former config as well.

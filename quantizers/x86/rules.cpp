@@ -1,9 +1,9 @@
 // The rows. First match wins, so longer patterns stand first.
-#include "quantizers/x86_rules.h"
+#include "quantizers/x86/rules.h"
 
-#include "quantizers/weight_only.h"
-#include "quantizers/x86_checks.h"
-#include "quantizers/xnnpack_checks.h"
+#include "quantizers/common/checks.h"
+#include "quantizers/common/weight_only.h"
+#include "quantizers/x86/checks.h"
 
 namespace octet {
 

@@ -1,9 +1,9 @@
-// What the X86 quantizer takes by itself, as tables: matched by structure alone. x86_compat.h has the peer's choices.
+// What the X86 quantizer takes by itself, as tables: matched by structure alone. compat.h has the peer's choices.
 #pragma once
 
 #include <span>
 
-#include "annotate/annotation_rule.h"
+#include "annotate/rules/annotation_rule.h"
 
 namespace octet {
 

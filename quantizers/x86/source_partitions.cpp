@@ -1,5 +1,5 @@
 // Grouping by source_fn_stack, torch_fn and nn_module_stack, and the chains of groups.
-#include "quantizers/x86_partitions.h"
+#include "quantizers/x86/source_partitions.h"
 
 #include <algorithm>
 #include <map>

@@ -3,19 +3,10 @@
 
 #include <vector>
 
-#include "annotate/annotation_rule.h"
+#include "annotate/rules/annotation_rule.h"
 
 namespace octet {
 
-// Every tensor that the pattern binds is float32: observers see only that.
-Verdict inputs_are_float32(const RuleMatch& at);
-// No bound constant holds a value beyond 3.4e15, the most that a histogram can take. compat: looks at single-element constants only.
-Verdict constants_are_observable(const RuleMatch& at);
-Verdict scalars_are_observable(const RuleMatch& at);
-// Slot w is a parameter, buffer or constant, or computed from those alone.
-Verdict weight_is_constant(const RuleMatch& at);
-// Of transposed convolutions: one group.
-Verdict has_one_group(const RuleMatch& at);
 // As the peer asks it: output channels / weight.shape[1] is 1.
 Verdict has_one_group_by_shape(const RuleMatch& at);
 // Slot w has 4 dimensions and more than one input channel per group: the convolutions that quantize dynamically.

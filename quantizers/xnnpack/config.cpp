@@ -1,11 +1,11 @@
 // Builds the symmetric configurations.
-#include "quantizers/xnnpack_config.h"
+#include "quantizers/xnnpack/config.h"
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "quantizers/qat_config.h"
-#include "quantizers/weight_only.h"
+#include "core/base/error.h"
+#include "quantizers/common/qat_config.h"
+#include "quantizers/common/weight_only.h"
 
 namespace octet {
 

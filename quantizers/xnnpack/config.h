@@ -1,7 +1,7 @@
 // The configurations of QNNPACK-style symmetric quantization: int8 activations per tensor, int8 weights with zero point 0.
 #pragma once
 
-#include "quantizers/own_options.h"
+#include "quantizers/common/extra_options.h"
 
 namespace octet {
 

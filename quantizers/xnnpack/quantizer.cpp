@@ -1,5 +1,5 @@
-// Which config goes with which match; the rest is in the tables of xnnpack_rules.cpp.
-#include "quantizers/xnnpack_quantizer.h"
+// Which config goes with which match; the rest is in the tables of rules.cpp.
+#include "quantizers/xnnpack/quantizer.h"
 
 #include <algorithm>
 
@@ -8,12 +8,12 @@
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
-#include "quantizers/config_check.h"
-#include "quantizers/float_report.h"
-#include "quantizers/recurrent_rules.h"
-#include "quantizers/weight_only.h"
-#include "quantizers/xnnpack_checks.h"
-#include "quantizers/xnnpack_rules.h"
+#include "quantizers/common/config_check.h"
+#include "quantizers/common/float_report.h"
+#include "quantizers/common/recurrent_rules.h"
+#include "quantizers/common/weight_only.h"
+#include "quantizers/xnnpack/checks.h"
+#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 

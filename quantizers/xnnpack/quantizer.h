@@ -1,16 +1,16 @@
 // Static and dynamic int8 for mobile kernels: XNNPACK, and QNNPACK under its older name.
 #pragma once
 
-#include "annotate/quantizer.h"
-#include "quantizers/compat.h"
-#include "quantizers/module_filter.h"
-#include "quantizers/xnnpack_config.h"
+#include "annotate/annotation/quantizer.h"
+#include "quantizers/common/compat.h"
+#include "quantizers/common/module_filter.h"
+#include "quantizers/xnnpack/config.h"
 
 namespace octet {
 
 struct RuleState;
 
-// Annotates what the tables in xnnpack_rules.h list. A config of nullopt leaves the nodes that it covers float. Nothing is annotated
+// Annotates what the tables in rules.h list. A config of nullopt leaves the nodes that it covers float. Nothing is annotated
 // until a config is set. Setters return *this.
 class XNNPACKQuantizer : public Quantizer {
  public:

@@ -1,10 +1,11 @@
 // The rows. First match wins, so longer patterns stand first; in the compat tables the order is the peer's.
-#include "quantizers/xnnpack_rules.h"
+#include "quantizers/xnnpack/rules.h"
 
 #include <map>
 
-#include "quantizers/weight_only.h"
-#include "quantizers/xnnpack_checks.h"
+#include "quantizers/common/checks.h"
+#include "quantizers/common/weight_only.h"
+#include "quantizers/xnnpack/checks.h"
 
 namespace octet {
 

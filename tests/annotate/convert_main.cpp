@@ -3,13 +3,13 @@
 #include <filesystem>
 #include <iostream>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
-#include "core/pt2_writer.h"
-#include "core/tensor_file.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/tensor_file.h"
+#include "core/pt2/writer.h"
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
 

@@ -3,9 +3,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/randn.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/prepare.h"
-#include "core/aten_bridge.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/prepare/prepare.h"
+#include "core/interpreter/aten_bridge.h"
 #include "support/rule_quantizer.h"
 
 namespace octet::test {

@@ -7,8 +7,8 @@
 #include <ATen/core/ivalue.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/convert.h"
-#include "core/graph.h"
+#include "annotate/convert/convert.h"
+#include "core/graph/graph.h"
 
 namespace octet::test {
 

@@ -9,7 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/observer.h"
+#include "annotate/observers/observer.h"
 
 namespace octet::test {
 

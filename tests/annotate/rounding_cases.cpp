@@ -5,10 +5,10 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 
-#include "annotate/float_run.h"
+#include "annotate/accuracy/float_run.h"
 #include "annotate/flow_helpers.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 namespace octet::test {

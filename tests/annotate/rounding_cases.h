@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "annotate/calibrate.h"
-#include "annotate/prepare.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/prepare/prepare.h"
 
 namespace octet::test {
 

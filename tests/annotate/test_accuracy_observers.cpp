@@ -14,9 +14,9 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/mse_kernels.h"
 #include "annotate/observer_cases.h"
-#include "core/error.h"
+#include "annotate/observers/mse_kernels.h"
+#include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -9,19 +9,19 @@
 #include <ATen/ops/tensor.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/bias_correction.h"
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/effort.h"
-#include "annotate/float_run.h"
+#include "annotate/accuracy/accuracy_passes.h"
+#include "annotate/accuracy/bias_correction.h"
+#include "annotate/accuracy/float_run.h"
+#include "annotate/accuracy/smooth.h"
+#include "annotate/accuracy/tune_ranges.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
 #include "annotate/rounding_cases.h"
-#include "annotate/smooth.h"
-#include "annotate/tune_ranges.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

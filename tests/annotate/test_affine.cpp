@@ -6,13 +6,13 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 
-#include "annotate/affine_observer.h"
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/observer_state.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observed/observer_state.h"
+#include "annotate/observers/affine.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/text/text.h"
 #include "support/graph_matchers.h"
 
 // After torch, which has a macro CHECK of its own.

@@ -1,11 +1,11 @@
 // Annotations as JSON: every kind of spec in full, sharing groups, scales once they are known, bodies of control flow.
 #include <fmt/format.h>
 
-#include "annotate/annotation_json.h"
-#include "annotate/calibrate.h"
+#include "annotate/calibrate/calibrate.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/prepare.h"
-#include "core/text.h"
+#include "annotate/observed/annotation_json.h"
+#include "annotate/prepare/prepare.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

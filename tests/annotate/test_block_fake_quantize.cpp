@@ -4,8 +4,8 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 
-#include "annotate/affine_fake_quantize.h"
-#include "core/error.h"
+#include "annotate/observers/affine_fake_quantize.h"
+#include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

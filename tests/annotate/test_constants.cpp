@@ -1,7 +1,7 @@
 // What convert computes ahead: quantized constants and the ops in front of them, and nothing else.
 #include "annotate/flow_helpers.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "support/graph_matchers.h"
 #include "support/tensor_matchers.h"
 

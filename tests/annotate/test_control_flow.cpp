@@ -7,15 +7,15 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/bodies.h"
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/prepare.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/prepare/prepare.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/passes/verify.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

@@ -2,8 +2,8 @@
 #include <set>
 
 #include "annotate/flow_helpers.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/passes/verify.h"
+#include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -2,12 +2,12 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 
-#include "annotate/channel_space.h"
-#include "annotate/equalize.h"
+#include "annotate/accuracy/channel_space.h"
+#include "annotate/accuracy/equalize.h"
 #include "annotate/flow_helpers.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -6,12 +6,12 @@
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/tensor.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/fake_quantize.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
 #include "annotate/observer_cases.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/observers/fake_quantize.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

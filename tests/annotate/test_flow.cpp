@@ -6,14 +6,14 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/coverage.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/convert/float_report.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/prepare.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "annotate/prepare/prepare.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/error.h"
-#include "core/pt2_reader.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
 

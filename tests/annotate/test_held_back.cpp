@@ -1,17 +1,17 @@
 // Data held back: passes whose work it does not confirm are undone; how rounding uses it, and what `follow` makes of noise in the input.
-#include "annotate/held_back_check.h"
+#include "annotate/accuracy/held_out_check.h"
 
 #include <cmath>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
+#include "annotate/accuracy/gptq.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
 #include "annotate/rounding_cases.h"
-#include "annotate/second_order_rounding.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -14,9 +14,9 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/histogram_kernels.h"
-#include "annotate/histogram_observer.h"
 #include "annotate/observer_cases.h"
+#include "annotate/observers/histogram.h"
+#include "annotate/observers/histogram_kernels.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -13,15 +13,15 @@
 #include <ATen/ops/where.h>
 #include <torch/optim/sgd.h>
 
-#include "annotate/affine_fake_quantize.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/learnable_fake_quantize.h"
 #include "annotate/observer_cases.h"
-#include "annotate/prepare_qat.h"
-#include "annotate/qat_model.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/learnable_fake_quantize.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "annotate/training/qat_model.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

@@ -5,10 +5,10 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 
-#include "annotate/layer_data.h"
-#include "annotate/matrix_layers.h"
+#include "annotate/accuracy/layer_walk.h"
+#include "annotate/accuracy/matrix_layers.h"
 #include "annotate/rounding_cases.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -1,6 +1,6 @@
 // Module, stack trace and tag go from ops to the quantize and dequantize ops around them: torchao's cases of PortNodeMetaForQDQ.
 #include "annotate/flow_helpers.h"
-#include "core/text.h"
+#include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -5,18 +5,18 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/effort.h"
-#include "annotate/float_run.h"
+#include "annotate/accuracy/accuracy_passes.h"
+#include "annotate/accuracy/float_run.h"
+#include "annotate/accuracy/fresh_observers.h"
+#include "annotate/accuracy/norm_split.h"
+#include "annotate/accuracy/smooth.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/fresh_observers.h"
-#include "annotate/norm_split.h"
 #include "annotate/rounding_cases.h"
-#include "annotate/smooth.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

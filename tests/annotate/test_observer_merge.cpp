@@ -7,11 +7,11 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 
-#include "annotate/data_free_observers.h"
-#include "annotate/fake_quantize.h"
 #include "annotate/observer_cases.h"
-#include "annotate/recording_observer.h"
-#include "core/error.h"
+#include "annotate/observers/data_free.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/observers/recording.h"
+#include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

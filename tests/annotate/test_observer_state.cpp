@@ -2,12 +2,12 @@
 #include <ATen/ops/full.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observed/observer_state.h"
 #include "annotate/observer_cases.h"
-#include "annotate/observer_state.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -4,11 +4,11 @@
 #include <ATen/ops/tensor.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/data_free_observers.h"
-#include "annotate/histogram_observer.h"
 #include "annotate/observer_cases.h"
-#include "annotate/recording_observer.h"
-#include "core/error.h"
+#include "annotate/observers/data_free.h"
+#include "annotate/observers/histogram.h"
+#include "annotate/observers/recording.h"
+#include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -4,14 +4,14 @@
 #include <ATen/core/Generator.h>
 #include <ATen/ops/sigmoid.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/calibrate/recorded_parts.h"
+#include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/observer_state.h"
-#include "annotate/recorded_parts.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "annotate/observed/observer_state.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

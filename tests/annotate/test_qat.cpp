@@ -3,16 +3,16 @@
 #include <ATen/ATen.h>
 #include <torch/optim/sgd.h>
 
-#include "annotate/convert.h"
-#include "annotate/fake_quantize.h"
+#include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/prepare_qat.h"
-#include "annotate/qat_conv_bn.h"
-#include "annotate/qat_model.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "annotate/training/qat_conv_bn.h"
+#include "annotate/training/qat_model.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/passes/verify.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

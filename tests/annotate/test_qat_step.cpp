@@ -5,11 +5,11 @@
 #include <ATen/ATen.h>
 
 #include "annotate/flow_helpers.h"
-#include "annotate/qat_conv_bn.h"
-#include "annotate/straight_through.h"
-#include "core/aten_bridge.h"
-#include "core/text.h"
-#include "core/training.h"
+#include "annotate/observers/straight_through.h"
+#include "annotate/training/qat_conv_bn.h"
+#include "annotate/training/trainable_graph.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -1,12 +1,12 @@
 // Integer tensors at the program's border: which inputs and outputs qualify, and why others do not.
-#include "annotate/quantized_io.h"
+#include "annotate/convert/quantized_io.h"
 
 #include "annotate/flow_helpers.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/pt2_archive.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/passes/verify.h"
+#include "core/pt2/archive.h"
+#include "core/text/text.h"
 #include "support/graph_matchers.h"
 
 // After torch, which has a macro CHECK of its own.

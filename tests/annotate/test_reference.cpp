@@ -5,12 +5,12 @@
 #include <ATen/ops/sub.h>
 #include <fmt/format.h>
 
-#include "annotate/reference_representation.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "annotate/reference/representation.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/passes/verify.h"
+#include "core/text/text.h"
 #include "support/graph_matchers.h"
 
 // After torch, which has a macro CHECK of its own.

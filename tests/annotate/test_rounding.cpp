@@ -6,12 +6,12 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/adaptive_rounding.h"
-#include "annotate/convert.h"
+#include "annotate/accuracy/adaround.h"
+#include "annotate/accuracy/gptq.h"
+#include "annotate/convert/convert.h"
 #include "annotate/rounding_cases.h"
-#include "annotate/second_order_rounding.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // Row masks: which input is one, which rows it leaves, and what is no mask.
-#include "annotate/row_mask.h"
+#include "annotate/accuracy/padding_mask.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -7,7 +7,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>

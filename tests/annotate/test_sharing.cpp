@@ -1,8 +1,8 @@
 // Sharing groups, from graphs in text and specs written out.
 #include <catch2/catch.hpp>
 
-#include "annotate/sharing.h"
-#include "core/text.h"
+#include "annotate/annotation/sharing.h"
+#include "core/text/text.h"
 
 namespace octet::test_sharing {
 namespace {

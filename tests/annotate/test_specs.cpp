@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "annotate/flow_helpers.h"
-#include "annotate/prepare.h"
-#include "core/aten_bridge.h"
-#include "core/text.h"
+#include "annotate/prepare/prepare.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.

@@ -12,8 +12,8 @@
 #include "backends/reference/kernel.h"
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
-#include "core/error.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/session.h"
-#include "core/error.h"
-#include "lowering/artifact.h"
+#include "core/base/error.h"
+#include "lowering/program/artifact.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 

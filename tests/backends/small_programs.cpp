@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "core/error.h"
-#include "lowering/artifact.h"
+#include "core/base/error.h"
+#include "lowering/program/artifact.h"
 #include "tests/backends/program_builder.h"
 
 namespace octet {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

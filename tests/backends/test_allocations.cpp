@@ -14,7 +14,7 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
-#include "lowering/filter_order.h"
+#include "lowering/program/filter_order.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"

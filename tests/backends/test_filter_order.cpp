@@ -6,8 +6,8 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "lowering/artifact.h"
-#include "lowering/filter_order.h"
+#include "lowering/program/artifact.h"
+#include "lowering/program/filter_order.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 

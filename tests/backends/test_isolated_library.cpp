@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "backends/isolated_library.h"
+#include "backends/common/isolated_library.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet {

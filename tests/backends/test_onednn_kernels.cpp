@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/onednn/onednn_byte_tiles.h"
-#include "backends/onednn/onednn_saturation.h"
+#include "backends/onednn/bytes/tiles.h"
+#include "backends/onednn/saturation.h"
 #include "backends/runtime/session.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"

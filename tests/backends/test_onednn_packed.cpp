@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/cpu.h"
-#include "backends/onednn/onednn_packed.h"
+#include "backends/common/cpu.h"
+#include "backends/onednn/packed.h"
 #include "backends/runtime/session.h"
-#include "lowering/artifact.h"
+#include "lowering/program/artifact.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"

@@ -5,11 +5,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_plan.h"
+#include "backends/onednn/ops.h"
+#include "backends/onednn/plan.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/backends/program_builder.h"
 
 namespace octet {
@@ -360,12 +360,18 @@ TEST_CASE("oneDNN: a function writes over what it reads, unless something reads 
   const std::vector<int> x = {b.input("x", DType::kFloat32, shape)};
   const auto function = [&](int of, const std::string& name, const std::string& fn) {
     const std::vector<int> inputs = {of};
-    return b.op("unary", inputs, name, DType::kFloat32, shape, {}, {{"fn", fn}});
+    return b.op("unary", inputs, name, DType::kFloat32, shape,
+                {
+    },
+                {{"fn", fn}});
   };
   const int first = function(x[0], "first", "exp"), second = function(first, "second", "tanh");  // first is read again by the sum
   const int third = function(second, "third", "exp");
   const std::vector<int> summands = {third, first}, of_sum = {b.op("add", summands, "sum", DType::kFloat32, shape)};
-  b.output(b.op("softmax", of_sum, "y", DType::kFloat32, shape, {}, {{"dim", int64_t{1}}}));
+  b.output(b.op("softmax", of_sum, "y", DType::kFloat32, shape,
+                {
+  },
+                {{"dim", int64_t{1}}}));
   const Program program = with_one_segment(b.finish(), "onednn");
   CHECK(check_against_reference(program, "onednn", {random_floats(shape)}) <= 1e-5);
 
@@ -382,7 +388,13 @@ TEST_CASE("oneDNN: a function writes over what it reads, unless something reads 
     };
     is_in_place[step.ops.front()->name] = place(DNNL_ARG_SRC) == place(DNNL_ARG_DST);
   }
-  CHECK(is_in_place == std::map<std::string, bool>{{"first", false}, {"second", false}, {"third", true}, {"sum", true}, {"y", false}});
+  CHECK(is_in_place == std::map<std::string, bool>{
+                           {"first",  false},
+                           {"second", false},
+                           {"third",  true },
+                           {"sum",    true },
+                           {"y",      false}
+  });
 }
 
 }  // namespace octet

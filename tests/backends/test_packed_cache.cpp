@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "lowering/packed_cache.h"
+#include "lowering/program/packed_cache.h"
 #include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"
 

@@ -9,10 +9,10 @@
 #include <catch2/catch.hpp>
 
 #include "backends/runtime/session.h"
-#include "core/error.h"
-#include "lowering/artifact.h"
-#include "lowering/blocks.h"
-#include "lowering/stored_constant.h"
+#include "core/base/error.h"
+#include "lowering/program/artifact.h"
+#include "lowering/program/blocks.h"
+#include "lowering/program/stored_constant.h"
 #include "tests/backends/program_builder.h"
 
 using namespace octet;

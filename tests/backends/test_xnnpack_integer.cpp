@@ -9,7 +9,6 @@
 namespace octet {
 namespace {
 
-
 struct ConvCase {
   int64_t n = 1, c = 8, h = 7, w = 9, o = 8, kernel = 3, stride = 1, padding = 1, dilation = 1, groups = 1;
 };

@@ -6,9 +6,9 @@
 #include <catch2/catch.hpp>
 
 #include "backends/runtime/session.h"
-#include "backends/xnnpack/xnnpack_memory.h"
-#include "lowering/artifact.h"
-#include "lowering/mapped_file.h"
+#include "backends/xnnpack/memory.h"
+#include "lowering/program/artifact.h"
+#include "lowering/program/mapped_file.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 

@@ -1,9 +1,9 @@
 // Ops that XNNPACK lacks and that stay in its segments: copies and tables, in every memory order, against the reference.
 #include <catch2/catch.hpp>
 
-#include "backends/xnnpack/xnnpack_copy.h"
-#include "backends/xnnpack/xnnpack_own.h"
-#include "core/error.h"
+#include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/kernels/copy.h"
+#include "core/base/error.h"
 #include "tests/backends/program_builder.h"
 
 namespace octet {
@@ -32,8 +32,8 @@ int pooled(ProgramBuilder& b, int x, const std::string& name, DType dtype, const
 }
 
 // One op of one input, alone and between two that want channels last.
-double difference(const std::string& kind, DType dtype, const std::vector<int64_t>& in, const std::vector<int64_t>& out,
-                  const Attributes& attributes, bool is_between, std::optional<TensorQParams> q = {}) {
+double difference(const std::string& kind, DType dtype, const std::vector<int64_t>& in, const std::vector<int64_t>& out, const Attributes& attributes,
+                  bool is_between, std::optional<TensorQParams> q = {}) {
   if (!q) q = parameters_for(dtype);
   ProgramBuilder b;
   int x = b.input("x", dtype, in, parameters_for(dtype));

@@ -1,7 +1,7 @@
 // Each inner loop of our own row product that this CPU has, against the sums in 64 bits. (Releases of XNNPACK that have the product do without.)
 #include <catch2/catch.hpp>
 
-#include "backends/xnnpack/xnnpack_row_kernels.h"
+#include "backends/xnnpack/kernels/row_kernels.h"
 #include "tests/backends/program_builder.h"
 
 namespace octet::xnnpack {

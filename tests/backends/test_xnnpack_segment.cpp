@@ -3,11 +3,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/xnnpack/xnnpack_backend.h"
-#include "backends/xnnpack/xnnpack_form.h"
-#include "backends/xnnpack/xnnpack_library.h"
-#include "backends/xnnpack/xnnpack_support.h"
-#include "core/error.h"
+#include "backends/xnnpack/backend.h"
+#include "backends/xnnpack/form.h"
+#include "backends/xnnpack/library.h"
+#include "backends/xnnpack/support.h"
+#include "core/base/error.h"
 #include "tests/backends/program_builder.h"
 
 namespace octet {

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "core/pt2_archive.h"
-#include "core/pt2_reader.h"
+#include "core/base/error.h"
+#include "core/pt2/archive.h"
+#include "core/pt2/reader.h"
 
 namespace octet::testing {
 

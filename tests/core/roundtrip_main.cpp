@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <string>
 
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "core/pt2_writer.h"
-#include "core/tensor_file.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/tensor_file.h"
+#include "core/pt2/writer.h"
 
 int main(int count, char** arguments) {
   try {

@@ -6,8 +6,8 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "core/aten_bridge.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
 
 // After the torch headers, which define a CHECK of their own.
 #include <catch2/catch.hpp>

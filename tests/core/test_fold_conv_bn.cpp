@@ -6,9 +6,9 @@
 #include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
 
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/verify.h"
+#include "core/passes/verify.h"
 #include "support/graph_matchers.h"
 #include "support/tensor_matchers.h"
 

@@ -1,8 +1,8 @@
 // Editing graphs: users, names and constants stay right.
 #include <catch2/catch.hpp>
 
-#include "core/error.h"
-#include "core/verify.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
 #include "support/graph_matchers.h"
 
 namespace octet::test_graph {

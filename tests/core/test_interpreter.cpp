@@ -15,9 +15,9 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 
 // After the torch headers, which define a CHECK of their own.
 #include <catch2/catch.hpp>

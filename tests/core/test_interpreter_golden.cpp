@@ -11,10 +11,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
 #include "core/passes/set_training.h"
-#include "core/pt2_reader.h"
+#include "core/pt2/reader.h"
 #include "support/npy.h"
 
 // After the torch headers, which define a CHECK of their own.

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "core/op_schema.h"
+#include "core/ops/op_schema.h"
 
 namespace octet::test_op_schema {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/output_file.h"
+#include "core/base/output_file.h"
 #include "tests/core/archive_fixture.h"
 
 using namespace octet;

@@ -4,7 +4,7 @@
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
 #include "core/passes/set_training.h"
-#include "core/verify.h"
+#include "core/passes/verify.h"
 #include "support/graph_matchers.h"
 
 namespace octet::test_passes {

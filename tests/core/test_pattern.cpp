@@ -1,9 +1,9 @@
 // Patterns: what they match, what they bind, and how they are refused.
 #include <catch2/catch.hpp>
 
-#include "core/error.h"
-#include "core/pattern.h"
-#include "core/text.h"
+#include "core/base/error.h"
+#include "core/pattern/pattern.h"
+#include "core/text/text.h"
 
 namespace octet::test_pattern {
 using Catch::Contains;

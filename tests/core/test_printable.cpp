@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "core/printable.h"
+#include "core/base/printable.h"
 
 using octet::printable;
 using octet::printable_line;

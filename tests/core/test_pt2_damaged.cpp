@@ -4,8 +4,8 @@
 #include <random>
 
 #include "core/archive_fixture.h"
-#include "core/error.h"
-#include "core/pt2_reader.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
 
 namespace octet::test_pt2_damaged {
 using nlohmann::json;

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/archive_fixture.h"
-#include "core/pt2_archive.h"
-#include "core/pt2_reader.h"
+#include "core/pt2/archive.h"
+#include "core/pt2/reader.h"
 
 namespace octet::test_pt2_reader {
 using octet::testing::model_path;

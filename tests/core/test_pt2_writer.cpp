@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <limits>
 
-#include "core/output_file.h"
 #include "core/archive_fixture.h"
-#include "core/error.h"
-#include "core/pt2_archive.h"
-#include "core/pt2_reader.h"
-#include "core/pt2_writer.h"
-#include "core/verify.h"
+#include "core/base/error.h"
+#include "core/base/output_file.h"
+#include "core/passes/verify.h"
+#include "core/pt2/archive.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/writer.h"
 
 namespace octet::test_pt2_writer {
 using octet::testing::model_path;

@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/aten_bridge.h"
-#include "core/ivalue_convert.h"
-#include "core/op_lookup.h"
-#include "core/quantized_decomposed.h"
-#include "core/tensor_file.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/ivalue_convert.h"
+#include "core/ops/op_lookup.h"
+#include "core/ops/quantized_decomposed.h"
+#include "core/pt2/tensor_file.h"
 
 // After the torch headers, which define a CHECK of their own.
 #include <catch2/catch.hpp>

@@ -4,8 +4,8 @@
 #include <ATen/Functions.h>
 
 #include "core/archive_fixture.h"
-#include "core/error.h"
-#include "core/tensor_file.h"
+#include "core/base/error.h"
+#include "core/pt2/tensor_file.h"
 
 namespace octet::test_tensor_file {
 using octet::testing::Scratch;

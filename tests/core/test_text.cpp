@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "core/verify.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
 #include "support/graph_matchers.h"
 
 namespace octet::test_text {

@@ -1,10 +1,10 @@
 // The verifier names the node and what is wrong with it.
 #include <catch2/catch.hpp>
 
-#include "core/error.h"
-#include "core/pass.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/base/error.h"
+#include "core/passes/pass.h"
+#include "core/passes/verify.h"
+#include "core/text/text.h"
 
 namespace octet::test_verify {
 using Catch::Contains;

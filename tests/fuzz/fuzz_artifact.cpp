@@ -1,6 +1,6 @@
 // libFuzzer target: the input is an .octet file. Its checksum is not looked at, or no change would get further.
-#include "core/error.h"
-#include "lowering/artifact.h"
+#include "core/base/error.h"
+#include "lowering/program/artifact.h"
 #include "tests/fuzz/run_program.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

@@ -2,8 +2,8 @@
 // attributes reach the ops.
 #include <algorithm>
 
-#include "core/error.h"
-#include "lowering/program_json.h"
+#include "core/base/error.h"
+#include "lowering/program/program_json.h"
 #include "tests/fuzz/run_program.h"
 
 namespace {

@@ -9,8 +9,8 @@
 #include <iterator>
 #include <string>
 
-#include "core/error.h"
-#include "core/pt2_reader.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
 #include "tests/fuzz/pt2_records.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* bytes, size_t size, size_t most);

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "core/verify.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
 #include "tests/fuzz/pt2_records.h"
 
 namespace {

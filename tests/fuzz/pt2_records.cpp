@@ -3,7 +3,7 @@
 
 #include <iterator>
 
-#include "core/pt2_archive.h"
+#include "core/pt2/archive.h"
 
 namespace octet::fuzz {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "backends/runtime/session.h"
-#include "core/error.h"
-#include "lowering/specialize.h"
+#include "core/base/error.h"
+#include "lowering/program/specialize.h"
 
 namespace octet::fuzz {
 namespace {

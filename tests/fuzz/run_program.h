@@ -1,7 +1,7 @@
 // What both fuzz targets do with a program once they have one. Free of torch.
 #pragma once
 
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace octet::fuzz {
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "backends/registry.h"
-#include "lowering/filter_order.h"
-#include "lowering/stored_constant.h"
+#include "lowering/program/filter_order.h"
+#include "lowering/program/stored_constant.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lowering/artifact.h"
-#include "lowering/program_json.h"
+#include "lowering/program/artifact.h"
+#include "lowering/program/program_json.h"
 #include "tests/fuzz/seed_programs.h"
 
 int main(int argc, char** argv) {

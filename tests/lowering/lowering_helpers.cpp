@@ -9,10 +9,10 @@
 
 #include "backends/reference/reference_backend.h"
 #include "backends/runtime/session.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "lowering/lower.h"
 #include "tests/backends/program_builder.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/graph.h"
-#include "lowering/program.h"
+#include "core/graph/graph.h"
+#include "lowering/program/program.h"
 
 namespace octet {
 

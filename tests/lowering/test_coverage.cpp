@@ -12,7 +12,7 @@
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "lowering/lower.h"
 #include "tests/backends/program_builder.h"
 #include "tests/lowering/coverage_rows.h"

@@ -6,11 +6,11 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "lowering/custom_kernel.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 #include "lowering/lower.h"
 #include "lowering/lowering_helpers.h"
+#include "lowering/program/custom_kernel.h"
 
 namespace octet::test_custom_op {
 namespace {

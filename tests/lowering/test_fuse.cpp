@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "backends/reference/reference_backend.h"
-#include "core/text.h"
+#include "core/text/text.h"
 #include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 

@@ -3,7 +3,7 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/report.h"
+#include "core/base/report.h"
 #include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 

@@ -6,13 +6,13 @@
 #include <ATen/core/Tensor.h>
 #include <catch2/catch.hpp>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
 #include "lowering/lower.h"
 #include "quantizers/registry.h"
 #include "tests/backends/program_builder.h"

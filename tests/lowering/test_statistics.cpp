@@ -1,7 +1,7 @@
 // Reductions and normalizations by groups, against the interpreter.
 #include <catch2/catch.hpp>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_statistics {

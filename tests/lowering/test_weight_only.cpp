@@ -8,8 +8,8 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "lowering/artifact.h"
 #include "lowering/lower.h"
+#include "lowering/program/artifact.h"
 #include "tests/backends/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 

@@ -4,15 +4,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/prepare.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/prepare/prepare.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
 #include "lowering/lower.h"
-#include "quantizers/x86_quantizer.h"
+#include "quantizers/x86/quantizer.h"
 #include "tests/backends/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 

@@ -1,8 +1,8 @@
 // Text in, text out.
 #include "quantizers/annotate_text.h"
 
-#include "annotate/annotation_text.h"
-#include "core/text.h"
+#include "annotate/annotation/annotation_text.h"
+#include "core/text/text.h"
 
 namespace octet::test {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "core/report.h"
-#include "quantizers/xnnpack_quantizer.h"
+#include "core/base/report.h"
+#include "quantizers/xnnpack/quantizer.h"
 
 namespace octet::test {
 

@@ -9,10 +9,10 @@
 
 #include <ATen/Parallel.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
 #include "quantizers/registry.h"
 #include "support/golden.h"
 

@@ -3,10 +3,10 @@
 
 #include <set>
 
-#include "quantizers/composable_quantizer.h"
-#include "quantizers/embedding_quantizer.h"
-#include "quantizers/x86_quantizer.h"
-#include "quantizers/xnnpack_quantizer.h"
+#include "quantizers/compose/composable_quantizer.h"
+#include "quantizers/embedding/quantizer.h"
+#include "quantizers/x86/quantizer.h"
+#include "quantizers/xnnpack/quantizer.h"
 
 namespace octet::test {
 

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "annotate/quantizer.h"
-#include "quantizers/compat.h"
+#include "annotate/annotation/quantizer.h"
+#include "quantizers/common/compat.h"
 
 namespace octet::test {
 

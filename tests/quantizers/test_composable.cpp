@@ -1,11 +1,11 @@
 // Embedding and composable quantizers: annotations, conflicts, and what the report says.
 #include <catch2/catch.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "quantizers/annotate_text.h"
-#include "quantizers/composable_quantizer.h"
-#include "quantizers/embedding_quantizer.h"
-#include "quantizers/xnnpack_quantizer.h"
+#include "quantizers/compose/composable_quantizer.h"
+#include "quantizers/embedding/quantizer.h"
+#include "quantizers/xnnpack/quantizer.h"
 
 namespace octet::test_composable {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <ATen/ops/full.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 

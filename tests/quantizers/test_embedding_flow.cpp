@@ -7,10 +7,10 @@
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "quantizers/registry.h"
 
 // After torch, which has a macro CHECK of its own.

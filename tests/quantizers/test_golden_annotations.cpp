@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/annotation_text.h"
-#include "annotate/sharing.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/sharing.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/remove_dead.h"
-#include "core/pt2_reader.h"
+#include "core/pt2/reader.h"
 #include "quantizers/declared_rules.h"
 #include "quantizers/golden_quantizer.h"
 #include "quantizers/registry.h"

@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/convert.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/prepare_qat.h"
-#include "annotate/qat_model.h"
-#include "core/aten_bridge.h"
-#include "core/pt2_reader.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "annotate/training/qat_model.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/pt2/reader.h"
 #include "quantizers/golden_quantizer.h"
 #include "support/golden.h"
 #include "support/golden_match.h"

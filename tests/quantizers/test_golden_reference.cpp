@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
 #include "quantizers/golden_quantizer.h"
 #include "support/golden.h"
 #include "support/golden_reference.h"

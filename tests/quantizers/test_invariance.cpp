@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation_text.h"
-#include "annotate/sharing.h"
-#include "core/error.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/sharing.h"
+#include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/remove_dead.h"
-#include "core/pt2_reader.h"
-#include "core/text.h"
+#include "core/pt2/reader.h"
+#include "core/text/text.h"
 #include "quantizers/golden_quantizer.h"
 #include "quantizers/registry.h"
 #include "support/golden.h"

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "annotate/annotation_text.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/annotation/annotation_text.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 #include "quantizers/registry.h"
-#include "quantizers/xnnpack_config.h"
+#include "quantizers/xnnpack/config.h"
 
 namespace octet::test_json_quantizer {
 namespace {

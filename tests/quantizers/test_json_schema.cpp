@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "quantizers/registry.h"
 
 namespace octet::test_json_schema {

@@ -1,12 +1,12 @@
 // Which rows win, rows of calls and of regular expressions, and rows that the model has no place for.
 #include <catch2/catch.hpp>
 
-#include "annotate/prepare.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/prepare/prepare.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
-#include "quantizers/x86_quantizer.h"
+#include "quantizers/x86/quantizer.h"
 
 namespace octet::test_mapping {
 namespace {

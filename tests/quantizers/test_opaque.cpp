@@ -1,11 +1,11 @@
 // Parts of a program that quantizers keep out of, as JSON says them.
 #include <catch2/catch.hpp>
 
-#include "annotate/annotation_text.h"
-#include "annotate/opaque.h"
-#include "annotate/prepare.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/graph/opaque_parts.h"
+#include "annotate/prepare/prepare.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 

@@ -8,17 +8,17 @@
 #include <ATen/ops/randn.h>
 #include <torch/optim/sgd.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/initial_ranges.h"
-#include "annotate/observer_state.h"
-#include "annotate/prepare_qat.h"
-#include "annotate/qat_model.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observed/observer_state.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "annotate/training/initial_ranges.h"
+#include "annotate/training/qat_model.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "quantizers/registry.h"
 
 // After torch, which has a macro CHECK of its own.

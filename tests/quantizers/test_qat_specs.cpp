@@ -1,9 +1,9 @@
 // What the quantizers ask for in training: fake-quants, and batch norms as a part of their convolutions.
 #include <catch2/catch.hpp>
 
-#include "annotate/prepare_qat.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 

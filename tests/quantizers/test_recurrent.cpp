@@ -4,15 +4,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
-#include "core/text.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
+#include "core/text/text.h"
 #include "quantizers/annotate_text.h"
-#include "quantizers/x86_quantizer.h"
-#include "quantizers/xnnpack_quantizer.h"
+#include "quantizers/x86/quantizer.h"
+#include "quantizers/xnnpack/quantizer.h"
 #include "support/golden.h"
 
 // After torch, which has a macro CHECK of its own.

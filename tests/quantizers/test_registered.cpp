@@ -1,12 +1,12 @@
 // Quantizers and derive functions of the user's own, by name: in lists, in JSON, with settings; and their names.
 #include <catch2/catch.hpp>
 
-#include "annotate/annotation_text.h"
-#include "annotate/derive_functions.h"
-#include "annotate/observer.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "quantizers/declared_quantizer.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/observers/derive_functions.h"
+#include "annotate/observers/observer.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
+#include "quantizers/json/declared_quantizer.h"
 #include "quantizers/registry.h"
 
 namespace octet::test_registered {

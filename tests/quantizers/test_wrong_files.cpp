@@ -8,11 +8,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/derive_functions.h"
-#include "annotate/observer.h"
-#include "annotate/prepare.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "annotate/observers/derive_functions.h"
+#include "annotate/observers/observer.h"
+#include "annotate/prepare/prepare.h"
+#include "core/base/error.h"
+#include "core/text/text.h"
 #include "quantizers/registry.h"
 
 namespace octet::test_wrong_files {

@@ -1,9 +1,9 @@
 // The X86 rows in Octet's own mode.
 #include <catch2/catch.hpp>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "quantizers/annotate_text.h"
-#include "quantizers/x86_quantizer.h"
+#include "quantizers/x86/quantizer.h"
 
 namespace octet::test_x86 {
 namespace {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "quantizers/annotate_text.h"
-#include "quantizers/x86_quantizer.h"
+#include "quantizers/x86/quantizer.h"
 
 namespace octet::test_x86_config {
 namespace {

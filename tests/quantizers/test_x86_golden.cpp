@@ -4,11 +4,11 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
 #include "quantizers/golden_quantizer.h"
 #include "support/golden.h"
 

@@ -12,14 +12,14 @@
 #include <ATen/ops/sub.h>
 #include <fmt/format.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/fake_quantize.h"
-#include "annotate/histogram_observer.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/observers/histogram.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
 #include "support/golden_match.h"
 #include "support/npy.h"
 #include "support/rule_quantizer.h"

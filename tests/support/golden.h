@@ -9,8 +9,8 @@
 #include <ATen/core/ivalue.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/prepare.h"
-#include "core/graph.h"
+#include "annotate/prepare/prepare.h"
+#include "core/graph/graph.h"
 
 namespace octet::test {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "annotate/prepare.h"
-#include "core/text.h"
+#include "annotate/prepare/prepare.h"
+#include "core/text/text.h"
 
 namespace octet::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 #include "support/golden.h"
 
 namespace octet::test {

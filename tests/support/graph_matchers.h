@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/graph.h"
-#include "core/text.h"
+#include "core/graph/graph.h"
+#include "core/text/text.h"
 
 namespace octet::test {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <regex>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "core/tensor.h"
+#include "core/base/tensor.h"
 
 namespace octet::test {
 

@@ -4,9 +4,9 @@
 #include <cctype>
 #include <map>
 
-#include "annotate/granularity.h"
-#include "annotate/observer.h"
-#include "core/error.h"
+#include "annotate/annotation/granularity.h"
+#include "annotate/observers/observer.h"
+#include "core/base/error.h"
 
 namespace octet::test {
 namespace {

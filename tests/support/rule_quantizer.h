@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "annotate/quantizer.h"
+#include "annotate/annotation/quantizer.h"
 
 namespace octet::test {
 

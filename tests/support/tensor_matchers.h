@@ -14,7 +14,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 
-#include "core/aten_bridge.h"
+#include "core/interpreter/aten_bridge.h"
 
 namespace octet::test {
 

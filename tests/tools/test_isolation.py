@@ -20,7 +20,7 @@ OF_A_LIBRARY = re.compile(r"^(xnn|pthreadpool|cpuinfo)_|dnnl")
 OPENMP = re.compile(r"^(omp|GOMP)_")
 LIBRARIES = {"onednn": ["libdnnl.so"], "xnnpack": ["libXNNPACK.so", "libcpuinfo.so", "libpthreadpool.so"]}
 EXTENSION = """
-#include "lowering/custom_kernel.h"
+#include "lowering/program/custom_kernel.h"
 extern "C" const char* octet_extension_version() { return "%s"; }
 extern "C" void octet_register() { octet::register_custom_kernel("acme.op.default", [](const octet::CustomCall&) {}); }
 """

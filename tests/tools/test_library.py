@@ -59,14 +59,14 @@ class Library(CommandTest):
         path = self.extension("angry", 'throw std::runtime_error("no licence\\nsecond line");', "#include <stdexcept>")
         self.assertEqual(self.message(path), f"octet: library: {path}: its octet_register says: no licence")
         kernel = 'octet::register_custom_kernel("acme.op.default", [](const octet::CustomCall&) {});'
-        first = self.extension("first", kernel, '#include "lowering/custom_kernel.h"')
-        second = self.extension("second", kernel, '#include "lowering/custom_kernel.h"')
+        first = self.extension("first", kernel, '#include "lowering/program/custom_kernel.h"')
+        second = self.extension("second", kernel, '#include "lowering/program/custom_kernel.h"')
         self.assertEqual(self.message(first, second), f"octet: library: {second}: its octet_register says: library: acme.op.default: has a kernel already; "
                                                       "register one of them")
 
     def test_a_library_given_twice_is_loaded_once(self):
         path = self.extension("kernel", 'octet::register_custom_kernel("acme.op.default", [](const octet::CustomCall&) {});',
-                              '#include "lowering/custom_kernel.h"')
+                              '#include "lowering/program/custom_kernel.h"')
         self.assertIn("absent.pt2", self.message(path, path).split(": ")[2])
 
     def test_the_option_wants_a_value(self):

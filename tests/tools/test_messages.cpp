@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tools/messages.h"
+#include "tools/common/messages.h"
 
 namespace octet {
 namespace {
@@ -17,7 +17,13 @@ std::string written(bool is_terminal, const std::function<void(Progress&)>& work
   size_t size = 0;
   std::FILE* file = open_memstream(&text, &size);
   {
-    Progress progress({{"calibrate", 1}, {"round", 3}, {"calibrate", 4}}, {file, is_terminal, std::chrono::milliseconds(5)});
+    Progress progress(
+        {
+            {"calibrate", 1},
+            {"round",     3},
+            {"calibrate", 4}
+    },
+        {file, is_terminal, std::chrono::milliseconds(5)});
     work(progress);
   }
   std::fclose(file);

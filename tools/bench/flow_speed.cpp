@@ -11,10 +11,10 @@
 #include <ATen/ops/randint.h>
 #include <fmt/format.h>
 
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "core/error.h"
-#include "core/pt2_reader.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
 #include "quantizers/registry.h"
 
 namespace octet {

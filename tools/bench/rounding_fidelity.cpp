@@ -11,16 +11,16 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "annotate/adaptive_rounding.h"
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/effort.h"
-#include "annotate/row_mask.h"
-#include "annotate/second_order_rounding.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
-#include "core/tensor_file.h"
+#include "annotate/accuracy/accuracy_passes.h"
+#include "annotate/accuracy/adaround.h"
+#include "annotate/accuracy/gptq.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/tensor_file.h"
 #include "quantizers/registry.h"
 
 namespace {

@@ -34,7 +34,7 @@ if(OCTET_TORCH AND OCTET_MPI)
 endif()
 
 # octet_backend_library(<backend> <file>): the target octet_<backend>_library, to which the caller adds headers and, where the library is linked, itself.
-# A shared library is opened at run time (backends/isolated_library.h) by the name that its file has inside; an archive is linked.
+# A shared library is opened at run time (backends/common/isolated_library.h) by the name that its file has inside; an archive is linked.
 function(octet_backend_library backend file)
   add_library(octet_${backend}_library INTERFACE)
   string(TOUPPER ${backend} name)

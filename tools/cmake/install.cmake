@@ -34,7 +34,7 @@ function(octet_install_targets export component)
 endfunction()
 
 # ---- the runtime
-set(targets octet_options octet_base octet_isolated_library octet_reference octet_runtime octet_runtime_shared)
+set(targets octet_options octet_base octet_program octet_isolated_library octet_reference octet_runtime octet_runtime_shared)
 foreach(backend onednn xnnpack)
   if(TARGET octet_${backend})
     list(APPEND targets octet_${backend} octet_${backend}_library)
@@ -59,7 +59,7 @@ endif()
 
 # ---- what needs LibTorch
 if(OCTET_TORCH)
-  octet_install_targets(octet-torch-targets development octet_torch octet_core octet_annotate octet_quantizers octet_lowering octet_extension)
+  octet_install_targets(octet-torch-targets development octet_torch octet_core octet_annotate octet_accuracy octet_quantizers octet_lowering octet_extension)
   install(DIRECTORY annotate quantizers DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT development FILES_MATCHING PATTERN "*.h")
   install(FILES tools/extension.h DESTINATION ${OCTET_HEADER_FOLDER}/tools COMPONENT development)
   install(TARGETS octet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)

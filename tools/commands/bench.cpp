@@ -13,14 +13,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "core/aten_bridge.h"
-#include "core/tensor_file.h"
-#include "core/usable_cpus.h"
-#include "tools/command.h"
-#include "tools/kernel_table.h"
-#include "tools/library.h"
-#include "tools/messages.h"
-#include "tools/runnable.h"
+#include "core/base/usable_cpus.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/commands/command.h"
+#include "tools/commands/kernel_table.h"
+#include "tools/commands/runnable.h"
+#include "tools/common/library.h"
+#include "tools/common/messages.h"
 
 namespace octet {
 namespace {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "annotate/observer_state.h"
-#include "core/error.h"
-#include "tools/command.h"
-#include "tools/messages.h"
-#include "tools/processes.h"
-#include "tools/quantize_flow.h"
+#include "annotate/observed/observer_state.h"
+#include "core/base/error.h"
+#include "tools/commands/command.h"
+#include "tools/common/messages.h"
+#include "tools/processes/processes.h"
+#include "tools/quantize/flow.h"
 
 namespace octet {
 namespace {

@@ -1,6 +1,6 @@
-#include "tools/command.h"
+#include "tools/commands/command.h"
 
-#include "core/output_file.h"
+#include "core/base/output_file.h"
 
 namespace octet {
 

@@ -24,9 +24,9 @@ void add_bench_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 
-// As core/output_file.h writes; throws Error("output", path, ...).
+// As core/base/output_file.h writes; throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
-// As core/output_file.h; throws Error("output", path, ...).
+// As core/base/output_file.h; throws Error("output", path, ...).
 void check_writable(const std::string& path);
 bool has_suffix(std::string_view path, std::string_view suffix);
 

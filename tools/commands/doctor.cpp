@@ -7,16 +7,16 @@
 #include <iostream>
 #include <map>
 
-#include "backends/cpu.h"
+#include "backends/common/cpu.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "lowering/artifact.h"
-#include "tools/command.h"
-#include "tools/library.h"
-#include "tools/machine.h"
-#include "tools/messages.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
+#include "lowering/program/artifact.h"
+#include "tools/commands/command.h"
+#include "tools/commands/machine.h"
+#include "tools/common/library.h"
+#include "tools/common/messages.h"
 
 namespace octet {
 namespace {

@@ -2,15 +2,15 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "core/pass.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/pt2_reader.h"
-#include "core/pt2_writer.h"
-#include "core/verify.h"
-#include "tools/command.h"
-#include "tools/library.h"
-#include "tools/messages.h"
-#include "tools/standard_streams.h"
+#include "core/passes/pass.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/writer.h"
+#include "tools/commands/command.h"
+#include "tools/common/library.h"
+#include "tools/common/messages.h"
+#include "tools/common/standard_streams.h"
 
 namespace octet {
 

@@ -3,14 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "core/verify.h"
-#include "lowering/artifact.h"
-#include "tools/command.h"
-#include "tools/inspect_graph.h"
-#include "tools/library.h"
-#include "tools/messages.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
+#include "lowering/program/artifact.h"
+#include "tools/commands/command.h"
+#include "tools/commands/inspect_graph.h"
+#include "tools/common/library.h"
+#include "tools/common/messages.h"
 
 namespace octet {
 namespace {

@@ -1,14 +1,15 @@
-#include "tools/inspect_graph.h"
+#include "tools/commands/inspect_graph.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/coverage.h"
-#include "annotate/quantization_ops.h"
-#include "annotate/quantized_io.h"
-#include "core/error.h"
+#include "annotate/convert/float_report.h"
+#include "annotate/convert/quantized_io.h"
+#include "annotate/graph/float_ops.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

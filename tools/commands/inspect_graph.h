@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

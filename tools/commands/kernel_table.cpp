@@ -1,4 +1,4 @@
-#include "tools/kernel_table.h"
+#include "tools/commands/kernel_table.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

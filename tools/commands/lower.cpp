@@ -6,15 +6,15 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/registry.h"
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "core/verify.h"
-#include "lowering/artifact.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
 #include "lowering/lower.h"
-#include "tools/command.h"
-#include "tools/library.h"
-#include "tools/messages.h"
-#include "tools/standard_streams.h"
+#include "lowering/program/artifact.h"
+#include "tools/commands/command.h"
+#include "tools/common/library.h"
+#include "tools/common/messages.h"
+#include "tools/common/standard_streams.h"
 
 namespace octet {
 namespace {

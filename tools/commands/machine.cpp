@@ -1,12 +1,12 @@
-#include "tools/machine.h"
+#include "tools/commands/machine.h"
 
 #include <algorithm>
 #include <clocale>
 #include <cstdlib>
 #include <fstream>
 
-#include "backends/cpu.h"
-#include "core/usable_cpus.h"
+#include "backends/common/cpu.h"
+#include "core/base/usable_cpus.h"
 
 namespace octet {
 namespace {

@@ -9,17 +9,17 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "annotate/convert.h"
-#include "annotate/initial_ranges.h"
-#include "annotate/qat_model.h"
-#include "annotate/saved_groups.h"
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "core/pt2_writer.h"
-#include "tools/command.h"
-#include "tools/messages.h"
-#include "tools/qat_train.h"
-#include "tools/quantize_flow.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observed/observer_state_file.h"
+#include "annotate/training/initial_ranges.h"
+#include "annotate/training/qat_model.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/writer.h"
+#include "tools/commands/command.h"
+#include "tools/common/messages.h"
+#include "tools/qat/train.h"
+#include "tools/quantize/flow.h"
 
 namespace octet {
 namespace {

@@ -1,12 +1,12 @@
 // octet run: one call of a program, .pt2 through the interpreter, .octet through its backends.
 #include <CLI/CLI.hpp>
 
-#include "core/tensor_file.h"
-#include "core/usable_cpus.h"
-#include "tools/command.h"
-#include "tools/library.h"
-#include "tools/runnable.h"
-#include "tools/standard_streams.h"
+#include "core/base/usable_cpus.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/commands/command.h"
+#include "tools/commands/runnable.h"
+#include "tools/common/library.h"
+#include "tools/common/standard_streams.h"
 
 namespace octet {
 

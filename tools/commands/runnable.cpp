@@ -1,4 +1,4 @@
-#include "tools/runnable.h"
+#include "tools/commands/runnable.h"
 
 #include <random>
 
@@ -6,14 +6,14 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/session.h"
-#include "core/aten_bridge.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/pt2_reader.h"
-#include "core/verify.h"
-#include "lowering/artifact.h"
-#include "tools/command.h"
-#include "tools/messages.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
+#include "lowering/program/artifact.h"
+#include "tools/commands/command.h"
+#include "tools/common/messages.h"
 
 namespace octet {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <ATen/core/ivalue.h>
 
-#include "lowering/backend.h"
+#include "lowering/program/backend.h"
 
 namespace octet {
 

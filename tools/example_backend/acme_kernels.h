@@ -1,7 +1,7 @@
 // What runs the custom op in a lowered program. Free of torch.
 #pragma once
 
-#include "lowering/custom_kernel.h"
+#include "lowering/program/custom_kernel.h"
 
 namespace acme {
 

@@ -6,7 +6,7 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/max.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace acme {
 

@@ -1,7 +1,7 @@
 // How the NPU scales activations: by powers of two, so that rescaling is a shift.
 #pragma once
 
-#include "annotate/observer.h"
+#include "annotate/observers/observer.h"
 
 namespace acme {
 

@@ -3,8 +3,8 @@
 
 #include "acme_kernels.h"
 #include "acme_observer.h"
-#include "annotate/derive_functions.h"
-#include "quantizers/declared_quantizer.h"
+#include "annotate/observers/derive_functions.h"
+#include "quantizers/json/declared_quantizer.h"
 
 namespace acme {
 

@@ -4,7 +4,7 @@
 
 #include "acme_kernels.h"
 #include "backends/runtime/session.h"
-#include "lowering/artifact.h"
+#include "lowering/program/artifact.h"
 
 int main(int count, char** arguments) {
   if (count != 2) {

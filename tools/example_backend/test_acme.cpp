@@ -7,15 +7,15 @@
 #include <catch2/catch.hpp>
 
 #include "acme_quantizer.h"
-#include "annotate/annotation_text.h"
-#include "annotate/calibrate.h"
-#include "annotate/convert.h"
-#include "annotate/observer.h"
+#include "annotate/annotation/annotation_text.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observers/observer.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
-#include "core/aten_bridge.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
 #include "lowering/lower.h"
 
 using namespace octet;

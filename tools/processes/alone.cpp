@@ -1,6 +1,6 @@
 // Processes in a build without MPI: this one.
-#include "core/error.h"
-#include "tools/processes.h"
+#include "core/base/error.h"
+#include "tools/processes/processes.h"
 
 namespace octet {
 

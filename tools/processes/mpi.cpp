@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "core/error.h"
-#include "tools/processes.h"
+#include "core/base/error.h"
+#include "tools/processes/processes.h"
 
 namespace octet {
 namespace {

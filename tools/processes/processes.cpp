@@ -1,5 +1,5 @@
 // What needs no MPI: whether there are other processes.
-#include "tools/processes.h"
+#include "tools/processes/processes.h"
 
 #include <cstdlib>
 

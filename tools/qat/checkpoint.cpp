@@ -1,4 +1,4 @@
-#include "tools/qat_checkpoint.h"
+#include "tools/qat/checkpoint.h"
 
 #include <cstring>
 #include <sstream>
@@ -12,11 +12,11 @@
 #include <torch/optim/optimizer.h>
 #include <torch/serialize.h>
 
-#include "annotate/fake_quantize.h"
-#include "annotate/observer_state.h"
-#include "core/error.h"
-#include "core/tensor_file.h"
-#include "tools/qat_train.h"
+#include "annotate/observed/observer_state.h"
+#include "annotate/observers/fake_quantize.h"
+#include "core/base/error.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/qat/train.h"
 
 namespace octet {
 namespace {

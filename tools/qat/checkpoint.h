@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/qat_model.h"
+#include "annotate/training/qat_model.h"
 
 namespace torch::optim {
 class Optimizer;

@@ -1,4 +1,4 @@
-#include "tools/qat_train.h"
+#include "tools/qat/train.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,14 +17,14 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "annotate/learnable_fake_quantize.h"
-#include "core/error.h"
-#include "core/interpreter.h"
+#include "annotate/observers/learnable_fake_quantize.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
 #include "core/passes/set_training.h"
-#include "core/tensor_file.h"
-#include "tools/messages.h"
-#include "tools/qat_checkpoint.h"
-#include "tools/signals.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/common/messages.h"
+#include "tools/common/signals.h"
+#include "tools/qat/checkpoint.h"
 
 namespace octet {
 namespace {

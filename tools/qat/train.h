@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "annotate/qat_model.h"
-#include "core/graph.h"
+#include "annotate/training/qat_model.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "tools/data_checks.h"
+#include "tools/quantize/data_checks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
-#include "core/pt2_archive.h"
+#include "core/pt2/archive.h"
 
 namespace octet {
 namespace {

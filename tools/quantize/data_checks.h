@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/graph.h"
-#include "core/tensor_file.h"
+#include "core/graph/graph.h"
+#include "core/pt2/tensor_file.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "tools/effort_checkpoint.h"
+#include "tools/quantize/effort_checkpoint.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,10 +12,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/tensor_file.h"
-#include "lowering/checksum.h"
-#include "tools/quantize_flow.h"
+#include "core/base/error.h"
+#include "core/pt2/tensor_file.h"
+#include "lowering/program/checksum.h"
+#include "tools/quantize/flow.h"
 
 namespace octet {
 namespace {

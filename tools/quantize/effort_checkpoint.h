@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "annotate/effort.h"
-#include "tools/effort_options.h"
+#include "annotate/accuracy/accuracy_passes.h"
+#include "tools/quantize/effort_options.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "tools/effort_options.h"
+#include "tools/quantize/effort_options.h"
 
 #include <memory>
 
@@ -6,10 +6,10 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "core/tensor_file.h"
-#include "tools/effort_checkpoint.h"
-#include "tools/messages.h"
-#include "tools/signals.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/common/messages.h"
+#include "tools/common/signals.h"
+#include "tools/quantize/effort_checkpoint.h"
 
 namespace octet {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/effort.h"
+#include "annotate/accuracy/accuracy_passes.h"
 
 namespace CLI {
 class App;

@@ -1,4 +1,4 @@
-#include "tools/quantize_flow.h"
+#include "tools/quantize/flow.h"
 
 #include <algorithm>
 
@@ -6,16 +6,16 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "annotate/calibrate.h"
-#include "annotate/prepare_qat.h"
-#include "core/error.h"
-#include "core/pt2_reader.h"
-#include "core/tensor_file.h"
-#include "core/verify.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/tensor_file.h"
 #include "quantizers/registry.h"
-#include "tools/library.h"
-#include "tools/messages.h"
-#include "tools/standard_streams.h"
+#include "tools/common/library.h"
+#include "tools/common/messages.h"
+#include "tools/common/standard_streams.h"
 
 namespace octet {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "annotate/prepare.h"
-#include "core/report.h"
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
 
 namespace CLI {
 class App;

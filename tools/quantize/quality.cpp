@@ -1,4 +1,4 @@
-#include "tools/quality.h"
+#include "tools/quantize/quality.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/quantization_ops.h"
-#include "core/error.h"
-#include "core/interpreter.h"
-#include "core/tensor_file.h"
-#include "tools/messages.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/common/messages.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/quantize_report.h"
+#include "tools/quantize/report.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/report.h"
+#include "core/base/report.h"
 
 namespace octet {
 

@@ -1,4 +1,4 @@
-#include "tools/report_html.h"
+#include "tools/quantize/report_html.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/quality.h"
+#include "tools/quantize/quality.h"
 
 namespace octet {
 namespace {

@@ -1,13 +1,13 @@
-// Weights in bins: see Multiply::kPairs in onednn_byte_tiles.h.
+// Weights in bins: see Multiply::kPairs in tiles.h.
 // Two bounds are known of x: its greatest byte, and the greatest sum of a pair. Activations after a ReLU are small but for few, so that a bound on pairs far
-// below twice the greatest byte holds for nearly all; who packs with it takes care of the others (onednn_byte_excess.h).
+// below twice the greatest byte holds for nearly all; who packs with it takes care of the others (excess.h).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "backends/onednn/onednn_byte_tiles.h"
+#include "backends/onednn/bytes/tiles.h"
 
 namespace octet::onednn {
 

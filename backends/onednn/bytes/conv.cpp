@@ -1,18 +1,18 @@
 // The input under a band of output rows is copied to scratch memory with its padding (widened for kWords); 1x1 convolutions of bytes read x itself. Then each
 // block of channels goes over the band's pixels in tiles, so that its weights are read once for the band. Where bins count on pairs of small bytes, the copy
-// holds what they may be at most, and what is above is added apart (onednn_byte_excess.h); a band with too much of it is multiplied in words.
-#include "backends/onednn/onednn_byte_conv.h"
+// holds what they may be at most, and what is above is added apart (excess.h); a band with too much of it is multiplied in words.
+#include "backends/onednn/bytes/conv.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "backends/onednn/onednn_byte_excess.h"
-#include "backends/onednn/onednn_byte_pack.h"
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_vnni.h"
-#include "core/error.h"
+#include "backends/onednn/bytes/excess.h"
+#include "backends/onednn/bytes/pack.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/vnni.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

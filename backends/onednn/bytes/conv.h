@@ -1,14 +1,14 @@
 // Convolutions and linear layers on bytes (u8 x s8) for CPUs whose best is not AVX512-VNNI: the same integers as there, without a limit on what x and weights
 // may be. Any kernel, stride, dilation, padding and grouping, in up to three dimensions; a linear layer is a 1x1 convolution of its rows.
-// Weights go into the order of onednn_byte_tiles.h when the segment is compiled; whether in bins or not is decided by the weights themselves.
+// Weights go into the order of tiles.h when the segment is compiled; whether in bins or not is decided by the weights themselves.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 
-#include "backends/onednn/onednn_builder.h"
-#include "backends/onednn/onednn_byte_output.h"
+#include "backends/onednn/builder.h"
+#include "backends/onednn/bytes/output.h"
 
 namespace octet::onednn {
 

@@ -1,6 +1,6 @@
 // Input rows are interleaved in pairs, so that one multiplication sums two kernel rows of each channel. A pair serves two output rows where the stride is 1:
 // each has weights of its own, 0 for rows that it does not read.
-#include "backends/onednn/onednn_byte_depthwise.h"
+#include "backends/onednn/bytes/depthwise.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_packed.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/packed.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

@@ -1,7 +1,7 @@
-// Depthwise convolutions of bytes (u8 x s8) for CPUs whose best is not AVX512-VNNI; exact, as onednn_byte_conv.h.
+// Depthwise convolutions of bytes (u8 x s8) for CPUs whose best is not AVX512-VNNI; exact, as conv.h.
 #pragma once
 
-#include "backends/onednn/onednn_byte_conv.h"
+#include "backends/onednn/bytes/conv.h"
 
 namespace octet::onednn {
 

@@ -1,4 +1,4 @@
-#include "backends/onednn/onednn_byte_excess.h"
+#include "backends/onednn/bytes/excess.h"
 
 namespace octet::onednn {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "backends/onednn/onednn_byte_conv.h"
-#include "backends/onednn/onednn_byte_tiles.h"
+#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/bytes/tiles.h"
 
 namespace octet::onednn {
 

@@ -1,11 +1,11 @@
 // For each matrix of the batch, b is packed into blocks of columns; then chunks of a's rows are widened and multiplied with each block.
-#include "backends/onednn/onednn_byte_matmul.h"
+#include "backends/onednn/bytes/matmul.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "backends/onednn/onednn_isa.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/isa.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

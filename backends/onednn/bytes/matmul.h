@@ -2,7 +2,7 @@
 // words, so the sums are exact and need no correction.
 #pragma once
 
-#include "backends/onednn/onednn_byte_conv.h"
+#include "backends/onednn/bytes/conv.h"
 
 namespace octet::onednn {
 

@@ -1,4 +1,4 @@
-#include "backends/onednn/onednn_byte_output.h"
+#include "backends/onednn/bytes/output.h"
 
 #include <limits>
 #include <numeric>

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "backends/onednn/onednn_byte_scales.h"
-#include "backends/onednn/onednn_byte_tiles.h"
+#include "backends/onednn/bytes/scales.h"
+#include "backends/onednn/bytes/tiles.h"
 
 namespace octet::onednn {
 

@@ -1,4 +1,4 @@
-#include "backends/onednn/onednn_byte_pack.h"
+#include "backends/onednn/bytes/pack.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_byte_bins.h"
-#include "backends/onednn/onednn_packed.h"
-#include "backends/onednn/onednn_vnni.h"
+#include "backends/onednn/bytes/bins.h"
+#include "backends/onednn/kernels/vnni.h"
+#include "backends/onednn/packed.h"
 
 namespace octet::onednn {
 

@@ -1,4 +1,4 @@
-// The weights of onednn_byte_conv.h in the order of the tiles. A piece is one block of outputs of one segment; pieces follow each other by group, block and
+// The weights of conv.h in the order of the tiles. A piece is one block of outputs of one segment; pieces follow each other by group, block and
 // segment.
 #pragma once
 
@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/onednn/onednn_byte_conv.h"
-#include "backends/onednn/onednn_byte_tiles.h"
+#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/bytes/tiles.h"
 
 namespace octet::onednn {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 

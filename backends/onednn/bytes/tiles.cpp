@@ -1,7 +1,7 @@
 // Which tiles this CPU runs.
-#include "backends/onednn/onednn_byte_tiles.h"
+#include "backends/onednn/bytes/tiles.h"
 
-#include "backends/cpu.h"
+#include "backends/common/cpu.h"
 
 namespace octet::onednn {
 

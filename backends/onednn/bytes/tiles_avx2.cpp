@@ -1,5 +1,5 @@
-// onednn_byte_tiles.h for AVX2.
-#include "backends/onednn/onednn_byte_tiles.h"
+// tiles.h for AVX2.
+#include "backends/onednn/bytes/tiles.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -11,5 +11,5 @@
 #define TILES_TARGET "avx2,fma"
 #define TILES_WIDE 0
 #define TILES_QUADS 0
-#include "backends/onednn/onednn_byte_tiles.inc"
+#include "backends/onednn/bytes/tiles.inc"
 #endif

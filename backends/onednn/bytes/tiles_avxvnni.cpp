@@ -1,5 +1,5 @@
-// onednn_byte_tiles.h for AVX-VNNI: products of bytes in vectors of 256 bits.
-#include "backends/onednn/onednn_byte_tiles.h"
+// tiles.h for AVX-VNNI: products of bytes in vectors of 256 bits.
+#include "backends/onednn/bytes/tiles.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,5 +12,5 @@
 #define TILES_WIDE 0
 #define TILES_QUADS 1
 #define TILES_DOT(sum, x, w) _mm256_dpbusd_avx_epi32(sum, x, w)
-#include "backends/onednn/onednn_byte_tiles.inc"
+#include "backends/onednn/bytes/tiles.inc"
 #endif

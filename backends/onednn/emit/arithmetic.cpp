@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_byte_scales.h"
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
-#include "core/error.h"
+#include "backends/onednn/bytes/scales.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

@@ -1,8 +1,8 @@
 // Functions of two tensors in floats by oneDNN: div, minimum, maximum, prelu. Integers on either side are converted.
 #include <algorithm>
 
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {

@@ -4,15 +4,15 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_byte_conv.h"
-#include "backends/onednn/onednn_byte_depthwise.h"
-#include "backends/onednn/onednn_conv_geometry.h"
-#include "backends/onednn/onednn_depthwise.h"
-#include "backends/onednn/onednn_followers.h"
-#include "backends/onednn/onednn_image_conv.h"
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
-#include "core/error.h"
+#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/bytes/depthwise.h"
+#include "backends/onednn/emit/conv_geometry.h"
+#include "backends/onednn/emit/post_ops.h"
+#include "backends/onednn/kernels/depthwise.h"
+#include "backends/onednn/kernels/direct_conv.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

@@ -1,4 +1,4 @@
-#include "backends/onednn/onednn_conv_geometry.h"
+#include "backends/onednn/emit/conv_geometry.h"
 
 #include <algorithm>
 

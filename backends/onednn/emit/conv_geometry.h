@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "backends/onednn/onednn_form.h"
-#include "lowering/program.h"
+#include "backends/onednn/form.h"
+#include "lowering/program/program.h"
 
 namespace octet::onednn {
 

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/dynamic_rows.h"
-#include "backends/onednn/onednn_byte_conv.h"
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_rows.h"
+#include "backends/common/dynamic_rows.h"
+#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/kernels/rows.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {

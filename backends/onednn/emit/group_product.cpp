@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "backends/onednn/onednn_byte_conv.h"
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_rows.h"
-#include "backends/onednn/onednn_vnni.h"
+#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/rows.h"
+#include "backends/onednn/kernels/vnni.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {

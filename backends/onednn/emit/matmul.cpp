@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_byte_conv.h"
-#include "backends/onednn/onednn_byte_matmul.h"
-#include "backends/onednn/onednn_followers.h"
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
-#include "core/error.h"
+#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/bytes/matmul.h"
+#include "backends/onednn/emit/post_ops.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

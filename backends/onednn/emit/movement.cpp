@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_ops.h"
-#include "core/error.h"
+#include "backends/onednn/ops.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

@@ -1,5 +1,5 @@
 // Which ops follow, and their form as post-ops.
-#include "backends/onednn/onednn_followers.h"
+#include "backends/onednn/emit/post_ops.h"
 
 namespace octet::onednn {
 namespace {

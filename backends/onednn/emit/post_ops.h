@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_quantize_row.h"
-#include "backends/onednn/onednn_weight_product.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/quantize_row.h"
+#include "backends/onednn/kernels/weight_product.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {

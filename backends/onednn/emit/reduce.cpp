@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {

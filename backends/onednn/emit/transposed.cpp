@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/onednn/onednn_byte_conv.h"
-#include "backends/onednn/onednn_conv_geometry.h"
-#include "backends/onednn/onednn_ops.h"
+#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/emit/conv_geometry.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {
@@ -118,8 +118,8 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   for (const Part& part : *parts) {
     // The zero point belongs to each phase: it reads kernel elements of its own.
     if (part.weights.defined()) output->start = zero_point_start(plan.x.zero_point, part.weights);
-    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place, to.place,
-                  nullptr);
+    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding},
+                  from.place, to.place, nullptr);
   }
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);

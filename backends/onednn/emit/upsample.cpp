@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_quantize_row.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/quantize_row.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {

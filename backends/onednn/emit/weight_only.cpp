@@ -1,7 +1,7 @@
 // linear on float activations of few rows, whose weights are stored as integers: the integers themselves are read (onednn_weight_product). With more
 // rows the arithmetic decides, and oneDNN's float product on expanded weights is faster.
-#include "backends/onednn/onednn_ops.h"
-#include "backends/onednn/onednn_weight_product.h"
+#include "backends/onednn/kernels/weight_product.h"
+#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_kernels.h"
-#include "backends/onednn/onednn_quantize_row.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/quantize_row.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

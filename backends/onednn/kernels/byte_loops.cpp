@@ -1,5 +1,5 @@
 // Loops over bytes; the inner ones are compiled for several instruction sets and chosen when the segment is compiled.
-#include "backends/onednn/onednn_kernels.h"
+#include "backends/onednn/kernels/byte_loops.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,11 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_library.h"
-#include "backends/onednn/onednn_quantize_row.h"
-#include "core/error.h"
-#include "core/tensor.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/quantize_row.h"
+#include "backends/onednn/library.h"
+#include "core/base/error.h"
+#include "core/base/tensor.h"
 
 namespace octet::onednn {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "backends/onednn/onednn_builder.h"
+#include "backends/onednn/builder.h"
 
 namespace octet::onednn {
 

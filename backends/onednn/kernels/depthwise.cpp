@@ -1,7 +1,7 @@
 // Two passes over a band of output rows and a block of channels. The first interleaves input rows in groups of four: a column becomes vectors whose
 // 32-bit lanes are one channel's bytes of four rows. The second multiplies columns with kernel columns that are laid out the same way. A group of rows
 // serves several output rows: each has kernel vectors of its own, with zeros for the rows that it does not read.
-#include "backends/onednn/onednn_depthwise.h"
+#include "backends/onednn/kernels/depthwise.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/onednn_isa.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/isa.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

@@ -1,14 +1,14 @@
 // For each output row, the input rows under it are copied to the first-level cache with their padding; then some pixels times some channels are summed
 // in registers.
-#include "backends/onednn/onednn_image_conv.h"
+#include "backends/onednn/kernels/direct_conv.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "backends/onednn/onednn_isa.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/isa.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

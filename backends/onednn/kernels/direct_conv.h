@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/onednn/onednn_builder.h"
-#include "backends/onednn/onednn_vnni.h"
+#include "backends/onednn/builder.h"
+#include "backends/onednn/kernels/vnni.h"
 
 namespace octet::onednn {
 

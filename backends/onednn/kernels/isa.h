@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/vectorised.h"
+#include "backends/common/vectorised.h"
 
 namespace octet::onednn {
 

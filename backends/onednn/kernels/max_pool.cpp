@@ -1,9 +1,9 @@
 // Max pooling of bytes, channels-last: oneDNN 3.2's kernel handles few channels at a time.
 #include <algorithm>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_kernels.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "backends/onednn/kernels/isa.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

@@ -1,10 +1,10 @@
 // An image on its way in: three planes of floats to interleaved bytes in one pass.
 #include <cstring>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_kernels.h"
-#include "backends/onednn/onednn_quantize_row.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/quantize_row.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backends/onednn/onednn_form.h"
+#include "backends/onednn/form.h"
 
 namespace octet::onednn {
 

@@ -1,10 +1,10 @@
 // The loops, cut into parts for the threads.
-#include "backends/onednn/onednn_rows.h"
+#include "backends/onednn/kernels/rows.h"
 
 #include <limits>
 
-#include "backends/dynamic_rows.h"
-#include "backends/onednn/onednn_isa.h"
+#include "backends/common/dynamic_rows.h"
+#include "backends/onednn/kernels/isa.h"
 
 namespace octet::onednn {
 namespace {

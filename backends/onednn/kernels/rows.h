@@ -1,9 +1,9 @@
 // Own loops over rows of floats whose scales are computed at run time: quantize, dequantize, and what follows an integer matrix product.
 #pragma once
 
-#include "backends/onednn/onednn_builder.h"
-#include "backends/onednn/onednn_kernels.h"
-#include "lowering/dynamic_range.h"
+#include "backends/onednn/builder.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "lowering/program/dynamic_range.h"
 
 namespace octet::onednn {
 

@@ -1,10 +1,10 @@
 // Softmax of rows of floats for AVX-512: the largest element, then exponentials and their sum, then the scaling. Short rows stay in the first-level cache.
 #include <cmath>
 
-#include "backends/onednn/onednn_isa.h"
-#include "backends/onednn/onednn_kernels.h"
-#include "backends/onednn/onednn_vnni.h"
-#include "core/error.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/vnni.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {

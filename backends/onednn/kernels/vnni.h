@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu.h"
-#include "backends/onednn/onednn_byte_scales.h"
-#include "backends/onednn/onednn_form.h"
-#include "backends/onednn/onednn_packed.h"
-#include "backends/vectorised.h"
+#include "backends/common/cpu.h"
+#include "backends/common/vectorised.h"
+#include "backends/onednn/bytes/scales.h"
+#include "backends/onednn/form.h"
+#include "backends/onednn/packed.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 // The loops: weights are packed in blocks of four outputs, so that these share the loads of x.
-#include "backends/onednn/onednn_weight_product.h"
+#include "backends/onednn/kernels/weight_product.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-#include "backends/onednn/onednn_isa.h"
+#include "backends/onednn/kernels/isa.h"
 
 namespace octet::onednn {
 namespace {
@@ -68,14 +68,14 @@ struct Product {
 #define WEIGHT_PRODUCT product_avx512
 #define WEIGHT_PRODUCT_WIDE 1
 #define WEIGHT_PRODUCT_TARGET "avx512f,avx512bw,avx512dq,avx512vl" OCTET_WIDEST
-#include "backends/onednn/onednn_weight_product.inc"
+#include "backends/onednn/kernels/weight_product.inc"
 #undef WEIGHT_PRODUCT
 #undef WEIGHT_PRODUCT_TARGET
 #undef WEIGHT_PRODUCT_WIDE
 #define WEIGHT_PRODUCT product_avx2
 #define WEIGHT_PRODUCT_WIDE 0
 #define WEIGHT_PRODUCT_TARGET "avx2,fma"
-#include "backends/onednn/onednn_weight_product.inc"
+#include "backends/onednn/kernels/weight_product.inc"
 #undef WEIGHT_PRODUCT
 #undef WEIGHT_PRODUCT_TARGET
 #undef WEIGHT_PRODUCT_WIDE

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "backends/onednn/onednn_builder.h"
+#include "backends/onednn/builder.h"
 
 namespace octet::onednn {
 

@@ -1,11 +1,11 @@
 // See the header.
-#include "backends/xnnpack/xnnpack_copy.h"
+#include "backends/xnnpack/kernels/copy.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -1,11 +1,11 @@
 // See the header. A kernel sums the products of some rows with some blocks in registers; what follows is the same for all. Loops over sums are unrolled by
 // command: sums are registers only where no loop indexes them.
-#include "backends/xnnpack/xnnpack_row_kernels.h"
+#include "backends/xnnpack/kernels/row_kernels.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "backends/vectorised.h"
+#include "backends/common/vectorised.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

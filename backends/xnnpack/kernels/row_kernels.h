@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "backends/xnnpack/xnnpack_row_product.h"
+#include "backends/xnnpack/kernels/row_product.h"
 
 namespace octet::xnnpack {
 

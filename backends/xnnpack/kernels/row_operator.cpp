@@ -1,7 +1,7 @@
 // The product as XNNPACK's operator, in releases that have it. We quantize ourselves, so that the scales are those of the op.
-#include "backends/xnnpack/xnnpack_library.h"
-#include "backends/xnnpack/xnnpack_row_product.h"
-#include "core/error.h"
+#include "backends/xnnpack/kernels/row_product.h"
+#include "backends/xnnpack/library.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 

@@ -1,11 +1,11 @@
 // The product as our own: for releases of XNNPACK whose integer products write 8 bits only.
-#include "backends/xnnpack/xnnpack_row_product.h"
+#include "backends/xnnpack/kernels/row_product.h"
 
 #include <cstring>
 #include <new>
 
-#include "backends/xnnpack/xnnpack_memory.h"
-#include "backends/xnnpack/xnnpack_row_kernels.h"
+#include "backends/xnnpack/kernels/row_kernels.h"
+#include "backends/xnnpack/memory.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -1,5 +1,5 @@
 // Linears on rows that are quantized at run time: float rows to bytes, and the bytes times int8 weights, exact in 32 bits, made real with one scale and zero
-// point per row and one scale per column. The product is XNNPACK's where its release has one (xnnpack_row_operator.cpp), else ours (xnnpack_row_product.cpp).
+// point per row and one scale per column. The product is XNNPACK's where its release has one (row_operator.cpp), else ours (row_product.cpp).
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "backends/dynamic_rows.h"
-#include "backends/xnnpack/xnnpack_functions.h"
-#include "lowering/dynamic_range.h"
+#include "backends/common/dynamic_rows.h"
+#include "backends/xnnpack/functions.h"
+#include "lowering/program/dynamic_range.h"
 
 namespace octet::xnnpack {
 

@@ -1,7 +1,7 @@
-// The first half of xnnpack_row_product.h: ranges, scales and zero points, bytes.
+// The first half of row_product.h: ranges, scales and zero points, bytes.
 #include <algorithm>
 
-#include "backends/xnnpack/xnnpack_row_product.h"
+#include "backends/xnnpack/kernels/row_product.h"
 
 namespace octet::xnnpack {
 namespace {

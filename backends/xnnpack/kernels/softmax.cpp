@@ -1,11 +1,11 @@
 // See the header.
-#include "backends/xnnpack/xnnpack_softmax.h"
+#include "backends/xnnpack/kernels/softmax.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "backends/xnnpack/xnnpack_copy.h"
-#include "core/error.h"
+#include "backends/xnnpack/kernels/copy.h"
+#include "core/base/error.h"
 
 namespace octet::xnnpack {
 namespace {

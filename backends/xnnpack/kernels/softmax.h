@@ -21,7 +21,7 @@ struct ByteSoftmax {
 };
 
 ByteSoftmax byte_softmax(float input_scale, float output_scale, int32_t output_zero_point);
-// Allocates nothing; at most kHighestRank dimensions (xnnpack_copy.h).
+// Allocates nothing; at most kHighestRank dimensions (copy.h).
 void run(const ByteSoftmax& softmax, const std::byte* from, std::byte* to);
 
 }  // namespace octet::xnnpack

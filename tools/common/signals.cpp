@@ -1,4 +1,4 @@
-#include "tools/signals.h"
+#include "tools/common/signals.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "core/output_file.h"
+#include "core/base/output_file.h"
 
 namespace octet {
 namespace {

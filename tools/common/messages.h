@@ -16,7 +16,7 @@ namespace octet {
 // Of --quiet: from now on only warnings, errors and what goes to stdout.
 void set_quiet(bool is_quiet);
 
-// One line on stderr, and text on stdout, as a terminal may have it (core/printable.h).
+// One line on stderr, and text on stdout, as a terminal may have it (core/base/printable.h).
 void log_line(std::string_view text);
 void log_warning(std::string_view text);  // "warning: TEXT", with --quiet too
 void print_text(std::string_view text);

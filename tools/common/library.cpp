@@ -1,4 +1,4 @@
-#include "tools/library.h"
+#include "tools/common/library.h"
 
 #include <dlfcn.h>
 
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tools/extension.h"
 
 namespace octet {

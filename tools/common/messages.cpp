@@ -1,4 +1,4 @@
-#include "tools/messages.h"
+#include "tools/common/messages.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "core/printable.h"
+#include "core/base/printable.h"
 
 namespace octet {
 namespace {

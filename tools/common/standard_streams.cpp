@@ -1,4 +1,4 @@
-#include "tools/standard_streams.h"
+#include "tools/common/standard_streams.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace octet {
 namespace {

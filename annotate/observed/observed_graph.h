@@ -1,0 +1,24 @@
+// What prepare gives: a graph that observes itself while it runs.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "annotate/annotation/annotation.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/graph/opaque_parts.h"
+#include "annotate/observers/observer.h"
+#include "core/graph/graph.h"
+
+namespace octet {
+
+// A graph with observation points, to be calibrated and then converted. Bodies of control flow have theirs within them; the groups count through
+// all graphs, and so do the annotations.
+struct ObservedGraph {
+  Graph graph;
+  std::vector<std::shared_ptr<Observer>> observers;  // by group; a group without observation point keeps its observer
+  Annotations annotations;
+  std::vector<Island> islands = {};  // the opaque parts, of the program and of its bodies
+};
+
+}  // namespace octet
