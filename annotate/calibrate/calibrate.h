@@ -11,6 +11,7 @@
 #include <ATen/core/ivalue.h>
 
 #include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
 #include "core/interpreter/interpreter.h"
 
 namespace octet {

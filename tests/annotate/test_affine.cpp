@@ -10,6 +10,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observed/observer_state.h"
 #include "annotate/observers/affine.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/text/text.h"

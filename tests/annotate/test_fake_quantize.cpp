@@ -10,6 +10,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observer_cases.h"
 #include "annotate/observers/fake_quantize.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
 

@@ -1,6 +1,7 @@
 // Programs that write: in-place ops, and buffers that carry state from run to run.
 #include "annotate/convert/mutable_buffers.h"
 #include "annotate/flow_helpers.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/verify.h"

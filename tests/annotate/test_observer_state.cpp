@@ -6,6 +6,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observed/observer_state.h"
 #include "annotate/observer_cases.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
 

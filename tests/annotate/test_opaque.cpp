@@ -9,6 +9,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
 #include "annotate/observed/observer_state.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"

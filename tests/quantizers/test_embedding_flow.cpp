@@ -9,6 +9,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
+#include "annotate/prepare/prepare.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 #include "quantizers/registry.h"

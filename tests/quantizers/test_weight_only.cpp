@@ -3,6 +3,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"

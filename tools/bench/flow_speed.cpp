@@ -13,6 +13,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/pt2/reader.h"
 #include "quantizers/registry.h"

@@ -17,6 +17,7 @@
 #include "annotate/accuracy/padding_mask.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 #include "core/pt2/reader.h"

@@ -52,7 +52,12 @@ function(octet_backend_library backend file)
   endif()
   cmake_path(GET file PARENT_PATH folder)
   set(OCTET_${name}_SONAME ${soname} PARENT_SCOPE)
-  target_compile_definitions(octet_${backend}_library INTERFACE $<BUILD_INTERFACE:OCTET_${name}_SONAME="${soname}">)
+  # The dlopen of sanitizers does not look into the folders of the binary that calls it.
+  set(opened ${soname})
+  if(OCTET_FUZZ OR CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    set(opened ${folder}/${soname})
+  endif()
+  target_compile_definitions(octet_${backend}_library INTERFACE $<BUILD_INTERFACE:OCTET_${name}_SONAME="${opened}">)
   # As for libraries that are linked: programs of the build find it in its folder first.
   if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
     set(CMAKE_BUILD_RPATH ${CMAKE_BUILD_RPATH} ${folder} PARENT_SCOPE)

@@ -11,6 +11,7 @@
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/observers/observer.h"
+#include "annotate/prepare/prepare.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/interpreter/aten_bridge.h"
