@@ -13,7 +13,7 @@
 #include "core/passes/remove_dead.h"
 #include "core/pt2/reader.h"
 #include "core/text/text.h"
-#include "quantizers/golden_quantizer.h"
+#include "quantizers/golden/golden_quantizer.h"
 #include "quantizers/registry.h"
 #include "support/golden.h"
 

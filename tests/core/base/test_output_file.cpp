@@ -1,0 +1,126 @@
+// Outputs: whole or not at all, through links, with the mode of before, into what is no regular file.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "core/base/output_file.h"
+#include "tests/core/pt2/archive_fixture.h"
+
+using namespace octet;
+using octet::testing::read_bytes;
+using octet::testing::Scratch;
+namespace fs = std::filesystem;
+
+namespace {
+
+int mode_of(const fs::path& path) {
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 07777;
+}
+
+}  // namespace
+
+TEST_CASE("an output appears when it is complete, and not at all without", "[core][output]") {
+  Scratch scratch;
+  write_file(scratch / "a", "before", "test");
+  {
+    OutputFile file(scratch / "a", "test");
+    file.write("after");
+    CHECK(scratch.files().size() == 2);
+  }
+  CHECK(scratch.files() == std::vector<std::string>{"a"});
+  CHECK(read_bytes(scratch / "a") == "before");
+  write_file(scratch / "a", "after", "test");
+  CHECK(read_bytes(scratch / "a") == "after");
+  CHECK(scratch.files() == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("an output keeps the mode that the file had", "[core][output]") {
+  Scratch scratch;
+  write_file(scratch / "a", "before", "test");
+  ::chmod((scratch / "a").c_str(), 0640);
+  write_file(scratch / "a", "after", "test");
+  CHECK(mode_of(scratch / "a") == 0640);
+}
+
+TEST_CASE("an output goes through links, to files that are not there yet, too", "[core][output]") {
+  Scratch scratch;
+  fs::create_directory(scratch / "below");
+  fs::create_symlink("below/to", scratch / "link");
+  fs::create_symlink("link", scratch / "chain");
+  write_file(scratch / "chain", "one", "test");
+  CHECK(read_bytes(scratch / "below/to") == "one");
+  write_file(scratch / "link", "two", "test");
+  CHECK(read_bytes(scratch / "below/to") == "two");
+  CHECK(fs::is_symlink(scratch / "link"));
+  CHECK(fs::is_symlink(scratch / "chain"));
+  fs::create_symlink("round", scratch / "round");
+  CHECK_THROWS_WITH(write_file(scratch / "round", "x", "test"), Catch::Contains("cannot be written: "));
+}
+
+TEST_CASE("a pipe is written into and stays one", "[core][output]") {
+  Scratch scratch;
+  REQUIRE(::mkfifo((scratch / "pipe").c_str(), 0600) == 0);
+  const int reader = ::open((scratch / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  write_file(scratch / "pipe", "bytes", "test");
+  char read[16] = {};
+  CHECK(::read(reader, read, sizeof(read)) == 5);
+  ::close(reader);
+  CHECK(std::string(read) == "bytes");
+  CHECK(fs::is_fifo(scratch / "pipe"));
+}
+
+TEST_CASE("paths with spaces, line breaks and other letters are as good as others", "[core][output]") {
+  Scratch scratch;
+  for (const char* name : {"a b", "a\nb", "größe 北", "-"}) {
+    write_file(scratch / name, name, "test");
+    CHECK(read_bytes(scratch / name) == name);
+  }
+  CHECK(scratch.files().size() == 4);
+}
+
+TEST_CASE("what a killed process left is removed by the next, and what a living one writes is not", "[core][output]") {
+  Scratch scratch;
+  write_file(scratch / "a.99999999.tmp", "left", "test");
+  write_file(scratch / "a.9x.tmp", "somebody's", "test");
+  write_file(scratch / "b.99999999.tmp", "another's", "test");
+  OutputFile living(scratch / "a", "test");
+  CHECK_FALSE(fs::exists(scratch / "a.99999999.tmp"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      write_file(scratch / "a", "child", "test");
+    } catch (...) {
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(read_bytes(scratch / "a") == "child");
+  living.write("parent");
+  living.commit();
+  CHECK(read_bytes(scratch / "a") == "parent");
+  CHECK(scratch.files() == std::vector<std::string>{"a", "a.9x.tmp", "b.99999999.tmp"});
+}
+
+TEST_CASE("a signal handler can remove what is unfinished", "[core][output]") {
+  Scratch scratch;
+  OutputFile file(scratch / "a", "test");
+  CHECK(remove_unfinished_files() == 1);
+  CHECK(scratch.files().empty());
+}
+
+TEST_CASE("whether an output can be written is known before", "[core][output]") {
+  Scratch scratch;
+  fs::create_directory(scratch / "folder");
+  check_writable(scratch / "new", "test");
+  check_writable("/dev/null", "test");
+  fs::create_symlink("missing/x", scratch / "dangling");
+  CHECK_THROWS_WITH(check_writable(scratch / "folder", "test"), Catch::EndsWith("cannot be written: it is a folder; name a file"));
+  for (const char* name : {"missing/x", "dangling"})
+    CHECK_THROWS_WITH(check_writable(scratch / name, "test"), Catch::EndsWith("check that the folder exists and may be written to"));
+}
