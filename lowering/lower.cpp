@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/passes/fold_input_free.h"
+#include "core/passes/pass_trace.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/fuse/op_table.h"
 #include "lowering/import/graph.h"
@@ -22,20 +23,22 @@ namespace octet {
 
 Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options, Report& report) {
   const std::unique_ptr<Graph> folded = clone(graph);
-  fold_input_free(*folded);
-  Program program = import_graph(*folded);
-  if (options.fuse) {
-    fuse(program);
-  } else {
+  trace_of("lower", *folded).run("fold_input_free", [&] { fold_input_free(*folded); });
+  Program program;
+  const PassTrace trace(
+      "lower", [&] { return to_text(program); }, [&] { verify(program); });
+  trace.run("import", [&] { program = import_graph(*folded); });
+  if (options.fuse)
+    trace.run("fuse", [&] { fuse(program); });
+  else
     count_macs(program);
-  }
   program.backend = support.name();
   program.versions = support.versions();
   program.versions["octet"] = OCTET_VERSION;
   const SupportAtSizes support_at_sizes(support);
-  split_refused(program, support_at_sizes, report);
-  partition(program, support_at_sizes, options.fallback == Fallback::kReference ? "reference" : "", report);
-  order_filters(program, support);
+  trace.run("split_refused", [&] { split_refused(program, support_at_sizes, report); });
+  trace.run("partition", [&] { partition(program, support_at_sizes, options.fallback == Fallback::kReference ? "reference" : "", report); });
+  trace.run("order_filters", [&] { order_filters(program, support); });
   verify(program);
   for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
   report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(), program.segments.size(),

@@ -3,10 +3,13 @@
 #include <exception>
 #include <iostream>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/passes/pass_trace.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
 #include "tools/common/signals.h"
@@ -37,6 +40,8 @@ int main(int argc, char** argv) {
   octet::clean_up_on_signals();
   try {
     app.parse(argc, argv);  // runs the subcommand's callback
+    for (const std::string& name : octet::names_without_pass())
+      octet::log_warning(fmt::format("--print-after {}: no such pass ran, these did: {}", name, fmt::join(octet::names_of_passes(), ", ")));
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;

@@ -17,6 +17,7 @@
 #include "annotate/reference/representation.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
+#include "core/passes/pass_trace.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/verify.h"
 
@@ -216,16 +217,18 @@ class Converter {
 
 // One graph: the program or a body in it.
 void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& options, Report& report) {
-  Converter(observed, graph, options, report).run();
-  duplicate_dequantize(graph, observed.annotations);
-  port_qdq_metadata(graph, observed.annotations);
-  if (options.fold_quantize_into_mutable_buffers) fold_quantize_into_mutable_buffers(graph, report);
-  if (options.fold_quantize) fold_quantized_constants(graph);
-  if (options.fold_quantize && !options.compat_torchao) fold_float16_constants(graph);
+  const PassTrace trace = trace_of("convert", graph);
+  trace.run("insert_qdq", [&] { Converter(observed, graph, options, report).run(); });
+  trace.run("duplicate_dequantize", [&] { duplicate_dequantize(graph, observed.annotations); });
+  trace.run("port_metadata", [&] { port_qdq_metadata(graph, observed.annotations); });
+  if (options.fold_quantize_into_mutable_buffers) trace.run("fold_mutable_buffers", [&] { fold_quantize_into_mutable_buffers(graph, report); });
+  if (options.fold_quantize) trace.run("fold_quantize", [&] { fold_quantized_constants(graph); });
+  if (options.fold_quantize && !options.compat_torchao) trace.run("fold_float16", [&] { fold_float16_constants(graph); });
   verify(graph);
   report_float_ops(graph, observed.annotations, report);
   if (!options.reference_representation) return;
-  to_reference_representation(graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report);
+  trace.run("reference_representation",
+            [&] { to_reference_representation(graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report); });
   verify(graph);
 }
 
@@ -241,12 +244,14 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
     island.observed_to_quantized(observed, island);
   }
   if (!options.compat_torchao) use_trained_qparams(observed.observers);
-  fold_conv_bn_qat(observed.graph, {.compat_torchao = options.compat_torchao});
+  const PassTrace trace = trace_of("convert", observed.graph);
+  trace.run("fold_conv_bn_qat", [&] { fold_conv_bn_qat(observed.graph, {.compat_torchao = options.compat_torchao}); });
   check_scale_limits(observed);
   for (const Body& body : bodies_within(observed.graph))
     report_on_body(body, report, [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
   convert_graph(observed, observed.graph, options, report);
-  if (move_constants_out_of_bodies(observed.graph) > 0 && options.fold_quantize) remove_dead(observed.graph, DeadInputs::kRemove);
+  const int moved = trace.run("move_constants_out_of_bodies", [&] { return move_constants_out_of_bodies(observed.graph); });
+  if (moved > 0 && options.fold_quantize) trace.run("remove_dead", [&] { remove_dead(observed.graph, DeadInputs::kRemove); });
   verify(observed.graph);
   return std::move(observed.graph);
 }

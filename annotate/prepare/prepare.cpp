@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/ops/op_schema.h"
 #include "core/passes/fold_conv_bn.h"
+#include "core/passes/pass_trace.h"
 #include "core/passes/verify.h"
 
 namespace octet {
@@ -265,11 +266,17 @@ void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* q
 
 ObservedGraph insert_all(Graph graph, Annotations annotations, OpaquePrepare* quantizers, Report& report, const PrepareOptions& options) {
   ObservedGraph observed{std::move(graph), {}, std::move(annotations)};
-  observe_graph(observed.graph, observed, quantizers, report, options);
+  trace_of("prepare", observed.graph).run("insert_observers", [&] { observe_graph(observed.graph, observed, quantizers, report, options); });
   for (const Body& body : bodies_within(observed.graph, body_choice(options)))
     if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, quantizers, own, options); });
   if (quantizers != nullptr) observed.islands = quantizers->take_islands();
   return observed;
+}
+
+// Constants and modules of their own.
+void give_bodies_their_own(Graph& graph) {
+  move_constants_into_bodies(graph);
+  for (const Body& body : bodies_within(graph)) inherit_module(body);
 }
 
 void annotate_and_validate(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report) {
@@ -280,19 +287,19 @@ void annotate_and_validate(Graph& graph, Quantizer& quantizer, Annotations& anno
 }  // namespace
 
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
-  if (!options.compat_torchao) {
-    move_constants_into_bodies(graph);
-    for (const Body& body : bodies_within(graph)) inherit_module(body);
-  }
+  const PassTrace trace = trace_of("prepare", graph);
+  if (!options.compat_torchao) trace.run("move_constants_into_bodies", [&] { give_bodies_their_own(graph); });
   quantizer.check_model(graph);
   const auto transform = [&](Graph& part, Quantizer& asked) {
-    if (options.fold_bn == PrepareOptions::FoldBn::kAuto) fold_conv_bn(part, {.check_users = !options.compat_torchao});
-    asked.transform_for_annotation(part);
+    const PassTrace own = trace_of("prepare", part);
+    if (options.fold_bn == PrepareOptions::FoldBn::kAuto)
+      own.run("fold_conv_bn", [&] { fold_conv_bn(part, {.check_users = !options.compat_torchao}); });
+    own.run("transform_for_annotation", [&] { asked.transform_for_annotation(part); });
   };
   OpaquePrepare quantizers(quantizer, {transform, annotate_and_validate});
   quantizers.check(graph, report);
   Annotations annotations;
-  quantizers.annotate(graph, annotations, report);
+  trace.run("annotate", [&] { quantizers.annotate(graph, annotations, report); });
   for (const Body& body : bodies_within(graph, body_choice(options)))
     if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { quantizers.annotate_body(body, annotations, own); });
   report_float_bodies(graph, body_choice(options), report);
@@ -306,14 +313,16 @@ ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report
   OpaquePrepare quantizers(quantizer, {transform, annotate_and_validate});
   quantizers.check(graph, report);
   ObservedGraph observed{std::move(graph), {}, {}};
-  quantizers.annotate(observed.graph, observed.annotations, report);
+  const PassTrace trace = trace_of("prepare", observed.graph);
+  trace.run("annotate", [&] { quantizers.annotate(observed.graph, observed.annotations, report); });
   for (const Body& body : bodies_within(observed.graph))
     report.note(
         fmt::format("prepare: the body {} of %{} stays float: control flow is not trained with fake quantization", body.path, body.call->name()));
   if (options.fold_bn == PrepareOptions::FoldBn::kAuto)
-    fuse_conv_bn_qat(observed.graph, observed.annotations, report, {.compat_torchao = options.compat_torchao});
+    trace.run("fuse_conv_bn_qat",
+              [&] { fuse_conv_bn_qat(observed.graph, observed.annotations, report, {.compat_torchao = options.compat_torchao}); });
   verify(observed.graph);
-  observe_graph(observed.graph, observed, &quantizers, report, options, Purpose::kTraining);
+  trace.run("insert_observers", [&] { observe_graph(observed.graph, observed, &quantizers, report, options, Purpose::kTraining); });
   observed.islands = quantizers.take_islands();
   return observed;
 }

@@ -53,6 +53,7 @@ void add_lower_command(CLI::App& app) {
       ->check(CLI::IsMember({"reference", "none"}))
       ->capture_default_str();
   command->add_flag("--explain", options->explain, "Print every op, where it runs, and why not on the backend");
+  add_print_after_option(*command);
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);

@@ -273,6 +273,7 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
       ->excludes(calibration);
   add_effort_options(*command, options->effort);
+  add_print_after_option(*command);
   command->add_option("--evaluate", options->evaluate,
                       "Data like --calibration's, on which the outputs are compared with the float program's; else the last "
                       "calibration batches are held out for that");
