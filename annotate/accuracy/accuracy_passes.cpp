@@ -13,7 +13,7 @@
 #include "annotate/accuracy/equalize.h"
 #include "annotate/accuracy/fresh_observers.h"
 #include "annotate/accuracy/gptq.h"
-#include "annotate/accuracy/held_out_check.h"
+#include "annotate/accuracy/held_back_check.h"
 #include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"

@@ -62,7 +62,7 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   if (layers.empty()) return 0;
   const size_t total = layers.size();
   int changed = 0;
-  note_row_mask(observed.graph, kStage, report);
+  note_padding_mask(observed.graph, kStage, report);
   LayerWalk walk(observed, std::move(layers), data, kStage, {.max_bytes = options.max_bytes, .reference = options.reference});
   while (walk.next()) {
     const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples());

@@ -27,7 +27,7 @@ std::unordered_set<int> find_constant_groups(const Graph& graph) {
 
 }  // namespace
 
-QuantizedRun::QuantizedRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches)
+FakeQuantRun::FakeQuantRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches)
     : observed_(observed),
       constant_groups_(find_constant_groups(observed.graph)),
       run_(std::move(*clone(observed.graph)), std::move(batches),
@@ -37,7 +37,7 @@ QuantizedRun::QuantizedRun(const ObservedGraph& observed, std::vector<std::vecto
                 }}
 }) {}
 
-void QuantizedRun::settle_before(int group) {
+void FakeQuantRun::settle_before(int group) {
   for (const Node* node : run_.graph().nodes()) {
     if (node->target() != kObserveTarget || group_of(*node) != group) continue;
     run_.run_to(*node, false);
@@ -45,7 +45,7 @@ void QuantizedRun::settle_before(int group) {
   }
 }
 
-at::Tensor QuantizedRun::round(const Node& point, const at::Tensor& x) {
+at::Tensor FakeQuantRun::round(const Node& point, const at::Tensor& x) {
   if (constant_groups_.contains(group_of(point))) return round_constant(point, x);
   const int group = group_of(point);
   const Observer& observer = *observed_.observers[static_cast<size_t>(group)];
@@ -58,7 +58,7 @@ at::Tensor QuantizedRun::round(const Node& point, const at::Tensor& x) {
   return at::fake_quantize_per_tensor_affine(x, known->second.scale, known->second.zero_point, observer.quant_min(), observer.quant_max());
 }
 
-at::Tensor QuantizedRun::round_constant(const Node& point, const at::Tensor& x) {
+at::Tensor FakeQuantRun::round_constant(const Node& point, const at::Tensor& x) {
   const auto known = rounded_constants_.find(point.name());
   if (known != rounded_constants_.end()) return known->second;
   const Observer& observer = *observed_.observers[static_cast<size_t>(group_of(point))];

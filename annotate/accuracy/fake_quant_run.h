@@ -13,13 +13,13 @@
 
 namespace octet {
 
-class QuantizedRun {
+class FakeQuantRun {
  public:
   // REQUIRES: can_run_stepwise(observed.graph); observed is calibrated, outlives this and keeps its nodes and constants. Points whose spec is not a static
   // integer one with one scale a tensor or channel hand on what they get, as do weights in bodies of control flow.
-  QuantizedRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches);
-  QuantizedRun(const QuantizedRun&) = delete;
-  QuantizedRun& operator=(const QuantizedRun&) = delete;
+  FakeQuantRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches);
+  FakeQuantRun(const FakeQuantRun&) = delete;
+  FakeQuantRun& operator=(const FakeQuantRun&) = delete;
 
   size_t batches() const { return run_.batches(); }
   std::vector<c10::IValue> run(size_t batch) { return run_.run_rest(batch); }

@@ -111,8 +111,8 @@ LayerWalk::LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, c
   Batches batches = read_batches(observed.graph, data, options.max_bytes, stage, left_out);
   const size_t count = batches.size();
   std::vector<at::Tensor> masks;
-  const std::optional<size_t> mask_input = find_row_mask(observed.graph);
-  for (const std::vector<c10::IValue>& batch : batches) masks.push_back(row_mask_of(batch, mask_input));
+  const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
+  for (const std::vector<c10::IValue>& batch : batches) masks.push_back(padding_mask_of(batch, mask_input));
   std::vector<Standins> standins;
   Graph program = quantized_program(observed, layers, standins);
   const Graph& float_graph = options.reference == nullptr ? observed.graph : *options.reference;

@@ -15,7 +15,7 @@
 
 namespace octet {
 
-// One sample at one layer; of linears, only rows that no row mask leaves out (padding_mask.h).
+// One sample at one layer; of linears, only rows that no padding mask leaves out (padding_mask.h).
 struct LayerSample {
   at::Tensor quantized_input;  // as the op reads it in the quantized program, dequantized
   at::Tensor float_output;     // of the op in the float program as it was when the walk began

@@ -5,7 +5,7 @@
 
 namespace octet {
 
-std::optional<size_t> find_row_mask(const Graph& graph) {
+std::optional<size_t> find_padding_mask(const Graph& graph) {
   const std::vector<Value*> inputs = graph.user_inputs();
   std::optional<size_t> found;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -16,7 +16,7 @@ std::optional<size_t> find_row_mask(const Graph& graph) {
   return found;
 }
 
-at::Tensor row_mask_of(const std::vector<c10::IValue>& batch, const std::optional<size_t>& mask_input) {
+at::Tensor padding_mask_of(const std::vector<c10::IValue>& batch, const std::optional<size_t>& mask_input) {
   if (!mask_input || *mask_input >= batch.size() || !batch[*mask_input].isTensor()) return {};
   const at::Tensor& mask = batch[*mask_input].toTensor();
   const at::Tensor ones = mask == 1;
@@ -32,8 +32,8 @@ at::Tensor rows_that_count(const at::Tensor& x, const at::Tensor& mask) {
   return x.reshape({-1, x.size(-1)}).index_select(0, mask.reshape({-1}).nonzero().reshape({-1}));
 }
 
-void note_row_mask(const Graph& graph, const std::string& stage, Report& report) {
-  if (const std::optional<size_t> input = find_row_mask(graph))
+void note_padding_mask(const Graph& graph, const std::string& stage, Report& report) {
+  if (const std::optional<size_t> input = find_padding_mask(graph))
     report.note(fmt::format("{}: rows that %{} masks do not count", stage, graph.user_inputs().at(*input)->name()));
 }
 

@@ -72,7 +72,7 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
     for (const ChannelClamp& clamp : space.clamps) wanted[clamp.input] = &space.dims_of(clamp.input);
   }
   StatisticsMap statistics;
-  const std::optional<size_t> mask_input = find_row_mask(observed.graph);
+  const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
   at::Tensor mask;  // of the batch
   const NodeHook hook = [&](const Node& node, const std::vector<c10::IValue>& results) {
     const std::vector<Value*> outputs = node.outputs();
@@ -87,7 +87,7 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
   Interpreter interpreter = float_interpreter(observed.graph, hook);
   size_t batches = 0;
   while (const std::optional<std::vector<c10::IValue>> batch = data()) {
-    mask = row_mask_of(*batch, mask_input);
+    mask = padding_mask_of(*batch, mask_input);
     interpreter.run(*batch);
     if (progress) progress(++batches);
   }

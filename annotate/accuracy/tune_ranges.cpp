@@ -135,19 +135,19 @@ class RangeSearch {
   std::vector<std::vector<c10::IValue>> expected_;
   std::vector<at::Tensor> masks_;
   const RangeOptions& options_;
-  QuantizedRun run_;
+  FakeQuantRun run_;
   double least_ = 0;  // the error with the ranges as they are
 };
 
 Samples read_samples(const ObservedGraph& observed, const BatchSource& data, size_t most) {
   Samples samples;
   Interpreter interpreter = float_interpreter(observed.graph);
-  const std::optional<size_t> mask_input = find_row_mask(observed.graph);
+  const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
   while (samples.batches.size() < most) {
     std::optional<std::vector<c10::IValue>> batch = data();
     if (!batch) break;
     samples.outputs.push_back(interpreter.run(*batch));
-    samples.masks.push_back(row_mask_of(*batch, mask_input));
+    samples.masks.push_back(padding_mask_of(*batch, mask_input));
     samples.batches.push_back(std::move(*batch));
   }
   if (samples.batches.empty()) throw Error("ranges", "data", "no batches, got 0, want at least 1");
@@ -164,7 +164,7 @@ RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report
     report.note("ranges: left out: " + verdict.reason());
     return {};
   }
-  note_row_mask(observed.graph, "ranges", report);
+  note_padding_mask(observed.graph, "ranges", report);
   const RangeTuning result = RangeSearch(observed, read_samples(observed, data, options.batches), options).tune();
   report.note(fmt::format("ranges: {} of {} changed, {:.2f} -> {:.2f} dB on the calibration data", result.changed, result.ranges, result.before_db,
                           result.after_db));

@@ -179,7 +179,7 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
   const std::vector<MatrixLayer> layers = find_layers(observed, stage, report);
   std::vector<LayerRounding> results;
   if (layers.empty()) return results;
-  note_row_mask(observed.graph, stage, report);
+  note_padding_mask(observed.graph, stage, report);
   LayerWalk walk(observed, layers, data, stage, {.max_bytes = options.max_bytes, .reference = options.reference});
   while (walk.next()) {
     const MatrixLayer& layer = walk.layer();

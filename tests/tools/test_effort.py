@@ -109,6 +109,7 @@ class Effort(CommandTest):
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             while process.poll() is None and not os.path.exists(checkpoint):
                 time.sleep(0.001)
+            time.sleep(0.05)  # for the line that says so
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
         if process.returncode != 0:  # else it was done before the signal came

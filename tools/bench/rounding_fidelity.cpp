@@ -153,7 +153,7 @@ void measure(const Settings& settings, const std::string& method) {
   int equal = 0;
   while (!unseen.done() && ratios.size() < settings.held_back) {
     const std::vector<c10::IValue> batch = unseen.next();
-    const at::Tensor mask = row_mask_of(batch, find_row_mask(reference));
+    const at::Tensor mask = padding_mask_of(batch, find_padding_mask(reference));
     const at::Tensor want = pooled(run_float.run(batch).at(0).toTensor(), mask);
     const at::Tensor got = pooled(run_quantized.run(batch).at(0).toTensor(), mask);
     ratios.push_back(sqnr(want, got));

@@ -1,5 +1,5 @@
 // Data held back: passes whose work it does not confirm are undone; how rounding uses it, and what `follow` makes of noise in the input.
-#include "annotate/accuracy/held_out_check.h"
+#include "annotate/accuracy/held_back_check.h"
 
 #include <cmath>
 

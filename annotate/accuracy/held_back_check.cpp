@@ -1,4 +1,4 @@
-#include "annotate/accuracy/held_out_check.h"
+#include "annotate/accuracy/held_back_check.h"
 
 #include <cmath>
 #include <limits>
@@ -31,17 +31,17 @@ std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs, cons
 
 HeldBackData::HeldBackData(const Graph& reference, const BatchSource& data) {
   Interpreter interpreter = float_interpreter(reference);
-  const std::optional<size_t> mask_input = find_row_mask(reference);
+  const std::optional<size_t> mask_input = find_padding_mask(reference);
   while (std::optional<std::vector<c10::IValue>> batch = data()) {
     outputs_.push_back(interpreter.run(*batch));
-    masks_.push_back(row_mask_of(*batch, mask_input));
+    masks_.push_back(padding_mask_of(*batch, mask_input));
     batches_.push_back(std::move(*batch));
   }
   if (batches_.empty()) throw Error("quantize", "data", "no batches, got 0, want at least 1");
 }
 
 double HeldBackData::error(const ObservedGraph& observed) const {
-  QuantizedRun run(observed, batches_);
+  FakeQuantRun run(observed, batches_);
   double rows = 0;
   double means = 0;
   for (size_t i = 0; i < batches_.size(); ++i) {
