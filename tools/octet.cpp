@@ -13,6 +13,7 @@
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
 #include "tools/common/signals.h"
+#include "tools/processes/processes.h"
 
 namespace {
 
@@ -37,7 +38,7 @@ int main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
-  octet::clean_up_on_signals();
+  octet::clean_up_on_signals(!octet::is_one_of_several());
   try {
     app.parse(argc, argv);  // runs the subcommand's callback
     for (const std::string& name : octet::names_without_pass())

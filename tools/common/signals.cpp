@@ -18,8 +18,10 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 // Two texts, so that the handler never reads the one that is being changed.
 std::array<std::array<char, 512>, 2> texts;
 std::atomic<int> current{-1};
+std::atomic<bool> is_told{true};
 
 void print(const char* text) {
+  if (!is_told) return;
   const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
   static_cast<void>(ignored);
 }
@@ -41,7 +43,8 @@ void handle(int signal) {
 
 }  // namespace
 
-void clean_up_on_signals() {
+void clean_up_on_signals(bool says_so) {
+  is_told = says_so;
   for (int signal : kSignals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
