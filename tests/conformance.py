@@ -7,7 +7,7 @@ GENERATED = ("rnd_xnnpack_", "rnd_rules_", "rnd_x86_")  # tests/oracle/cases_ran
 def known_tests(root):
     """file stem -> names of its test cases; files of equal names together"""
     tests = {}
-    for path in root.glob("tests/*/test_*.cpp"):
+    for path in (root / "tests").rglob("test_*.cpp"):
         tests.setdefault(path.stem, []).extend(re.findall(r'TEST_CASE\("([^"]*)"', path.read_text()))
     return tests
 
