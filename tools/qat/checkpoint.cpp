@@ -1,11 +1,9 @@
 #include "tools/qat/checkpoint.h"
 
-#include <cstring>
 #include <sstream>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -16,6 +14,7 @@
 #include "annotate/observers/fake_quantize.h"
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
+#include "tools/common/text_tensor.h"
 #include "tools/qat/train.h"
 
 namespace octet {
@@ -30,16 +29,6 @@ namespace {
 //   best        capture(), or nothing
 constexpr size_t kHeadTensors = 4;
 constexpr size_t kPositionNumbers = 9;
-
-at::Tensor bytes_of(const std::string& text) {
-  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  return bytes;
-}
-
-std::string text_of(const at::Tensor& bytes) {
-  return std::string(static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel()));
-}
 
 std::string describe_run(const TrainOptions& options, size_t batch_count, const QatModel& model) {
   std::string text = fmt::format("octet qat 1; quantizer {}; loss {}; optimizer {}; lr {}; momentum {}; weight decay {}; seed {}; {} batches",
@@ -97,13 +86,13 @@ std::vector<at::Tensor> capture(const QatModel& model) {
       result.push_back(fake_quant->scale().detach().clone());
       result.push_back(fake_quant->zero_point().detach().clone());
     }
-  result.push_back(bytes_of(observer_state_to_json(model.prepared())));
+  result.push_back(tensor_of_text(observer_state_to_json(model.prepared())));
   return result;
 }
 
 void restore(QatModel& model, const std::vector<at::Tensor>& captured) {
   const at::NoGradGuard no_grad;
-  observer_state_from_json(model.prepared(), text_of(captured.back()), "checkpoint");
+  observer_state_from_json(model.prepared(), text_of_tensor(captured.back()), "checkpoint");
   size_t next = 0;
   for (const auto& [name, tensor] : model.tensors()) tensor.copy_(captured.at(next++));
   for (const std::shared_ptr<Observer>& observer : model.prepared().observers)
@@ -121,8 +110,8 @@ void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatM
   torch::serialize::OutputArchive output;
   optimizer.save(output);
   output.save_to(archive);
-  std::vector<c10::IValue> values = {bytes_of(describe_run(options, batch_count, model)), numbers_of(position),
-                                     at::detail::getDefaultCPUGenerator().get_state(), bytes_of(archive.str())};
+  std::vector<c10::IValue> values = {tensor_of_text(describe_run(options, batch_count, model)), numbers_of(position),
+                                     at::detail::getDefaultCPUGenerator().get_state(), tensor_of_text(archive.str())};
   for (const at::Tensor& tensor : capture(model)) values.emplace_back(tensor);
   for (const at::Tensor& tensor : best) values.emplace_back(tensor);
   write_outputs(options.checkpoint, values);
@@ -138,10 +127,11 @@ void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& 
     tensors.push_back(value.toTensor().contiguous());
   }
   const std::vector<at::Tensor> now = capture(model);
-  if (tensors.size() < kHeadTensors || tensors[0].scalar_type() != at::kByte || !text_of(tensors[0]).starts_with("octet qat 1;"))
+  if (tensors.size() < kHeadTensors || tensors[0].scalar_type() != at::kByte || !text_of_tensor(tensors[0]).starts_with("octet qat 1;"))
     refuse("is no checkpoint of octet qat; give another file, or remove it");
   const std::string wanted = describe_run(options, batch_count, model);
-  if (text_of(tensors[0]) != wanted) refuse(fmt::format("is of another run, got {}, want {}; remove it to start anew", text_of(tensors[0]), wanted));
+  if (text_of_tensor(tensors[0]) != wanted)
+    refuse(fmt::format("is of another run, got {}, want {}; remove it to start anew", text_of_tensor(tensors[0]), wanted));
   const bool has_best = tensors.size() == kHeadTensors + 2 * now.size();
   const bool is_whole = (has_best || tensors.size() == kHeadTensors + now.size()) && tensors[1].scalar_type() == at::kDouble &&
                         tensors[1].numel() == static_cast<int64_t>(kPositionNumbers) && fits(tensors, now, kHeadTensors);
@@ -149,7 +139,7 @@ void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& 
   position = position_of(tensors[1]);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(tensors[2]);
-  std::istringstream archive(text_of(tensors[3]));
+  std::istringstream archive(text_of_tensor(tensors[3]));
   torch::serialize::InputArchive input;
   input.load_from(archive);
   optimizer.load(input);

@@ -1,13 +1,11 @@
 #include "tools/quantize/effort_checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
 #include <sstream>
 
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
 #include "lowering/program/checksum.h"
+#include "tools/common/text_tensor.h"
 #include "tools/quantize/flow.h"
 
 namespace octet {
@@ -54,12 +53,6 @@ PassOutcome from_json(const Json& json, const std::vector<c10::IValue>& values, 
   return outcome;
 }
 
-std::string text_of(const c10::IValue& value) {
-  if (!value.isTensor() || value.toTensor().scalar_type() != at::kByte) return {};
-  const at::Tensor bytes = value.toTensor().contiguous();
-  return std::string(static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel()));
-}
-
 // Of what is a file; "" of what is none, such as a quantizer's name.
 std::string sum_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -94,9 +87,7 @@ void save_effort(const std::string& file, const std::string& run, const EffortJo
       {"run",    run    },
       {"passes", passes }
   }.dump(-1, ' ', true, Json::error_handler_t::replace);
-  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  std::vector<c10::IValue> values = {bytes};
+  std::vector<c10::IValue> values = {tensor_of_text(text)};
   for (const PassOutcome& outcome : journal.outcomes)
     for (const PassOutcome::NewTensor& tensor : outcome.tensors) values.emplace_back(tensor.value);
   write_outputs(file, values);
@@ -106,7 +97,8 @@ EffortJournal load_effort(const std::string& file, const std::string& run) {
   EffortJournal journal;
   if (!std::filesystem::exists(file)) return journal;
   const std::vector<c10::IValue> values = read_inputs(file);
-  const Json json = values.empty() ? Json() : Json::parse(text_of(values[0]), nullptr, /*allow_exceptions=*/false);
+  const Json json =
+      values.empty() || !values[0].isTensor() ? Json() : Json::parse(text_of_tensor(values[0].toTensor()), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("format", "") != kFormat)
     throw Error("quantize", file, "is no checkpoint of octet quantize; give another name, or remove it");
   if (json.value("run", "") != run)
