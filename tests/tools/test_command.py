@@ -2,13 +2,11 @@
 import html.parser
 import json
 import os
-import re
-import subprocess
 import unittest
 
 import torch
 
-from support import OCTET, CommandTest, last_scale, sqnr
+from support import CommandTest, last_scale, sqnr
 
 
 class Page(html.parser.HTMLParser):
@@ -125,105 +123,6 @@ class Command(CommandTest):
         calls = json.loads(self.octet("bench", self.path("m.octet"), "--explain", "--json")[0])["kernels"]
         self.assertEqual(set(calls[0]), {"share", "us", "what", "kernel", "layout", "post_ops", "ops", "note"})
         self.assertEqual({call["note"] for call in calls}, {""})
-
-    def test_calls_in_floats_and_on_the_reference_are_marked_and_warned_of_once(self):
-        class Net(torch.nn.Module):
-            """Linear layers before and behind an op that oneDNN lacks: two segments of it, one of the reference."""
-
-            def __init__(self):
-                super().__init__()
-                self.table, self.first, self.second = torch.nn.Embedding(50, 32), torch.nn.Linear(32, 32), torch.nn.Linear(32, 8)
-
-            def forward(self, x, i):
-                return self.second(self.first(x) * self.table(i) + self.first(x))
-        torch.manual_seed(0)
-        inputs = torch.randn(4, 32), torch.randint(0, 50, (4,))
-        self.export(Net(), *inputs)
-        self.save("calibration.pt", [inputs])
-        self.save("x.pt", inputs)
-        self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
-        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
-        cause = "computed in floats, as this CPU has no AVX2"
-        for command in (["run", "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")], ["bench", "--seconds", "0.01", "--streams", "2"],
-                        ["bench", "--inputs", self.path("x.pt"), "--explain"]):
-            out, errors = self.octet_at("SSE41", command[0], self.path("m.octet"), *command[1:])
-            self.assertEqual(errors.count("warning: "), 1, errors)
-            self.assertIn(cause, errors)
-        lines = out.splitlines()
-        notes = lines[lines.index("") + 1:]
-        self.assertEqual([note[:4] for note in notes], [f"({n + 1}) " for n in range(len(notes))])
-        self.assertTrue(any(cause in note for note in notes) and any("not on onednn: oneDNN has no embedding" in note for note in notes), out)
-        calls = json.loads(self.octet_at("SSE41", "bench", self.path("m.octet"), "--inputs", self.path("x.pt"), "--explain", "--json")[0])["kernels"]
-        self.assertEqual({call["kernel"] for call in calls if "not on onednn" in call["note"]}, {"reference"})
-        self.assertTrue(all(cause in call["note"] for call in calls if "linear" in call["ops"]), calls)
-
-    def test_programs_of_open_sizes_warn_too(self):
-        torch.manual_seed(0)
-        net, inputs = torch.nn.Linear(32, 8), (torch.randn(4, 32),)
-        self.export(net, *inputs, dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},))
-        self.save("calibration.pt", [inputs])
-        self.save("x.pt", (torch.randn(7, 32),))
-        self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
-        self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
-        for command in (["run", "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")], ["bench", "--seconds", "0.01"]):
-            _, errors = self.octet_at("SSE41", command[0], self.path("m.octet"), *command[1:])
-            self.assertEqual(errors.count("warning: linear: computed in floats, as this CPU has no AVX2"), 1, errors)
-
-    def test_products_that_the_backend_lacks_are_warned_of(self):
-        class Net(torch.nn.Module):
-            """Two products of complex shape for XNNPACK, and one that it has."""
-
-            def __init__(self):
-                super().__init__()
-                self.head, self.volume = torch.nn.Linear(16, 8), torch.nn.Conv3d(1, 1, 3, padding=1)
-
-            def forward(self, x):
-                return self.head(self.volume(self.volume(x)))
-        torch.manual_seed(0)
-        x = torch.randn(1, 1, 4, 4, 16)
-        self.export(Net(), x)
-        self.save("calibration.pt", [(x,)])
-        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
-        _, errors = self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("m.octet"))
-        self.assertRegex(errors, "^warning: conv3d and 1 more: on the reference, which is slow: [^\n]+\n")
-
-    def octet_at(self, isa, *arguments):
-        """As octet(), with oneDNN's kernels for older CPUs."""
-        os.environ["ONEDNN_MAX_CPU_ISA"] = isa
-        try:
-            return self.octet(*arguments)
-        finally:
-            del os.environ["ONEDNN_MAX_CPU_ISA"]
-
-    def traced(self, *arguments, **environment):
-        """What was printed behind passes: (stage, pass) -> text."""
-        result = subprocess.run([OCTET, *arguments], capture_output=True, text=True, env={**os.environ, **environment})
-        self.assertEqual(result.returncode, 0, result.stderr)
-        pieces = re.split(r"^(prepare|convert|lower): ([a-z_]+)$", result.stderr, flags=re.MULTILINE)
-        return [((stage, name), text) for stage, name, text in zip(pieces[1::3], pieces[2::3], pieces[3::3])], result.stderr
-
-    def test_passes_can_be_watched(self):
-        self.small_model()
-        quantize = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
-        lower = ("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
-        pieces, _ = self.traced(*quantize, "--print-after", "fold_conv_bn,insert_qdq")
-        self.assertEqual([key for key, _ in pieces], [("prepare", "fold_conv_bn"), ("convert", "insert_qdq")])
-        self.assertNotIn("batch_norm", pieces[0][1])
-        self.assertNotIn("octet.observe", pieces[0][1])
-        self.assertIn("quantized_decomposed.quantize_per_tensor.default", pieces[1][1])
-        pieces, _ = self.traced(*quantize, OCTET_DEBUG="passes")
-        names = [name for (_, name), _ in pieces]
-        self.assertEqual(names, sorted(names, key=["move_constants_into_bodies", "fold_conv_bn", "transform_for_annotation", "annotate", "insert_observers",
-                                                   "fold_conv_bn_qat", "insert_qdq", "duplicate_dequantize", "port_metadata", "fold_quantize", "fold_float16",
-                                                   "move_constants_out_of_bodies"].index))
-        self.assertIn("octet.observe.default", dict(pieces)["prepare", "insert_observers"])
-        pieces, _ = self.traced(*lower, OCTET_DEBUG="passes")
-        self.assertEqual([key for key, _ in pieces], [("lower", name) for name in ("fold_input_free", "import", "fuse", "split_refused", "partition", "order_filters")])
-        self.assertIn("quantize", dict(pieces)["lower", "import"])
-        self.assertGreater(dict(pieces)["lower", "import"].count("dequantize"), dict(pieces)["lower", "fuse"].count("dequantize"))
-        pieces, errors = self.traced(*lower, "--print-after", "fusion")
-        self.assertEqual(pieces, [])
-        self.assertIn("warning: --print-after fusion: no such pass ran, these did: fold_input_free, import, fuse, ", errors)
 
     def test_bench_measures_throughput(self):
         self.quantized_model()
