@@ -22,7 +22,6 @@
 namespace octet {
 namespace {
 
-constexpr std::string_view kCalibrate = "calibrate";
 constexpr double kCalibrateCost = 4;
 
 struct PassRow {
@@ -67,7 +66,7 @@ class EffortRun {
       : observed_(observed), open_(open), batches_(batches), report_(report), progress_(progress), journal_(journal) {}
 
   void calibrate_now() {
-    timed(kCalibrate, [&] { calibrate(observed_, open_(), [&](size_t done) { advance(kCalibrate, done, batches_); }); });
+    timed(kCalibrateStage, [&] { calibrate(observed_, open_(), [&](size_t done) { advance(kCalibrateStage, done, batches_); }); });
   }
 
   void run(AccuracyPass pass) {
@@ -130,8 +129,9 @@ class EffortRun {
 
   // What the journal has of the pass, or else the work. REQUIRES: the work changes nothing but weights, biases and observers.
   void run_or_repeat(AccuracyPass pass, const std::function<void(Report&)>& work) {
+    if (journal_ == nullptr) return work(report_);
     const size_t index = outcomes_++;
-    if (journal_ != nullptr && index < journal_->outcomes.size()) {
+    if (index < journal_->outcomes.size()) {
       const PassOutcome& outcome = journal_->outcomes[index];
       if (outcome.pass != name_of(pass))
         throw Error("quantize", std::string(name_of(pass)),
@@ -145,8 +145,6 @@ class EffortRun {
     work(report);
     append(report);
     PassOutcome outcome = before.difference(observed_);
-    ranges_changed_ = outcome.ranges.size();
-    if (journal_ == nullptr) return;
     outcome.pass = name_of(pass);
     outcome.report = std::move(report);
     journal_->outcomes.push_back(std::move(outcome));
@@ -194,7 +192,7 @@ class EffortRun {
       case AccuracyPass::kRanges: {
         RangeOptions options;
         options.progress = part_done;
-        return run_or_repeat(pass, [&](Report& report) { tune_ranges(observed_, usable_data(), report, options); });
+        return run_or_repeat(pass, [&](Report& report) { ranges_changed_ = tune_ranges(observed_, usable_data(), report, options).changed; });
       }
       case AccuracyPass::kRound:
       case AccuracyPass::kAdaptive: {
@@ -238,8 +236,8 @@ class EffortRun {
   const EffortProgress& progress_;
   std::vector<EffortStage> stages_;
   EffortJournal* journal_;
-  size_t outcomes_ = 0;        // of passes so far, whether or not there is a journal
-  size_t ranges_changed_ = 0;  // by the last of them
+  size_t outcomes_ = 0;  // of the journal, that have been repeated or added
+  size_t ranges_changed_ = 0;
 };
 
 }  // namespace
@@ -278,7 +276,7 @@ std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes
   };
   const Order order(passes);
   add(order.equalize);
-  stages.push_back({kCalibrate, kCalibrateCost * static_cast<double>(batches)});
+  stages.push_back({kCalibrateStage, kCalibrateCost * static_cast<double>(batches)});
   add(order.smooth);
   if (!order.ranges.empty()) add(order.behind);
   add(order.ranges);

@@ -47,6 +47,7 @@ struct PlannedStage {
   std::string_view name;
   double cost = 0;
 };
+inline constexpr std::string_view kCalibrateStage = "calibrate";  // the only one without passes
 std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes, size_t batches);
 
 // What the passes over ranges, weights and biases have done so far, for a run that goes on where another one was broken off. The short stages in front of them

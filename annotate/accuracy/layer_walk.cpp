@@ -13,6 +13,7 @@
 #include "core/interpreter/aten_bridge.h"
 
 namespace octet {
+
 // What the quantized program reads instead of a layer's weight and bias: plain constants, so that they can change without being quantized anew.
 struct Standins {
   std::string op;      // name of the node

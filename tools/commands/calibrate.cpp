@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
 #include "tools/commands/command.h"
@@ -40,7 +41,7 @@ void calibrate_command(const CalibrateCommandOptions& options) {
     Report report;
     observed = prepare_model(read_model(options.flow), options.flow, report);
     const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] { processes.check_others(); }};
-    Progress progress(processes.rank() == 0 ? std::vector<Progress::Stage>{{kCalibrateStage}} : std::vector<Progress::Stage>{});
+    Progress progress(processes.rank() == 0 ? std::vector<Progress::Stage>{{std::string(kCalibrateStage)}} : std::vector<Progress::Stage>{});
     const size_t batches = calibrate_from_file(*observed, options.calibration, options.flow.recorded, progress, part);
     return processes.count() == 1 || batches == 0 ? std::string() : observer_state_to_json(*observed);
   };

@@ -116,18 +116,18 @@ std::optional<Evaluation> evaluation_of(const QuantizeOptions& options, const Ba
 
 // The stages of the work, with what they cost.
 std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Batches& batches, const std::optional<Evaluation>& evaluation) {
-  constexpr double kCalibrateCost = 4;
   std::vector<Progress::Stage> stages;
-  const auto used = static_cast<double>(batches.all - batches.held_out);
-  const bool has_passes = options.effort.is_asked_for();
+  const auto add_calibration = [&](const std::vector<AccuracyPass>& passes) {
+    for (const PlannedStage& stage : planned_stages(passes, batches.all - batches.held_out)) stages.push_back({std::string(stage.name), stage.cost});
+  };
   const auto add_evaluation = [&] {
     if (evaluation) stages.push_back({kEvaluateStage, kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() - evaluation->first)});
   };
-  if (batches.all > 0) stages.push_back({kCalibrateStage, kCalibrateCost * used});
-  if (has_passes) add_evaluation();
-  if (has_passes)
-    for (const PlannedStage& stage : planned_stages(passes_of(options.effort), batches.all - batches.held_out))
-      stages.push_back({std::string(stage.name), stage.cost});
+  if (batches.all > 0) add_calibration({});
+  if (options.effort.is_asked_for()) {
+    add_evaluation();
+    add_calibration(passes_of(options.effort));
+  }
   add_evaluation();
   return stages;
 }

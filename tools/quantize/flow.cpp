@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/prepare/prepare_qat.h"
 #include "core/base/error.h"

@@ -52,10 +52,7 @@ struct DataPart {
   size_t held_out = 0;                      // of the last batches of all, which nobody takes
 };
 
-// The stage of calibrate_from_file() in a Progress.
-inline constexpr const char* kCalibrateStage = "calibrate";
-
-// Streams the batches of a DATA.pt through the observers. `recorded`: the file with the tensors that stand for recorded
+// Streams the batches of a DATA.pt through the observers: kCalibrateStage (annotate/accuracy/accuracy_passes.h) of the progress. `recorded`: the file with the tensors that stand for recorded
 // opaque parts, or "". Returns the number of batches; 0 when there are fewer than parts and none is left for this one. Throws Error too when the files
 // have different numbers of batches.
 size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded, Progress& progress,
