@@ -5,12 +5,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=yes
+dev=no
 packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libcli11-dev libfmt-dev libxnnpack-dev libpthreadpool-dev libopenmpi-dev openmpi-bin)
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;
     --test) packages+=(clang libclang-rt-14-dev qemu-user) ;;
-    --dev) packages+=(clang-format clang-tidy) ;;
+    --dev) packages+=(clang-tidy); dev=yes ;;
     *) echo "setup: unknown option $option, want --no-build, --test or --dev" >&2; exit 2 ;;
   esac
 done
@@ -46,6 +47,10 @@ if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   "${pip[@]}" --no-deps --upgrade --target .venv/share/torchvision -r tools/requirements-apart.txt
   echo "$wanted" >$stamp
 fi
+
+# Formatters of other versions lay lines out differently.
+formatter=clang-format==19.1.7
+[ $dev = no ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check "$formatter"
 
 # ---- build
 if [ $build = yes ]; then
