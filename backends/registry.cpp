@@ -42,7 +42,9 @@ const BackendRow kBackends[] = {
 const BackendRow& backend_row(const std::string& name) {
   for (const BackendRow& row : kBackends)
     if (row.name == name) return row;
-  throw Error("backend", name, fmt::format("is not in this build, want one of {}; build Octet with it", fmt::join(backend_names(), ", ")));
+  throw Error("backend", name,
+              fmt::format("is not in this build, want one of {}; build Octet with it",
+                          fmt::join(backend_names(), ", ")));
 }
 
 }  // namespace
@@ -53,8 +55,12 @@ std::vector<std::string> backend_names() {
   return names;
 }
 
-std::unique_ptr<Backend> make_backend(const std::string& name) { return backend_row(name).make_backend(); }
+std::unique_ptr<Backend> make_backend(const std::string& name) {
+  return backend_row(name).make_backend();
+}
 
-std::unique_ptr<BackendSupport> make_support(const std::string& name) { return backend_row(name).make_support(); }
+std::unique_ptr<BackendSupport> make_support(const std::string& name) {
+  return backend_row(name).make_support();
+}
 
 }  // namespace octet

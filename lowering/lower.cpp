@@ -21,12 +21,12 @@
 
 namespace octet {
 
-Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options, Report& report) {
+Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
+              Report& report) {
   const std::unique_ptr<Graph> folded = clone(graph);
   trace_of("lower", *folded).run("fold_input_free", [&] { fold_input_free(*folded); });
   Program program;
-  const PassTrace trace(
-      "lower", [&] { return to_text(program); }, [&] { verify(program); });
+  const PassTrace trace("lower", [&] { return to_text(program); }, [&] { verify(program); });
   trace.run("import", [&] { program = import_graph(*folded); });
   if (options.fuse)
     trace.run("fuse", [&] { fuse(program); });
@@ -37,12 +37,16 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
   program.versions["octet"] = OCTET_VERSION;
   const SupportAtSizes support_at_sizes(support);
   trace.run("split_refused", [&] { split_refused(program, support_at_sizes, report); });
-  trace.run("partition", [&] { partition(program, support_at_sizes, options.fallback == Fallback::kReference ? "reference" : "", report); });
+  trace.run("partition", [&] {
+    partition(program, support_at_sizes,
+              options.fallback == Fallback::kReference ? "reference" : "", report);
+  });
   trace.run("order_filters", [&] { order_filters(program, support); });
   verify(program);
   for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
-  report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(), program.segments.size(),
-                          program.segments.size() == 1 ? "" : "s", program.backend));
+  report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(),
+                          program.segments.size(), program.segments.size() == 1 ? "" : "s",
+                          program.backend));
   return program;
 }
 
@@ -50,7 +54,8 @@ namespace {
 
 std::string tensor_text(const Program& program, int index) {
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
-  const std::string stored = tensor.stored ? fmt::format(" (stored as {})", describe(*tensor.stored)) : "";
+  const std::string stored =
+      tensor.stored ? fmt::format(" (stored as {})", describe(*tensor.stored)) : "";
   return fmt::format("{}[{}]{}", short_name_of(tensor.dtype), shape_text(tensor), stored);
 }
 
@@ -71,16 +76,21 @@ std::string explain(const Program& program) {
       for (int input : op.inputs)
         if (input >= 0) inputs.push_back(tensor_text(program, input));
       const auto reason = program.reasons.find(op.name);
-      text += fmt::format("{:<3} {:<10} {:<18} {}: {} -> {}{}\n", s, program.segments[s].backend, op.kind, op.name, fmt::join(inputs, " "),
-                          tensor_text(program, op.outputs[0]), reason == program.reasons.end() ? "" : "  # " + reason->second);
+      text +=
+          fmt::format("{:<3} {:<10} {:<18} {}: {} -> {}{}\n", s, program.segments[s].backend,
+                      op.kind, op.name, fmt::join(inputs, " "), tensor_text(program, op.outputs[0]),
+                      reason == program.reasons.end() ? "" : "  # " + reason->second);
       ++shares[program.segments[s].backend].ops;
       shares[program.segments[s].backend].macs += op.macs;
       total += op.macs;
     }
   for (const auto& [backend, share] : shares)
-    text += fmt::format("{}: {} ops, {:.1f} % of {} multiply-accumulates\n", backend, share.ops,
-                        total == 0 ? 0.0 : 100.0 * static_cast<double>(share.macs) / static_cast<double>(total), total);
-  return text + fmt::format("{} segment{}\n", program.segments.size(), program.segments.size() == 1 ? "" : "s");
+    text += fmt::format(
+        "{}: {} ops, {:.1f} % of {} multiply-accumulates\n", backend, share.ops,
+        total == 0 ? 0.0 : 100.0 * static_cast<double>(share.macs) / static_cast<double>(total),
+        total);
+  return text + fmt::format("{} segment{}\n", program.segments.size(),
+                            program.segments.size() == 1 ? "" : "s");
 }
 
 }  // namespace octet

@@ -11,16 +11,19 @@ namespace octet {
 enum class Fallback { kReference, kNone };
 
 struct LowerOptions {
-  Fallback fallback = Fallback::kReference;  // where ops run that the backend refuses; kNone: refuse the whole program
-  bool fuse = true;                          // false: the graph op by op, as imported
+  // where ops run that the backend refuses; kNone: refuse the whole program
+  Fallback fallback = Fallback::kReference;
+  bool fuse = true;  // false: the graph op by op, as imported
 };
 
-// Sizes that the export left open become symbols of the program. Throws Error("lower", node, ...) on sizes that the inputs' shapes do not decide, and
-// on ops that no backend knows (all of them at once). Each op that stays out of the
-// backend enters `report` and Program::reasons.
-Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options, Report& report);
+// Sizes that the export left open become symbols of the program. Throws Error("lower", node, ...)
+// on sizes that the inputs' shapes do not decide, and on ops that no backend knows (all of them at
+// once). Each op that stays out of the backend enters `report` and Program::reasons.
+Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
+              Report& report);
 
-// One line per op: backend, kind, shapes and why it does not run on the wanted backend; a summary at the end.
+// One line per op: backend, kind, shapes and why it does not run on the wanted backend; a summary
+// at the end.
 std::string explain(const Program& program);
 
 }  // namespace octet

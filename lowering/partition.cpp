@@ -29,8 +29,11 @@ struct FloatForm {
 };
 
 bool touches_integers(const Program& program, const ProgramOp& op) {
-  const auto is_quantized = [&](int index) { return index >= 0 && program.tensors[static_cast<size_t>(index)].qparams.has_value(); };
-  return std::any_of(op.inputs.begin(), op.inputs.end(), is_quantized) || std::any_of(op.outputs.begin(), op.outputs.end(), is_quantized);
+  const auto is_quantized = [&](int index) {
+    return index >= 0 && program.tensors[static_cast<size_t>(index)].qparams.has_value();
+  };
+  return std::any_of(op.inputs.begin(), op.inputs.end(), is_quantized) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), is_quantized);
 }
 
 int add_float_twin(ProgramEditor& editor, int index) {
@@ -73,7 +76,9 @@ FloatForm make_float_form(ProgramEditor& editor, const ProgramOp& op) {
 }
 
 bool accepts_all(const Program& program, const BackendSupport& support, const FloatForm& form) {
-  const auto accepted = [&](const ProgramOp& op) { return static_cast<bool>(support.accepts(program, op)); };
+  const auto accepted = [&](const ProgramOp& op) {
+    return static_cast<bool>(support.accepts(program, op));
+  };
   return accepted(form.op) && std::all_of(form.before.begin(), form.before.end(), accepted) &&
          std::all_of(form.after.begin(), form.after.end(), accepted);
 }
@@ -85,7 +90,9 @@ int split_refused(Program& program, const BackendSupport& support, Report& repor
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
     const OpRow* row = find_op_row(editor.op(i).kind);
-    if (row == nullptr || row->nature != Nature::kCompute || !touches_integers(program, editor.op(i))) continue;
+    if (row == nullptr || row->nature != Nature::kCompute ||
+        !touches_integers(program, editor.op(i)))
+      continue;
     const Verdict verdict = support.accepts(program, editor.op(i));
     if (verdict) continue;
     const size_t tensors = program.tensors.size();
@@ -110,7 +117,8 @@ int split_refused(Program& program, const BackendSupport& support, Report& repor
 
 namespace {
 
-std::vector<std::string> choose_backends(Program& program, const BackendSupport& support, const std::string& fallback, Report& report) {
+std::vector<std::string> choose_backends(Program& program, const BackendSupport& support,
+                                         const std::string& fallback, Report& report) {
   std::vector<std::string> chosen;
   std::vector<std::string> left_out;
   for (const ProgramOp& op : program.ops) {
@@ -121,17 +129,22 @@ std::vector<std::string> choose_backends(Program& program, const BackendSupport&
     left_out.push_back(fmt::format("{} ({}): {}", op.name, op.kind, verdict.reason()));
   }
   if (fallback.empty() && !left_out.empty())
-    throw Error("lower", support.name(),
-                fmt::format("refuses {} op{} and there is no fallback: {}; allow the fallback reference", left_out.size(),
-                            left_out.size() == 1 ? "" : "s", fmt::join(left_out, "; ")));
+    throw Error(
+        "lower", support.name(),
+        fmt::format("refuses {} op{} and there is no fallback: {}; allow the fallback reference",
+                    left_out.size(), left_out.size() == 1 ? "" : "s", fmt::join(left_out, "; ")));
   return chosen;
 }
 
-// Takes ready ops of one backend as long as there are any, then goes on with the backend of the first ready op.
+// Takes ready ops of one backend as long as there are any, then goes on with the backend of the
+// first ready op.
 class Scheduler {
  public:
   Scheduler(const Program& program, const std::vector<std::string>& backends)
-      : program_(program), backends_(backends), is_made_(program.tensors.size(), false), is_done_(program.ops.size(), false) {
+      : program_(program),
+        backends_(backends),
+        is_made_(program.tensors.size(), false),
+        is_done_(program.ops.size(), false) {
     for (int index : program.inputs)
       if (index >= 0) is_made_[static_cast<size_t>(index)] = true;
     for (size_t i = 0; i < program.tensors.size(); ++i)
@@ -152,14 +165,17 @@ class Scheduler {
       }
       segments.push_back(std::move(segment));
     }
-    OCTET_ASSERT(std::find(is_done_.begin(), is_done_.end(), false) == is_done_.end(), "an op never becomes ready");
+    OCTET_ASSERT(std::find(is_done_.begin(), is_done_.end(), false) == is_done_.end(),
+                 "an op never becomes ready");
     return segments;
   }
 
  private:
   bool is_ready(size_t i) const {
     const std::vector<int>& inputs = program_.ops[i].inputs;
-    return std::all_of(inputs.begin(), inputs.end(), [&](int index) { return index < 0 || is_made_[static_cast<size_t>(index)]; });
+    return std::all_of(inputs.begin(), inputs.end(), [&](int index) {
+      return index < 0 || is_made_[static_cast<size_t>(index)];
+    });
   }
   size_t next_ready() const {
     for (size_t i = 0; i < program_.ops.size(); ++i)
@@ -181,14 +197,18 @@ void list_inputs_and_outputs(Program& program) {
   std::vector<int> maker(program.tensors.size(), -1);
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int op : program.segments[s].ops)
-      for (int index : program.ops[static_cast<size_t>(op)].outputs) maker[static_cast<size_t>(index)] = static_cast<int>(s);
+      for (int index : program.ops[static_cast<size_t>(op)].outputs)
+        maker[static_cast<size_t>(index)] = static_cast<int>(s);
   const auto give = [&](int index) {
-    if (maker[static_cast<size_t>(index)] >= 0) add_once(program.segments[static_cast<size_t>(maker[static_cast<size_t>(index)])].outputs, index);
+    if (maker[static_cast<size_t>(index)] >= 0)
+      add_once(program.segments[static_cast<size_t>(maker[static_cast<size_t>(index)])].outputs,
+               index);
   };
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int op : program.segments[s].ops)
       for (int index : program.ops[static_cast<size_t>(op)].inputs) {
-        if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
+        if (index < 0 ||
+            program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
             maker[static_cast<size_t>(index)] == static_cast<int>(s))
           continue;
         add_once(program.segments[s].inputs, index);
@@ -199,7 +219,8 @@ void list_inputs_and_outputs(Program& program) {
 
 }  // namespace
 
-void partition(Program& program, const BackendSupport& support, const std::string& fallback, Report& report) {
+void partition(Program& program, const BackendSupport& support, const std::string& fallback,
+               Report& report) {
   const std::vector<std::string> backends = choose_backends(program, support, fallback, report);
   program.segments = Scheduler(program, backends).run();
   list_inputs_and_outputs(program);

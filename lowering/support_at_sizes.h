@@ -1,4 +1,5 @@
-// A backend's answers about a Program whose shapes are not all fixed: yes only when it takes the op at other sizes too.
+// A backend's answers about a Program whose shapes are not all fixed: yes only when it takes the op
+// at other sizes too.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace octet {
 
-// Values of the symbols, beside the hints, that stand for all others: the least ones (but 1 for 0), and some that are greater than the hints. Empty for a
-// program without symbols.
+// Values of the symbols, beside the hints, that stand for all others: the least ones (but 1 for 0),
+// and some that are greater than the hints. Empty for a program without symbols.
 std::vector<SymbolValues> probes_of(const Program& program);
 
 class SupportAtSizes : public BackendSupport {

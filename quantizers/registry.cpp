@@ -18,7 +18,9 @@ std::vector<std::string> split(const std::string& names) {
   for (size_t begin = 0; begin <= names.size();) {
     const size_t end = std::min(names.find(',', begin), names.size());
     result.push_back(names.substr(begin, end - begin));
-    if (result.back().empty()) throw Error("quantizer", fmt::format("\"{}\"", names), "has an empty name, want e.g. embedding,xnnpack");
+    if (result.back().empty())
+      throw Error("quantizer", fmt::format("\"{}\"", names),
+                  "has an empty name, want e.g. embedding,xnnpack");
     begin = end + 1;
   }
   return result;
@@ -34,18 +36,23 @@ std::unique_ptr<Quantizer> finish(QuantizerParts parts, const QuantizerOptions& 
 
 std::vector<std::string> quantizer_names() { return base_names(); }
 
-void register_quantizer(const std::string& name, QuantizerMaker maker) { register_base(name, std::move(maker)); }
+void register_quantizer(const std::string& name, QuantizerMaker maker) {
+  register_base(name, std::move(maker));
+}
 
-std::unique_ptr<Quantizer> make_quantizer(const std::string& names, const QuantizerOptions& options) {
+std::unique_ptr<Quantizer> make_quantizer(const std::string& names,
+                                          const QuantizerOptions& options) {
   QuantizerParts parts;
   for (const std::string& name : split(names)) {
     QuantizerParts more = read_quantizers(name, options);
-    parts.insert(parts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    parts.insert(parts.end(), std::make_move_iterator(more.begin()),
+                 std::make_move_iterator(more.end()));
   }
   return finish(std::move(parts), options);
 }
 
-std::unique_ptr<Quantizer> parse_quantizer(const std::string& json, const std::string& file, const QuantizerOptions& options) {
+std::unique_ptr<Quantizer> parse_quantizer(const std::string& json, const std::string& file,
+                                           const QuantizerOptions& options) {
   return finish(parse_quantizers(json, file, options), options);
 }
 

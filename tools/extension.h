@@ -2,14 +2,17 @@
 //
 //   #include "tools/extension.h"
 //   OCTET_EXTENSION() {
-//     octet::register_quantizer("acme_npu", make_acme_npu);                          // --quantizer acme_npu, "base" and "compose" in JSON
-//     octet::register_observer("acme_range", octet::ObserverScope::kTensor, make_acme_range);    // by name in specs, C++ and JSON
-//     octet::register_derive_fn("acme_bias", derive_acme_bias);                      // by name in specs, C++ and JSON
-//     octet::register_custom_kernel("acme.swish.default", run_swish);                // what a lowered program calls
+//     octet::register_quantizer("acme_npu", make_acme_npu);                          // --quantizer
+//     acme_npu, "base" and "compose" in JSON octet::register_observer("acme_range",
+//     octet::ObserverScope::kTensor, make_acme_range);    // by name in specs, C++ and JSON
+//     octet::register_derive_fn("acme_bias", derive_acme_bias);                      // by name in
+//     specs, C++ and JSON octet::register_custom_kernel("acme.swish.default", run_swish);
+//     // what a lowered program calls
 //   }
 //
-// Link it with octet::extension alone: all it calls of Octet is in the command already. Ops that it registers with TORCH_LIBRARY are known from the
-// moment that it is loaded; a library of nothing but such ops needs no OCTET_EXTENSION.
+// Link it with octet::extension alone: all it calls of Octet is in the command already. Ops that it
+// registers with TORCH_LIBRARY are known from the moment that it is loaded; a library of nothing
+// but such ops needs no OCTET_EXTENSION.
 #pragma once
 
 #include <torch/version.h>
@@ -27,6 +30,8 @@
 #define OCTET_EXTENSION_VERSION "octet " OCTET_VERSION ", torch " TORCH_VERSION
 
 // Once in a library, with the body of a function behind it. What that throws ends the command.
-#define OCTET_EXTENSION()                                                                                                     \
-  extern "C" __attribute__((visibility("default"))) const char* octet_extension_version() { return OCTET_EXTENSION_VERSION; } \
+#define OCTET_EXTENSION()                                                                   \
+  extern "C" __attribute__((visibility("default"))) const char* octet_extension_version() { \
+    return OCTET_EXTENSION_VERSION;                                                         \
+  }                                                                                         \
   extern "C" __attribute__((visibility("default"))) void octet_register()

@@ -18,8 +18,9 @@
 namespace {
 
 constexpr octet::AddCommand kCommands[] = {
-    octet::add_quantize_command, octet::add_calibrate_command, octet::add_qat_command,     octet::add_fuse_command,   octet::add_lower_command,
-    octet::add_run_command,      octet::add_bench_command,     octet::add_inspect_command, octet::add_doctor_command,
+    octet::add_quantize_command, octet::add_calibrate_command, octet::add_qat_command,
+    octet::add_fuse_command,     octet::add_lower_command,     octet::add_run_command,
+    octet::add_bench_command,    octet::add_inspect_command,   octet::add_doctor_command,
 };
 
 int fail(const char* what) {
@@ -31,7 +32,8 @@ int fail(const char* what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.", "octet");
+  CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.",
+               "octet");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("octet 0.1.0"));
   for (const octet::AddCommand add : kCommands) add(app);
@@ -42,7 +44,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);  // runs the subcommand's callback
     for (const std::string& name : octet::names_without_pass())
-      octet::log_warning(fmt::format("--print-after {}: no such pass ran, these did: {}", name, fmt::join(octet::names_of_passes(), ", ")));
+      octet::log_warning(fmt::format("--print-after {}: no such pass ran, these did: {}", name,
+                                     fmt::join(octet::names_of_passes(), ", ")));
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;

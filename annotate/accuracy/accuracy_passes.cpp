@@ -39,7 +39,8 @@ constexpr std::array<PassRow, 6> kPasses = {
 };
 
 const PassRow& row_of(AccuracyPass pass) {
-  return *std::find_if(kPasses.begin(), kPasses.end(), [&](const PassRow& row) { return row.pass == pass; });
+  return *std::find_if(kPasses.begin(), kPasses.end(),
+                       [&](const PassRow& row) { return row.pass == pass; });
 }
 
 // Which passes run when; calibration stands behind `equalize`.
@@ -62,18 +63,27 @@ struct Order {
 
 class EffortRun {
  public:
-  EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report, const EffortProgress& progress, EffortJournal* journal)
-      : observed_(observed), open_(open), batches_(batches), report_(report), progress_(progress), journal_(journal) {}
+  EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report,
+            const EffortProgress& progress, EffortJournal* journal)
+      : observed_(observed),
+        open_(open),
+        batches_(batches),
+        report_(report),
+        progress_(progress),
+        journal_(journal) {}
 
   void calibrate_now() {
-    timed(kCalibrateStage, [&] { calibrate(observed_, open_(), [&](size_t done) { advance(kCalibrateStage, done, batches_); }); });
+    timed(kCalibrateStage, [&] {
+      calibrate(observed_, open_(), [&](size_t done) { advance(kCalibrateStage, done, batches_); });
+    });
   }
 
   void run(AccuracyPass pass) {
     timed(name_of(pass), [&] { run_untimed(pass); });
   }
 
-  // Passes over weights and biases, once with the ranges that calibration found and once with tuned ones: the better result stays.
+  // Passes over weights and biases, once with the ranges that calibration found and once with tuned
+  // ones: the better result stays.
   void run_with_ranges(const std::vector<AccuracyPass>& behind) {
     if (!can_run_stepwise(observed_.graph)) {
       run(AccuracyPass::kRanges);
@@ -103,7 +113,9 @@ class EffortRun {
  private:
   // The batches that a pass may use, the others are for the check of its work.
   BatchSource usable_data() const {
-    return [source = open_(), left = batches_ - held_back_count()]() mutable { return left-- == 0 ? std::nullopt : source(); };
+    return [source = open_(), left = batches_ - held_back_count()]() mutable {
+      return left-- == 0 ? std::nullopt : source();
+    };
   }
   size_t held_back_count() const { return batches_ < 2 ? 0 : std::max<size_t>(1, batches_ / 4); }
 
@@ -114,28 +126,36 @@ class EffortRun {
     return source;
   }
 
-  void run_checked(AccuracyPass pass, const std::function<void(const BatchSource&, Report&)>& work) {
+  void run_checked(AccuracyPass pass,
+                   const std::function<void(const BatchSource&, Report&)>& work) {
     if (!can_run_stepwise(observed_.graph))
-      return run_or_repeat(pass, [&](Report& report) { work(open_(), report); });  // which says why it does nothing
+      // which says why it does nothing
+      return run_or_repeat(pass, [&](Report& report) { work(open_(), report); });
     if (!reference_) reference_ = clone(observed_.graph);
-    auto check = std::make_unique<HeldBackCheck>(observed_, HeldBackData(*reference_, held_back_data()));
+    auto check =
+        std::make_unique<HeldBackCheck>(observed_, HeldBackData(*reference_, held_back_data()));
     run_or_repeat(pass, [&](Report& report) {
-      if (first_check_) first_check_->undo();  // rounding chooses biases itself, better from those of the float program
+      // rounding chooses biases itself, better from those of the float program
+      if (first_check_) first_check_->undo();
       work(usable_data(), report);
       report.note(fmt::format("{}: {}", name_of(pass), check->keep_or_undo().description()));
     });
     if (!first_check_) first_check_ = std::move(check);
   }
 
-  // What the journal has of the pass, or else the work. REQUIRES: the work changes nothing but weights, biases and observers.
+  // What the journal has of the pass, or else the work. REQUIRES: the work changes nothing but
+  // weights, biases and observers.
   void run_or_repeat(AccuracyPass pass, const std::function<void(Report&)>& work) {
     if (journal_ == nullptr) return work(report_);
     const size_t index = outcomes_++;
     if (index < journal_->outcomes.size()) {
       const PassOutcome& outcome = journal_->outcomes[index];
       if (outcome.pass != name_of(pass))
-        throw Error("quantize", std::string(name_of(pass)),
-                    fmt::format("the run that is continued did {} here; remove the checkpoint to start anew", outcome.pass));
+        throw Error(
+            "quantize", std::string(name_of(pass)),
+            fmt::format(
+                "the run that is continued did {} here; remove the checkpoint to start anew",
+                outcome.pass));
       apply(outcome, observed_);
       ranges_changed_ = outcome.ranges.size();
       return append(outcome.report);
@@ -163,7 +183,8 @@ class EffortRun {
     if (can_check) check.emplace(observed_.graph, held_back_data());
     const double before = can_check ? check->error(observed_) : 0;
     const std::vector<std::shared_ptr<Observer>> calibrated = observed_.observers;
-    const std::vector<SmoothedSpace> smoothed = smooth_activations(observed_, usable_data(), report_, options);
+    const std::vector<SmoothedSpace> smoothed =
+        smooth_activations(observed_, usable_data(), report_, options);
     if (smoothed.empty()) return;
     observed_.observers = fresh_observers(observed_);
     octet::calibrate(observed_, open_());
@@ -178,8 +199,12 @@ class EffortRun {
   void run_untimed(AccuracyPass pass) {
     const std::string_view stage = name_of(pass);
     const auto batch_done = [this, stage](size_t done) { advance(stage, done, batches_); };
-    const auto part_done = [this, stage](size_t done, size_t total) { advance(stage, done, total); };
-    const auto layer_done = [this, stage](size_t done, size_t total, const std::string&) { advance(stage, done, total); };
+    const auto part_done = [this, stage](size_t done, size_t total) {
+      advance(stage, done, total);
+    };
+    const auto layer_done = [this, stage](size_t done, size_t total, const std::string&) {
+      advance(stage, done, total);
+    };
     switch (pass) {
       case AccuracyPass::kEqualize:
         report_.note(fmt::format("equalize: {} changes", equalize_layers(observed_.graph)));
@@ -192,7 +217,9 @@ class EffortRun {
       case AccuracyPass::kRanges: {
         RangeOptions options;
         options.progress = part_done;
-        return run_or_repeat(pass, [&](Report& report) { ranges_changed_ = tune_ranges(observed_, usable_data(), report, options).changed; });
+        return run_or_repeat(pass, [&](Report& report) {
+          ranges_changed_ = tune_ranges(observed_, usable_data(), report, options).changed;
+        });
       }
       case AccuracyPass::kRound:
       case AccuracyPass::kAdaptive: {
@@ -200,7 +227,8 @@ class EffortRun {
         options.progress = layer_done;
         run_checked(pass, [&](const BatchSource& data, Report& report) {
           options.reference = reference_.get();
-          pass == AccuracyPass::kRound ? round_second_order(observed_, data, report, options) : round_adaptive(observed_, data, report, options);
+          pass == AccuracyPass::kRound ? round_second_order(observed_, data, report, options)
+                                       : round_adaptive(observed_, data, report, options);
         });
         return;
       }
@@ -220,7 +248,9 @@ class EffortRun {
     advance(stage, 0, 0);
     const auto start = std::chrono::steady_clock::now();
     work();
-    stages_.push_back({std::string(stage), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
+    stages_.push_back(
+        {std::string(stage),
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
   }
 
   void advance(std::string_view stage, size_t done, size_t total) const {
@@ -250,29 +280,38 @@ std::vector<std::string> accuracy_pass_names() {
   return names;
 }
 
-std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names, const std::string& subject) {
+std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names,
+                                                const std::string& subject) {
   std::vector<AccuracyPass> passes;
   for (const std::string& name : names) {
-    const auto row = std::find_if(kPasses.begin(), kPasses.end(), [&](const PassRow& known) { return known.name == name; });
+    const auto row = std::find_if(kPasses.begin(), kPasses.end(),
+                                  [&](const PassRow& known) { return known.name == name; });
     if (row == kPasses.end())
-      throw Error("quantize", subject, fmt::format("no such pass, got \"{}\", want some of {}", name, fmt::join(accuracy_pass_names(), ", ")));
+      throw Error("quantize", subject,
+                  fmt::format("no such pass, got \"{}\", want some of {}", name,
+                              fmt::join(accuracy_pass_names(), ", ")));
     if (std::find(passes.begin(), passes.end(), row->pass) != passes.end())
-      throw Error("quantize", subject, fmt::format("a pass runs once, got \"{}\" twice; leave one out", name));
+      throw Error("quantize", subject,
+                  fmt::format("a pass runs once, got \"{}\" twice; leave one out", name));
     passes.push_back(row->pass);
   }
   return passes;
 }
 
 std::vector<AccuracyPass> high_effort_passes() {
-  return {AccuracyPass::kSmooth, AccuracyPass::kRanges, AccuracyPass::kCorrectBias, AccuracyPass::kRound};
+  return {AccuracyPass::kSmooth, AccuracyPass::kRanges, AccuracyPass::kCorrectBias,
+          AccuracyPass::kRound};
 }
 
 std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes, size_t batches) {
   std::vector<PlannedStage> stages;
   const auto add = [&](const std::vector<AccuracyPass>& chosen) {
     for (const AccuracyPass pass : chosen)
-      stages.push_back({name_of(pass), row_of(pass).cost *
-                                           static_cast<double>(pass == AccuracyPass::kRanges ? std::min(batches, RangeOptions().batches) : batches)});
+      stages.push_back(
+          {name_of(pass),
+           row_of(pass).cost * static_cast<double>(pass == AccuracyPass::kRanges
+                                                       ? std::min(batches, RangeOptions().batches)
+                                                       : batches)});
   };
   const Order order(passes);
   add(order.equalize);
@@ -284,8 +323,10 @@ std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes
   return stages;
 }
 
-std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
-                                               const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress,
+std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open,
+                                               size_t batches,
+                                               const std::vector<AccuracyPass>& passes,
+                                               Report& report, const EffortProgress& progress,
                                                EffortJournal* journal) {
   const Order order(passes);
   EffortRun run(observed, open, batches, report, progress, journal);

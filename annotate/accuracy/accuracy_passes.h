@@ -1,4 +1,5 @@
-// The passes that spend calibration time on accuracy, their order, and which of them `--effort high` is. None changes which ops are int8.
+// The passes that spend calibration time on accuracy, their order, and which of them `--effort
+// high` is. None changes which ops are int8.
 #pragma once
 
 #include <cstddef>
@@ -23,17 +24,21 @@ enum class AccuracyPass {
   kRound,        // gptq.h; it chooses biases anew
   kAdaptive,     // adaround.h; likewise, and instead of kRound's work where it is better
 };
-std::string_view name_of(AccuracyPass pass);  // "equalize", "smooth", "ranges", "correct-bias", "round", "adaptive"
+// "equalize", "smooth", "ranges", "correct-bias", "round", "adaptive"
+std::string_view name_of(AccuracyPass pass);
 std::vector<std::string> accuracy_pass_names();
-// Throws Error("quantize", subject, ...) for unknown names and for names that stand twice; naming the known ones.
-std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names, const std::string& subject);
+// Throws Error("quantize", subject, ...) for unknown names and for names that stand twice; naming
+// the known ones.
+std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names,
+                                                const std::string& subject);
 
 // What `--effort high` runs: ACCURACY.md says what each adds.
 std::vector<AccuracyPass> high_effort_passes();
 
 // Opens the calibration data at its first batch: each pass reads it anew, batch by batch.
 using DataOpener = std::function<BatchSource()>;
-// stage: "calibrate" or the name of a pass; done of total batches, ranges or layers. total 0: the stage begins.
+// stage: "calibrate" or the name of a pass; done of total batches, ranges or layers. total 0: the
+// stage begins.
 using EffortProgress = std::function<void(std::string_view stage, size_t done, size_t total)>;
 
 struct EffortStage {
@@ -41,8 +46,9 @@ struct EffortStage {
   double seconds = 0;
 };
 
-// The stages in the order in which they will run, with about what each costs, in runs of the float program over a batch. Passes behind kRanges stand twice; the
-// second time they are left out when no range changes.
+// The stages in the order in which they will run, with about what each costs, in runs of the float
+// program over a batch. Passes behind kRanges stand twice; the second time they are left out when
+// no range changes.
 struct PlannedStage {
   std::string_view name;
   double cost = 0;
@@ -50,20 +56,27 @@ struct PlannedStage {
 inline constexpr std::string_view kCalibrateStage = "calibrate";  // the only one without passes
 std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes, size_t batches);
 
-// What the passes over ranges, weights and biases have done so far, for a run that goes on where another one was broken off. The short stages in front of them
-// (equalize, calibrate, smooth) are not in it: they run again.
+// What the passes over ranges, weights and biases have done so far, for a run that goes on where
+// another one was broken off. The short stages in front of them (equalize, calibrate, smooth) are
+// not in it: they run again.
 struct EffortJournal {
-  std::vector<PassOutcome> outcomes;                             // of the passes in the order in which they ran, a name may stand twice
+  // of the passes in the order in which they ran, a name may stand twice
+  std::vector<PassOutcome> outcomes;
   std::function<void(const EffortJournal& journal)> added = {};  // after each pass
 };
 
-// Calibrates, with the passes before and behind; kSmooth calibrates anew. A quarter of the batches is held back from all passes: where they make the program's outputs
-// on these not better by 0.3 dB, their work is undone, with a note. kRanges is judged by what the passes behind it make of it: they run without it and with it.
-// With a single batch that serves for all. REQUIRES: observed is prepared and not calibrated. batches: how many the data has. Throws what the passes
-// and calibrate() throw. Returns the stages that ran with their time. Passes whose outcomes stand in the journal are not run but done again: given the same graph,
-// data and passes the result has the same bits. What the others do is added.
-std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open, size_t batches,
-                                               const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {},
+// Calibrates, with the passes before and behind; kSmooth calibrates anew. A quarter of the batches
+// is held back from all passes: where they make the program's outputs on these not better by 0.3
+// dB, their work is undone, with a note. kRanges is judged by what the passes behind it make of it:
+// they run without it and with it. With a single batch that serves for all. REQUIRES: observed is
+// prepared and not calibrated. batches: how many the data has. Throws what the passes and
+// calibrate() throw. Returns the stages that ran with their time. Passes whose outcomes stand in
+// the journal are not run but done again: given the same graph, data and passes the result has the
+// same bits. What the others do is added.
+std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open,
+                                               size_t batches,
+                                               const std::vector<AccuracyPass>& passes,
+                                               Report& report, const EffortProgress& progress = {},
                                                EffortJournal* journal = nullptr);
 
 }  // namespace octet

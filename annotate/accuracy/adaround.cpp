@@ -28,13 +28,15 @@ constexpr double kLastBeta = 2;
 // Adam with the usual decay rates.
 class Adam {
  public:
-  Adam(const at::Tensor& parameter, double rate) : rate_(rate), mean_(at::zeros_like(parameter)), square_(at::zeros_like(parameter)) {}
+  Adam(const at::Tensor& parameter, double rate)
+      : rate_(rate), mean_(at::zeros_like(parameter)), square_(at::zeros_like(parameter)) {}
 
   void step(at::Tensor& parameter, const at::Tensor& gradient) {
     ++steps_;
     mean_.mul_(kMeanDecay).add_(gradient, 1 - kMeanDecay);
     square_.mul_(kSquareDecay).addcmul_(gradient, gradient, 1 - kSquareDecay);
-    const double bias = std::sqrt(1 - std::pow(kSquareDecay, steps_)) / (1 - std::pow(kMeanDecay, steps_));
+    const double bias =
+        std::sqrt(1 - std::pow(kSquareDecay, steps_)) / (1 - std::pow(kMeanDecay, steps_));
     parameter.addcdiv_(mean_, square_.sqrt().add_(1e-10), -rate_ * bias);
   }
 
@@ -49,14 +51,17 @@ class Adam {
 
 class Descent {
  public:
-  Descent(const RoundingProblem& problem, const AdaptiveOptions& options) : problem_(problem), options_(options) {
+  Descent(const RoundingProblem& problem, const AdaptiveOptions& options)
+      : problem_(problem), options_(options) {
     const at::Tensor steps = problem.weight / problem.scale;
     below_ = at::floor(steps);
     const at::Tensor share = at::clamp((steps - below_ - kLow) / (kHigh - kLow), 1e-4, 1 - 1e-4);
     variable_ = -at::log(1 / share - 1);
     const at::Tensor low = below_ + problem.zero_point;
     // Both neighbours must be on the grid for a choice; else the weight is clamped.
-    is_free_ = ((low >= static_cast<double>(problem.quant_min)) & (low + 1 <= static_cast<double>(problem.quant_max))).to(at::kDouble);
+    is_free_ = ((low >= static_cast<double>(problem.quant_min)) &
+                (low + 1 <= static_cast<double>(problem.quant_max)))
+                   .to(at::kDouble);
     unit_ = error_unit();
   }
 
@@ -69,33 +74,40 @@ class Descent {
       at::Tensor slope = error_slope(h);
       if (i >= warm) {
         const double left = 1 - static_cast<double>(i - warm) / (options_.iterations - warm);
-        const double beta = kLastBeta + 0.5 * (kFirstBeta - kLastBeta) * (1 + std::cos((1 - left) * M_PI));
+        const double beta =
+            kLastBeta + 0.5 * (kFirstBeta - kLastBeta) * (1 + std::cos((1 - left) * M_PI));
         const at::Tensor middle = h * 2 - 1;
-        slope = slope - options_.regularization * 2 * beta * middle.abs().pow(beta - 1) * middle.sign();
+        slope =
+            slope - options_.regularization * 2 * beta * middle.abs().pow(beta - 1) * middle.sign();
       }
       const at::Tensor inside = ((h > 0) & (h < 1)).to(at::kDouble);
       adam.step(variable_, slope * inside * soft * (1 - soft) * (kHigh - kLow));
     }
     const at::Tensor up = (at::sigmoid(variable_) * (kHigh - kLow) + kLow >= 0.5).to(at::kDouble);
-    return at::clamp(below_ + up + problem_.zero_point, static_cast<double>(problem_.quant_min), static_cast<double>(problem_.quant_max));
+    return at::clamp(below_ + up + problem_.zero_point, static_cast<double>(problem_.quant_min),
+                     static_cast<double>(problem_.quant_max));
   }
 
  private:
   at::Tensor values(const at::Tensor& h) const {
     const at::Tensor q =
-        at::clamp(below_ + h + problem_.zero_point, static_cast<double>(problem_.quant_min), static_cast<double>(problem_.quant_max));
+        at::clamp(below_ + h + problem_.zero_point, static_cast<double>(problem_.quant_min),
+                  static_cast<double>(problem_.quant_max));
     return (q - problem_.zero_point) * problem_.scale;
   }
 
   // The error that the nearest rounding adds, per weight.
   double error_unit() const {
-    const at::Tensor step = (problem_.nearest - problem_.zero_point) * problem_.scale - problem_.weight;
-    const double added = (step * at::bmm(step, problem_.hessian)).sum().item<double>() / static_cast<double>(step.numel());
+    const at::Tensor step =
+        (problem_.nearest - problem_.zero_point) * problem_.scale - problem_.weight;
+    const double added = (step * at::bmm(step, problem_.hessian)).sum().item<double>() /
+                         static_cast<double>(step.numel());
     return added > 0 ? added : 1;
   }
 
   at::Tensor error_slope(const at::Tensor& h) const {
-    return (at::bmm(values(h), problem_.hessian) - problem_.cross) * problem_.scale * is_free_ * (2 / unit_);
+    return (at::bmm(values(h), problem_.hessian) - problem_.cross) * problem_.scale * is_free_ *
+           (2 / unit_);
   }
 
   const RoundingProblem& problem_;
@@ -107,13 +119,19 @@ class Descent {
 };
 
 void check(const AdaptiveOptions& options) {
-  if (options.iterations < 1) throw Error(kAdaptiveStage, "iterations", fmt::format("got {}, want at least 1; 1000 is usual", options.iterations));
+  if (options.iterations < 1)
+    throw Error(kAdaptiveStage, "iterations",
+                fmt::format("got {}, want at least 1; 1000 is usual", options.iterations));
   if (!(options.learning_rate > 0 && std::isfinite(options.learning_rate)))
-    throw Error(kAdaptiveStage, "learning_rate", fmt::format("got {}, want a number above 0; 0.02 is usual", options.learning_rate));
+    throw Error(kAdaptiveStage, "learning_rate",
+                fmt::format("got {}, want a number above 0; 0.02 is usual", options.learning_rate));
   if (!(options.regularization > 0 && std::isfinite(options.regularization)))
-    throw Error(kAdaptiveStage, "regularization", fmt::format("got {}, want a number above 0; 0.1 is usual", options.regularization));
+    throw Error(kAdaptiveStage, "regularization",
+                fmt::format("got {}, want a number above 0; 0.1 is usual", options.regularization));
   if (!(options.warm_up >= 0 && options.warm_up < 1))
-    throw Error(kAdaptiveStage, "warm_up", fmt::format("got {}, want a number from 0 to below 1; 0.2 is usual", options.warm_up));
+    throw Error(
+        kAdaptiveStage, "warm_up",
+        fmt::format("got {}, want a number from 0 to below 1; 0.2 is usual", options.warm_up));
 }
 
 }  // namespace
@@ -126,7 +144,8 @@ RoundingMethod adaptive_method(const AdaptiveOptions& options) {
   };
 }
 
-std::vector<LayerRounding> round_adaptive(ObservedGraph& observed, const BatchSource& data, Report& report, const RoundingOptions& options,
+std::vector<LayerRounding> round_adaptive(ObservedGraph& observed, const BatchSource& data,
+                                          Report& report, const RoundingOptions& options,
                                           const AdaptiveOptions& method) {
   return round_weights(observed, data, adaptive_method(method), options, kAdaptiveStage, report);
 }

@@ -39,19 +39,23 @@ LayerMeans means_of(const MatrixLayer& layer, const std::vector<LayerSample>& sa
   return means;
 }
 
-at::Tensor corrected_bias(const ObservedGraph& observed, const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
-  const at::Tensor matrices = to_matrices(layer, rounded_weight(observed, layer)).to(at::kDouble);  // [groups, out / groups, columns]
+at::Tensor corrected_bias(const ObservedGraph& observed, const MatrixLayer& layer,
+                          const std::vector<LayerSample>& samples) {
+  // [groups, out / groups, columns]
+  const at::Tensor matrices = to_matrices(layer, rounded_weight(observed, layer)).to(at::kDouble);
   const at::Tensor bias = means_of(layer, samples).best_bias(matrices).reshape({-1});
   if (!at::isfinite(bias).all().item<bool>())
     throw Error("bias correction", "%" + layer.name(),
-                "got NaN or infinities for the calibration data, want numbers; clean the data or check the model");
+                "got NaN or infinities for the calibration data, want numbers; clean the data or "
+                "check the model");
   const at::Tensor old = bias_of(layer);
   return bias.reshape(old.sizes()).to(old.scalar_type());
 }
 
 }  // namespace
 
-int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& report, const BiasOptions& options) {
+int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& report,
+                   const BiasOptions& options) {
   constexpr const char* kStage = "bias correction";
   if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict) {
     report.note(fmt::format("{}: left out: {}", kStage, verdict.reason()));
@@ -63,7 +67,8 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   const size_t total = layers.size();
   int changed = 0;
   note_padding_mask(observed.graph, kStage, report);
-  LayerWalk walk(observed, std::move(layers), data, kStage, {.max_bytes = options.max_bytes, .reference = options.reference});
+  LayerWalk walk(observed, std::move(layers), data, kStage,
+                 {.max_bytes = options.max_bytes, .reference = options.reference});
   while (walk.next()) {
     const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples());
     if (!at::equal(bias, bias_of(walk.layer()))) {
@@ -72,8 +77,8 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
     }
     if (options.progress) options.progress(walk.index() + 1, total, walk.layer().name());
   }
-  report.note(
-      fmt::format("{}: {} of {} biases changed{}", kStage, changed, total, walk.left_data_out() ? "; memory did not do for all batches" : ""));
+  report.note(fmt::format("{}: {} of {} biases changed{}", kStage, changed, total,
+                          walk.left_data_out() ? "; memory did not do for all batches" : ""));
   return changed;
 }
 

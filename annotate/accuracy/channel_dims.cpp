@@ -8,8 +8,9 @@
 namespace octet {
 namespace {
 
-constexpr std::array<std::string_view, 8> kReshapes = {"aten.view",    "aten.reshape",   "aten.flatten",      "aten.unflatten",
-                                                       "aten.squeeze", "aten.unsqueeze", "aten._unsafe_view", "aten.view_copy"};
+constexpr std::array<std::string_view, 8> kReshapes = {
+    "aten.view",    "aten.reshape",   "aten.flatten",      "aten.unflatten",
+    "aten.squeeze", "aten.unsqueeze", "aten._unsafe_view", "aten.view_copy"};
 
 // A run of dimensions on either side that hold the same elements: [first, last).
 struct Run {
@@ -70,7 +71,9 @@ std::vector<int64_t> permutation_of(const Node& node, int64_t rank) {
 
 }  // namespace
 
-std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const ChannelDims& dims) {
+std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from,
+                                              const std::vector<int64_t>& to,
+                                              const ChannelDims& dims) {
   ChannelDims rest;  // without those of size 1, which hold no channel number
   for (int64_t dim : dims)
     if (from.at(static_cast<size_t>(dim)) != 1) rest.push_back(dim);
@@ -78,11 +81,13 @@ std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from, 
   const std::vector<Run> runs = equal_runs(from, to);
   for (size_t next = 0; next < rest.size();) {
     const auto run = std::find_if(runs.begin(), runs.end(), [&](const Run& r) {
-      return static_cast<size_t>(rest[next]) >= r.from_first && static_cast<size_t>(rest[next]) < r.from_last;
+      return static_cast<size_t>(rest[next]) >= r.from_first &&
+             static_cast<size_t>(rest[next]) < r.from_last;
     });
     if (run == runs.end()) return std::nullopt;
     const ChannelDims in_run = wide_dims(from, run->from_first, run->from_last);
-    if (rest.size() - next < in_run.size() || !std::equal(in_run.begin(), in_run.end(), rest.begin() + static_cast<std::ptrdiff_t>(next)))
+    if (rest.size() - next < in_run.size() ||
+        !std::equal(in_run.begin(), in_run.end(), rest.begin() + static_cast<std::ptrdiff_t>(next)))
       return std::nullopt;
     const ChannelDims moved = wide_dims(to, run->to_first, run->to_last);
     result.insert(result.end(), moved.begin(), moved.end());
@@ -92,18 +97,23 @@ std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from, 
   return result;
 }
 
-std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDims& dims, Direction direction) {
+std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDims& dims,
+                                               Direction direction) {
   const Value* input = node.find_input("self");
   const Value* output = node.output_or_null();
   if (input == nullptr || output == nullptr || !input->meta || !output->meta) return std::nullopt;
-  if (std::any_of(kReshapes.begin(), kReshapes.end(), [&](std::string_view op) { return node.is(op); })) {
+  if (std::any_of(kReshapes.begin(), kReshapes.end(),
+                  [&](std::string_view op) { return node.is(op); })) {
     if (!input->meta->is_static() || !output->meta->is_static()) return std::nullopt;
     const std::vector<int64_t> from = input->meta->shape();
     const std::vector<int64_t> to = output->meta->shape();
-    return direction == Direction::kForward ? dims_after_reshape(from, to, dims) : dims_after_reshape(to, from, dims);
+    return direction == Direction::kForward ? dims_after_reshape(from, to, dims)
+                                            : dims_after_reshape(to, from, dims);
   }
   if (!node.is("aten.permute") && node.target() != "aten.transpose.int") return std::nullopt;
-  const std::vector<int64_t> order = permutation_of(node, static_cast<int64_t>(input->meta->sizes.size()));  // of the output: whence
+  // of the output: whence
+  const std::vector<int64_t> order =
+      permutation_of(node, static_cast<int64_t>(input->meta->sizes.size()));
   ChannelDims result;
   for (int64_t dim : dims) {
     if (direction == Direction::kBackward) {

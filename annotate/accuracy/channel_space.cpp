@@ -36,13 +36,24 @@ constexpr std::array<OpForm, 7> kOpForms = {
      {"aten.layer_norm", "input", "weight", "bias", 0, -1, ChannelPosition::kLast}}
 };
 
-// f(s * x) = s * f(x) for s > 0, element by element or within a channel; the first argument is the input.
-constexpr std::array<std::string_view, 12> kHomogeneous = {
-    "aten.relu",       "aten.leaky_relu", "aten.clone",      "aten.contiguous",          "aten.alias",     "aten.detach", "aten.max_pool1d",
-    "aten.max_pool2d", "aten.avg_pool1d", "aten.avg_pool2d", "aten.adaptive_avg_pool2d", "aten.max_pool3d"};
+// f(s * x) = s * f(x) for s > 0, element by element or within a channel; the first argument is the
+// input.
+constexpr std::array<std::string_view, 12> kHomogeneous = {"aten.relu",
+                                                           "aten.leaky_relu",
+                                                           "aten.clone",
+                                                           "aten.contiguous",
+                                                           "aten.alias",
+                                                           "aten.detach",
+                                                           "aten.max_pool1d",
+                                                           "aten.max_pool2d",
+                                                           "aten.avg_pool1d",
+                                                           "aten.avg_pool2d",
+                                                           "aten.adaptive_avg_pool2d",
+                                                           "aten.max_pool3d"};
 
 const OpForm* find_op_form(const Node& node) {
-  const auto form = std::find_if(kOpForms.begin(), kOpForms.end(), [&](const OpForm& row) { return node.is(row.op); });
+  const auto form = std::find_if(kOpForms.begin(), kOpForms.end(),
+                                 [&](const OpForm& row) { return node.is(row.op); });
   return form == kOpForms.end() ? nullptr : form;
 }
 
@@ -51,12 +62,15 @@ bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
 }
 
 Value* constant_behind(Value* value) {
-  while (value != nullptr && value->producer() != nullptr && value->producer()->target() == kObserveTarget)
+  while (value != nullptr && value->producer() != nullptr &&
+         value->producer()->target() == kObserveTarget)
     value = value->producer()->find_input("input");
   return value;
 }
 
-int64_t rank_of(const Value& value) { return value.meta ? static_cast<int64_t>(value.meta->sizes.size()) : -1; }
+int64_t rank_of(const Value& value) {
+  return value.meta ? static_cast<int64_t>(value.meta->sizes.size()) : -1;
+}
 
 // The upper limit of a clamp from 0.
 std::optional<double> clamp_limit(const Node& node) {
@@ -84,7 +98,8 @@ class Flood {
       pending_.pop_back();
       visit(place);
     }
-    if (!is_open_ || space_.makers.empty() || space_.takers.empty() || space_.channels < 2) return std::nullopt;
+    if (!is_open_ || space_.makers.empty() || space_.takers.empty() || space_.channels < 2)
+      return std::nullopt;
     return std::move(space_);
   }
 
@@ -96,7 +111,9 @@ class Flood {
   void fail() { is_open_ = false; }
 
   void add(Value* value, const ChannelDims& dims) {
-    if (value == nullptr || !value->meta || constants_.contains(value) || !is_floating_point(value->meta->dtype)) return fail();
+    if (value == nullptr || !value->meta || constants_.contains(value) ||
+        !is_floating_point(value->meta->dtype))
+      return fail();
     const auto [known, is_new] = seen_.emplace(value, dims);
     if (!is_new) {
       if (known->second != dims) fail();
@@ -104,7 +121,9 @@ class Flood {
     }
     int64_t channels = 1;
     for (int64_t dim : dims) {
-      if (dim < 0 || dim >= rank_of(*value) || value->meta->sizes[static_cast<size_t>(dim)].is_symbolic()) return fail();
+      if (dim < 0 || dim >= rank_of(*value) ||
+          value->meta->sizes[static_cast<size_t>(dim)].is_symbolic())
+        return fail();
       channels *= value->meta->sizes[static_cast<size_t>(dim)].value;
     }
     if (space_.channels == 0) space_.channels = channels;
@@ -137,7 +156,8 @@ class Flood {
   Value* scalable_constant(const Node& node, std::string_view argument) const {
     Value* value = node.find_input(argument);
     if (value == nullptr || !constants_.contains(value)) return nullptr;
-    for (Value* step = value; step->producer() != nullptr; step = step->producer()->find_input("input"))
+    for (Value* step = value; step->producer() != nullptr;
+         step = step->producer()->find_input("input"))
       if (step->producer()->target() != kObserveTarget || !step->has_one_user()) return nullptr;
     Value* constant = constant_behind(value);
     const Tensor* tensor = graph_.find_constant(constant);
@@ -148,22 +168,33 @@ class Flood {
     const Value* weight = scalable_constant(node, form.weight);
     const bool has_bias = !form.bias.empty() && node.find_input(form.bias) != nullptr;
     const Value* bias = has_bias ? scalable_constant(node, form.bias) : nullptr;
-    const bool is_normalized_last = !node.is("aten.layer_norm") || node.ints_or("normalized_shape", {}).size() == 1;
+    const bool is_normalized_last =
+        !node.is("aten.layer_norm") || node.ints_or("normalized_shape", {}).size() == 1;
     if (weight == nullptr || (has_bias && bias == nullptr) || !is_normalized_last) return fail();
     if (place.dims != channel_dims(form, *place.value) || has_fewer_dims(node, form)) return fail();
-    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.output_axis)) != space_.channels) return fail();
-    if (bias != nullptr && graph_.find_constant(bias)->shape() != std::vector<int64_t>{space_.channels}) return fail();
+    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.output_axis)) !=
+        space_.channels)
+      return fail();
+    if (bias != nullptr &&
+        graph_.find_constant(bias)->shape() != std::vector<int64_t>{space_.channels})
+      return fail();
     space_.makers.push_back({.op = &node, .axis = form.output_axis});
   }
 
   void add_taker(Node& node, const OpForm& form, const ChannelPlace& place) {
     const Value* weight = scalable_constant(node, form.weight);
-    const bool is_input_only = node.find_input(form.input) == place.value && (form.bias.empty() || node.find_input(form.bias) != place.value);
-    if (weight == nullptr || form.input_axis < 0 || !is_input_only || node.find_input(form.weight) == place.value) return fail();
+    const bool is_input_only = node.find_input(form.input) == place.value &&
+                               (form.bias.empty() || node.find_input(form.bias) != place.value);
+    if (weight == nullptr || form.input_axis < 0 || !is_input_only ||
+        node.find_input(form.weight) == place.value)
+      return fail();
     if (place.dims != channel_dims(form, *place.value) || has_fewer_dims(node, form)) return fail();
     const int64_t groups = form.position == ChannelPosition::kSecond ? node.int_or("groups", 1) : 1;
-    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.input_axis)) * groups != space_.channels) return fail();
-    space_.takers.push_back({.op = &node, .axis = form.input_axis, .groups = groups, .input = place.value});
+    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.input_axis)) * groups !=
+        space_.channels)
+      return fail();
+    space_.takers.push_back(
+        {.op = &node, .axis = form.input_axis, .groups = groups, .input = place.value});
   }
 
   // A convolution of one image without batch dimension has its channels elsewhere.
@@ -171,7 +202,11 @@ class Flood {
     if (form.position != ChannelPosition::kSecond) return false;
     const Value* input = node.find_input(form.input);
     return input == nullptr ||
-           rank_of(*input) != static_cast<int64_t>(graph_.find_constant(constant_behind(node.find_input(form.weight)))->shape().size());
+           rank_of(*input) !=
+               static_cast<int64_t>(
+                   graph_.find_constant(constant_behind(node.find_input(form.weight)))
+                       ->shape()
+                       .size());
   }
 
   // The other values of a node that hands factors on.
@@ -179,17 +214,23 @@ class Flood {
     Value* output = node.output_or_null();
     if (output == nullptr) return fail();
     if (node.target() == kObserveTarget) return both(node.find_input("input"), output, place.dims);
-    if (std::any_of(kHomogeneous.begin(), kHomogeneous.end(), [&](std::string_view op) { return node.is(op); }))
+    if (std::any_of(kHomogeneous.begin(), kHomogeneous.end(),
+                    [&](std::string_view op) { return node.is(op); }))
       return both(node.find_input("self"), output, place.dims);
-    if (node.is("aten.dropout") && !node.bool_or("train", true)) return both(node.find_input("input"), output, place.dims);
+    if (node.is("aten.dropout") && !node.bool_or("train", true))
+      return both(node.find_input("input"), output, place.dims);
     if (is_one_of(node, {"aten.add", "aten.sub"})) return spread_sum(node, place);
-    if (is_one_of(node, {"aten.mul", "aten.div"}) && node.find_input("other") == nullptr) return both(node.find_input("self"), output, place.dims);
+    if (is_one_of(node, {"aten.mul", "aten.div"}) && node.find_input("other") == nullptr)
+      return both(node.find_input("self"), output, place.dims);
     if (node.is("aten.pad") || node.is("aten.constant_pad_nd")) return spread_pad(node, place);
     if (node.is("aten.mean")) return spread_mean(node, place);
     if (node.is("aten.scaled_dot_product_attention")) return spread_attention(node, "value", place);
-    if (is_one_of(node, {"aten.matmul", "aten.bmm"})) return spread_attention(node, node.is("aten.bmm") ? "mat2" : "other", place);
-    if (const std::optional<double> limit = clamp_limit(node); limit && clamps_ == ClampChoice::kAllow) {
-      if (direction == Direction::kForward || !seen_.contains(node.find_input("self"))) add_clamp(node, *limit);
+    if (is_one_of(node, {"aten.matmul", "aten.bmm"}))
+      return spread_attention(node, node.is("aten.bmm") ? "mat2" : "other", place);
+    if (const std::optional<double> limit = clamp_limit(node);
+        limit && clamps_ == ClampChoice::kAllow) {
+      if (direction == Direction::kForward || !seen_.contains(node.find_input("self")))
+        add_clamp(node, *limit);
       return both(node.find_input("self"), output, place.dims);
     }
     const std::optional<ChannelDims> moved = dims_through_layout(node, place.dims, direction);
@@ -212,7 +253,9 @@ class Flood {
   void spread_sum(Node& node, const ChannelPlace& place) {
     for (const std::string_view name : {"self", "other"}) {
       Value* addend = node.find_input(name);
-      if (addend == nullptr || !addend->meta || !place.value->meta || addend->meta->sizes != place.value->meta->sizes) return fail();
+      if (addend == nullptr || !addend->meta || !place.value->meta ||
+          addend->meta->sizes != place.value->meta->sizes)
+        return fail();
       add(addend, place.dims);
       if (!is_open_) return;
     }
@@ -222,10 +265,14 @@ class Flood {
   void spread_pad(Node& node, const ChannelPlace& place) {
     const Argument* mode = node.find_argument("mode");
     const std::string* text = mode == nullptr ? nullptr : mode->find<std::string>();
-    const int64_t padded = static_cast<int64_t>(node.ints_or("pad", {}).size()) / 2;  // of the last dimensions
+    // of the last dimensions
+    const int64_t padded = static_cast<int64_t>(node.ints_or("pad", {}).size()) / 2;
     const bool is_channel_padded =
-        std::any_of(place.dims.begin(), place.dims.end(), [&](int64_t dim) { return dim >= rank_of(*place.value) - padded; });
-    if ((text != nullptr && *text == "constant" && node.float_or("value", 0) != 0) || is_channel_padded || padded == 0) return fail();
+        std::any_of(place.dims.begin(), place.dims.end(),
+                    [&](int64_t dim) { return dim >= rank_of(*place.value) - padded; });
+    if ((text != nullptr && *text == "constant" && node.float_or("value", 0) != 0) ||
+        is_channel_padded || padded == 0)
+      return fail();
     both(node.find_input("self"), node.output(), place.dims);
   }
 
@@ -243,11 +290,13 @@ class Flood {
   void spread_attention(Node& node, std::string_view argument, const ChannelPlace& place) {
     Value* rows = node.find_input(argument);
     const int64_t rank = rank_of(*place.value);
-    if (rows == nullptr || rank_of(*rows) != rank || rank < 3 || std::find(place.dims.begin(), place.dims.end(), rank - 2) != place.dims.end())
+    if (rows == nullptr || rank_of(*rows) != rank || rank < 3 ||
+        std::find(place.dims.begin(), place.dims.end(), rank - 2) != place.dims.end())
       return fail();
     for (const NamedArgument& other : node.arguments())
       if (other.name != argument && other.value.value_or_null() == rows) return fail();
-    if (place.value != rows && place.value != node.output()) return fail();  // it is multiplied with, not a row
+    // it is multiplied with, not a row
+    if (place.value != rows && place.value != node.output()) return fail();
     both(rows, node.output(), place.dims);
   }
 
@@ -260,23 +309,27 @@ class Flood {
   bool is_open_ = true;
 };
 
-// `value` of `user` (or of the observation point in front of it) gets new data: in place when nobody else reads it.
+// `value` of `user` (or of the observation point in front of it) gets new data: in place when
+// nobody else reads it.
 void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& data) {
   const GraphInput& input = *graph.find_input(value);
   const std::string fqn = input.fqn;
   const InputKind kind = input.kind;
-  const auto same_fqn = std::count_if(graph.inputs().begin(), graph.inputs().end(), [&](const GraphInput& other) { return other.fqn == fqn; });
+  const auto same_fqn = std::count_if(graph.inputs().begin(), graph.inputs().end(),
+                                      [&](const GraphInput& other) { return other.fqn == fqn; });
   Tensor tensor = from_aten(data.contiguous());
   if (value->has_one_user() && same_fqn == 1) {
     if (value->meta)
-      for (size_t i = 0; i < tensor.strides().size(); ++i) value->meta->strides[i] = {tensor.strides()[i], ""};
+      for (size_t i = 0; i < tensor.strides().size(); ++i)
+        value->meta->strides[i] = {tensor.strides()[i], ""};
     if (value->meta) value->meta->storage_offset = {};
     graph.constants.at(fqn).tensor = std::move(tensor);
     return;
   }
   Node* reader = &op;
   for (Value* argument : op.inputs())
-    for (Value* step = argument; step->producer() != nullptr && step->producer()->target() == kObserveTarget;) {
+    for (Value* step = argument;
+         step->producer() != nullptr && step->producer()->target() == kObserveTarget;) {
       Node* point = step->producer();
       step = point->find_input("input");
       if (step == value) reader = point;
@@ -284,10 +337,14 @@ void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& da
   reader->replace_input(value, graph.add_constant(fqn, std::move(tensor), kind));
 }
 
-at::Tensor data_of(const Graph& graph, const Value* value) { return to_aten(*graph.find_constant(value)); }
+at::Tensor data_of(const Graph& graph, const Value* value) {
+  return to_aten(*graph.find_constant(value));
+}
 
 // The constants as they stand now: scaling one space may have replaced those of another.
-Value* weight_of(const Node& op) { return constant_behind(op.find_input(find_op_form(op)->weight)); }
+Value* weight_of(const Node& op) {
+  return constant_behind(op.find_input(find_op_form(op)->weight));
+}
 Value* find_bias_of(const Node& op) {
   const OpForm& form = *find_op_form(op);
   return form.bias.empty() ? nullptr : constant_behind(op.find_input(form.bias));
@@ -296,7 +353,9 @@ Value* find_bias_of(const Node& op) {
 }  // namespace
 
 const ChannelDims& ChannelSpace::dims_of(const Value* value) const {
-  const auto place = std::find_if(places.begin(), places.end(), [&](const ChannelPlace& candidate) { return candidate.value == value; });
+  const auto place = std::find_if(places.begin(), places.end(), [&](const ChannelPlace& candidate) {
+    return candidate.value == value;
+  });
   OCTET_ASSERT(place != places.end(), value->name());
   return place->dims;
 }
@@ -316,20 +375,22 @@ std::vector<ChannelSpace> find_channel_spaces(Graph& graph, ClampChoice clamps) 
 }
 
 void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors) {
-  OCTET_ASSERT(
-      factors.dim() == 1 && factors.size(0) == space.channels && at::isfinite(factors).all().item<bool>() && factors.gt(0).all().item<bool>(),
-      "one positive factor a channel");
+  OCTET_ASSERT(factors.dim() == 1 && factors.size(0) == space.channels &&
+                   at::isfinite(factors).all().item<bool>() && factors.gt(0).all().item<bool>(),
+               "one positive factor a channel");
   const at::Tensor exact = factors.to(at::kDouble);
   for (const ScaledOp& maker : space.makers) {
     Value* constant = weight_of(*maker.op);
     const at::Tensor weight = data_of(graph, constant);
     std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
     shape[static_cast<size_t>(maker.axis)] = -1;
-    replace_constant(graph, *maker.op, constant, weight.to(at::kDouble).div(exact.reshape(shape)).to(weight.scalar_type()));
+    replace_constant(graph, *maker.op, constant,
+                     weight.to(at::kDouble).div(exact.reshape(shape)).to(weight.scalar_type()));
     Value* bias_constant = find_bias_of(*maker.op);
     if (bias_constant == nullptr) continue;
     const at::Tensor bias = data_of(graph, bias_constant);
-    replace_constant(graph, *maker.op, bias_constant, bias.to(at::kDouble).div(exact).to(bias.scalar_type()));
+    replace_constant(graph, *maker.op, bias_constant,
+                     bias.to(at::kDouble).div(exact).to(bias.scalar_type()));
   }
   for (const ScaledOp& taker : space.takers) {
     Value* constant = weight_of(*taker.op);
@@ -340,7 +401,8 @@ void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& f
     std::vector<int64_t> grouped = weight.sizes().vec();
     grouped.insert(grouped.begin(), taker.groups);
     if (taker.groups > 1) grouped[1] /= taker.groups;
-    const at::Tensor scaled = weight.to(at::kDouble).reshape(grouped).mul(exact.reshape(shape)).reshape(weight.sizes());
+    const at::Tensor scaled =
+        weight.to(at::kDouble).reshape(grouped).mul(exact.reshape(shape)).reshape(weight.sizes());
     replace_constant(graph, *taker.op, constant, scaled.to(weight.scalar_type()));
   }
 }
@@ -352,12 +414,17 @@ at::Tensor taker_weight(const Graph& graph, const ScaledOp& taker) {
 }
 
 at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker) {
-  const at::Tensor weight = data_of(graph, weight_of(*maker.op)).to(at::kDouble).transpose(0, maker.axis);
+  const at::Tensor weight =
+      data_of(graph, weight_of(*maker.op)).to(at::kDouble).transpose(0, maker.axis);
   return weight.reshape({weight.size(0), -1});
 }
 
-Value* weight_operand(const ScaledOp& scaled) { return scaled.op->find_input(find_op_form(*scaled.op)->weight); }
+Value* weight_operand(const ScaledOp& scaled) {
+  return scaled.op->find_input(find_op_form(*scaled.op)->weight);
+}
 
-at::Tensor round_to_powers_of_two(const at::Tensor& factors) { return factors.to(at::kDouble).log2().round().exp2(); }
+at::Tensor round_to_powers_of_two(const at::Tensor& factors) {
+  return factors.to(at::kDouble).log2().round().exp2();
+}
 
 }  // namespace octet

@@ -1,5 +1,6 @@
-// Sets of values whose channels can be given a factor each without changing what the program computes: the ops that make the channels divide their
-// weights by it, the ops that take them multiply, and what stands between hands positive factors on.
+// Sets of values whose channels can be given a factor each without changing what the program
+// computes: the ops that make the channels divide their weights by it, the ops that take them
+// multiply, and what stands between hands positive factors on.
 //
 //   conv2d -> relu -> conv2d              linear (values) -> attention -> linear
 //   conv2d -> add -> conv2d               layer_norm -> linear, linear, linear
@@ -30,7 +31,8 @@ struct ChannelPlace {
   ChannelDims dims;
 };
 
-// A clamp at 0 and at `limit` within the space: the factors must keep the values below the limit (see ClampChoice).
+// A clamp at 0 and at `limit` within the space: the factors must keep the values below the limit
+// (see ClampChoice).
 struct ChannelClamp {
   Value* input = nullptr;
   double limit = 0;
@@ -46,25 +48,31 @@ struct ChannelSpace {
   const ChannelDims& dims_of(const Value* value) const;  // of one of the places
 };
 
-// kRefuse: a clamp (relu6, hardtanh, clamp) ends the space, so that any positive factors keep the program's meaning exactly.
-// kAllow: clamps from 0 are part of the space; the meaning stays for values that neither the old nor the new clamp cuts.
+// kRefuse: a clamp (relu6, hardtanh, clamp) ends the space, so that any positive factors keep the
+// program's meaning exactly. kAllow: clamps from 0 are part of the space; the meaning stays for
+// values that neither the old nor the new clamp cuts.
 enum class ClampChoice { kRefuse, kAllow };
 
-// In graph order of the first maker. Observation points are looked through. A value that anything else reads or makes (a program output, a user input, an
-// op that is not linear in it) has no space. Bodies of control flow are left alone.
-std::vector<ChannelSpace> find_channel_spaces(Graph& graph, ClampChoice clamps = ClampChoice::kRefuse);
+// In graph order of the first maker. Observation points are looked through. A value that anything
+// else reads or makes (a program output, a user input, an op that is not linear in it) has no
+// space. Bodies of control flow are left alone.
+std::vector<ChannelSpace> find_channel_spaces(Graph& graph,
+                                              ClampChoice clamps = ClampChoice::kRefuse);
 
-// Divides what the makers give by factors[channel] and multiplies what the takers multiply with. factors: float [channels], finite and > 0. Weights that
-// others use too are copied. Observers of the weights must not have seen data yet.
+// Divides what the makers give by factors[channel] and multiplies what the takers multiply with.
+// factors: float [channels], finite and > 0. Weights that others use too are copied. Observers of
+// the weights must not have seen data yet.
 void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors);
 
-// The weight of a taker by input channel: double [groups, out / groups, in / groups, kernel positions]; of a maker: double [channels, the rest].
+// The weight of a taker by input channel: double [groups, out / groups, in / groups, kernel
+// positions]; of a maker: double [channels, the rest].
 at::Tensor taker_weight(const Graph& graph, const ScaledOp& taker);
 at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker);
 // What the op reads as its weight, in front of which an observation point may stand.
 Value* weight_operand(const ScaledOp& scaled);
 
-// The nearest power of two of each, by ratio: scaling by it and back changes no float, whatever is done in between.
+// The nearest power of two of each, by ratio: scaling by it and back changes no float, whatever is
+// done in between.
 at::Tensor round_to_powers_of_two(const at::Tensor& factors);
 
 }  // namespace octet

@@ -18,13 +18,15 @@ constexpr int kMaxRounds = 64;
 // The largest magnitude with which each channel is made, and taken.
 at::Tensor made_range(const Graph& graph, const ChannelSpace& space) {
   at::Tensor range = at::zeros({space.channels}, at::kDouble);
-  for (const ScaledOp& maker : space.makers) range = at::maximum(range, maker_weight(graph, maker).abs().amax(1));
+  for (const ScaledOp& maker : space.makers)
+    range = at::maximum(range, maker_weight(graph, maker).abs().amax(1));
   return range;
 }
 
 at::Tensor taken_range(const Graph& graph, const ChannelSpace& space) {
   at::Tensor range = at::zeros({space.channels}, at::kDouble);
-  for (const ScaledOp& taker : space.takers) range = at::maximum(range, taker_weight(graph, taker).abs().amax({1, 3}).reshape({-1}));
+  for (const ScaledOp& taker : space.takers)
+    range = at::maximum(range, taker_weight(graph, taker).abs().amax({1, 3}).reshape({-1}));
   return range;
 }
 
@@ -32,7 +34,8 @@ bool equalize_space(Graph& graph, const ChannelSpace& space) {
   const at::Tensor made = made_range(graph, space);
   const at::Tensor taken = taken_range(graph, space);
   const at::Tensor is_used = (made > 0).logical_and(taken > 0);
-  const at::Tensor factors = round_to_powers_of_two(at::where(is_used, (made / taken).sqrt(), at::ones_like(made)));
+  const at::Tensor factors =
+      round_to_powers_of_two(at::where(is_used, (made / taken).sqrt(), at::ones_like(made)));
   if (factors.eq(1.0).all().item<bool>()) return false;
   scale_channels(graph, space, factors);
   return true;
@@ -43,7 +46,8 @@ bool equalize_space(Graph& graph, const ChannelSpace& space) {
 int equalize_layers(Graph& graph) {
   std::vector<ChannelSpace> spaces = find_channel_spaces(graph);
   std::erase_if(spaces, [](const ChannelSpace& space) {
-    return std::any_of(space.makers.begin(), space.makers.end(), [](const ScaledOp& maker) { return maker.op->is("aten.layer_norm"); });
+    return std::any_of(space.makers.begin(), space.makers.end(),
+                       [](const ScaledOp& maker) { return maker.op->is("aten.layer_norm"); });
   });
   int changes = 0;
   for (int round = 0; round < kMaxRounds; ++round) {

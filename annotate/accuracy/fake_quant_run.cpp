@@ -13,26 +13,30 @@ namespace {
 
 bool has_one_static_scale(const Observer& observer) {
   const ObserverArgs& args = observer.args();
-  return !args.is_dynamic && is_integer(args.dtype) && size_of(args.dtype) <= 4 && !is_per_channel(args.qscheme) && !args.choice.affine;
+  return !args.is_dynamic && is_integer(args.dtype) && size_of(args.dtype) <= 4 &&
+         !is_per_channel(args.qscheme) && !args.choice.affine;
 }
 
 std::unordered_set<int> find_constant_groups(const Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::unordered_set<int> groups;
   std::unordered_set<int> others;
-  for (const Node* point : observation_points(graph)) (constants.contains(point->output()) ? groups : others).insert(group_of(*point));
+  for (const Node* point : observation_points(graph))
+    (constants.contains(point->output()) ? groups : others).insert(group_of(*point));
   for (const int group : others) groups.erase(group);
   return groups;
 }
 
 }  // namespace
 
-FakeQuantRun::FakeQuantRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches)
+FakeQuantRun::FakeQuantRun(const ObservedGraph& observed,
+                           std::vector<std::vector<c10::IValue>> batches)
     : observed_(observed),
       constant_groups_(find_constant_groups(observed.graph)),
       run_(std::move(*clone(observed.graph)), std::move(batches),
            {
-               {std::string(kObserveTarget), [this](const Node& point, const std::vector<c10::IValue>& arguments) {
+               {std::string(kObserveTarget),
+                [this](const Node& point, const std::vector<c10::IValue>& arguments) {
                   return std::vector<c10::IValue>{round(point, arguments.at(0).toTensor())};
                 }}
 }) {}
@@ -53,9 +57,11 @@ at::Tensor FakeQuantRun::round(const Node& point, const at::Tensor& x) {
   auto known = rounding_.find(group);
   if (known == rounding_.end()) {
     const QParams qparams = observer.calculate_qparams();
-    known = rounding_.emplace(group, Rounding{qparams.scale.front(), qparams.zero_point.front()}).first;
+    known =
+        rounding_.emplace(group, Rounding{qparams.scale.front(), qparams.zero_point.front()}).first;
   }
-  return at::fake_quantize_per_tensor_affine(x, known->second.scale, known->second.zero_point, observer.quant_min(), observer.quant_max());
+  return at::fake_quantize_per_tensor_affine(x, known->second.scale, known->second.zero_point,
+                                             observer.quant_min(), observer.quant_max());
 }
 
 at::Tensor FakeQuantRun::round_constant(const Node& point, const at::Tensor& x) {
@@ -70,13 +76,17 @@ at::Tensor FakeQuantRun::round_constant(const Node& point, const at::Tensor& x) 
   return rounded_constants_.emplace(point.name(), rounded).first->second;
 }
 
-double relative_error(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual, const at::Tensor& mask) {
+double relative_error(const std::vector<c10::IValue>& expected,
+                      const std::vector<c10::IValue>& actual, const at::Tensor& mask) {
   double error = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (!expected[i].isTensor() || !expected[i].toTensor().is_floating_point()) continue;
     const at::Tensor want = rows_that_count(expected[i].toTensor(), mask).to(at::kDouble);
     const double energy = want.square().sum().item<double>();
-    const double squared = (rows_that_count(actual.at(i).toTensor(), mask).to(at::kDouble) - want).square().sum().item<double>();
+    const double squared = (rows_that_count(actual.at(i).toTensor(), mask).to(at::kDouble) - want)
+                               .square()
+                               .sum()
+                               .item<double>();
     error += energy > 0 ? squared / energy : squared;
   }
   return error;

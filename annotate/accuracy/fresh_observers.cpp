@@ -16,11 +16,13 @@ std::vector<std::shared_ptr<Observer>> fresh_observers(const ObservedGraph& obse
   }
   for (const std::shared_ptr<Observer>& observer : fresh)
     if (auto* derived = dynamic_cast<DerivedObserver*>(observer.get()))
-      for (size_t group = 0; group < fresh.size(); ++group) derived->replace_source(observed.observers[group], fresh[group]);
+      for (size_t group = 0; group < fresh.size(); ++group)
+        derived->replace_source(observed.observers[group], fresh[group]);
   return fresh;
 }
 
-void replace_observer(ObservedGraph& observed, size_t group, const std::shared_ptr<Observer>& observer,
+void replace_observer(ObservedGraph& observed, size_t group,
+                      const std::shared_ptr<Observer>& observer,
                       const std::function<void(size_t derived_group)>& followed) {
   std::shared_ptr<Observer>& place = observed.observers.at(group);
   if (place == observer) return;

@@ -39,10 +39,14 @@ at::Tensor factor_of(const at::Tensor& matrix) {
 class GroupRounder {
  public:
   GroupRounder(const RoundingProblem& problem, int64_t group, const SecondOrderOptions& options)
-      : problem_(problem), group_(group), options_(options), order_(at::argsort(problem.hessian[group].diagonal(), true, 0, true)) {}
+      : problem_(problem),
+        group_(group),
+        options_(options),
+        order_(at::argsort(problem.hessian[group].diagonal(), true, 0, true)) {}
 
   at::Tensor run() {
-    hessian_ = problem_.hessian[group_].index_select(0, order_).index_select(1, order_).contiguous();
+    hessian_ =
+        problem_.hessian[group_].index_select(0, order_).index_select(1, order_).contiguous();
     cross_ = pick(problem_.cross);
     scale_ = pick(problem_.scale);
     zero_point_ = pick(problem_.zero_point);
@@ -55,7 +59,9 @@ class GroupRounder {
   }
 
  private:
-  at::Tensor pick(const at::Tensor& of_problem) const { return of_problem[group_].index_select(1, order_).contiguous(); }
+  at::Tensor pick(const at::Tensor& of_problem) const {
+    return of_problem[group_].index_select(1, order_).contiguous();
+  }
 
   GridRows grid() const {
     return {scale_.data_ptr<double>(),
@@ -75,20 +81,28 @@ class GroupRounder {
     for (int64_t begin = 0; begin < columns; begin += options_.block_columns) {
       const int64_t end = std::min(begin + options_.block_columns, columns);
       const at::Tensor residual = at::empty({target.size(0), end - begin}, target.options());
-      round_columns(grid(), upper.data_ptr<double>(), begin, end, target.data_ptr<double>(), q.data_ptr<double>(), residual.data_ptr<double>());
-      if (end < columns) target.slice(1, end).sub_(at::matmul(residual, upper.slice(0, begin, end).slice(1, end)));
+      round_columns(grid(), upper.data_ptr<double>(), begin, end, target.data_ptr<double>(),
+                    q.data_ptr<double>(), residual.data_ptr<double>());
+      if (end < columns)
+        target.slice(1, end).sub_(at::matmul(residual, upper.slice(0, begin, end).slice(1, end)));
     }
     return q;
   }
 
   at::Tensor values(const at::Tensor& q) const { return scale_ * (q - zero_point_); }
-  at::Tensor gradient(const at::Tensor& q) const { return at::matmul(values(q), hessian_) - cross_; }
-  at::Tensor error(const at::Tensor& q) const { return (values(q) * (gradient(q) - cross_)).sum(1); }  // of each row
+  at::Tensor gradient(const at::Tensor& q) const {
+    return at::matmul(values(q), hessian_) - cross_;
+  }
+  // of each row
+  at::Tensor error(const at::Tensor& q) const {
+    return (values(q) * (gradient(q) - cross_)).sum(1);
+  }
 
   void improve(at::Tensor& q) const {
     if (options_.passes == 0) return;
     at::Tensor slope = gradient(q).contiguous();
-    descend(grid(), hessian_.data_ptr<double>(), options_.passes, q.data_ptr<double>(), slope.data_ptr<double>());
+    descend(grid(), hessian_.data_ptr<double>(), options_.passes, q.data_ptr<double>(),
+            slope.data_ptr<double>());
   }
 
   const RoundingProblem& problem_;
@@ -103,8 +117,11 @@ class GroupRounder {
 
 void check(const SecondOrderOptions& options) {
   if (options.block_columns < 1)
-    throw Error(kSecondOrderStage, "block_columns", fmt::format("got {}, want at least 1; 128 is usual", options.block_columns));
-  if (options.passes < 0) throw Error(kSecondOrderStage, "passes", fmt::format("got {}, want at least 0", options.passes));
+    throw Error(kSecondOrderStage, "block_columns",
+                fmt::format("got {}, want at least 1; 128 is usual", options.block_columns));
+  if (options.passes < 0)
+    throw Error(kSecondOrderStage, "passes",
+                fmt::format("got {}, want at least 0", options.passes));
 }
 
 }  // namespace
@@ -113,14 +130,17 @@ RoundingMethod second_order_method(const SecondOrderOptions& options) {
   check(options);
   return [options](const RoundingProblem& problem) {
     at::Tensor q = at::empty(problem.weight.sizes(), problem.weight.options());
-    for (int64_t group = 0; group < q.size(0); ++group) q[group].copy_(GroupRounder(problem, group, options).run());
+    for (int64_t group = 0; group < q.size(0); ++group)
+      q[group].copy_(GroupRounder(problem, group, options).run());
     return q;
   };
 }
 
-std::vector<LayerRounding> round_second_order(ObservedGraph& observed, const BatchSource& data, Report& report, const RoundingOptions& options,
+std::vector<LayerRounding> round_second_order(ObservedGraph& observed, const BatchSource& data,
+                                              Report& report, const RoundingOptions& options,
                                               const SecondOrderOptions& method) {
-  return round_weights(observed, data, second_order_method(method), options, kSecondOrderStage, report);
+  return round_weights(observed, data, second_order_method(method), options, kSecondOrderStage,
+                       report);
 }
 
 }  // namespace octet

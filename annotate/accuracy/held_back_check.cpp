@@ -18,11 +18,15 @@ namespace {
 constexpr double kLeastGainDb = 0.3;  // less is taken for chance: a few batches decide
 
 // Of outputs that have a row for each token: their mean. Others as they are.
-std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs, const at::Tensor& mask) {
+std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs,
+                                   const at::Tensor& mask) {
   std::vector<c10::IValue> means;
   for (const c10::IValue& output : outputs) {
-    const bool has_rows = mask.defined() && output.isTensor() && output.toTensor().is_floating_point() && output.toTensor().dim() == mask.dim() + 1;
-    means.push_back(has_rows ? c10::IValue(rows_that_count(output.toTensor(), mask).mean(0)) : output);
+    const bool has_rows = mask.defined() && output.isTensor() &&
+                          output.toTensor().is_floating_point() &&
+                          output.toTensor().dim() == mask.dim() + 1;
+    means.push_back(has_rows ? c10::IValue(rows_that_count(output.toTensor(), mask).mean(0))
+                             : output);
   }
   return means;
 }
@@ -52,17 +56,23 @@ double HeldBackData::error(const ObservedGraph& observed) const {
   return std::sqrt(rows * means) / static_cast<double>(batches_.size());
 }
 
-bool HeldBackGain::is_enough() const { return after <= before * std::pow(10.0, -kLeastGainDb / 10); }
+bool HeldBackGain::is_enough() const {
+  return after <= before * std::pow(10.0, -kLeastGainDb / 10);
+}
 
 std::string HeldBackGain::description() const {
-  const auto decibels = [](double ratio) { return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity(); };
-  return fmt::format("{:.2f} -> {:.2f} dB on calibration data held back{}", decibels(before), decibels(after), is_enough() ? "" : ", undone");
+  const auto decibels = [](double ratio) {
+    return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity();
+  };
+  return fmt::format("{:.2f} -> {:.2f} dB on calibration data held back{}", decibels(before),
+                     decibels(after), is_enough() ? "" : ", undone");
 }
 
 LayerSnapshot::LayerSnapshot(const ObservedGraph& observed) : observers_(observed.observers) {
   Report ignored;
   for (const MatrixLayer& layer : find_matrix_layers(observed, "quantize", ignored))
-    kept_.push_back({weight_of(layer).clone(), layer.owns_bias ? bias_of(layer).clone() : at::Tensor()});
+    kept_.push_back(
+        {weight_of(layer).clone(), layer.owns_bias ? bias_of(layer).clone() : at::Tensor()});
 }
 
 void LayerSnapshot::restore(ObservedGraph& observed) const {
@@ -72,11 +82,15 @@ void LayerSnapshot::restore(ObservedGraph& observed) const {
     set_weight(layers.at(i), kept_[i].weight);
     if (kept_[i].bias.defined()) set_bias(layers.at(i), kept_[i].bias);
   }
-  for (size_t group = 0; group < observers_.size(); ++group) replace_observer(observed, group, observers_[group]);
+  for (size_t group = 0; group < observers_.size(); ++group)
+    replace_observer(observed, group, observers_[group]);
 }
 
 HeldBackCheck::HeldBackCheck(ObservedGraph& observed, HeldBackData data)
-    : observed_(observed), data_(std::move(data)), snapshot_(observed), before_(data_.error(observed)) {}
+    : observed_(observed),
+      data_(std::move(data)),
+      snapshot_(observed),
+      before_(data_.error(observed)) {}
 
 HeldBackGain HeldBackCheck::keep_or_undo() {
   const HeldBackGain gain{before_, data_.error(observed_)};

@@ -1,5 +1,7 @@
-// Whether a pass over weights and biases made the program's outputs better on data that the pass did not see; if not by 0.3 dB, all is as it was before. Outputs
-// with a row for each token (padding_mask.h) count twice: row by row, and their mean, as which many are used; errors that all rows share show only there.
+// Whether a pass over weights and biases made the program's outputs better on data that the pass
+// did not see; if not by 0.3 dB, all is as it was before. Outputs with a row for each token
+// (padding_mask.h) count twice: row by row, and their mean, as which many are used; errors that all
+// rows share show only there.
 #pragma once
 
 #include <memory>
@@ -16,9 +18,11 @@ namespace octet {
 // How far a quantized program's outputs are from those of the float program.
 class HeldBackData {
  public:
-  // Keeps all batches of `data`, with the outputs of `reference`, the float program. Throws Error("quantize", "data", ...) without data.
+  // Keeps all batches of `data`, with the outputs of `reference`, the float program. Throws
+  // Error("quantize", "data", ...) without data.
   HeldBackData(const Graph& reference, const BatchSource& data);
-  // Squared, relative to the outputs' energy. REQUIRES: can_run_stepwise(observed.graph); observed is calibrated.
+  // Squared, relative to the outputs' energy. REQUIRES: can_run_stepwise(observed.graph); observed
+  // is calibrated.
   double error(const ObservedGraph& observed) const;
 
  private:

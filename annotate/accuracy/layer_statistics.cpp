@@ -15,7 +15,8 @@ namespace {
 
 // An image at a time: an unfolded convolution input is many times the input.
 std::vector<LayerSample> single_images(const MatrixLayer& layer, const LayerSample& sample) {
-  const bool is_batched = layer.kind == MatrixLayer::Kind::kConvolution && sample.quantized_input.dim() == weight_of(layer).dim();
+  const bool is_batched = layer.kind == MatrixLayer::Kind::kConvolution &&
+                          sample.quantized_input.dim() == weight_of(layer).dim();
   if (!is_batched) return {sample};
   std::vector<LayerSample> images;
   for (int64_t i = 0; i < sample.quantized_input.size(0); ++i)
@@ -23,23 +24,29 @@ std::vector<LayerSample> single_images(const MatrixLayer& layer, const LayerSamp
   return images;
 }
 
-void accumulate(at::Tensor& sum, const at::Tensor& part) { sum = sum.defined() ? sum.add_(part) : part.to(at::kDouble); }
+void accumulate(at::Tensor& sum, const at::Tensor& part) {
+  sum = sum.defined() ? sum.add_(part) : part.to(at::kDouble);
+}
 
 }  // namespace
 
 at::Tensor row_weights(const MatrixLayer& layer, const at::Tensor& outputs) {
-  if (layer.kind == MatrixLayer::Kind::kConvolution) return at::ones({outputs.size(0), outputs.size(1), 1}, outputs.options());
+  if (layer.kind == MatrixLayer::Kind::kConvolution)
+    return at::ones({outputs.size(0), outputs.size(1), 1}, outputs.options());
   const at::Tensor energy = outputs.square().sum(2, /*keepdim=*/true);
   const at::Tensor usual = at::median(energy);
   return usual.item<double>() > 0 ? 2 * usual / (energy + usual) : at::ones_like(energy);
 }
 
 double LayerStatistics::error(const at::Tensor& matrices) const {
-  const double value = (matrices * (at::bmm(matrices, hessian) - 2 * cross)).sum().item<double>() + energy;
+  const double value =
+      (matrices * (at::bmm(matrices, hessian) - 2 * cross)).sum().item<double>() + energy;
   return std::max(value, 0.0);
 }
 
-at::Tensor LayerMeans::best_bias(const at::Tensor& matrices) const { return output_mean - at::bmm(matrices, input_mean.unsqueeze(2)).squeeze(2); }
+at::Tensor LayerMeans::best_bias(const at::Tensor& matrices) const {
+  return output_mean - at::bmm(matrices, input_mean.unsqueeze(2)).squeeze(2);
+}
 
 double LayerStatistics::error(const at::Tensor& matrices, const at::Tensor& bias) const {
   const double change = (bias * (bias - 2 * best_bias(matrices))).sum().item<double>() * rows;
@@ -66,7 +73,8 @@ LayerStatistics LayerStatistics::centered() const {
   return result;
 }
 
-LayerStatistics collect_statistics(const MatrixLayer& layer, const std::vector<LayerSample>& samples, const at::Tensor& bias,
+LayerStatistics collect_statistics(const MatrixLayer& layer,
+                                   const std::vector<LayerSample>& samples, const at::Tensor& bias,
                                    const std::string& stage) {
   LayerStatistics result;
   const at::NoGradGuard no_grad;
@@ -84,9 +92,14 @@ LayerStatistics collect_statistics(const MatrixLayer& layer, const std::vector<L
       result.energy += (y * y * weights).sum(at::kDouble).item<double>();
       result.rows += weights.slice(0, 0, 1).sum(at::kDouble).item<double>();
     }
-  if (result.rows == 0) throw Error(stage, "%" + layer.name(), "the data has no row for this layer, want at least 1; give other data");
-  if (!at::isfinite(result.hessian).all().item<bool>() || !at::isfinite(result.cross).all().item<bool>())
-    throw Error(stage, "%" + layer.name(), "its inputs or outputs hold NaN or infinities, want finite numbers; check the model and the data");
+  if (result.rows == 0)
+    throw Error(stage, "%" + layer.name(),
+                "the data has no row for this layer, want at least 1; give other data");
+  if (!at::isfinite(result.hessian).all().item<bool>() ||
+      !at::isfinite(result.cross).all().item<bool>())
+    throw Error(stage, "%" + layer.name(),
+                "its inputs or outputs hold NaN or infinities, want finite numbers; check the "
+                "model and the data");
   result.input_mean /= result.rows;
   result.output_mean /= result.rows;
   return result;

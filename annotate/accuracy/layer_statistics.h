@@ -1,7 +1,8 @@
-// What rounding must know about the data of a matrix layer, summed over all samples: second moments, which give the squared error of any weight
-// without running the layer again.
+// What rounding must know about the data of a matrix layer, summed over all samples: second
+// moments, which give the squared error of any weight without running the layer again.
 //
-//   error(V) = sum over rows of |y - x V^T|^2 = <V H, V> - 2 <V, C> + e        x: quantized input, y: float output without bias
+//   error(V) = sum over rows of |y - x V^T|^2 = <V H, V> - 2 <V, C> + e        x: quantized input,
+//   y: float output without bias
 #pragma once
 
 #include <vector>
@@ -13,12 +14,14 @@
 
 namespace octet {
 
-// How much each row of a linear counts: less the more energy its output has beside the others. A few tokens with outputs tens of times as large are usual
-// in transformers, and what follows normalizes each token by itself. outputs: [G, rows, R], float; returns [G, rows, 1], about 1 for usual rows.
-// Convolutions: ones.
+// How much each row of a linear counts: less the more energy its output has beside the others. A
+// few tokens with outputs tens of times as large are usual in transformers, and what follows
+// normalizes each token by itself. outputs: [G, rows, R], float; returns [G, rows, 1], about 1 for
+// usual rows. Convolutions: ones.
 at::Tensor row_weights(const MatrixLayer& layer, const at::Tensor& outputs);
 
-// Rows count as row_weights() says. All f64; G groups, R outputs and K columns a group, as to_matrices() has them.
+// Rows count as row_weights() says. All f64; G groups, R outputs and K columns a group, as
+// to_matrices() has them.
 struct LayerMeans {
   at::Tensor input_mean;   // [G, K], over rows
   at::Tensor output_mean;  // [G, R]
@@ -44,8 +47,10 @@ struct LayerStatistics : LayerMeans {
 // Of both data together.
 LayerStatistics sum_of(const LayerStatistics& one, const LayerStatistics& other);
 
-// bias: what to take off the outputs, undefined for none. Throws Error(stage, "%op", ...) when the data holds NaN or infinities.
-LayerStatistics collect_statistics(const MatrixLayer& layer, const std::vector<LayerSample>& samples, const at::Tensor& bias,
+// bias: what to take off the outputs, undefined for none. Throws Error(stage, "%op", ...) when the
+// data holds NaN or infinities.
+LayerStatistics collect_statistics(const MatrixLayer& layer,
+                                   const std::vector<LayerSample>& samples, const at::Tensor& bias,
                                    const std::string& stage);
 
 }  // namespace octet

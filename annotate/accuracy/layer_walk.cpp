@@ -14,7 +14,8 @@
 
 namespace octet {
 
-// What the quantized program reads instead of a layer's weight and bias: plain constants, so that they can change without being quantized anew.
+// What the quantized program reads instead of a layer's weight and bias: plain constants, so that
+// they can change without being quantized anew.
 struct Standins {
   std::string op;      // name of the node
   std::string weight;  // fqn
@@ -25,7 +26,8 @@ namespace {
 
 using Batches = std::vector<std::vector<c10::IValue>>;
 
-Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_bytes, const std::string& stage, bool& left_out) {
+Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_bytes,
+                     const std::string& stage, bool& left_out) {
   Batches batches;
   size_t fitting = 1;
   while (std::optional<std::vector<c10::IValue>> batch = data()) {
@@ -35,16 +37,21 @@ Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_byt
     }
     batches.push_back(std::move(*batch));
     // Twice: the float and the quantized run hold about the same.
-    if (batches.size() == 1) fitting = std::max<size_t>(1, max_bytes / std::max<size_t>(1, 2 * peak_bytes(graph, batches.front())));
+    if (batches.size() == 1)
+      fitting = std::max<size_t>(
+          1, max_bytes / std::max<size_t>(1, 2 * peak_bytes(graph, batches.front())));
   }
   if (batches.empty()) throw Error(stage, "data", "no batches, got 0, want at least 1");
   return batches;
 }
 
-Value* weight_operand(Graph& graph, const MatrixLayer& layer) { return graph.find_node(layer.weight_point->name())->output(); }
+Value* weight_operand(Graph& graph, const MatrixLayer& layer) {
+  return graph.find_node(layer.weight_point->name())->output();
+}
 
 // The program that convert would make, but for the weights and biases of the layers.
-Graph quantized_program(const ObservedGraph& observed, const std::vector<MatrixLayer>& layers, std::vector<Standins>& standins) {
+Graph quantized_program(const ObservedGraph& observed, const std::vector<MatrixLayer>& layers,
+                        std::vector<Standins>& standins) {
   std::unordered_map<const Value*, Value*> twins;
   ObservedGraph copy{std::move(*clone(observed.graph, &twins)), observed.observers, {}};
   for (const MatrixLayer& layer : layers) {
@@ -56,12 +63,14 @@ Graph quantized_program(const ObservedGraph& observed, const std::vector<MatrixL
     }
     Standins names{.op = layer.name(), .weight = {}, .bias = {}};
     Value* operand = weight_operand(copy.graph, layer);
-    Value* stored = copy.graph.add_constant(layer.name() + "_weight", from_aten(weight.contiguous()));
+    Value* stored =
+        copy.graph.add_constant(layer.name() + "_weight", from_aten(weight.contiguous()));
     names.weight = copy.graph.find_input(stored)->fqn;
     copy.graph.replace_uses(operand, stored);
     copy.graph.erase(*operand->producer());
     if (layer.owns_bias) {
-      Value* bias = copy.graph.add_constant(layer.name() + "_bias", from_aten(bias_of(layer).contiguous()));
+      Value* bias =
+          copy.graph.add_constant(layer.name() + "_bias", from_aten(bias_of(layer).contiguous()));
       names.bias = copy.graph.find_input(bias)->fqn;
       Node* reader = twins.at(layer.bias)->users().front();
       Value* read = reader->target() == kObserveTarget ? reader->output() : twins.at(layer.bias);
@@ -87,7 +96,8 @@ const char* input_argument(const MatrixLayer& layer) {
 }  // namespace
 
 struct LayerWalk::State {
-  State(const Graph& float_graph, std::vector<MatrixLayer> given, Batches batches, std::vector<Standins> names, Graph program)
+  State(const Graph& float_graph, std::vector<MatrixLayer> given, Batches batches,
+        std::vector<Standins> names, Graph program)
       : layers(std::move(given)),
         standins(std::move(names)),
         reference(std::move(*clone(float_graph)), batches),
@@ -104,20 +114,24 @@ struct LayerWalk::State {
   bool left_out = false;
 };
 
-LayerWalk::LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, const BatchSource& data, const std::string& stage,
+LayerWalk::LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers,
+                     const BatchSource& data, const std::string& stage,
                      const WalkOptions& options) {
   if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict)
-    throw Error(stage, observed.graph.source, verdict.reason() + ", want a program that does not; leave this pass out");
+    throw Error(stage, observed.graph.source,
+                verdict.reason() + ", want a program that does not; leave this pass out");
   bool left_out = false;
   Batches batches = read_batches(observed.graph, data, options.max_bytes, stage, left_out);
   const size_t count = batches.size();
   std::vector<at::Tensor> masks;
   const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
-  for (const std::vector<c10::IValue>& batch : batches) masks.push_back(padding_mask_of(batch, mask_input));
+  for (const std::vector<c10::IValue>& batch : batches)
+    masks.push_back(padding_mask_of(batch, mask_input));
   std::vector<Standins> standins;
   Graph program = quantized_program(observed, layers, standins);
   const Graph& float_graph = options.reference == nullptr ? observed.graph : *options.reference;
-  state_ = std::make_unique<State>(float_graph, std::move(layers), std::move(batches), std::move(standins), std::move(program));
+  state_ = std::make_unique<State>(float_graph, std::move(layers), std::move(batches),
+                                   std::move(standins), std::move(program));
   state_->masks = std::move(masks);
   state_->batch_count = count;
   state_->left_out = left_out;
@@ -132,14 +146,17 @@ bool LayerWalk::next() {
   const MatrixLayer& layer = state.layers[state.next_layer];
   const Node* reference_op = state.reference.graph().find_node(layer.name());
   const Node* quantized_op = state.quantized.graph().find_node(layer.name());
-  OCTET_ASSERT(reference_op != nullptr && quantized_op != nullptr, layer.name() + " is in both programs");
+  OCTET_ASSERT(reference_op != nullptr && quantized_op != nullptr,
+               layer.name() + " is in both programs");
   state.reference.run_to(*reference_op, true);
   state.quantized.run_to(*quantized_op, false);
   const Value* input = quantized_op->find_input(input_argument(layer));
   for (size_t i = 0; i < state.batch_count; ++i) {
-    const at::Tensor mask = layer.kind == MatrixLayer::Kind::kConvolution ? at::Tensor() : state.masks[i];
-    state.samples.push_back({rows_that_count(state.quantized.value(i, *input).toTensor(), mask),
-                             rows_that_count(state.reference.value(i, *reference_op->output()).toTensor(), mask)});
+    const at::Tensor mask =
+        layer.kind == MatrixLayer::Kind::kConvolution ? at::Tensor() : state.masks[i];
+    state.samples.push_back(
+        {rows_that_count(state.quantized.value(i, *input).toTensor(), mask),
+         rows_that_count(state.reference.value(i, *reference_op->output()).toTensor(), mask)});
   }
   ++state.next_layer;
   return true;
@@ -153,12 +170,14 @@ bool LayerWalk::left_data_out() const { return state_->left_out; }
 
 void LayerWalk::change_weight(const at::Tensor& weight) {
   set_weight(layer(), weight);
-  state_->quantized.graph().constants.at(state_->standins.at(index()).weight).tensor = from_aten(weight.contiguous());
+  state_->quantized.graph().constants.at(state_->standins.at(index()).weight).tensor =
+      from_aten(weight.contiguous());
 }
 
 void LayerWalk::change_bias(const at::Tensor& bias) {
   set_bias(layer(), bias);
-  state_->quantized.graph().constants.at(state_->standins.at(index()).bias).tensor = from_aten(bias.contiguous());
+  state_->quantized.graph().constants.at(state_->standins.at(index()).bias).tensor =
+      from_aten(bias.contiguous());
 }
 
 }  // namespace octet

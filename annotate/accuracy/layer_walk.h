@@ -1,6 +1,8 @@
-// Walks through the matrix layers of a calibrated graph with sample data, so that a pass can change one layer after the other and each sees what the
-// changed ones before it give. Two runs go side by side over all samples: the float program, and the quantized one, that is with quantize and
-// dequantize ops where convert would put them. Each op runs once per sample, whatever the number of layers.
+// Walks through the matrix layers of a calibrated graph with sample data, so that a pass can change
+// one layer after the other and each sees what the changed ones before it give. Two runs go side by
+// side over all samples: the float program, and the quantized one, that is with quantize and
+// dequantize ops where convert would put them. Each op runs once per sample, whatever the number of
+// layers.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +24,28 @@ struct LayerSample {
 };
 
 struct WalkOptions {
-  size_t max_bytes = size_t{2} << 30;  // of samples and values between layers that are held at a time; batches beyond it are left out
-  const Graph* reference = nullptr;    // the float program where passes before have changed weights or biases; null: as the observed graph stands
+  // of samples and values between layers that are held at a time; batches beyond it are left out
+  size_t max_bytes = size_t{2} << 30;
+  // the float program where passes before have changed weights or biases; null: as the observed
+  // graph stands
+  const Graph* reference = nullptr;
 };
 
 class LayerWalk {
  public:
-  // Reads batches until `data` ends or their memory is used up (known after the first batch has run through). `layers` are those of
-  // find_matrix_layers() on `observed`, in graph order, any subset. Wanted layers have their weights quantized by their observers until the walk
-  // changes them. Throws Error(stage, ...) when there is no batch, when the program writes into its buffers, and as convert does when an observer saw
-  // no data.
-  LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, const BatchSource& data, const std::string& stage,
-            const WalkOptions& options = {});
+  // Reads batches until `data` ends or their memory is used up (known after the first batch has run
+  // through). `layers` are those of find_matrix_layers() on `observed`, in graph order, any subset.
+  // Wanted layers have their weights quantized by their observers until the walk changes them.
+  // Throws Error(stage, ...) when there is no batch, when the program writes into its buffers, and
+  // as convert does when an observer saw no data.
+  LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers, const BatchSource& data,
+            const std::string& stage, const WalkOptions& options = {});
   ~LayerWalk();
   LayerWalk(const LayerWalk&) = delete;
   LayerWalk& operator=(const LayerWalk&) = delete;
 
-  // Runs both programs up to the next layer; false behind the last. A layer's weight or bias may be changed until the next call.
+  // Runs both programs up to the next layer; false behind the last. A layer's weight or bias may be
+  // changed until the next call.
   bool next();
   size_t index() const;  // of the layer, from 0
   MatrixLayer& layer();

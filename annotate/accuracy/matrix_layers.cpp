@@ -38,7 +38,9 @@ Value* before_points(Value* value) {
 }
 
 // addmm with factors is beta * bias + alpha * product.
-bool has_factors(const Node& node) { return node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1; }
+bool has_factors(const Node& node) {
+  return node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1;
+}
 
 // Whether nothing but one op reads the constant, be it through observation points.
 bool has_one_reader(const Value* constant) {
@@ -58,20 +60,26 @@ at::Tensor constant_tensor(const Graph& graph, const Value* value) {
 // Whether a constant has one reader, and no other input of the graph stands for it.
 bool is_own_constant(const Graph& graph, const GraphInput& constant) {
   const auto is_same = [&](const GraphInput& input) { return input.fqn == constant.fqn; };
-  return constant.value->has_one_user() && std::count_if(graph.inputs().begin(), graph.inputs().end(), is_same) == 1;
+  return constant.value->has_one_user() &&
+         std::count_if(graph.inputs().begin(), graph.inputs().end(), is_same) == 1;
 }
 
 class Finder {
  public:
   Finder(const ObservedGraph& observed, const std::string& stage, Report& report)
-      : observed_(observed), constants_(find_constant_values(observed.graph)), stage_(stage), report_(report) {}
+      : observed_(observed),
+        constants_(find_constant_values(observed.graph)),
+        stage_(stage),
+        report_(report) {}
 
   std::vector<MatrixLayer> run() {
     for (Node* node : observed_.graph.nodes()) add(*node);
     for (const Body& body : bodies_within(observed_.graph))
       for (const Node* node : body.graph->nodes())
-        if (const LayerOperands* row = find_operands(*node); row != nullptr && is_observed(*node, *row))
-          report_.add({stage_, body.path + "." + node->name(), node->target(), "", "it is in a body of control flow; its weight stays as it is"});
+        if (const LayerOperands* row = find_operands(*node);
+            row != nullptr && is_observed(*node, *row))
+          report_.add({stage_, body.path + "." + node->name(), node->target(), "",
+                       "it is in a body of control flow; its weight stays as it is"});
     return std::move(layers_);
   }
 
@@ -83,7 +91,8 @@ class Finder {
 
   void refuse(const Node& node, const std::string& reason) {
     const std::vector<ModuleFrame> modules = module_stack(node);
-    report_.add({stage_, node.name(), node.target(), modules.empty() ? "" : modules.back().path, reason});
+    report_.add(
+        {stage_, node.name(), node.target(), modules.empty() ? "" : modules.back().path, reason});
   }
 
   void add(Node& node) {
@@ -100,11 +109,16 @@ class Finder {
     layer.input = node.find_input(row->input);
     if (layer.input == nullptr || !constants_.contains(layer.weight)) return;
     layer.float_input = before_points(layer.input);
-    if (is_point(layer.weight->producer())) return refuse(node, "its weight is observed more than once; it stays as it is");
-    if (!layer.weight_point->output()->has_one_user()) return refuse(node, "its weight is used by several ops; it stays as it is");
-    if (has_factors(node)) return refuse(node, "the op has factors alpha or beta; its weight stays as it is");
+    if (is_point(layer.weight->producer()))
+      return refuse(node, "its weight is observed more than once; it stays as it is");
+    if (!layer.weight_point->output()->has_one_user())
+      return refuse(node, "its weight is used by several ops; it stays as it is");
+    if (has_factors(node))
+      return refuse(node, "the op has factors alpha or beta; its weight stays as it is");
     const int64_t channels = weight_of(layer).size(layer.output_axis);
-    if (!find_bias(layer, *row, channels)) return refuse(node, "its bias is no constant with one number a channel; its weight stays as it is");
+    if (!find_bias(layer, *row, channels))
+      return refuse(node,
+                    "its bias is no constant with one number a channel; its weight stays as it is");
     layers_.push_back(layer);
   }
 
@@ -115,7 +129,9 @@ class Finder {
     Value* bias = argument->value_or_null();
     if (bias == nullptr) return true;
     bias = before_points(bias);
-    if (!constants_.contains(bias) || constant_tensor(observed_.graph, bias).sizes() != at::IntArrayRef{channels}) return false;
+    if (!constants_.contains(bias) ||
+        constant_tensor(observed_.graph, bias).sizes() != at::IntArrayRef{channels})
+      return false;
     layer.bias = bias;
     layer.owns_bias = observed_.graph.find_constant(bias) != nullptr && has_one_reader(bias);
     return true;
@@ -133,7 +149,8 @@ struct Window {
   std::vector<int64_t> kernel;
   std::vector<int64_t> stride;
   std::vector<int64_t> dilation;
-  std::vector<int64_t> pads;  // as constant_pad_nd wants them: before and after, last dimension first
+  // as constant_pad_nd wants them: before and after, last dimension first
+  std::vector<int64_t> pads;
 };
 
 std::vector<int64_t> spread(std::vector<int64_t> values, size_t count) {
@@ -149,9 +166,12 @@ Window window_of(const Node& op, const at::Tensor& weight) {
   window.dilation = spread(op.ints_or("dilation", {1}), rank);
   const Argument* padding = op.find_argument("padding");
   const std::string* word = padding == nullptr ? nullptr : padding->find<std::string>();
-  const std::vector<int64_t> numbers = word == nullptr ? spread(op.ints_or("padding", {0}), rank) : std::vector<int64_t>(rank, 0);
+  const std::vector<int64_t> numbers =
+      word == nullptr ? spread(op.ints_or("padding", {0}), rank) : std::vector<int64_t>(rank, 0);
   for (size_t d = rank; d-- > 0;) {
-    const int64_t total = word == nullptr ? 2 * numbers[d] : *word == "same" ? window.dilation[d] * (window.kernel[d] - 1) : 0;
+    const int64_t total = word == nullptr   ? 2 * numbers[d]
+                          : *word == "same" ? window.dilation[d] * (window.kernel[d] - 1)
+                                            : 0;
     window.pads.push_back(total / 2);
     window.pads.push_back(total - total / 2);
   }
@@ -165,7 +185,9 @@ at::Tensor unfold(const at::Tensor& padded, const Window& window) {
   const size_t rank = window.kernel.size();
   for (size_t d = 0; d < rank; ++d) {
     const int64_t dim = static_cast<int64_t>(d) + 2;
-    sizes.push_back((padded.size(dim) - window.dilation[d] * (window.kernel[d] - 1) - 1) / window.stride[d] + 1);
+    sizes.push_back((padded.size(dim) - window.dilation[d] * (window.kernel[d] - 1) - 1) /
+                        window.stride[d] +
+                    1);
     strides.push_back(padded.stride(dim) * window.stride[d]);
   }
   for (size_t d = 0; d < rank; ++d) {
@@ -178,17 +200,22 @@ at::Tensor unfold(const at::Tensor& padded, const Window& window) {
 }  // namespace
 
 const LayerOperands* find_operands(const Node& node) {
-  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const LayerOperands& candidate) { return node.target() == candidate.target; });
+  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const LayerOperands& candidate) {
+    return node.target() == candidate.target;
+  });
   return row == kRows.end() ? nullptr : &*row;
 }
 
 bool is_point(const Node* node) { return node != nullptr && node->target() == kObserveTarget; }
 
-std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage, Report& report) {
+std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage,
+                                            Report& report) {
   return Finder(observed, stage, report).run();
 }
 
-at::Tensor weight_of(const MatrixLayer& layer) { return constant_tensor(layer.op->graph(), layer.weight); }
+at::Tensor weight_of(const MatrixLayer& layer) {
+  return constant_tensor(layer.op->graph(), layer.weight);
+}
 
 void set_weight(MatrixLayer& layer, const at::Tensor& weight) {
   Graph& graph = layer.op->graph();
@@ -197,12 +224,15 @@ void set_weight(MatrixLayer& layer, const at::Tensor& weight) {
     graph.constants.at(old->fqn).tensor = from_aten(weight.contiguous());
     return;
   }
-  Value* stored = graph.add_constant(old == nullptr ? layer.op->name() + "_weight" : old->fqn, from_aten(weight.contiguous()));
+  Value* stored = graph.add_constant(old == nullptr ? layer.op->name() + "_weight" : old->fqn,
+                                     from_aten(weight.contiguous()));
   layer.weight_point->replace_input(layer.weight, stored);
   layer.weight = stored;
 }
 
-at::Tensor bias_of(const MatrixLayer& layer) { return layer.bias == nullptr ? at::Tensor() : constant_tensor(layer.op->graph(), layer.bias); }
+at::Tensor bias_of(const MatrixLayer& layer) {
+  return layer.bias == nullptr ? at::Tensor() : constant_tensor(layer.op->graph(), layer.bias);
+}
 
 void set_bias(MatrixLayer& layer, const at::Tensor& bias) {
   OCTET_ASSERT(layer.owns_bias, layer.name() + " has no bias of its own");

@@ -10,20 +10,26 @@
 namespace octet {
 namespace {
 
-// Whether the node is a linear that multiplies `input` with a quantized weight, and reads it nowhere else.
+// Whether the node is a linear that multiplies `input` with a quantized weight, and reads it
+// nowhere else.
 bool is_linear_of(const Node& node, const Value* input) {
   const LayerOperands* operands = find_operands(node);
-  if (operands == nullptr || operands->kind == MatrixLayer::Kind::kConvolution || node.find_input(operands->input) != input) return false;
+  if (operands == nullptr || operands->kind == MatrixLayer::Kind::kConvolution ||
+      node.find_input(operands->input) != input)
+    return false;
   const Value* weight = node.find_input(operands->weight);
   return weight != nullptr && weight != input && is_point(weight->producer());
 }
 
 bool derives_from(const ObservedGraph& observed, int group) {
   const std::shared_ptr<Observer>& source = observed.observers[static_cast<size_t>(group)];
-  return std::any_of(observed.observers.begin(), observed.observers.end(), [&](const std::shared_ptr<Observer>& observer) {
-    const auto* derived = dynamic_cast<const DerivedObserver*>(observer.get());
-    return derived != nullptr && std::find(derived->sources().begin(), derived->sources().end(), source) != derived->sources().end();
-  });
+  return std::any_of(observed.observers.begin(), observed.observers.end(),
+                     [&](const std::shared_ptr<Observer>& observer) {
+                       const auto* derived = dynamic_cast<const DerivedObserver*>(observer.get());
+                       return derived != nullptr &&
+                              std::find(derived->sources().begin(), derived->sources().end(),
+                                        source) != derived->sources().end();
+                     });
 }
 
 // What reads one norm.
@@ -49,7 +55,11 @@ class Readers {
 
   void add(Node& point, Value* read) {
     Value* output = point.output();
-    NormSplit::Point found{.point = &point, .read_before = read, .group_before = group_of(point), .is_new = false, .readers = {}};
+    NormSplit::Point found{.point = &point,
+                           .read_before = read,
+                           .group_before = group_of(point),
+                           .is_new = false,
+                           .readers = {}};
     bool is_for_others = output->is_output();
     for (Node* user : output->users()) {
       if (is_linear_of(*user, output))
@@ -75,7 +85,8 @@ class Readers {
 };
 
 Node* copy_of(Graph& graph, const Node& norm) {
-  Node* copy = graph.insert(norm.target(), norm.arguments(), norm.name() + "_smoothed", norm.output()->meta, graph.find_next(norm));
+  Node* copy = graph.insert(norm.target(), norm.arguments(), norm.name() + "_smoothed",
+                            norm.output()->meta, graph.find_next(norm));
   copy->metadata = norm.metadata;
   return copy;
 }
@@ -88,13 +99,15 @@ void retarget(Graph& graph, NormSplit& split) {
       continue;
     }
     Node* shared = point.point;
-    point.point = graph.insert(std::string(kObserveTarget),
-                               {
-                                   {"input", scaled                     },
-                                   {"group", int64_t{point.group_before}}
+    point.point =
+        graph.insert(std::string(kObserveTarget),
+                     {
+                         {"input", scaled                     },
+                         {"group", int64_t{point.group_before}}
     },
-                               shared->name() + "_smoothed", scaled->meta, graph.find_next(*split.copy));
-    for (Node* reader : point.readers) reader->replace_input(point.read_before, point.point->output());
+                     shared->name() + "_smoothed", scaled->meta, graph.find_next(*split.copy));
+    for (Node* reader : point.readers)
+      reader->replace_input(point.read_before, point.point->output());
   }
 }
 
@@ -106,7 +119,8 @@ std::vector<NormSplit> split_norms(ObservedGraph& observed) {
     if (!node->is("aten.layer_norm") || node->output_or_null() == nullptr) continue;
     Readers readers(observed, node->output());
     if (!readers.is_shared()) continue;
-    NormSplit split{.norm = node, .copy = copy_of(observed.graph, *node), .points = readers.take_points()};
+    NormSplit split{
+        .norm = node, .copy = copy_of(observed.graph, *node), .points = readers.take_points()};
     retarget(observed.graph, split);
     splits.push_back(std::move(split));
   }
@@ -116,8 +130,11 @@ std::vector<NormSplit> split_norms(ObservedGraph& observed) {
 void separate_observers(ObservedGraph& observed, const NormSplit& split) {
   std::map<int, int64_t> groups;  // by the one before
   for (const NormSplit::Point& point : split.points) {
-    const auto [known, is_new] = groups.emplace(point.group_before, static_cast<int64_t>(observed.observers.size()));
-    if (is_new) observed.observers.push_back(make_observer(observed.observers[static_cast<size_t>(point.group_before)]->args()));
+    const auto [known, is_new] =
+        groups.emplace(point.group_before, static_cast<int64_t>(observed.observers.size()));
+    if (is_new)
+      observed.observers.push_back(
+          make_observer(observed.observers[static_cast<size_t>(point.group_before)]->args()));
     point.point->set_argument("group", known->second);
   }
 }
@@ -131,12 +148,14 @@ void join_norm(ObservedGraph& observed, const NormSplit& split) {
       point.point->set_argument("group", int64_t{point.group_before});
       continue;
     }
-    for (Node* reader : point.readers) reader->replace_input(point.point->output(), point.read_before);
+    for (Node* reader : point.readers)
+      reader->replace_input(point.point->output(), point.read_before);
     graph.erase(*point.point);
   }
   graph.erase(*split.copy);
   for (Value* constant : constants)
-    if (graph.find_constant(constant) != nullptr && constant->is_unused()) graph.erase_input(*constant);
+    if (graph.find_constant(constant) != nullptr && constant->is_unused())
+      graph.erase_input(*constant);
 }
 
 }  // namespace octet

@@ -1,5 +1,5 @@
-// Layer norms that other ops read beside quantized linears (a residual, as in BERT) are given a copy of their own for the linears, so that smoothing can scale the
-// copy's channels:
+// Layer norms that other ops read beside quantized linears (a residual, as in BERT) are given a
+// copy of their own for the linears, so that smoothing can scale the copy's channels:
 //
 //   layer_norm -> observe -> linear             layer_norm -> add
 //             \-> add                   to      layer_norm' -> observe -> linear
@@ -26,8 +26,9 @@ struct NormSplit {
   std::vector<Point> points;
 };
 
-// The points stay in their groups. Dropouts that do nothing are looked through. Left alone: norms whose every reader is such a linear or no reader is, points that derived
-// qparams depend on, and bodies of control flow. In graph order.
+// The points stay in their groups. Dropouts that do nothing are looked through. Left alone: norms
+// whose every reader is such a linear or no reader is, points that derived qparams depend on, and
+// bodies of control flow. In graph order.
 std::vector<NormSplit> split_norms(ObservedGraph& observed);
 // Gives the points of the copy observers of their own, which have not seen data.
 void separate_observers(ObservedGraph& observed, const NormSplit& split);

@@ -16,11 +16,13 @@ std::optional<size_t> find_padding_mask(const Graph& graph) {
   return found;
 }
 
-at::Tensor padding_mask_of(const std::vector<c10::IValue>& batch, const std::optional<size_t>& mask_input) {
+at::Tensor padding_mask_of(const std::vector<c10::IValue>& batch,
+                           const std::optional<size_t>& mask_input) {
   if (!mask_input || *mask_input >= batch.size() || !batch[*mask_input].isTensor()) return {};
   const at::Tensor& mask = batch[*mask_input].toTensor();
   const at::Tensor ones = mask == 1;
-  const bool is_mask = mask.dim() > 0 && ones.logical_or(mask == 0).all().item<bool>() && ones.any().item<bool>();
+  const bool is_mask =
+      mask.dim() > 0 && ones.logical_or(mask == 0).all().item<bool>() && ones.any().item<bool>();
   return is_mask ? ones : at::Tensor();
 }
 
@@ -34,7 +36,8 @@ at::Tensor rows_that_count(const at::Tensor& x, const at::Tensor& mask) {
 
 void note_padding_mask(const Graph& graph, const std::string& stage, Report& report) {
   if (const std::optional<size_t> input = find_padding_mask(graph))
-    report.note(fmt::format("{}: rows that %{} masks do not count", stage, graph.user_inputs().at(*input)->name()));
+    report.note(fmt::format("{}: rows that %{} masks do not count", stage,
+                            graph.user_inputs().at(*input)->name()));
 }
 
 }  // namespace octet

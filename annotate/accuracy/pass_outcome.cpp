@@ -9,10 +9,14 @@
 namespace octet {
 namespace {
 
-bool is_changed(const at::Tensor& before, const at::Tensor& now) { return now.defined() && !before.is_same(now) && !at::equal(before, now); }
+bool is_changed(const at::Tensor& before, const at::Tensor& now) {
+  return now.defined() && !before.is_same(now) && !at::equal(before, now);
+}
 
 [[noreturn]] void refuse(const PassOutcome& outcome) {
-  throw Error("quantize", outcome.pass, "what is kept of this pass is another program's; remove the checkpoint to start anew");
+  throw Error(
+      "quantize", outcome.pass,
+      "what is kept of this pass is another program's; remove the checkpoint to start anew");
 }
 
 }  // namespace
@@ -25,14 +29,17 @@ std::vector<StateBeforePass::Layer> StateBeforePass::layers_of(const ObservedGra
   return layers;
 }
 
-StateBeforePass::StateBeforePass(const ObservedGraph& observed) : layers_(layers_of(observed)), observers_(observed.observers) {}
+StateBeforePass::StateBeforePass(const ObservedGraph& observed)
+    : layers_(layers_of(observed)), observers_(observed.observers) {}
 
 PassOutcome StateBeforePass::difference(const ObservedGraph& observed) const {
   PassOutcome outcome;
   const std::vector<Layer> now = layers_of(observed);
   for (size_t i = 0; i < now.size(); ++i) {
-    if (is_changed(layers_.at(i).weight, now[i].weight)) outcome.tensors.push_back({i, false, now[i].weight});
-    if (is_changed(layers_.at(i).bias, now[i].bias)) outcome.tensors.push_back({i, true, now[i].bias});
+    if (is_changed(layers_.at(i).weight, now[i].weight))
+      outcome.tensors.push_back({i, false, now[i].weight});
+    if (is_changed(layers_.at(i).bias, now[i].bias))
+      outcome.tensors.push_back({i, true, now[i].bias});
   }
   for (size_t group = 0; group < observers_.size(); ++group) {
     if (observed.observers.at(group) == observers_[group]) continue;
@@ -46,15 +53,18 @@ void apply(const PassOutcome& outcome, ObservedGraph& observed) {
   Report ignored;
   std::vector<MatrixLayer> layers = find_matrix_layers(observed, "quantize", ignored);
   for (const PassOutcome::NewTensor& tensor : outcome.tensors) {
-    if (tensor.layer >= layers.size() || (tensor.is_bias && !layers[tensor.layer].owns_bias)) refuse(outcome);
+    if (tensor.layer >= layers.size() || (tensor.is_bias && !layers[tensor.layer].owns_bias))
+      refuse(outcome);
     MatrixLayer& layer = layers[tensor.layer];
     const at::Tensor now = tensor.is_bias ? bias_of(layer) : weight_of(layer);
-    if (now.sizes() != tensor.value.sizes() || now.scalar_type() != tensor.value.scalar_type()) refuse(outcome);
+    if (now.sizes() != tensor.value.sizes() || now.scalar_type() != tensor.value.scalar_type())
+      refuse(outcome);
     tensor.is_bias ? set_bias(layer, tensor.value) : set_weight(layer, tensor.value);
   }
   for (const PassOutcome::NewRange& range : outcome.ranges) {
     if (range.group >= observed.observers.size()) refuse(outcome);
-    replace_observer(observed, range.group, observer_with_range(*observed.observers[range.group], range.min, range.max));
+    replace_observer(observed, range.group,
+                     observer_with_range(*observed.observers[range.group], range.min, range.max));
   }
 }
 

@@ -1,4 +1,5 @@
-// What a pass over weights, biases and ranges did to an observed graph, apart from the pass: enough to do it again at once.
+// What a pass over weights, biases and ranges did to an observed graph, apart from the pass: enough
+// to do it again at once.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,8 @@ struct PassOutcome {
 class StateBeforePass {
  public:
   explicit StateBeforePass(const ObservedGraph& observed);
-  // REQUIRES: since then nothing has changed but weights and biases of matrix layers, and observers of one range by others.
+  // REQUIRES: since then nothing has changed but weights and biases of matrix layers, and observers
+  // of one range by others.
   PassOutcome difference(const ObservedGraph& observed) const;
 
  private:
@@ -48,7 +50,8 @@ class StateBeforePass {
   std::vector<std::shared_ptr<Observer>> observers_;
 };
 
-// REQUIRES: observed is as it was before the pass. Throws Error("quantize", pass, ...) where the outcome is another graph's.
+// REQUIRES: observed is as it was before the pass. Throws Error("quantize", pass, ...) where the
+// outcome is another graph's.
 void apply(const PassOutcome& outcome, ObservedGraph& observed);
 
 }  // namespace octet

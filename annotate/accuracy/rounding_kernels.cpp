@@ -12,7 +12,8 @@ double on_grid(double value, double scale, double zero_point, double low, double
 
 }  // namespace
 
-void round_columns(const GridRows& grid, const double* factor, int64_t begin, int64_t end, double* target, double* q, double* residual) {
+void round_columns(const GridRows& grid, const double* factor, int64_t begin, int64_t end,
+                   double* target, double* q, double* residual) {
   for (int64_t r = 0; r < grid.rows; ++r) {
     const int64_t row = r * grid.columns;
     for (int64_t j = begin; j < end; ++j) {
@@ -28,7 +29,8 @@ void round_columns(const GridRows& grid, const double* factor, int64_t begin, in
   }
 }
 
-int64_t descend(const GridRows& grid, const double* hessian, int passes, double* q, double* gradient) {
+int64_t descend(const GridRows& grid, const double* hessian, int passes, double* q,
+                double* gradient) {
   int64_t changes = 0;
   for (int64_t r = 0; r < grid.rows; ++r) {
     const int64_t row = r * grid.columns;
@@ -40,9 +42,11 @@ int64_t descend(const GridRows& grid, const double* hessian, int passes, double*
         const double* h = hessian + j * grid.columns;
         const double scale = grid.scale[row + j];
         const double value = scale * (q[row + j] - grid.zero_point[row + j]);
-        const double best = on_grid(value - g[j] / h[j], scale, grid.zero_point[row + j], grid.low, grid.high);
+        const double best =
+            on_grid(value - g[j] / h[j], scale, grid.zero_point[row + j], grid.low, grid.high);
         const double step = scale * (best - q[row + j]);
-        // The objective changes by step * (2 g + step * h): a step that only rounding noise makes is none.
+        // The objective changes by step * (2 g + step * h): a step that only rounding noise makes
+        // is none.
         if (step == 0 || step * (2 * g[j] + step * h[j]) >= -1e-12 * step * step * h[j]) continue;
         q[row + j] = best;
         for (int64_t k = 0; k < grid.columns; ++k) g[k] += step * h[k];

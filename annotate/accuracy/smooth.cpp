@@ -1,4 +1,5 @@
-// Channel statistics of one float pass, then a choice for each set of channels by the noise that rounding is expected to make.
+// Channel statistics of one float pass, then a choice for each set of channels by the noise that
+// rounding is expected to make.
 #include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
@@ -54,22 +55,26 @@ void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
   const at::Tensor mean_square = rows.square().mean(1).to(at::kDouble);
   known.min = known.batches == 0 ? min : at::minimum(known.min, min);
   known.max = known.batches == 0 ? max : at::maximum(known.max, max);
-  known.mean_square = known.batches == 0 ? mean_square : known.mean_square + (mean_square - known.mean_square) / (known.batches + 1);
+  known.mean_square = known.batches == 0 ? mean_square
+                                         : known.mean_square + (mean_square - known.mean_square) /
+                                                                   (known.batches + 1);
   known.batches += 1;
 }
 
 // Of what an observation point hands on, where it is one's.
 std::string name_of(const Value* value) {
   const Node* maker = value->producer();
-  return maker != nullptr && maker->target() == kObserveTarget ? observed_value(*maker)->name() : value->name();
+  return maker != nullptr && maker->target() == kObserveTarget ? observed_value(*maker)->name()
+                                                               : value->name();
 }
 
-StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces, const BatchSource& data,
-                      const ProgressCallback& progress) {
+StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces,
+                      const BatchSource& data, const ProgressCallback& progress) {
   std::unordered_map<const Value*, const ChannelDims*> wanted;
   for (const ChannelSpace& space : spaces) {
     for (const ScaledOp& taker : space.takers) wanted[taker.input] = &space.dims_of(taker.input);
-    for (const ChannelClamp& clamp : space.clamps) wanted[clamp.input] = &space.dims_of(clamp.input);
+    for (const ChannelClamp& clamp : space.clamps)
+      wanted[clamp.input] = &space.dims_of(clamp.input);
   }
   StatisticsMap statistics;
   const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
@@ -80,8 +85,10 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
       const auto entry = wanted.find(outputs[i]);
       if (entry == wanted.end()) continue;
       const at::Tensor& x = results.at(i).toTensor();
-      const at::Tensor rows = *entry->second == ChannelDims{x.dim() - 1} ? rows_that_count(x, mask) : x;
-      add_batch(statistics[outputs[i]], rows.dim() == x.dim() ? by_channel(rows, *entry->second) : by_channel(rows, {1}));
+      const at::Tensor rows =
+          *entry->second == ChannelDims{x.dim() - 1} ? rows_that_count(x, mask) : x;
+      add_batch(statistics[outputs[i]],
+                rows.dim() == x.dim() ? by_channel(rows, *entry->second) : by_channel(rows, {1}));
     }
   };
   Interpreter interpreter = float_interpreter(observed.graph, hook);
@@ -93,7 +100,9 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
   }
   for (const auto& [value, known] : statistics)
     if (!at::isfinite(known.mean_square).all().item<bool>())
-      throw Error("smooth", "%" + name_of(value), "got NaN or infinities for the calibration data, want numbers; clean the data or check the model");
+      throw Error("smooth", "%" + name_of(value),
+                  "got NaN or infinities for the calibration data, want numbers; clean the data or "
+                  "check the model");
   if (statistics.empty()) throw Error("smooth", "data", "no batches, got 0, want at least 1");
   return statistics;
 }
@@ -104,7 +113,9 @@ const Observer* find_operand_observer(const ObservedGraph& observed, const Value
   return observed.observers[static_cast<size_t>(group_of(*point))].get();
 }
 
-bool has_scale_per_channel(const Observer* observer) { return observer == nullptr || is_per_channel(observer->args().qscheme); }
+bool has_scale_per_channel(const Observer* observer) {
+  return observer == nullptr || is_per_channel(observer->args().qscheme);
+}
 
 // How each taker turns rounding into error.
 struct TakerNoise {
@@ -119,22 +130,28 @@ struct TakerNoise {
   double expect(const at::Tensor& factors) const {
     double noise = 0;
     if (is_input_quantized) {
-      const double range = (input->max / factors).max().clamp_min(0).item<double>() - (input->min / factors).min().clamp_max(0).item<double>();
+      const double range = (input->max / factors).max().clamp_min(0).item<double>() -
+                           (input->min / factors).min().clamp_max(0).item<double>();
       const double step = range / kActivationSteps;
       noise += step * step / 12 * (energy * factors.square()).sum().item<double>();
     }
     if (!is_weight_quantized) return noise;
-    at::Tensor reach = (magnitude * factors.reshape({magnitude.size(0), 1, magnitude.size(2)})).amax(2);  // [groups, out / groups]
+    // [groups, out / groups]
+    at::Tensor reach =
+        (magnitude * factors.reshape({magnitude.size(0), 1, magnitude.size(2)})).amax(2);
     if (!is_weight_per_channel) reach = reach.max().expand_as(reach);
     const at::Tensor step = reach / kWeightSteps;
-    const at::Tensor input_energy = (input->mean_square / factors.square()).reshape({magnitude.size(0), -1}).sum(1, /*keepdim=*/true);
+    const at::Tensor input_energy = (input->mean_square / factors.square())
+                                        .reshape({magnitude.size(0), -1})
+                                        .sum(1, /*keepdim=*/true);
     return noise + (step.square() / 12 * input_energy).sum().item<double>() * kernel;
   }
 };
 
 class SpaceChoice {
  public:
-  SpaceChoice(const ObservedGraph& observed, const ChannelSpace& space, const StatisticsMap& statistics, const SmoothOptions& options)
+  SpaceChoice(const ObservedGraph& observed, const ChannelSpace& space,
+              const StatisticsMap& statistics, const SmoothOptions& options)
       : space_(space), statistics_(statistics), options_(options) {
     for (const ScaledOp& taker : space.takers) add_taker(observed, taker);
   }
@@ -186,7 +203,8 @@ class SpaceChoice {
 
   at::Tensor factors_of(double strength) const {
     const at::Tensor is_used = (activation_ > 0).logical_and(weight_ > 0);
-    const at::Tensor raw = activation_.clamp_min(1e-30).pow(strength) / weight_.clamp_min(1e-30).pow(1 - strength);
+    const at::Tensor raw =
+        activation_.clamp_min(1e-30).pow(strength) / weight_.clamp_min(1e-30).pow(1 - strength);
     at::Tensor factors = at::where(is_used, raw, at::ones_like(raw));
     if (!is_used.any().item<bool>()) return at::ones_like(raw);
     // Centred, so that the activation as a whole stays where it is.
@@ -196,7 +214,8 @@ class SpaceChoice {
     return keep_below_clamps(factors);
   }
 
-  // Nothing shrinks, so that no value that was cut off passes; nothing grows beyond limit / headroom; what reaches the limit stays.
+  // Nothing shrinks, so that no value that was cut off passes; nothing grows beyond limit /
+  // headroom; what reaches the limit stays.
   at::Tensor keep_below_clamps(const at::Tensor& wanted) const {
     at::Tensor least = at::zeros_like(wanted);
     at::Tensor is_cut = at::zeros_like(wanted).to(at::kBool);
@@ -205,9 +224,12 @@ class SpaceChoice {
       least = at::maximum(least, reach.clamp_min(0) * (options_.headroom / clamp.limit));
       is_cut = is_cut.logical_or(reach >= kAtLimit * clamp.limit);
     }
-    // Relative to the largest factor that a channel at the limit wants; without such channels, to the largest of all.
-    const at::Tensor reference = is_cut.any().item<bool>() ? wanted.masked_select(is_cut).max() : wanted.max();
-    const at::Tensor factors = at::maximum((wanted / reference).clamp_max(1.0), least).clamp_min(1.0 / 64);
+    // Relative to the largest factor that a channel at the limit wants; without such channels, to
+    // the largest of all.
+    const at::Tensor reference =
+        is_cut.any().item<bool>() ? wanted.masked_select(is_cut).max() : wanted.max();
+    const at::Tensor factors =
+        at::maximum((wanted / reference).clamp_max(1.0), least).clamp_min(1.0 / 64);
     const at::Tensor powers = factors.log2().ceil().exp2().clamp_max(1.0);
     return at::where(is_cut.logical_or(least >= 1.0), at::ones_like(powers), powers);
   }
@@ -223,7 +245,9 @@ class SpaceChoice {
 using Splits = std::vector<NormSplit>;
 
 Splits::iterator find_split(Splits& splits, const ChannelSpace& space) {
-  return std::find_if(splits.begin(), splits.end(), [&](const NormSplit& split) { return split.copy == space.makers.front().op; });
+  return std::find_if(splits.begin(), splits.end(), [&](const NormSplit& split) {
+    return split.copy == space.makers.front().op;
+  });
 }
 
 NormSplit take(Splits& splits, Splits::iterator split) {
@@ -233,41 +257,54 @@ NormSplit take(Splits& splits, Splits::iterator split) {
 }
 
 std::string copies(const std::vector<SmoothedSpace>& smoothed) {
-  const auto count = std::count_if(smoothed.begin(), smoothed.end(), [](const SmoothedSpace& chosen) { return chosen.split.has_value(); });
+  const auto count =
+      std::count_if(smoothed.begin(), smoothed.end(),
+                    [](const SmoothedSpace& chosen) { return chosen.split.has_value(); });
   return count == 0 ? "" : fmt::format(", {} of them of a copy of a layer norm", count);
 }
 
 void check(const SmoothOptions& options) {
   for (const double strength : options.strengths)
     if (!(strength >= 0 && strength <= 1))
-      throw Error("smooth", "strengths", fmt::format("a migration strength lies within 0 .. 1, got {}", strength));
+      throw Error("smooth", "strengths",
+                  fmt::format("a migration strength lies within 0 .. 1, got {}", strength));
   if (options.strengths.empty()) throw Error("smooth", "strengths", "none, got 0, want at least 1");
-  if (!(options.least_gain_db >= 0)) throw Error("smooth", "least_gain_db", fmt::format("got {}, want 0 or more", options.least_gain_db));
+  if (!(options.least_gain_db >= 0))
+    throw Error("smooth", "least_gain_db",
+                fmt::format("got {}, want 0 or more", options.least_gain_db));
   if (!(options.least_split_gain_db >= 0))
-    throw Error("smooth", "least_split_gain_db", fmt::format("got {}, want 0 or more", options.least_split_gain_db));
-  if (!(options.headroom >= 1)) throw Error("smooth", "headroom", fmt::format("got {}, want 1 or more", options.headroom));
+    throw Error("smooth", "least_split_gain_db",
+                fmt::format("got {}, want 0 or more", options.least_split_gain_db));
+  if (!(options.headroom >= 1))
+    throw Error("smooth", "headroom", fmt::format("got {}, want 1 or more", options.headroom));
 }
 
 }  // namespace
 
-std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data, Report& report, const SmoothOptions& options) {
+std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data,
+                                              Report& report, const SmoothOptions& options) {
   check(options);
-  std::vector<NormSplit> splits = std::isinf(options.least_split_gain_db) ? std::vector<NormSplit>() : split_norms(observed);
+  std::vector<NormSplit> splits =
+      std::isinf(options.least_split_gain_db) ? std::vector<NormSplit>() : split_norms(observed);
   std::vector<ChannelSpace> spaces = find_channel_spaces(observed.graph, options.clamps);
   std::erase_if(spaces, [&](const ChannelSpace& space) {
-    return std::any_of(space.makers.begin(), space.makers.end(),
-                       [&](const ScaledOp& maker) { return !has_scale_per_channel(find_operand_observer(observed, weight_operand(maker))); });
+    return std::any_of(space.makers.begin(), space.makers.end(), [&](const ScaledOp& maker) {
+      return !has_scale_per_channel(find_operand_observer(observed, weight_operand(maker)));
+    });
   });
   std::vector<SmoothedSpace> smoothed;
   const size_t tried = spaces.size();
   if (!spaces.empty()) {
     const StatisticsMap statistics = collect(observed, spaces, data, options.progress);
-    // Chosen for all before any is scaled: an op may take one set and make another, which the statistics do not follow.
+    // Chosen for all before any is scaled: an op may take one set and make another, which the
+    // statistics do not follow.
     for (ChannelSpace& space : spaces) {
       SmoothedSpace chosen;
-      std::optional<at::Tensor> factors = SpaceChoice(observed, space, statistics, options).choose(chosen);
+      std::optional<at::Tensor> factors =
+          SpaceChoice(observed, space, statistics, options).choose(chosen);
       const auto split = find_split(splits, space);
-      if (!factors || (split != splits.end() && chosen.gain_db < options.least_split_gain_db)) continue;
+      if (!factors || (split != splits.end() && chosen.gain_db < options.least_split_gain_db))
+        continue;
       chosen.factors = *factors;
       chosen.space = std::move(space);
       if (split != splits.end()) chosen.split = take(splits, split);
@@ -279,7 +316,8 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
     }
   }
   for (auto split = splits.rbegin(); split != splits.rend(); ++split) join_norm(observed, *split);
-  report.note(fmt::format("smooth: {} of {} sets of channels scaled{}", smoothed.size(), tried, copies(smoothed)));
+  report.note(fmt::format("smooth: {} of {} sets of channels scaled{}", smoothed.size(), tried,
+                          copies(smoothed)));
   return smoothed;
 }
 

@@ -1,11 +1,14 @@
-// Moves the difficulty of quantizing from activations to weights (SmoothQuant, Xiao et al. 2022): channels of an activation that share one scale are
-// brought closer to each other by a factor each, which the ops in front divide by and the ops behind multiply by.
+// Moves the difficulty of quantizing from activations to weights (SmoothQuant, Xiao et al. 2022):
+// channels of an activation that share one scale are brought closer to each other by a factor each,
+// which the ops in front divide by and the ops behind multiply by.
 //
 //   factor[channel] = max|activation|^strength / max|weight|^(1 - strength)
 //
-// For each set of channels (annotate/accuracy/channel_space.h) the strength is the one with the least expected error of the ops behind, from the rounding of both, or
-// none. Factors are powers of two, so the float program gives the same bits, but for clamps: see SmoothOptions::clamps. A layer norm that a residual reads too
-// gets a scaled copy for its linears (norm_split.h), at the cost of one more float op.
+// For each set of channels (annotate/accuracy/channel_space.h) the strength is the one with the
+// least expected error of the ops behind, from the rounding of both, or none. Factors are powers of
+// two, so the float program gives the same bits, but for clamps: see SmoothOptions::clamps. A layer
+// norm that a residual reads too gets a scaled copy for its linears (norm_split.h), at the cost of
+// one more float op.
 #pragma once
 
 #include <functional>
@@ -23,12 +26,15 @@ namespace octet {
 
 struct SmoothOptions {
   std::vector<double> strengths = {0.25, 0.5, 0.75, 1.0};  // in [0, 1]
-  double least_gain_db = 1;                                // of expected error, else the set is left as it is; >= 0
-  // kAllow: channels that stay clear of a clamp (relu6) over all data are spread towards it, up to limit / headroom. What exceeds that on other data is
-  // cut off, as quantized ranges cut it off. Channels that reach the clamp keep their factor of 1.
+  // of expected error, else the set is left as it is; >= 0
+  double least_gain_db = 1;
+  // kAllow: channels that stay clear of a clamp (relu6) over all data are spread towards it, up to
+  // limit / headroom. What exceeds that on other data is cut off, as quantized ranges cut it off.
+  // Channels that reach the clamp keep their factor of 1.
   ClampChoice clamps = ClampChoice::kRefuse;
   double headroom = 1.5;  // >= 1
-  // Of expected error, else a layer norm that others read too gets no copy; infinity: none ever does; >= 0
+  // Of expected error, else a layer norm that others read too gets no copy; infinity: none ever
+  // does; >= 0
   double least_split_gain_db = 1;
   ProgressCallback progress = {};
 };
@@ -43,12 +49,16 @@ struct SmoothedSpace {
   std::optional<NormSplit> split = {};  // the maker is its copy
 };
 
-// REQUIRES: observed is prepared; observers that have seen data must be made anew (fresh_observers.h) afterwards. Reads the data once, batch by batch. Sets whose makers have weights with one scale for all channels are
-// left alone (equalize_layers is for these), as are bodies of control flow. One note in the report. Throws Error("smooth", ...) for bad options, without
-// data, and for NaN in the data.
-std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data, Report& report, const SmoothOptions& options = {});
+// REQUIRES: observed is prepared; observers that have seen data must be made anew
+// (fresh_observers.h) afterwards. Reads the data once, batch by batch. Sets whose makers have
+// weights with one scale for all channels are left alone (equalize_layers is for these), as are
+// bodies of control flow. One note in the report. Throws Error("smooth", ...) for bad options,
+// without data, and for NaN in the data.
+std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data,
+                                              Report& report, const SmoothOptions& options = {});
 
-// Takes it back, bit for bit, but for groups without point. `smoothed`: of the last smooth_activations() on it, with nothing scaled since.
+// Takes it back, bit for bit, but for groups without point. `smoothed`: of the last
+// smooth_activations() on it, with nothing scaled since.
 void undo_smoothing(ObservedGraph& observed, const std::vector<SmoothedSpace>& smoothed);
 
 }  // namespace octet

@@ -30,13 +30,18 @@ struct Bounds {
   double max = 0;
 };
 
-double to_db(double error) { return error > 0 ? -10 * std::log10(error) : std::numeric_limits<double>::infinity(); }
+double to_db(double error) {
+  return error > 0 ? -10 * std::log10(error) : std::numeric_limits<double>::infinity();
+}
 
 // Per tensor, static, and with a range of its own that min_max can hold.
 bool is_tunable(const Observer& observer) {
   const ObserverArgs& args = observer.args();
-  if (args.is_dynamic || is_per_channel(args.qscheme) || args.choice.affine || !observer.keeps_state() || !observer.has_data()) return false;
-  if (args.choice.name.find("fake_quant") != std::string::npos || !is_integer(args.dtype)) return false;
+  if (args.is_dynamic || is_per_channel(args.qscheme) || args.choice.affine ||
+      !observer.keeps_state() || !observer.has_data())
+    return false;
+  if (args.choice.name.find("fake_quant") != std::string::npos || !is_integer(args.dtype))
+    return false;
   return observer.state().min.size() == 1 && observer.state().max.size() == 1;
 }
 
@@ -74,12 +79,16 @@ class RangeSearch {
     for (const Node* node : observed_.graph.nodes()) {
       if (node->target() != kObserveTarget || constants.contains(node->output())) continue;
       const int group = group_of(*node);
-      if (is_tunable(observer(group)) && std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+      if (is_tunable(observer(group)) &&
+          std::find(groups.begin(), groups.end(), group) == groups.end())
+        groups.push_back(group);
     }
     return groups;
   }
 
-  const Observer& observer(int group) const { return *observed_.observers[static_cast<size_t>(group)]; }
+  const Observer& observer(int group) const {
+    return *observed_.observers[static_cast<size_t>(group)];
+  }
 
   // Gives up when it is above `limit`.
   double error(double limit) {
@@ -96,15 +105,20 @@ class RangeSearch {
     const ObserverState seen = observer.state();
     const double scale = now.scale.front();
     const auto zero = static_cast<double>(now.zero_point.front());
-    const Bounds whole{std::min(0.0, static_cast<double>(seen.min.front())), std::max(0.0, static_cast<double>(seen.max.front()))};
-    const Bounds base{(static_cast<double>(observer.quant_min()) - zero) * scale, (static_cast<double>(observer.quant_max()) - zero) * scale};
+    const Bounds whole{std::min(0.0, static_cast<double>(seen.min.front())),
+                       std::max(0.0, static_cast<double>(seen.max.front()))};
+    const Bounds base{(static_cast<double>(observer.quant_min()) - zero) * scale,
+                      (static_cast<double>(observer.quant_max()) - zero) * scale};
     std::vector<Bounds> result = {whole};
     const auto add = [&](double min_factor, double max_factor) {
-      const Bounds scaled{std::max(whole.min, base.min * min_factor), std::min(whole.max, base.max * max_factor)};
+      const Bounds scaled{std::max(whole.min, base.min * min_factor),
+                          std::min(whole.max, base.max * max_factor)};
       if (scaled.min < scaled.max) result.push_back(scaled);
     };
     for (const double factor : options_.factors) add(factor, factor);
-    if (options_.factors.empty() || whole.min == 0 || whole.max == 0 || is_symmetric(observer.args().qscheme)) return result;
+    if (options_.factors.empty() || whole.min == 0 || whole.max == 0 ||
+        is_symmetric(observer.args().qscheme))
+      return result;
     const double least = *std::min_element(options_.factors.begin(), options_.factors.end());
     add(least, 1);
     add(1, least);
@@ -115,7 +129,8 @@ class RangeSearch {
     const std::shared_ptr<Observer> before = observed_.observers[static_cast<size_t>(group)];
     std::shared_ptr<Observer> best = before;
     for (const Bounds& bounds : candidates(*before)) {
-      put(group, observer_with_range(*before, static_cast<float>(bounds.min), static_cast<float>(bounds.max)));
+      put(group, observer_with_range(*before, static_cast<float>(bounds.min),
+                                     static_cast<float>(bounds.max)));
       const double now = error(least_ * (1 - kLeastGain));
       if (!std::isfinite(now)) continue;
       least_ = now;
@@ -127,7 +142,8 @@ class RangeSearch {
 
   void put(int group, const std::shared_ptr<Observer>& observer) {
     if (observed_.observers[static_cast<size_t>(group)] == observer) return;
-    replace_observer(observed_, static_cast<size_t>(group), observer, [this](size_t derived) { run_.refresh(static_cast<int>(derived)); });
+    replace_observer(observed_, static_cast<size_t>(group), observer,
+                     [this](size_t derived) { run_.refresh(static_cast<int>(derived)); });
     run_.refresh(group);
   }
 
@@ -156,18 +172,21 @@ Samples read_samples(const ObservedGraph& observed, const BatchSource& data, siz
 
 }  // namespace
 
-RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report& report, const RangeOptions& options) {
+RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report& report,
+                        const RangeOptions& options) {
   if (options.batches == 0) throw Error("ranges", "batches", "got 0, want at least 1");
   for (const double factor : options.factors)
-    if (!(factor > 0) || !std::isfinite(factor)) throw Error("ranges", "factors", fmt::format("got {}, want numbers above 0", factor));
+    if (!(factor > 0) || !std::isfinite(factor))
+      throw Error("ranges", "factors", fmt::format("got {}, want numbers above 0", factor));
   if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict) {
     report.note("ranges: left out: " + verdict.reason());
     return {};
   }
   note_padding_mask(observed.graph, "ranges", report);
-  const RangeTuning result = RangeSearch(observed, read_samples(observed, data, options.batches), options).tune();
-  report.note(fmt::format("ranges: {} of {} changed, {:.2f} -> {:.2f} dB on the calibration data", result.changed, result.ranges, result.before_db,
-                          result.after_db));
+  const RangeTuning result =
+      RangeSearch(observed, read_samples(observed, data, options.batches), options).tune();
+  report.note(fmt::format("ranges: {} of {} changed, {:.2f} -> {:.2f} dB on the calibration data",
+                          result.changed, result.ranges, result.before_db, result.after_db));
   return result;
 }
 

@@ -23,10 +23,12 @@ double decibels(double energy, double error) {
   return std::clamp(10 * std::log10(energy / error), -kBestDb, kBestDb);
 }
 
-// Of the mean energy of inputs, means included: below it a variance is noise of the sums, which are of float32 data.
+// Of the mean energy of inputs, means included: below it a variance is noise of the sums, which are
+// of float32 data.
 constexpr double kLeastRidge = 1e-6;
 
-// Added to the Hessian's diagonal in each group [G, 1, 1]; where there is no data at all, 1. energy: mean square of the inputs [G].
+// Added to the Hessian's diagonal in each group [G, 1, 1]; where there is no data at all, 1.
+// energy: mean square of the inputs [G].
 at::Tensor ridge_of(const at::Tensor& hessian, const at::Tensor& energy, double damping) {
   const at::Tensor mean = hessian.diagonal(0, 1, 2).mean(1);
   const at::Tensor ridge = at::maximum(mean * damping, energy * kLeastRidge);
@@ -38,25 +40,30 @@ struct SplitData {
   LayerStatistics check;
 };
 
-// The last ones of `samples` by number, or of the only one by its first dimension; where there is only one row, it serves both.
-SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& samples, double held_back, const at::Tensor& bias,
-                     const std::string& stage) {
+// The last ones of `samples` by number, or of the only one by its first dimension; where there is
+// only one row, it serves both.
+SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& samples,
+                     double held_back, const at::Tensor& bias, const std::string& stage) {
   std::vector<LayerSample> fit = samples;
   std::vector<LayerSample> check;
   if (samples.size() > 1) {
-    const auto count = static_cast<size_t>(std::clamp(std::lround(held_back * samples.size()), 1L, static_cast<long>(samples.size()) - 1));
+    const auto count = static_cast<size_t>(std::clamp(std::lround(held_back * samples.size()), 1L,
+                                                      static_cast<long>(samples.size()) - 1));
     check.assign(samples.end() - static_cast<ptrdiff_t>(count), samples.end());
     fit.resize(samples.size() - count);
   } else if (const int64_t size = samples.front().quantized_input.size(0);
              size > 1 && samples.front().float_output.size(0) == size &&
-             (layer.kind != MatrixLayer::Kind::kConvolution || samples.front().quantized_input.dim() == weight_of(layer).dim())) {
+             (layer.kind != MatrixLayer::Kind::kConvolution ||
+              samples.front().quantized_input.dim() == weight_of(layer).dim())) {
     const int64_t count = std::clamp<int64_t>(std::lround(held_back * size), 1, size - 1);
     const LayerSample& all = samples.front();
     fit = {
-        {all.quantized_input.narrow(0, 0, size - count), all.float_output.narrow(0, 0, size - count)}
+        {all.quantized_input.narrow(0, 0, size - count),
+         all.float_output.narrow(0, 0, size - count)}
     };
     check = {
-        {all.quantized_input.narrow(0, size - count, count), all.float_output.narrow(0, size - count, count)}
+        {all.quantized_input.narrow(0, size - count, count),
+         all.float_output.narrow(0, size - count, count)}
     };
   }
   SplitData split{.fit = collect_statistics(layer, fit, bias, stage), .check = {}};
@@ -66,7 +73,8 @@ SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& s
 
 class LayerRounder {
  public:
-  LayerRounder(LayerWalk& walk, const WeightGrid& grid, const RoundingMethod& method, const RoundingOptions& options, const std::string& stage)
+  LayerRounder(LayerWalk& walk, const WeightGrid& grid, const RoundingMethod& method,
+               const RoundingOptions& options, const std::string& stage)
       : walk_(walk),
         layer_(walk.layer()),
         grid_(grid),
@@ -82,13 +90,16 @@ class LayerRounder {
     LayerRounding result{.layer = layer_.name(), .before_db = decibels(data_.check.energy, before)};
     double least = before;
     if (options_.correct_bias && layer_.owns_bias)
-      if (const double error = data_.check.error(near_, data_.fit.best_bias(near_)); error < least) {
+      if (const double error = data_.check.error(near_, data_.fit.best_bias(near_));
+          error < least) {
         least = error;
         result.changes_bias = true;
       }
     for (const RoundingSetting& setting : options_.settings) {
       const at::Tensor chosen = solve(data_.fit, setting, result.changes_bias);
-      const double error = result.changes_bias ? data_.check.error(chosen, data_.fit.best_bias(chosen)) : data_.check.error(chosen);
+      const double error = result.changes_bias
+                               ? data_.check.error(chosen, data_.fit.best_bias(chosen))
+                               : data_.check.error(chosen);
       if (!(error < least)) continue;
       least = error;
       result.is_better = true;
@@ -100,12 +111,17 @@ class LayerRounder {
   }
 
  private:
-  at::Tensor matrices(const at::Tensor& of_weight) const { return to_matrices(layer_, of_weight).to(at::kDouble).contiguous(); }
+  at::Tensor matrices(const at::Tensor& of_weight) const {
+    return to_matrices(layer_, of_weight).to(at::kDouble).contiguous();
+  }
 
   // In the weight's own precision, as dequantize gives them.
-  at::Tensor values(const at::Tensor& q) const { return matrices(grid_.values(from_matrices(layer_, q))); }
+  at::Tensor values(const at::Tensor& q) const {
+    return matrices(grid_.values(from_matrices(layer_, q)));
+  }
 
-  at::Tensor solve(const LayerStatistics& all, const RoundingSetting& setting, bool changes_bias) const {
+  at::Tensor solve(const LayerStatistics& all, const RoundingSetting& setting,
+                   bool changes_bias) const {
     const LayerStatistics statistics = changes_bias ? all.centered() : all;
     RoundingProblem problem;
     problem.weight = matrices(weight_);
@@ -116,7 +132,8 @@ class LayerRounder {
     problem.nearest = matrices(grid_.nearest(weight_));
     const at::Tensor energy = all.hessian.diagonal(0, 1, 2).mean(1);
     const at::Tensor ridge = ridge_of(statistics.hessian, energy, setting.damping);
-    problem.hessian = statistics.hessian + at::diag_embed(ridge.squeeze(2).expand({-1, statistics.hessian.size(1)}));
+    problem.hessian = statistics.hessian +
+                      at::diag_embed(ridge.squeeze(2).expand({-1, statistics.hessian.size(1)}));
     const at::Tensor own = at::bmm(problem.weight, statistics.hessian);
     problem.cross = own + (statistics.cross - own) * setting.follow + ridge * problem.weight;
     return values(method_(problem));
@@ -124,9 +141,12 @@ class LayerRounder {
 
   void change(const LayerRounding& result) {
     const LayerStatistics all = sum_of(data_.fit, data_.check);
-    const at::Tensor kept = result.is_better ? solve(all, result.setting, result.changes_bias) : near_;
+    const at::Tensor kept =
+        result.is_better ? solve(all, result.setting, result.changes_bias) : near_;
     walk_.change_weight(from_matrices(layer_, kept).to(weight_.scalar_type()));
-    if (result.changes_bias) walk_.change_bias((bias_.to(at::kDouble) + all.best_bias(kept).reshape(bias_.sizes())).to(bias_.scalar_type()));
+    if (result.changes_bias)
+      walk_.change_bias((bias_.to(at::kDouble) + all.best_bias(kept).reshape(bias_.sizes()))
+                            .to(bias_.scalar_type()));
   }
 
   LayerWalk& walk_;
@@ -141,10 +161,12 @@ class LayerRounder {
 };
 
 // The layers whose weights have a grid; an entry for each other one.
-std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::string& stage, Report& report) {
+std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::string& stage,
+                                     Report& report) {
   std::vector<MatrixLayer> layers = find_matrix_layers(observed, stage, report);
   std::erase_if(layers, [&](const MatrixLayer& layer) {
-    const Verdict verdict = has_weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer));
+    const Verdict verdict = has_weight_grid(
+        *observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer));
     if (!verdict) report.add({stage, layer.name(), layer.op->target(), "", verdict.reason()});
     return !verdict;
   });
@@ -152,25 +174,35 @@ std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::s
 }
 
 std::string description(const LayerRounding& result) {
-  if (!result.is_better) return result.changes_bias ? ", the nearest rounding with a new bias" : ", the nearest rounding stays";
-  return fmt::format(", damping {}, follow {}{}", result.setting.damping, result.setting.follow, result.changes_bias ? ", new bias" : "");
+  if (!result.is_better)
+    return result.changes_bias ? ", the nearest rounding with a new bias"
+                               : ", the nearest rounding stays";
+  return fmt::format(", damping {}, follow {}{}", result.setting.damping, result.setting.follow,
+                     result.changes_bias ? ", new bias" : "");
 }
 
 void check(const RoundingOptions& options, const std::string& stage) {
   if (options.settings.empty()) throw Error(stage, "settings", "none, got 0, want at least 1");
   if (!(options.held_back > 0 && options.held_back < 1))
-    throw Error(stage, "held_back", fmt::format("got {}, want a number between 0 and 1; 0.25 is usual", options.held_back));
+    throw Error(
+        stage, "held_back",
+        fmt::format("got {}, want a number between 0 and 1; 0.25 is usual", options.held_back));
   for (const RoundingSetting& setting : options.settings) {
     if (!(setting.damping > 0 && std::isfinite(setting.damping)))
-      throw Error(stage, "damping", fmt::format("got {}, want a number above 0; 0.01 is usual", setting.damping));
-    if (!(setting.follow >= 0 && setting.follow <= 1)) throw Error(stage, "follow", fmt::format("got {}, want a number from 0 to 1", setting.follow));
+      throw Error(stage, "damping",
+                  fmt::format("got {}, want a number above 0; 0.01 is usual", setting.damping));
+    if (!(setting.follow >= 0 && setting.follow <= 1))
+      throw Error(stage, "follow",
+                  fmt::format("got {}, want a number from 0 to 1", setting.follow));
   }
 }
 
 }  // namespace
 
-std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSource& data, const RoundingMethod& method,
-                                         const RoundingOptions& options, const std::string& stage, Report& report) {
+std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSource& data,
+                                         const RoundingMethod& method,
+                                         const RoundingOptions& options, const std::string& stage,
+                                         Report& report) {
   check(options, stage);
   if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict) {
     report.note(fmt::format("{}: left out: {}", stage, verdict.reason()));
@@ -180,18 +212,23 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
   std::vector<LayerRounding> results;
   if (layers.empty()) return results;
   note_padding_mask(observed.graph, stage, report);
-  LayerWalk walk(observed, layers, data, stage, {.max_bytes = options.max_bytes, .reference = options.reference});
+  LayerWalk walk(observed, layers, data, stage,
+                 {.max_bytes = options.max_bytes, .reference = options.reference});
   while (walk.next()) {
     const MatrixLayer& layer = walk.layer();
-    const WeightGrid grid = weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer), "%" + layer.weight->name());
+    const WeightGrid grid =
+        weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer),
+                    "%" + layer.weight->name());
     const LayerRounding result = LayerRounder(walk, grid, method, options, stage).run();
-    report.detail(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held back{}", stage, result.layer, result.before_db, result.after_db,
+    report.detail(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held back{}", stage,
+                              result.layer, result.before_db, result.after_db,
                               description(result)));
     results.push_back(result);
     if (options.progress) options.progress(results.size(), layers.size(), result.layer);
   }
   if (walk.left_data_out())
-    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage, walk.batches(), options.max_bytes >> 20));
+    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage,
+                            walk.batches(), options.max_bytes >> 20));
   return results;
 }
 

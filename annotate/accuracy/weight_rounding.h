@@ -1,8 +1,10 @@
-// Rounding of weights by what it does to the layers' outputs on calibration data, instead of each weight to the nearest. Layer by layer, in graph
-// order; each sees the inputs that the rounded layers before it give, and is to give the output of the float program all the same.
+// Rounding of weights by what it does to the layers' outputs on calibration data, instead of each
+// weight to the nearest. Layer by layer, in graph order; each sees the inputs that the rounded
+// layers before it give, and is to give the output of the float program all the same.
 //
-// The scales stay those of the weights' observers. The weights become values that these scales can say, so that convert's own rounding leaves them as
-// they are. How a layer is rounded is a RoundingMethod: gptq.h, adaround.h.
+// The scales stay those of the weights' observers. The weights become values that these scales can
+// say, so that convert's own rounding leaves them as they are. How a layer is rounded is a
+// RoundingMethod: gptq.h, adaround.h.
 #pragma once
 
 #include <functional>
@@ -21,8 +23,8 @@ struct RoundingProblem {
   at::Tensor zero_point;
   int64_t quant_min = 0;
   int64_t quant_max = 0;
-  // To be made small: <V H, V> - 2 <V, C>, V = scale * (q - zero_point). H is positive definite: damping holds V near the weight where the data says
-  // little.
+  // To be made small: <V H, V> - 2 <V, C>, V = scale * (q - zero_point). H is positive definite:
+  // damping holds V near the weight where the data says little.
   at::Tensor hessian;  // H [G, K, K]
   at::Tensor cross;    // C
   at::Tensor nearest;  // q when each weight is rounded to the nearest
@@ -33,8 +35,12 @@ using RoundingMethod = std::function<at::Tensor(const RoundingProblem&)>;
 
 // How a layer's problem is set; each of RoundingOptions::settings is tried.
 struct RoundingSetting {
-  double damping = 0.01;  // of the mean of the Hessian's diagonal, added to it: the higher, the nearer the weights stay; > 0
-  double follow = 0;      // 1: the layer makes up for the noise in its input too; 0: it gives what the float weight gives for that input; in [0, 1]
+  // of the mean of the Hessian's diagonal, added to it: the higher, the nearer the weights stay; >
+  // 0
+  double damping = 0.01;
+  // 1: the layer makes up for the noise in its input too; 0: it gives what the float weight gives
+  // for that input; in [0, 1]
+  double follow = 0;
 };
 
 struct RoundingOptions {
@@ -42,28 +48,37 @@ struct RoundingOptions {
       {0.01, 0},
       {0.3,  0}
   };  // at least one
-  double held_back =
-      0.25;  // of the batches (of one batch: of its first dimension): what decides between the settings and the nearest rounding; in (0, 1)
+  // of the batches (of one batch: of its first dimension): what decides between the settings and
+  // the nearest rounding; in (0, 1)
+  double held_back = 0.25;
   bool correct_bias = true;  // try a new bias too, where a layer has one of its own
   size_t max_bytes = WalkOptions().max_bytes;
-  const Graph* reference = nullptr;  // the float program where passes before have changed weights or biases; null: as the observed graph stands
-  std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};  // after each layer
+  // the float program where passes before have changed weights or biases; null: as the observed
+  // graph stands
+  const Graph* reference = nullptr;
+  // after each layer
+  std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };
 
 struct LayerRounding {
   std::string layer;
-  double before_db = 0;       // output's energy to squared error on the held-back data, with the nearest rounding
+  // output's energy to squared error on the held-back data, with the nearest rounding
+  double before_db = 0;
   double after_db = 0;        // with the rounding chosen (and the bias), found without that data
   bool is_better = false;     // the rounding is another than the nearest
   RoundingSetting setting{};  // if so
   bool changes_bias = false;
 };
 
-// Rounds the weights of all matrix layers that have a grid. REQUIRES: observed is calibrated. Part of the data is held back: what is best there is used,
-// and found anew with all data. A layer keeps the nearest rounding, and its bias, where nothing was better on the data held back. One entry in the report for each layer left out, under `stage`, and a note for each rounded one. When the
-// program cannot be run stepwise nothing changes, and a note says why. Throws Error(stage, ...) for bad options and data as LayerWalk and
-// collect_statistics do.
-std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSource& data, const RoundingMethod& method,
-                                         const RoundingOptions& options, const std::string& stage, Report& report);
+// Rounds the weights of all matrix layers that have a grid. REQUIRES: observed is calibrated. Part
+// of the data is held back: what is best there is used, and found anew with all data. A layer keeps
+// the nearest rounding, and its bias, where nothing was better on the data held back. One entry in
+// the report for each layer left out, under `stage`, and a note for each rounded one. When the
+// program cannot be run stepwise nothing changes, and a note says why. Throws Error(stage, ...) for
+// bad options and data as LayerWalk and collect_statistics do.
+std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSource& data,
+                                         const RoundingMethod& method,
+                                         const RoundingOptions& options, const std::string& stage,
+                                         Report& report);
 
 }  // namespace octet

@@ -12,11 +12,13 @@
 namespace octet {
 
 struct QuantizationAnnotation {
-  // Input value -> spec, in the order in which the quantizer gave them; a value without entry stays as it is.
+  // Input value -> spec, in the order in which the quantizer gave them; a value without entry stays
+  // as it is.
   std::vector<std::pair<Value*, SpecVariant>> input_qspec_map;
   std::optional<SpecVariant> output_qspec;
   bool allow_implicit_sharing = true;
-  bool annotated = true;                        // claimed: later patterns leave the node alone even when no spec is set
+  // claimed: later patterns leave the node alone even when no spec is set
+  bool annotated = true;
   std::string rule;                             // the pattern or config that made it, for reports
   bool is_output_of_quantized_pattern = false;  // X86-style propagation
   // What the backend asks of the specs above; see check_limits.h for who checks it when.

@@ -26,19 +26,24 @@ struct SpecPrinter {
     std::string text(name_of(spec.dtype));
     text += range_text(spec.quant_min, spec.quant_max);
     if (spec.qscheme) text += fmt::format(" {}", name_of(*spec.qscheme));
-    if (spec.ch_axis && spec.qscheme && is_per_channel(*spec.qscheme)) text += fmt::format(" axis {}", *spec.ch_axis);
+    if (spec.ch_axis && spec.qscheme && is_per_channel(*spec.qscheme))
+      text += fmt::format(" axis {}", *spec.ch_axis);
     if (spec.is_dynamic) text += " dynamic";
     if (const std::optional<AffineOptions>& affine = spec.observer_or_fake_quant_ctr.affine)
       text += fmt::format(" {} {}", name_of(affine->mapping_type), to_text(affine->granularity));
     return text + " " + spec.observer_or_fake_quant_ctr.name;
   }
-  std::string operator()(const SharedQuantizationSpec& spec) const { return "same as " + to_text(spec.edge_or_node, prefix); }
+  std::string operator()(const SharedQuantizationSpec& spec) const {
+    return "same as " + to_text(spec.edge_or_node, prefix);
+  }
   std::string operator()(const FixedQParamsQuantizationSpec& spec) const {
-    return fmt::format("fixed {}, {} {}{}", spec.scale, spec.zero_point, name_of(spec.dtype), range_text(spec.quant_min, spec.quant_max));
+    return fmt::format("fixed {}, {} {}{}", spec.scale, spec.zero_point, name_of(spec.dtype),
+                       range_text(spec.quant_min, spec.quant_max));
   }
   std::string operator()(const DerivedQuantizationSpec& spec) const {
     std::string text = fmt::format("derived ({}) from ", spec.derive_name);
-    for (size_t i = 0; i < spec.derived_from.size(); ++i) text += (i ? ", " : "") + to_text(spec.derived_from[i], prefix);
+    for (size_t i = 0; i < spec.derived_from.size(); ++i)
+      text += (i ? ", " : "") + to_text(spec.derived_from[i], prefix);
     return text;
   }
 };
@@ -46,11 +51,14 @@ struct SpecPrinter {
 }  // namespace
 
 std::string to_text(const EdgeOrNode& key, const std::string& prefix) {
-  if (const Edge* edge = std::get_if<Edge>(&key)) return name_text(edge->value, prefix) + " -> " + name_text(edge->user, prefix);
+  if (const Edge* edge = std::get_if<Edge>(&key))
+    return name_text(edge->value, prefix) + " -> " + name_text(edge->user, prefix);
   return name_text(std::get<Value*>(key), prefix);
 }
 
-std::string to_text(const SpecVariant& spec, const std::string& prefix) { return std::visit(SpecPrinter{prefix}, spec); }
+std::string to_text(const SpecVariant& spec, const std::string& prefix) {
+  return std::visit(SpecPrinter{prefix}, spec);
+}
 
 std::string to_text(const Graph& graph, const Annotations& annotations) {
   std::string text;

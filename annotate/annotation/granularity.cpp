@@ -14,33 +14,43 @@ using Kind = Granularity::Kind;
 size_t dimension(int axis, size_t rank, const std::string& subject) {
   const int64_t index = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
   if (index < 0 || index >= static_cast<int64_t>(rank))
-    throw Error("annotate", subject,
-                fmt::format("a granularity along dimension {} of a tensor of rank {}; want a dimension that it has", axis, rank));
+    throw Error(
+        "annotate", subject,
+        fmt::format(
+            "a granularity along dimension {} of a tensor of rank {}; want a dimension that it has",
+            axis, rank));
   return static_cast<size_t>(index);
 }
 
 int64_t known(int64_t size, size_t dim, Kind kind, const std::string& subject) {
   if (size >= 0) return size;
   throw Error("annotate", subject,
-              fmt::format("{} needs the size of dimension {}, which is known at run time only; choose per_token, or export with a fixed size",
+              fmt::format("{} needs the size of dimension {}, which is known at run time only; "
+                          "choose per_token, or export with a fixed size",
                           name_of(kind), dim));
 }
 
 void check_divides(int64_t block, int64_t size, size_t dim, const std::string& subject) {
   if (block > 0 && size % block == 0) return;
   throw Error("annotate", subject,
-              fmt::format("blocks of {} do not divide the {} elements of dimension {}; choose a group or block size that does", block, size, dim));
+              fmt::format("blocks of {} do not divide the {} elements of dimension {}; choose a "
+                          "group or block size that does",
+                          block, size, dim));
 }
 
-std::vector<int64_t> given_blocks(const Granularity& granularity, std::span<const int64_t> shape, const std::string& subject) {
+std::vector<int64_t> given_blocks(const Granularity& granularity, std::span<const int64_t> shape,
+                                  const std::string& subject) {
   if (granularity.block_size.size() > shape.size())
-    throw Error("annotate", subject,
-                fmt::format("a block of {} dimensions for a tensor of rank {}, got {}; want at most as many", granularity.block_size.size(),
-                            shape.size(), granularity.block_size));
+    throw Error(
+        "annotate", subject,
+        fmt::format(
+            "a block of {} dimensions for a tensor of rank {}, got {}; want at most as many",
+            granularity.block_size.size(), shape.size(), granularity.block_size));
   std::vector<int64_t> result(shape.size() - granularity.block_size.size(), 1);
   result.insert(result.end(), granularity.block_size.begin(), granularity.block_size.end());
   for (size_t i = 0; i < shape.size(); ++i)
-    if (result[i] != 1) check_divides(result[i], known(shape[i], i, granularity.kind, subject), i, subject);
+    if (result[i] != 1)
+      check_divides(result[i], known(shape[i], i, granularity.kind, subject), i, subject);
   return result;
 }
 
@@ -91,12 +101,17 @@ std::string to_text(const Granularity& granularity) {
   }
 }
 
-std::vector<int64_t> block_size_of(const Granularity& granularity, std::span<const int64_t> shape, const std::string& subject) {
+std::vector<int64_t> block_size_of(const Granularity& granularity, std::span<const int64_t> shape,
+                                   const std::string& subject) {
   if (granularity.kind == Kind::kPerBlock) return given_blocks(granularity, shape, subject);
   if (shape.empty() && granularity.kind != Kind::kPerTensor)
-    throw Error("annotate", subject, fmt::format("{} of a tensor without dimensions; want per_tensor", name_of(granularity.kind)));
+    throw Error("annotate", subject,
+                fmt::format("{} of a tensor without dimensions; want per_tensor",
+                            name_of(granularity.kind)));
   std::vector<int64_t> result(shape.size(), 1);
-  const auto fill = [&](size_t dim) { result[dim] = known(shape[dim], dim, granularity.kind, subject); };
+  const auto fill = [&](size_t dim) {
+    result[dim] = known(shape[dim], dim, granularity.kind, subject);
+  };
   switch (granularity.kind) {
     case Kind::kPerTensor:
       for (size_t i = 0; i < shape.size(); ++i) fill(i);
@@ -114,13 +129,16 @@ std::vector<int64_t> block_size_of(const Granularity& granularity, std::span<con
       fill(shape.size() - 1);
       break;
     default:  // kPerGroup
-      check_divides(granularity.group_size, known(shape.back(), shape.size() - 1, granularity.kind, subject), shape.size() - 1, subject);
+      check_divides(granularity.group_size,
+                    known(shape.back(), shape.size() - 1, granularity.kind, subject),
+                    shape.size() - 1, subject);
       result.back() = granularity.group_size;
   }
   return result;
 }
 
-BlockReduction block_reduction(std::span<const int64_t> block_size, std::span<const int64_t> shape) {
+BlockReduction block_reduction(std::span<const int64_t> block_size,
+                               std::span<const int64_t> shape) {
   OCTET_ASSERT(block_size.size() == shape.size(), "a block has as many dimensions as its tensor");
   BlockReduction result;
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -13,17 +13,20 @@ namespace {
 
 // float -> int32 as x86 does it: what does not fit gives the least int32.
 int32_t to_int32(float value) {
-  if (!(value >= -2147483648.0f && value < 2147483648.0f)) return std::numeric_limits<int32_t>::min();
+  if (!(value >= -2147483648.0f && value < 2147483648.0f))
+    return std::numeric_limits<int32_t>::min();
   return static_cast<int32_t>(value);
 }
 
-void check_min_max(std::span<const float> min, std::span<const float> max, const std::string& subject) {
+void check_min_max(std::span<const float> min, std::span<const float> max,
+                   const std::string& subject) {
   OCTET_ASSERT(!min.empty() && min.size() == max.size(), "a range needs both ends");
   for (size_t i = 0; i < min.size(); ++i) {
     if (std::isfinite(min[i]) && std::isfinite(max[i]) && min[i] <= max[i]) continue;
-    throw Error(
-        "convert", subject,
-        fmt::format("no scale for the range [{}, {}] of channel {}; want finite numbers in order; check the calibration data", min[i], max[i], i));
+    throw Error("convert", subject,
+                fmt::format("no scale for the range [{}, {}] of channel {}; want finite numbers in "
+                            "order; check the calibration data",
+                            min[i], max[i], i));
   }
 }
 
@@ -38,15 +41,18 @@ int64_t symmetric_zero_point(const QParamsTarget& target) {
 
 }  // namespace
 
-QParams choose_qparams(std::span<const float> min, std::span<const float> max, const QParamsTarget& target, const std::string& subject) {
+QParams choose_qparams(std::span<const float> min, std::span<const float> max,
+                       const QParamsTarget& target, const std::string& subject) {
   check_min_max(min, max, subject);
   QParams result;
   result.axis = is_per_channel(target.qscheme) ? target.axis : -1;
   const float range = static_cast<float>(static_cast<double>(target.quant_max - target.quant_min));
-  const float half_range = static_cast<float>(static_cast<double>(target.quant_max - target.quant_min) / 2);
-  result.zero_point_dtype = is_symmetric(target.qscheme)                               ? DType::kInt64
-                            : target.qscheme == QScheme::kPerChannelAffineFloatQParams ? DType::kFloat32
-                                                                                       : DType::kInt32;
+  const float half_range =
+      static_cast<float>(static_cast<double>(target.quant_max - target.quant_min) / 2);
+  result.zero_point_dtype = is_symmetric(target.qscheme) ? DType::kInt64
+                            : target.qscheme == QScheme::kPerChannelAffineFloatQParams
+                                ? DType::kFloat32
+                                : DType::kInt32;
   for (size_t i = 0; i < min.size(); ++i) {
     const float low = std::min(min[i], 0.0f);
     const float high = std::max(max[i], 0.0f);
@@ -67,21 +73,28 @@ QParams choose_qparams(std::span<const float> min, std::span<const float> max, c
   return result;
 }
 
-IntegerRange resolve_quant_range(DType dtype, std::optional<int64_t> quant_min, std::optional<int64_t> quant_max, bool reduce_range,
+IntegerRange resolve_quant_range(DType dtype, std::optional<int64_t> quant_min,
+                                 std::optional<int64_t> quant_max, bool reduce_range,
                                  const std::string& subject) {
   const auto refuse = [&](const std::string& message) { throw Error("prepare", subject, message); };
-  if (quant_min.has_value() != quant_max.has_value()) refuse("a spec gives one end of its quant range; give both or neither");
+  if (quant_min.has_value() != quant_max.has_value())
+    refuse("a spec gives one end of its quant range; give both or neither");
   const bool is_int = is_integer(dtype) && size_of(dtype) <= 4;
   if (!quant_min) {
-    if (!is_int) refuse(fmt::format("{} has no default quant range; give quant_min and quant_max", name_of(dtype)));
+    if (!is_int)
+      refuse(fmt::format("{} has no default quant range; give quant_min and quant_max",
+                         name_of(dtype)));
     if (reduce_range && dtype == DType::kInt8) return {-64, 63};
     if (reduce_range && dtype == DType::kUInt8) return {0, 127};
     return integer_range(dtype);
   }
-  if (*quant_min > 0 || *quant_max < 0) refuse(fmt::format("the quant range must hold 0, got [{}, {}]", *quant_min, *quant_max));
-  if (*quant_min >= *quant_max) refuse(fmt::format("the quant range is empty, got [{}, {}]", *quant_min, *quant_max));
+  if (*quant_min > 0 || *quant_max < 0)
+    refuse(fmt::format("the quant range must hold 0, got [{}, {}]", *quant_min, *quant_max));
+  if (*quant_min >= *quant_max)
+    refuse(fmt::format("the quant range is empty, got [{}, {}]", *quant_min, *quant_max));
   if (is_int && (*quant_min < integer_range(dtype).min || *quant_max > integer_range(dtype).max))
-    refuse(fmt::format("the quant range leaves {}, got [{}, {}]", name_of(dtype), *quant_min, *quant_max));
+    refuse(fmt::format("the quant range leaves {}, got [{}, {}]", name_of(dtype), *quant_min,
+                       *quant_max));
   if (!reduce_range) return {*quant_min, *quant_max};
   const auto floor_half = [](int64_t x) { return x >= 0 ? x / 2 : -((-x + 1) / 2); };
   return {floor_half(*quant_min), floor_half(*quant_max)};

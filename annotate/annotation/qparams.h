@@ -1,4 +1,5 @@
-// Scale and zero point from a range, and the ranges of quantized dtypes. The float arithmetic is torchao's, to the bit.
+// Scale and zero point from a range, and the ranges of quantized dtypes. The float arithmetic is
+// torchao's, to the bit.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,17 @@ namespace octet {
 
 // real = scale * (quantized - zero_point).
 struct QParams {
-  std::vector<float> scale;                // > 0; size 1, the channel count, or one per block in row-major order
-  std::vector<int64_t> zero_point;         // in [quant_min, quant_max]; same size as scale
-  std::vector<float> float_zero_point;     // of per_channel_affine_float_qparams only, then zero_point is empty
-  int axis = -1;                           // -1: per tensor
-  DType zero_point_dtype = DType::kInt64;  // of the buffer that convert makes per channel: int64 when symmetric, int32 when affine, else float32
-  std::vector<int64_t> block_size;         // of affine granularities: elements of each dimension per scale; empty for the two kinds above
+  // > 0; size 1, the channel count, or one per block in row-major order
+  std::vector<float> scale;
+  std::vector<int64_t> zero_point;  // in [quant_min, quant_max]; same size as scale
+  // of per_channel_affine_float_qparams only, then zero_point is empty
+  std::vector<float> float_zero_point;
+  int axis = -1;  // -1: per tensor
+  // of the buffer that convert makes per channel: int64 when symmetric, int32 when affine, else
+  // float32
+  DType zero_point_dtype = DType::kInt64;
+  // of affine granularities: elements of each dimension per scale; empty for the two kinds above
+  std::vector<int64_t> block_size;
 };
 
 // What choose_qparams must know beside the range.
@@ -28,18 +34,23 @@ struct QParamsTarget {
   QScheme qscheme = QScheme::kPerTensorAffine;
   int64_t quant_min = -128;
   int64_t quant_max = 127;
-  bool has_custom_range = false;  // given, not the dtype's own: moves the zero point of symmetric uint8 to the middle of the range
-  float eps = 0;                  // least scale
+  // given, not the dtype's own: moves the zero point of symmetric uint8 to the middle of the range
+  bool has_custom_range = false;
+  float eps = 0;  // least scale
   int axis = -1;
 };
 
-// The QParams that map [min[i], max[i]] onto [quant_min, quant_max]; the range is first widened to hold 0 (but for float qparams). min and max:
-// one element, or one per channel. Throws Error("convert", subject, ...) on NaN, on infinities and on min > max.
-QParams choose_qparams(std::span<const float> min, std::span<const float> max, const QParamsTarget& target, const std::string& subject);
+// The QParams that map [min[i], max[i]] onto [quant_min, quant_max]; the range is first widened to
+// hold 0 (but for float qparams). min and max: one element, or one per channel. Throws
+// Error("convert", subject, ...) on NaN, on infinities and on min > max.
+QParams choose_qparams(std::span<const float> min, std::span<const float> max,
+                       const QParamsTarget& target, const std::string& subject);
 
-// Inclusive range of quantized values: the given one, else the dtype's. reduce_range leaves out one bit. Throws Error("prepare", subject, ...)
-// when only one end is given, when the range is empty, leaves out 0 or does not fit the dtype, and for dtypes without a default (float8).
-IntegerRange resolve_quant_range(DType dtype, std::optional<int64_t> quant_min, std::optional<int64_t> quant_max, bool reduce_range,
+// Inclusive range of quantized values: the given one, else the dtype's. reduce_range leaves out one
+// bit. Throws Error("prepare", subject, ...) when only one end is given, when the range is empty,
+// leaves out 0 or does not fit the dtype, and for dtypes without a default (float8).
+IntegerRange resolve_quant_range(DType dtype, std::optional<int64_t> quant_min,
+                                 std::optional<int64_t> quant_max, bool reduce_range,
                                  const std::string& subject);
 
 }  // namespace octet

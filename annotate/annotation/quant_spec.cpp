@@ -23,49 +23,76 @@ constexpr std::array<std::pair<QScheme, std::string_view>, 5> kQSchemes = {
      }
 };
 
-[[noreturn]] void refuse_spec(const std::string& subject, const std::string& message) { throw Error("annotate", subject, message); }
-
-void check_axis(std::optional<QScheme> qscheme, std::optional<int> ch_axis, const std::string& subject) {
-  if (ch_axis && *ch_axis < 0) refuse_spec(subject, fmt::format("ch_axis is negative, got {}, want 0 or more", *ch_axis));
-  if (qscheme && is_per_channel(*qscheme) && !ch_axis)
-    refuse_spec(subject, fmt::format("a spec with qscheme {} has no ch_axis; set ch_axis to the channel dimension", name_of(*qscheme)));
+[[noreturn]] void refuse_spec(const std::string& subject, const std::string& message) {
+  throw Error("annotate", subject, message);
 }
 
-void check_range(DType dtype, std::optional<int64_t> quant_min, std::optional<int64_t> quant_max, const std::string& subject) {
+void check_axis(std::optional<QScheme> qscheme, std::optional<int> ch_axis,
+                const std::string& subject) {
+  if (ch_axis && *ch_axis < 0)
+    refuse_spec(subject, fmt::format("ch_axis is negative, got {}, want 0 or more", *ch_axis));
+  if (qscheme && is_per_channel(*qscheme) && !ch_axis)
+    refuse_spec(
+        subject,
+        fmt::format("a spec with qscheme {} has no ch_axis; set ch_axis to the channel dimension",
+                    name_of(*qscheme)));
+}
+
+void check_range(DType dtype, std::optional<int64_t> quant_min, std::optional<int64_t> quant_max,
+                 const std::string& subject) {
   if (quant_min && quant_max && *quant_min > *quant_max)
-    refuse_spec(subject, fmt::format("quant_min is above quant_max, got [{}, {}]", *quant_min, *quant_max));
+    refuse_spec(subject,
+                fmt::format("quant_min is above quant_max, got [{}, {}]", *quant_min, *quant_max));
   if (!is_integer(dtype) || size_of(dtype) > 4) return;
   const IntegerRange range = integer_range(dtype);
   for (const std::optional<int64_t>& end : {quant_min, quant_max})
     if (end && (*end < range.min || *end > range.max))
-      refuse_spec(subject, fmt::format("the quant range leaves {}, got {}, want [{}, {}]", name_of(dtype), *end, range.min, range.max));
+      refuse_spec(subject, fmt::format("the quant range leaves {}, got {}, want [{}, {}]",
+                                       name_of(dtype), *end, range.min, range.max));
 }
 
 // Ranges of float8 are those of its finite values: 448 (e4m3fn) and 57344 (e5m2).
-void check_float8_range(DType dtype, std::optional<int64_t> quant_min, std::optional<int64_t> quant_max, const std::string& subject) {
+void check_float8_range(DType dtype, std::optional<int64_t> quant_min,
+                        std::optional<int64_t> quant_max, const std::string& subject) {
   if (dtype != DType::kFloat8E4M3FN && dtype != DType::kFloat8E5M2) return;
   const int64_t largest = dtype == DType::kFloat8E4M3FN ? 448 : 57344;
   for (const std::optional<int64_t>& end : {quant_min, quant_max})
     if (end && (*end < -largest || *end > largest))
-      refuse_spec(subject, fmt::format("the quant range leaves {}, got {}, want [{}, {}]", name_of(dtype), *end, -largest, largest));
+      refuse_spec(subject, fmt::format("the quant range leaves {}, got {}, want [{}, {}]",
+                                       name_of(dtype), *end, -largest, largest));
 }
 
-void check_affine(const ObserverChoice& choice, std::optional<QScheme> qscheme, const std::string& subject) {
+void check_affine(const ObserverChoice& choice, std::optional<QScheme> qscheme,
+                  const std::string& subject) {
   const bool wants_options = choice.name.starts_with("affine_");
   if (wants_options != choice.affine.has_value())
-    refuse_spec(subject, wants_options ? fmt::format("observer {} has no affine options; give a granularity and a mapping type", choice.name)
-                                       : fmt::format("observer {} takes no affine options; use affine_min_max", choice.name));
+    refuse_spec(
+        subject,
+        wants_options
+            ? fmt::format(
+                  "observer {} has no affine options; give a granularity and a mapping type",
+                  choice.name)
+            : fmt::format("observer {} takes no affine options; use affine_min_max", choice.name));
   if (!choice.affine) return;
   const Granularity& granularity = choice.affine->granularity;
   if (granularity.kind == Granularity::Kind::kPerGroup && granularity.group_size < 1)
-    refuse_spec(subject, fmt::format("a granularity per group wants a group size of 1 or more, got {}", granularity.group_size));
+    refuse_spec(subject,
+                fmt::format("a granularity per group wants a group size of 1 or more, got {}",
+                            granularity.group_size));
   if (granularity.kind == Granularity::Kind::kPerBlock &&
-      (granularity.block_size.empty() || *std::min_element(granularity.block_size.begin(), granularity.block_size.end()) < 1))
-    refuse_spec(subject, fmt::format("a granularity per block wants sizes of 1 or more, got {}", granularity.block_size));
+      (granularity.block_size.empty() ||
+       *std::min_element(granularity.block_size.begin(), granularity.block_size.end()) < 1))
+    refuse_spec(subject, fmt::format("a granularity per block wants sizes of 1 or more, got {}",
+                                     granularity.block_size));
   if (choice.affine->zero_point_domain != ZeroPointDomain::kInt || !choice.affine->preserve_zero)
     refuse_spec(subject,
-                "torchao.quantize_affine takes integer zero points that keep 0 exact only; leave zero_point_domain and preserve_zero as they are");
-  if (qscheme) refuse_spec(subject, fmt::format("affine options say what a qscheme says, got {} too; leave the qscheme out", name_of(*qscheme)));
+                "torchao.quantize_affine takes integer zero points that keep 0 exact only; leave "
+                "zero_point_domain and preserve_zero as they are");
+  if (qscheme)
+    refuse_spec(
+        subject,
+        fmt::format("affine options say what a qscheme says, got {} too; leave the qscheme out",
+                    name_of(*qscheme)));
 }
 
 struct SpecChecker {
@@ -80,38 +107,54 @@ struct SpecChecker {
   void operator()(const SharedQuantizationSpec& spec) const {
     const Edge* edge = std::get_if<Edge>(&spec.edge_or_node);
     const Value* value = edge != nullptr ? edge->value : std::get<Value*>(spec.edge_or_node);
-    if (value == nullptr || (edge != nullptr && edge->user == nullptr)) refuse_spec(subject, "a shared spec names no edge or value");
+    if (value == nullptr || (edge != nullptr && edge->user == nullptr))
+      refuse_spec(subject, "a shared spec names no edge or value");
   }
   void operator()(const FixedQParamsQuantizationSpec& spec) const {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     if (!(spec.scale > 0) || !std::isfinite(spec.scale))
-      refuse_spec(subject, fmt::format("a fixed scale must be positive and finite, got {}", spec.scale));
-    const int64_t low = spec.quant_min.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4 ? integer_range(spec.dtype).min : spec.zero_point);
-    const int64_t high =
-        spec.quant_max.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4 ? integer_range(spec.dtype).max : spec.zero_point);
+      refuse_spec(subject,
+                  fmt::format("a fixed scale must be positive and finite, got {}", spec.scale));
+    const int64_t low = spec.quant_min.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4
+                                                    ? integer_range(spec.dtype).min
+                                                    : spec.zero_point);
+    const int64_t high = spec.quant_max.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4
+                                                     ? integer_range(spec.dtype).max
+                                                     : spec.zero_point);
     if (spec.zero_point < low || spec.zero_point > high)
-      refuse_spec(subject, fmt::format("a fixed zero point lies outside of the quant range, got {}, want [{}, {}]", spec.zero_point, low, high));
-    if (spec.is_dynamic) refuse_spec(subject, "a spec with fixed scale and zero point cannot be dynamic; unset is_dynamic");
+      refuse_spec(
+          subject,
+          fmt::format("a fixed zero point lies outside of the quant range, got {}, want [{}, {}]",
+                      spec.zero_point, low, high));
+    if (spec.is_dynamic)
+      refuse_spec(subject,
+                  "a spec with fixed scale and zero point cannot be dynamic; unset is_dynamic");
     if (spec.qscheme && is_per_channel(*spec.qscheme))
-      refuse_spec(subject, fmt::format("fixed scale and zero point are per tensor, got {}", name_of(*spec.qscheme)));
+      refuse_spec(subject, fmt::format("fixed scale and zero point are per tensor, got {}",
+                                       name_of(*spec.qscheme)));
   }
   void operator()(const DerivedQuantizationSpec& spec) const {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     check_axis(spec.qscheme, spec.ch_axis, subject);
-    if (spec.derived_from.empty()) refuse_spec(subject, "a derived spec names nothing that it derives from");
+    if (spec.derived_from.empty())
+      refuse_spec(subject, "a derived spec names nothing that it derives from");
     if (!spec.derive_qparams_fn)
-      refuse_spec(subject,
-                  fmt::format("a derived spec has no function, got \"{}\"; want product_of_scales, sum_of_scales or your own", spec.derive_name));
+      refuse_spec(subject, fmt::format("a derived spec has no function, got \"{}\"; want "
+                                       "product_of_scales, sum_of_scales or your own",
+                                       spec.derive_name));
   }
 };
 
 }  // namespace
 
 bool is_per_channel(QScheme qscheme) {
-  return qscheme == QScheme::kPerChannelAffine || qscheme == QScheme::kPerChannelSymmetric || qscheme == QScheme::kPerChannelAffineFloatQParams;
+  return qscheme == QScheme::kPerChannelAffine || qscheme == QScheme::kPerChannelSymmetric ||
+         qscheme == QScheme::kPerChannelAffineFloatQParams;
 }
 
-bool is_symmetric(QScheme qscheme) { return qscheme == QScheme::kPerTensorSymmetric || qscheme == QScheme::kPerChannelSymmetric; }
+bool is_symmetric(QScheme qscheme) {
+  return qscheme == QScheme::kPerTensorSymmetric || qscheme == QScheme::kPerChannelSymmetric;
+}
 
 std::string_view name_of(QScheme qscheme) {
   for (const auto& [scheme, name] : kQSchemes)
@@ -125,6 +168,8 @@ std::optional<QScheme> find_qscheme(std::string_view name) {
   return std::nullopt;
 }
 
-void check_spec(const SpecVariant& spec, const std::string& subject) { std::visit(SpecChecker{subject}, spec); }
+void check_spec(const SpecVariant& spec, const std::string& subject) {
+  std::visit(SpecChecker{subject}, spec);
+}
 
 }  // namespace octet

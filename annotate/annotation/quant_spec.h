@@ -1,5 +1,5 @@
-// What a Quantizer may ask of one tensor: PT2E's four kinds of specification. Names and meanings follow torchao's
-// quantization/pt2e/quantizer/quantizer.py.
+// What a Quantizer may ask of one tensor: PT2E's four kinds of specification. Names and meanings
+// follow torchao's quantization/pt2e/quantizer/quantizer.py.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,13 @@ namespace octet {
 
 class Observer;
 
-enum class QScheme { kPerTensorAffine, kPerTensorSymmetric, kPerChannelAffine, kPerChannelSymmetric, kPerChannelAffineFloatQParams };
+enum class QScheme {
+  kPerTensorAffine,
+  kPerTensorSymmetric,
+  kPerChannelAffine,
+  kPerChannelSymmetric,
+  kPerChannelAffineFloatQParams
+};
 bool is_per_channel(QScheme qscheme);
 bool is_symmetric(QScheme qscheme);
 std::string_view name_of(QScheme qscheme);  // "per_tensor_affine", ...
@@ -25,7 +31,8 @@ std::optional<QScheme> find_qscheme(std::string_view name);
 constexpr double kFloatEps = 1.1920928955078125e-07;  // FLT_EPSILON, the observers' default eps
 constexpr double kBackendEps = 0.000244140625;        // 2^-12, what every shipped backend asks for
 
-// The edge from a value into one of its users, or the value itself (PT2E's EdgeOrNode; a node there is its output value here).
+// The edge from a value into one of its users, or the value itself (PT2E's EdgeOrNode; a node there
+// is its output value here).
 struct Edge {
   Value* value = nullptr;
   Node* user = nullptr;
@@ -37,8 +44,11 @@ using EdgeOrNode = std::variant<Edge, Value*>;
 struct Granularity {
   enum class Kind { kPerTensor, kPerAxis, kPerGroup, kPerToken, kPerRow, kPerBlock };
   Kind kind = Kind::kPerTensor;
-  int axis = 0;                     // kPerAxis: the dimension with one scale per index; kPerRow: the one that a scale spans; -1: the last
-  int64_t group_size = 0;           // kPerGroup: elements of the last dimension per scale; > 0, divides it
+  // kPerAxis: the dimension with one scale per index; kPerRow: the one that a scale spans; -1: the
+  // last
+  int axis = 0;
+  // kPerGroup: elements of the last dimension per scale; > 0, divides it
+  int64_t group_size = 0;
   std::vector<int64_t> block_size;  // kPerBlock: elements of each dimension per scale
   bool operator==(const Granularity&) const = default;
 };
@@ -46,7 +56,8 @@ struct Granularity {
 enum class MappingType { kSymmetric, kSymmetricNoClippingErr, kAsymmetric };
 enum class ZeroPointDomain { kInt, kFloat, kNone };
 
-// What the affine observers are told beside dtype, range and eps; convert then emits torchao.quantize_affine and its relatives.
+// What the affine observers are told beside dtype, range and eps; convert then emits
+// torchao.quantize_affine and its relatives.
 struct AffineOptions {
   Granularity granularity;
   MappingType mapping_type = MappingType::kAsymmetric;
@@ -57,15 +68,19 @@ struct AffineOptions {
   bool operator==(const AffineOptions&) const = default;
 };
 
-// How to make the observer of a spec: its registered name and constructor arguments beyond what the spec says itself.
+// How to make the observer of a spec: its registered name and constructor arguments beyond what the
+// spec says itself.
 struct ObserverChoice {
-  std::string name = "min_max";         // see annotate/observers/observer.h for the built-in ones
-  std::optional<double> eps;            // default kFloatEps
-  int bins = 2048;                      // histogram
-  double averaging_constant = 0.01;     // moving averages
-  bool reduce_range = false;            // one bit less than the dtype has
-  std::optional<AffineOptions> affine;  // of affine_min_max, affine_moving_average_min_max, affine_placeholder
-  double percentile = 99.99;            // percentile, per_channel_percentile: how many percent of the values are not clipped; > 0, at most 100
+  std::string name = "min_max";      // see annotate/observers/observer.h for the built-in ones
+  std::optional<double> eps;         // default kFloatEps
+  int bins = 2048;                   // histogram
+  double averaging_constant = 0.01;  // moving averages
+  bool reduce_range = false;         // one bit less than the dtype has
+  // of affine_min_max, affine_moving_average_min_max, affine_placeholder
+  std::optional<AffineOptions> affine;
+  // percentile, per_channel_percentile: how many percent of the values are not clipped; > 0, at
+  // most 100
+  double percentile = 99.99;
   bool operator==(const ObserverChoice&) const = default;
 };
 
@@ -98,12 +113,14 @@ struct FixedQParamsQuantizationSpec {
   bool operator==(const FixedQParamsQuantizationSpec&) const = default;
 };
 
-// (scale, zero_point) of others -> (scale, zero_point) of this one. Named so that JSON can say it: "product_of_scales", "sum_of_scales".
+// (scale, zero_point) of others -> (scale, zero_point) of this one. Named so that JSON can say it:
+// "product_of_scales", "sum_of_scales".
 struct DerivedQParams {
   std::vector<float> scale;
   std::vector<int64_t> zero_point;
 };
-using DeriveQParamsFn = std::function<DerivedQParams(const std::vector<std::shared_ptr<Observer>>&)>;
+using DeriveQParamsFn =
+    std::function<DerivedQParams(const std::vector<std::shared_ptr<Observer>>&)>;
 
 // Scale and zero point follow from other observers (int32 bias: scale(x) * scale(w)).
 struct DerivedQuantizationSpec {
@@ -118,10 +135,12 @@ struct DerivedQuantizationSpec {
   bool is_dynamic = false;
 };
 
-using SpecVariant = std::variant<QuantizationSpec, SharedQuantizationSpec, FixedQParamsQuantizationSpec, DerivedQuantizationSpec>;
+using SpecVariant = std::variant<QuantizationSpec, SharedQuantizationSpec,
+                                 FixedQParamsQuantizationSpec, DerivedQuantizationSpec>;
 
-// Throws Error("annotate", subject, ...) when the spec contradicts itself: quant_min > quant_max, a range outside of the dtype,
-// ch_axis < 0 or missing for a per-channel scheme, a scale that is not positive and finite.
+// Throws Error("annotate", subject, ...) when the spec contradicts itself: quant_min > quant_max, a
+// range outside of the dtype, ch_axis < 0 or missing for a per-channel scheme, a scale that is not
+// positive and finite.
 void check_spec(const SpecVariant& spec, const std::string& subject);
 
 }  // namespace octet

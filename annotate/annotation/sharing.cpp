@@ -12,7 +12,8 @@
 namespace octet {
 namespace {
 
-// What two specs must agree in to share implicitly. A field that only one of them has makes them differ.
+// What two specs must agree in to share implicitly. A field that only one of them has makes them
+// differ.
 struct SharedFields {
   DType dtype;
   std::optional<bool> is_dynamic;
@@ -21,23 +22,36 @@ struct SharedFields {
   std::optional<std::optional<int>> ch_axis;
   std::optional<double> scale;
   std::optional<int64_t> zero_point;
-  std::optional<AffineOptions> affine = {};  // the peer looks at the dtype alone and joins a scale per token with a scale per tensor
+  // the peer looks at the dtype alone and joins a scale per token with a scale per tensor
+  std::optional<AffineOptions> affine = {};
   bool operator==(const SharedFields&) const = default;
 };
 
 std::optional<SharedFields> shared_fields(const SpecVariant& spec) {
   if (const QuantizationSpec* s = std::get_if<QuantizationSpec>(&spec))
-    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, s->ch_axis, {}, {}, s->observer_or_fake_quant_ctr.affine};
+    return SharedFields{s->dtype,
+                        s->is_dynamic,
+                        s->quant_min,
+                        s->quant_max,
+                        s->qscheme,
+                        s->ch_axis,
+                        {},
+                        {},
+                        s->observer_or_fake_quant_ctr.affine};
   if (const FixedQParamsQuantizationSpec* s = std::get_if<FixedQParamsQuantizationSpec>(&spec))
-    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, {}, s->scale, s->zero_point};
+    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme,
+                        {},       s->scale,      s->zero_point};
   if (const DerivedQuantizationSpec* s = std::get_if<DerivedQuantizationSpec>(&spec))
-    return SharedFields{s->dtype, s->is_dynamic, s->quant_min, s->quant_max, s->qscheme, s->ch_axis, {}, {}};
+    return SharedFields{s->dtype,   s->is_dynamic, s->quant_min, s->quant_max,
+                        s->qscheme, s->ch_axis,    {},           {}};
   return std::nullopt;
 }
 
 class UnionFind {
  public:
-  explicit UnionFind(size_t size) : parent_(size) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+  explicit UnionFind(size_t size) : parent_(size) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+  }
   size_t find(size_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
@@ -48,7 +62,8 @@ class UnionFind {
   std::vector<size_t> parent_;
 };
 
-void add_member(SharingGroups& groups, EdgeOrNode key, const SpecVariant& spec, bool allow_implicit_sharing) {
+void add_member(SharingGroups& groups, EdgeOrNode key, const SpecVariant& spec,
+                bool allow_implicit_sharing) {
   check_spec(spec, to_text(key));
   groups.index[key] = groups.members.size();
   groups.members.push_back({key, spec, allow_implicit_sharing, -1});
@@ -62,11 +77,13 @@ void collect_members(SharingGroups& groups, const Graph& graph, const Annotation
       const std::vector<Value*> inputs = node->inputs();
       if (std::find(inputs.begin(), inputs.end(), value) == inputs.end())
         throw Error("prepare", "%" + node->name(),
-                    fmt::format("annotated with a spec for %{}, which is none of its inputs", value == nullptr ? "?" : value->name()));
+                    fmt::format("annotated with a spec for %{}, which is none of its inputs",
+                                value == nullptr ? "?" : value->name()));
       add_member(groups, Edge{value, node}, spec, annotation->allow_implicit_sharing);
     }
     if (annotation->output_qspec && node->output_or_null() != nullptr)
-      add_member(groups, node->output(), *annotation->output_qspec, annotation->allow_implicit_sharing);
+      add_member(groups, node->output(), *annotation->output_qspec,
+                 annotation->allow_implicit_sharing);
   }
 }
 
@@ -80,13 +97,15 @@ std::string describe_way(const SharingGroups& groups, const std::vector<size_t>&
 // Follows shared specs to the ones that stand by themselves, each link once.
 class Followed {
  public:
-  explicit Followed(const SharingGroups& groups) : groups_(groups), ends_(groups.members.size(), kUnknown) {}
+  explicit Followed(const SharingGroups& groups)
+      : groups_(groups), ends_(groups.members.size(), kUnknown) {}
 
   size_t end_of(size_t start) {
     std::vector<size_t> way;
     size_t i = start;
     while (ends_[i] == kUnknown) {
-      const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&groups_.members[i].spec);
+      const SharedQuantizationSpec* shared =
+          std::get_if<SharedQuantizationSpec>(&groups_.members[i].spec);
       if (shared == nullptr) {
         ends_[i] = i;
         break;
@@ -108,7 +127,8 @@ class Followed {
     const auto next = groups_.index.find(shared.edge_or_node);
     if (next == groups_.index.end())
       throw Error("prepare", to_text(groups_.members[way.front()].key),
-                  fmt::format("shares the observer of ({}), which has no spec, by way of {}; annotate that edge or value, or share with another",
+                  fmt::format("shares the observer of ({}), which has no spec, by way of {}; "
+                              "annotate that edge or value, or share with another",
                               to_text(shared.edge_or_node), describe_way(groups_, way)));
     return next->second;
   }
@@ -116,7 +136,8 @@ class Followed {
   [[noreturn]] void fail_on_circle(size_t again, std::vector<size_t> way) const {
     way.push_back(again);
     throw Error("prepare", to_text(groups_.members[way.front()].key),
-                fmt::format("shared specs go in a circle: {}; give one of them a spec of its own", describe_way(groups_, way)));
+                fmt::format("shared specs go in a circle: {}; give one of them a spec of its own",
+                            describe_way(groups_, way)));
   }
 
   const SharingGroups& groups_;
@@ -124,8 +145,9 @@ class Followed {
 };
 
 // Joins the edge with the other annotated edges of its value and with the value's output.
-void share_implicitly(const SharingGroups& groups, const std::vector<std::optional<SharedFields>>& fields, const PartOf& part_of, size_t i,
-                      UnionFind& sets) {
+void share_implicitly(const SharingGroups& groups,
+                      const std::vector<std::optional<SharedFields>>& fields, const PartOf& part_of,
+                      size_t i, UnionFind& sets) {
   const Edge& edge = std::get<Edge>(groups.members[i].key);
   const auto join_with = [&](const EdgeOrNode& other) {
     const auto it = groups.index.find(other);
@@ -140,7 +162,8 @@ void share_implicitly(const SharingGroups& groups, const std::vector<std::option
 }  // namespace
 
 size_t EdgeOrNodeHash::operator()(const EdgeOrNode& key) const {
-  if (const Edge* edge = std::get_if<Edge>(&key)) return std::hash<const void*>()(edge->value) * 31 + std::hash<const void*>()(edge->user);
+  if (const Edge* edge = std::get_if<Edge>(&key))
+    return std::hash<const void*>()(edge->value) * 31 + std::hash<const void*>()(edge->user);
   return std::hash<const void*>()(std::get<Value*>(key));
 }
 
@@ -149,30 +172,40 @@ const SharingGroups::Member* SharingGroups::find(const EdgeOrNode& key) const {
   return it == index.end() ? nullptr : &members[it->second];
 }
 
-const SpecVariant& SharingGroups::final_spec(const Member& member) const { return members[Followed(*this).end_of(index.at(member.key))].spec; }
+const SpecVariant& SharingGroups::final_spec(const Member& member) const {
+  return members[Followed(*this).end_of(index.at(member.key))].spec;
+}
 
-const SpecVariant& SharingGroups::spec_of_group(int group) const { return members.at(first_own.at(static_cast<size_t>(group))).spec; }
+const SpecVariant& SharingGroups::spec_of_group(int group) const {
+  return members.at(first_own.at(static_cast<size_t>(group))).spec;
+}
 
-SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit, const PartOf& part_of) {
+SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations,
+                                  ImplicitSharing implicit, const PartOf& part_of) {
   SharingGroups groups;
   collect_members(groups, graph, annotations);
   Followed followed(groups);
   std::vector<std::optional<SharedFields>> fields;
-  for (size_t i = 0; i < groups.members.size(); ++i) fields.push_back(shared_fields(groups.members[followed.end_of(i)].spec));
+  for (size_t i = 0; i < groups.members.size(); ++i)
+    fields.push_back(shared_fields(groups.members[followed.end_of(i)].spec));
   UnionFind sets(groups.members.size());
   for (size_t i = 0; i < groups.members.size(); ++i) {
     const SharingGroups::Member& member = groups.members[i];
-    if (implicit == ImplicitSharing::kOn && member.allow_implicit_sharing && std::holds_alternative<Edge>(member.key))
+    if (implicit == ImplicitSharing::kOn && member.allow_implicit_sharing &&
+        std::holds_alternative<Edge>(member.key))
       share_implicitly(groups, fields, part_of, i, sets);
-    if (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&member.spec)) sets.join(groups.index.at(shared->edge_or_node), i);
+    if (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&member.spec))
+      sets.join(groups.index.at(shared->edge_or_node), i);
   }
   std::unordered_map<size_t, int> numbers;
   for (size_t i = 0; i < groups.members.size(); ++i)
-    groups.members[i].group = numbers.try_emplace(sets.find(i), static_cast<int>(numbers.size())).first->second;
+    groups.members[i].group =
+        numbers.try_emplace(sets.find(i), static_cast<int>(numbers.size())).first->second;
   groups.group_count = static_cast<int>(numbers.size());
   groups.first_own.assign(numbers.size(), groups.members.size());
   for (size_t i = groups.members.size(); i-- > 0;)
-    if (!std::holds_alternative<SharedQuantizationSpec>(groups.members[i].spec)) groups.first_own[static_cast<size_t>(groups.members[i].group)] = i;
+    if (!std::holds_alternative<SharedQuantizationSpec>(groups.members[i].spec))
+      groups.first_own[static_cast<size_t>(groups.members[i].group)] = i;
   return groups;
 }
 

@@ -1,8 +1,9 @@
 // Which edges and values share one observer. Works on specs alone; does not look at data.
 //
-// Two things join edges: a SharedQuantizationSpec, and implicit sharing: an annotated edge joins the other annotated edges of the same
-// value and the value's own output spec when their final specs agree in everything but the observer, because these are the same tensor.
-// The outcome does not depend on the order in which specs refer to each other.
+// Two things join edges: a SharedQuantizationSpec, and implicit sharing: an annotated edge joins
+// the other annotated edges of the same value and the value's own output spec when their final
+// specs agree in everything but the observer, because these are the same tensor. The outcome does
+// not depend on the order in which specs refer to each other.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,8 @@ struct EdgeOrNodeHash {
   size_t operator()(const EdgeOrNode& key) const;
 };
 
-// Every annotated edge and output in graph order: for each annotated node its input edges as the quantizer gave them, then its output.
+// Every annotated edge and output in graph order: for each annotated node its input edges as the
+// quantizer gave them, then its output.
 struct SharingGroups {
   struct Member {
     EdgeOrNode key;
@@ -39,12 +41,15 @@ struct SharingGroups {
 };
 
 enum class ImplicitSharing { kOn, kOff };
-// The part of the program that an edge or value belongs to, 0: none. Nothing is shared implicitly between two parts.
+// The part of the program that an edge or value belongs to, 0: none. Nothing is shared implicitly
+// between two parts.
 using PartOf = std::function<int(const EdgeOrNode&)>;
 
-// Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec names an edge or value that has no spec, when specs refer to each
-// other in a circle, and as check_spec does. All members of a group end at specs that agree in dtype, range and scheme.
-SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations, ImplicitSharing implicit = ImplicitSharing::kOn,
+// Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec names an edge or
+// value that has no spec, when specs refer to each other in a circle, and as check_spec does. All
+// members of a group end at specs that agree in dtype, range and scheme.
+SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations,
+                                  ImplicitSharing implicit = ImplicitSharing::kOn,
                                   const PartOf& part_of = {});
 
 }  // namespace octet

@@ -20,9 +20,13 @@
 namespace octet {
 namespace {
 
-bool is_finite(const at::Tensor& tensor) { return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>(); }
+bool is_finite(const at::Tensor& tensor) {
+  return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
+}
 
-bool has_nan(const at::Tensor& tensor) { return tensor.is_floating_point() && at::isnan(tensor).any().item<bool>(); }
+bool has_nan(const at::Tensor& tensor) {
+  return tensor.is_floating_point() && at::isnan(tensor).any().item<bool>();
+}
 
 std::string without_stage(std::string text) {
   const size_t colon = text.find(": ");
@@ -38,7 +42,10 @@ std::unordered_set<const Value*> all_constant_values(const Graph& graph) {
 
 class Calibration {
  public:
-  Calibration(ObservedGraph& observed, size_t first_batch) : observed_(observed), first_batch_number_(first_batch) { choose_once(); }
+  Calibration(ObservedGraph& observed, size_t first_batch)
+      : observed_(observed), first_batch_number_(first_batch) {
+    choose_once();
+  }
 
   void run(const BatchSource& next_batch, const CalibrateOptions& options) {
     std::map<std::string, Handler> handlers = options.handlers;
@@ -66,14 +73,17 @@ class Calibration {
  private:
   size_t number() const { return first_batch_number_ + batches_; }
 
-  // Points on constants whose observer learns nothing from a second look. All points of the group must be on constants, or the observer idempotent.
+  // Points on constants whose observer learns nothing from a second look. All points of the group
+  // must be on constants, or the observer idempotent.
   void choose_once() {
     const std::unordered_set<const Value*> constants = all_constant_values(observed_.graph);
     std::map<int, int> points_of_group;
-    for (const Node* point : observation_points(observed_.graph)) ++points_of_group[group_of(*point)];
+    for (const Node* point : observation_points(observed_.graph))
+      ++points_of_group[group_of(*point)];
     for (const Node* point : observation_points(observed_.graph)) {
       const Observer& observer = *observed_.observers[static_cast<size_t>(group_of(*point))];
-      const bool running = observer.is_idempotent() && observer.args().choice.name.find("moving_average") == std::string::npos;
+      const bool running = observer.is_idempotent() &&
+                           observer.args().choice.name.find("moving_average") == std::string::npos;
       const bool alone = observer.is_idempotent() && points_of_group[group_of(*point)] == 1;
       if (constants.contains(observed_value(*point)) && (running || alone)) once_.insert(point);
     }
@@ -82,7 +92,8 @@ class Calibration {
   Handler handler() {
     return [this](const Node& point, const std::vector<c10::IValue>& arguments) {
       // A branch may run for the first time in any batch.
-      const bool is_seen = once_.contains(&point) && first_batch_.try_emplace(&point, batches_).first->second != batches_;
+      const bool is_seen = once_.contains(&point) &&
+                           first_batch_.try_emplace(&point, batches_).first->second != batches_;
       if (is_seen) return std::vector<c10::IValue>{arguments.at(0)};
       return std::vector<c10::IValue>{observe(point, arguments.at(0).toTensor())};
     };
@@ -100,12 +111,16 @@ class Calibration {
   }
 
   [[noreturn]] void refuse(const Node& point, const std::string& message) const {
-    throw Error("calibrate", fmt::format("batch {} %{}", number(), observed_value(point)->name()), message);
+    throw Error("calibrate", fmt::format("batch {} %{}", number(), observed_value(point)->name()),
+                message);
   }
 
   static std::string explain_nan(const Value& value) {
-    if (value.producer() == nullptr) return "the weights hold NaN, want finite numbers; check the exported model";
-    return fmt::format("{} gave NaN for finite inputs, want numbers; check the model with these inputs", value.producer()->target());
+    if (value.producer() == nullptr)
+      return "the weights hold NaN, want finite numbers; check the exported model";
+    return fmt::format(
+        "{} gave NaN for finite inputs, want numbers; check the model with these inputs",
+        value.producer()->target());
   }
 
   void check_batch(const std::vector<c10::IValue>& batch) const {
@@ -113,12 +128,16 @@ class Calibration {
     for (const GraphInput& input : observed_.graph.inputs()) {
       if (input.kind != InputKind::kUserInput && input.kind != InputKind::kConstant) continue;
       if (i < batch.size() && batch[i].isTensor() && !is_finite(batch[i].toTensor()))
-        throw Error("calibrate", fmt::format("batch {} input {} %{}", number(), i, input.value == nullptr ? "" : input.value->name()),
-                    "the data holds NaN or infinities, want finite numbers; remove or clean this batch");
+        throw Error(
+            "calibrate",
+            fmt::format("batch {} input {} %{}", number(), i,
+                        input.value == nullptr ? "" : input.value->name()),
+            "the data holds NaN or infinities, want finite numbers; remove or clean this batch");
       ++i;
     }
     if (batch.size() != i)
-      throw Error("calibrate", fmt::format("batch {}", number()), fmt::format("wrong number of inputs, got {}, want {}", batch.size(), i));
+      throw Error("calibrate", fmt::format("batch {}", number()),
+                  fmt::format("wrong number of inputs, got {}, want {}", batch.size(), i));
   }
 
   ObservedGraph& observed_;
@@ -132,10 +151,12 @@ class Calibration {
 
 namespace {
 
-size_t calibrate_whole(ObservedGraph& observed, const BatchSource& next_batch, const CalibrateOptions& options) {
+size_t calibrate_whole(ObservedGraph& observed, const BatchSource& next_batch,
+                       const CalibrateOptions& options) {
   Calibration calibration(observed, options.first_batch);
   calibration.run(next_batch, options);
-  if (calibration.batches() == 0) throw Error("calibrate", "data", "no batches, got 0, want at least 1");
+  if (calibration.batches() == 0)
+    throw Error("calibrate", "data", "no batches, got 0, want at least 1");
   return calibration.batches();
 }
 
@@ -147,7 +168,8 @@ std::string names_of(const std::vector<const Value*>& values) {
 }
 
 // The batches with the recorded tensors behind them.
-BatchSource join(const BatchSource& batches, const BatchSource& recorded, const std::vector<const Value*>& values, size_t first_batch) {
+BatchSource join(const BatchSource& batches, const BatchSource& recorded,
+                 const std::vector<const Value*>& values, size_t first_batch) {
   size_t count = first_batch;
   return [=]() mutable -> std::optional<std::vector<c10::IValue>> {
     std::optional<std::vector<c10::IValue>> batch = batches();
@@ -155,8 +177,9 @@ BatchSource join(const BatchSource& batches, const BatchSource& recorded, const 
     const std::optional<std::vector<c10::IValue>> more = recorded();
     if (!more || more->size() != values.size())
       throw Error("calibrate", fmt::format("batch {}", count),
-                  fmt::format("{} recorded tensors, want {}: {}", more ? fmt::format("got {}", more->size()) : "there are no", values.size(),
-                              names_of(values)));
+                  fmt::format("{} recorded tensors, want {}: {}",
+                              more ? fmt::format("got {}", more->size()) : "there are no",
+                              values.size(), names_of(values)));
     batch->insert(batch->end(), more->begin(), more->end());
     ++count;
     return batch;
@@ -165,18 +188,25 @@ BatchSource join(const BatchSource& batches, const BatchSource& recorded, const 
 
 }  // namespace
 
-size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const CalibrateOptions& options) {
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch,
+                 const CalibrateOptions& options) {
   const std::vector<const Value*> values = recorded_values(observed);
   if (values.empty() && options.recorded)
-    throw Error("calibrate", "recorded", "got recorded tensors, and no opaque part is recorded; set \"recorded\": true on the part");
+    throw Error(
+        "calibrate", "recorded",
+        "got recorded tensors, and no opaque part is recorded; set \"recorded\": true on the part");
   if (values.empty()) return calibrate_whole(observed, next_batch, options);
   if (!options.recorded)
-    throw Error("calibrate", names_of(values), "is recorded and does not run in calibration, got no recorded tensors; give them (--recorded R.pt)");
+    throw Error("calibrate", names_of(values),
+                "is recorded and does not run in calibration, got no recorded tensors; give them "
+                "(--recorded R.pt)");
   ObservedGraph cut = cut_recorded_parts(observed);
-  return calibrate_whole(cut, join(next_batch, options.recorded, values, options.first_batch), options);
+  return calibrate_whole(cut, join(next_batch, options.recorded, values, options.first_batch),
+                         options);
 }
 
-size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress) {
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch,
+                 const ProgressCallback& progress) {
   return calibrate(observed, next_batch, CalibrateOptions{.progress = progress});
 }
 
@@ -191,10 +221,12 @@ size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IVa
 namespace {
 
 // The points of one graph whose observers have seen nothing, whatever their kind of data.
-std::vector<Node*> points_without_data(const ObservedGraph& observed, const std::vector<Node*>& points) {
+std::vector<Node*> points_without_data(const ObservedGraph& observed,
+                                       const std::vector<Node*>& points) {
   std::vector<Node*> result;
   for (Node* point : points)
-    if (!observed.observers[static_cast<size_t>(group_of(*point))]->has_data()) result.push_back(point);
+    if (!observed.observers[static_cast<size_t>(group_of(*point))]->has_data())
+      result.push_back(point);
   return result;
 }
 
@@ -202,30 +234,37 @@ void observe_constants_of(const Graph& graph, ObservedGraph& observed) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::vector<const Value*> wanted;
   for (const Node* node : graph.nodes())
-    if (node->target() == kObserveTarget && constants.contains(node->output())) wanted.push_back(node->output());
+    if (node->target() == kObserveTarget && constants.contains(node->output()))
+      wanted.push_back(node->output());
   if (wanted.empty()) return;
   const Graph part = extract_constant_part(graph, wanted);
   const auto observe = [&](const Node& point, const std::vector<c10::IValue>& arguments) {
     try {
-      return std::vector<c10::IValue>{observed.observers[static_cast<size_t>(group_of(point))]->forward(arguments.at(0).toTensor())};
+      return std::vector<c10::IValue>{
+          observed.observers[static_cast<size_t>(group_of(point))]->forward(
+              arguments.at(0).toTensor())};
     } catch (const Error& error) {
       throw Error("calibrate", "%" + observed_value(point)->name(), without_stage(error.what()));
     }
   };
-  Interpreter(part, {.after_node = {}, .handlers = {{std::string(kObserveTarget), observe}}}).run({});
+  Interpreter(part, {.after_node = {}, .handlers = {{std::string(kObserveTarget), observe}}})
+      .run({});
 }
 
 }  // namespace
 
 void observe_constants(ObservedGraph& observed) {
   observe_constants_of(observed.graph, observed);
-  for (const Body& body : bodies_within(observed.graph)) observe_constants_of(*body.graph, observed);
+  for (const Body& body : bodies_within(observed.graph))
+    observe_constants_of(*body.graph, observed);
 }
 
 bool needs_calibration(const ObservedGraph& observed) {
   const std::unordered_set<const Value*> constants = all_constant_values(observed.graph);
   const std::vector<Node*> open = points_without_data(observed, observation_points(observed.graph));
-  return std::any_of(open.begin(), open.end(), [&](const Node* point) { return !constants.contains(observed_value(*point)); });
+  return std::any_of(open.begin(), open.end(), [&](const Node* point) {
+    return !constants.contains(observed_value(*point));
+  });
 }
 
 int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
@@ -234,7 +273,8 @@ int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
   int count = 0;
   for (const Body& body : bodies_within(observed.graph)) {
     std::vector<Node*> points;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(points), [&](const Node* point) { return &point->graph() == body.graph; });
+    std::copy_if(all.begin(), all.end(), std::back_inserter(points),
+                 [&](const Node* point) { return &point->graph() == body.graph; });
     if (points_without_data(observed, points).empty()) continue;
     for (Node* point : points) {
       body.graph->replace_uses(point->output(), point->find_input("input"));
@@ -242,7 +282,8 @@ int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
     }
     for (const Node* node : body.graph->nodes())
       if (observed.annotations.is_annotated(node))
-        report.add({"convert", body.path + "." + node->name(), node->target(), "", body.path + " did not run with the calibration data"});
+        report.add({"convert", body.path + "." + node->name(), node->target(), "",
+                    body.path + " did not run with the calibration data"});
     ++count;
   }
   return count;

@@ -22,27 +22,35 @@ using ProgressCallback = std::function<void(size_t batches_done)>;
 
 struct CalibrateOptions {
   ProgressCallback progress = {};
-  std::map<std::string, Handler> handlers = {};  // how to run ops that LibTorch does not know, by target
-  BatchSource recorded = {};                     // the tensors that recorded_values (recorded_parts.h) names, batch for batch
-  size_t first_batch = 0;                        // the number that messages give the first batch, where these are a part of the data
+  // how to run ops that LibTorch does not know, by target
+  std::map<std::string, Handler> handlers = {};
+  // the tensors that recorded_values (recorded_parts.h) names, batch for batch
+  BatchSource recorded = {};
+  // the number that messages give the first batch, where these are a part of the data
+  size_t first_batch = 0;
 };
 
-// Every batch is run and dropped again before the next is asked for. Constants are observed once where the result is the same. Returns the
-// number of batches. Throws Error("calibrate", ...) when there is no batch, when a batch has NaN or infinities or the wrong number of
-// inputs, and when an observed value is NaN; the message names the batch (from 0) and the input or node. Throws Error too for an op without kernel, and
-// when recorded tensors are missing or nothing asks for them.
-size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const ProgressCallback& progress = {});
-size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch, const CalibrateOptions& options);
+// Every batch is run and dropped again before the next is asked for. Constants are observed once
+// where the result is the same. Returns the number of batches. Throws Error("calibrate", ...) when
+// there is no batch, when a batch has NaN or infinities or the wrong number of inputs, and when an
+// observed value is NaN; the message names the batch (from 0) and the input or node. Throws Error
+// too for an op without kernel, and when recorded tensors are missing or nothing asks for them.
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch,
+                 const ProgressCallback& progress = {});
+size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch,
+                 const CalibrateOptions& options);
 size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IValue>>& batches);
 
-// Observes what depends on constants alone, for programs that need no data (dynamic and weight-only quantization).
+// Observes what depends on constants alone, for programs that need no data (dynamic and weight-only
+// quantization).
 void observe_constants(ObservedGraph& observed);
 
 // Whether an observation point of activations needs data that has not been seen.
 bool needs_calibration(const ObservedGraph& observed);
 
-// Removes the observation points of each body (a branch, a loop) that saw no data while others did; the report says so of each op in it. Returns the
-// number of such bodies. When nothing at all has data nothing is removed.
+// Removes the observation points of each body (a branch, a loop) that saw no data while others did;
+// the report says so of each op in it. Returns the number of such bodies. When nothing at all has
+// data nothing is removed.
 int leave_unseen_bodies_float(ObservedGraph& observed, Report& report);
 
 }  // namespace octet

@@ -19,7 +19,9 @@ std::vector<const Island*> recorded_islands(const ObservedGraph& observed) {
   for (const Island& island : observed.islands) {
     if (!island.is_recorded) continue;
     if (&island.nodes.front()->graph() != &observed.graph)
-      throw Error("calibrate", island.name, "is in a body of control flow, which may run any number of times; record the whole call instead");
+      throw Error("calibrate", island.name,
+                  "is in a body of control flow, which may run any number of times; record the "
+                  "whole call instead");
     islands.push_back(&island);
   }
   return islands;
@@ -28,14 +30,16 @@ std::vector<const Island*> recorded_islands(const ObservedGraph& observed) {
 bool has_kernel(const std::string& target) {
   if (find_python_op(target) != nullptr || target.starts_with("higher_order.")) return true;
   const std::optional<c10::OperatorHandle> op = find_operator(target);
-  return op && (target.starts_with("aten.") || op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU));
+  return op && (target.starts_with("aten.") ||
+                op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU));
 }
 
 }  // namespace
 
 std::vector<const Value*> recorded_values(const ObservedGraph& observed) {
   std::vector<const Value*> values;
-  for (const Island* island : recorded_islands(observed)) values.insert(values.end(), island->outputs.begin(), island->outputs.end());
+  for (const Island* island : recorded_islands(observed))
+    values.insert(values.end(), island->outputs.begin(), island->outputs.end());
   const auto is_earlier = [&](const Value* a, const Value* b) {
     if (a->producer() == b->producer()) return a->index() < b->index();
     return observed.graph.is_before(*a->producer(), *b->producer());
@@ -57,7 +61,9 @@ ObservedGraph cut_recorded_parts(const ObservedGraph& observed) {
     for (auto node = island->nodes.rbegin(); node != island->nodes.rend(); ++node) {
       Node* copy = graph->find_node((*node)->name());
       const std::vector<Value*> outputs = copy->outputs();
-      if (std::all_of(outputs.begin(), outputs.end(), [](const Value* output) { return output->is_unused(); })) graph->erase(*copy);
+      if (std::all_of(outputs.begin(), outputs.end(),
+                      [](const Value* output) { return output->is_unused(); }))
+        graph->erase(*copy);
     }
   verify(*graph);
   return {std::move(*graph), observed.observers, {}};
@@ -66,10 +72,14 @@ ObservedGraph cut_recorded_parts(const ObservedGraph& observed) {
 void check_ops_can_run(const Graph& graph, const std::vector<std::string>& known) {
   const auto check = [&](const Graph& part) {
     for (const Node* node : part.nodes()) {
-      if (std::find(known.begin(), known.end(), node->target()) != known.end() || has_kernel(node->target())) continue;
+      if (std::find(known.begin(), known.end(), node->target()) != known.end() ||
+          has_kernel(node->target()))
+        continue;
       throw Error("calibrate", "%" + node->name(),
-                  fmt::format("{0} has no kernel here, so the program cannot run; load the library that has it (--library LIB.so), or keep it whole "
-                              "(\"opaque\": [{{\"op\": \"{0}\", \"recorded\": true}}]) and give what it returned in PyTorch (--recorded R.pt)",
+                  fmt::format("{0} has no kernel here, so the program cannot run; load the library "
+                              "that has it (--library LIB.so), or keep it whole "
+                              "(\"opaque\": [{{\"op\": \"{0}\", \"recorded\": true}}]) and give "
+                              "what it returned in PyTorch (--recorded R.pt)",
                               node->target()));
     }
   };

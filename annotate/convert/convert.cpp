@@ -50,7 +50,8 @@ class Converter {
       result = add_float16(point, input);
     } else if (is_quantized_dtype(observer.args().dtype)) {
       const QParams qparams = qparams_of(point, observer);
-      result = qparams.axis >= 0 ? add_per_channel(point, input, observer, qparams) : add_per_tensor(point, input, observer, qparams);
+      result = qparams.axis >= 0 ? add_per_channel(point, input, observer, qparams)
+                                 : add_per_tensor(point, input, observer, qparams);
     }
     graph_.replace_uses(point.output(), result);
     graph_.erase(point);
@@ -72,17 +73,24 @@ class Converter {
   }
 
   QParams qparams_of(const Node& point, const Observer& observer) {
-    const std::string subject = fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
+    const std::string subject =
+        fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
     if (!observer.has_data()) {
       if (!options_.compat_torchao)
         throw Error("convert", subject,
-                    fmt::format("the {} observer saw no data, got 0 samples, want at least 1; calibrate before converting{}",
-                                observer.args().choice.name, &graph_ == &observed_.graph ? "" : ", with data for which this branch or loop runs"));
-      report_.note(fmt::format("convert: {}: the observer saw no data; scale 1 and zero point 0 were taken", subject));
+                    fmt::format("the {} observer saw no data, got 0 samples, want at least 1; "
+                                "calibrate before converting{}",
+                                observer.args().choice.name,
+                                &graph_ == &observed_.graph
+                                    ? ""
+                                    : ", with data for which this branch or loop runs"));
+      report_.note(fmt::format(
+          "convert: {}: the observer saw no data; scale 1 and zero point 0 were taken", subject));
       QParams result;
       result.scale = {1.0f};
       result.zero_point = {0};
-      result.axis = is_per_channel(observer.args().qscheme) ? observer.args().ch_axis.value_or(0) : -1;
+      result.axis =
+          is_per_channel(observer.args().qscheme) ? observer.args().ch_axis.value_or(0) : -1;
       return result;
     }
     try {
@@ -103,10 +111,12 @@ class Converter {
 
   // The keyword that brings back the dtype of models that are not f32.
   static void add_out_dtype(std::vector<NamedArgument>& arguments, const Value* input) {
-    if (input->meta && input->meta->dtype != DType::kFloat32) arguments.push_back({"out_dtype", input->meta->dtype, ArgumentKind::kKeyword});
+    if (input->meta && input->meta->dtype != DType::kFloat32)
+      arguments.push_back({"out_dtype", input->meta->dtype, ArgumentKind::kKeyword});
   }
 
-  Value* add_pair(Node& point, const std::string& kind, std::vector<NamedArgument> arguments, Value* input, DType dtype) {
+  Value* add_pair(Node& point, const std::string& kind, std::vector<NamedArgument> arguments,
+                  Value* input, DType dtype) {
     Node* quantize = insert("quantize_" + kind, arguments, quantized_meta(input, dtype), point);
     arguments.front().value = quantize->output();
     add_out_dtype(arguments, input);
@@ -115,7 +125,8 @@ class Converter {
     return insert("dequantize_" + kind, std::move(arguments), std::move(meta), point)->output();
   }
 
-  Value* add_per_tensor(Node& point, Value* input, const Observer& observer, const QParams& qparams) {
+  Value* add_per_tensor(Node& point, Value* input, const Observer& observer,
+                        const QParams& qparams) {
     return add_pair(point, "per_tensor.default",
                     {
                         {"input",      input                                   },
@@ -128,10 +139,13 @@ class Converter {
                     input, observer.args().dtype);
   }
 
-  Value* add_per_channel(Node& point, Value* input, const Observer& observer, const QParams& qparams) {
+  Value* add_per_channel(Node& point, Value* input, const Observer& observer,
+                         const QParams& qparams) {
     const std::vector<int64_t> shape = {static_cast<int64_t>(qparams.scale.size())};
-    Value* scales = add_numbered_constant(graph_, "_scale_", Tensor::from<float>(DType::kFloat32, shape, qparams.scale));
-    Value* zero_points = add_numbered_constant(graph_, "_zero_point_", zero_point_tensor(qparams, shape));
+    Value* scales = add_numbered_constant(
+        graph_, "_scale_", Tensor::from<float>(DType::kFloat32, shape, qparams.scale));
+    Value* zero_points =
+        add_numbered_constant(graph_, "_zero_point_", zero_point_tensor(qparams, shape));
     return add_pair(point, "per_channel.default",
                     {
                         {"input",       input                },
@@ -146,35 +160,44 @@ class Converter {
   }
 
   static Tensor zero_point_tensor(const QParams& qparams, const std::vector<int64_t>& shape) {
-    if (qparams.zero_point_dtype == DType::kFloat32) return Tensor::from<float>(DType::kFloat32, shape, qparams.float_zero_point);
-    if (qparams.zero_point_dtype == DType::kInt64) return Tensor::from<int64_t>(DType::kInt64, shape, qparams.zero_point);
+    if (qparams.zero_point_dtype == DType::kFloat32)
+      return Tensor::from<float>(DType::kFloat32, shape, qparams.float_zero_point);
+    if (qparams.zero_point_dtype == DType::kInt64)
+      return Tensor::from<int64_t>(DType::kInt64, shape, qparams.zero_point);
     const std::vector<int32_t> narrow(qparams.zero_point.begin(), qparams.zero_point.end());
     return Tensor::from<int32_t>(DType::kInt32, shape, narrow);
   }
 
   // torchao does not find the eps of a fake-quant.
   double dynamic_eps(const Observer& observer) const {
-    const bool is_lost = options_.compat_torchao && dynamic_cast<const FakeQuantize*>(&observer) != nullptr;
+    const bool is_lost =
+        options_.compat_torchao && dynamic_cast<const FakeQuantize*>(&observer) != nullptr;
     return is_lost ? kFloatEps : observer.args().choice.eps.value_or(kFloatEps);
   }
 
   Value* add_dynamic(Node& point, Value* input, const Observer& observer) {
     const DType dtype = observer.args().dtype;
     if (dtype != DType::kInt8 && dtype != DType::kUInt8)
-      throw Error("convert", "%" + observed_value(point)->name(),
-                  fmt::format("dynamic quantization to {}, want int8 or uint8; change the spec's dtype", name_of(dtype)));
+      throw Error(
+          "convert", "%" + observed_value(point)->name(),
+          fmt::format("dynamic quantization to {}, want int8 or uint8; change the spec's dtype",
+                      name_of(dtype)));
     const bool symmetric = is_symmetric(observer.args().qscheme);
-    Node* choose = graph_.add_node(std::string(kNamespace) + (symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
-                                   {
-                                       {"input",     input                },
-                                       {"quant_min", observer.quant_min() },
-                                       {"quant_max", observer.quant_max() },
-                                       {"eps",       dynamic_eps(observer)},
-                                       {"dtype",     dtype                }
+    Node* choose = graph_.add_node(
+        std::string(kNamespace) +
+            (symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
+        {
+            {"input",     input                },
+            {"quant_min", observer.quant_min() },
+            {"quant_max", observer.quant_max() },
+            {"eps",       dynamic_eps(observer)},
+            {"dtype",     dtype                }
     },
-                                   symmetric ? "choose_qparams_symmetric_tensor" : "choose_qparams_tensor", &point);
-    Value* scale = graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kFloat64, {1}));
-    Value* zero_point = graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kInt64, {1}));
+        symmetric ? "choose_qparams_symmetric_tensor" : "choose_qparams_tensor", &point);
+    Value* scale =
+        graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kFloat64, {1}));
+    Value* zero_point =
+        graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kInt64, {1}));
     return add_pair(point, "per_tensor.tensor",
                     {
                         {"input",      input               },
@@ -203,10 +226,12 @@ class Converter {
         ->output();
   }
 
-  Node* insert(const std::string& op, std::vector<NamedArgument> arguments, std::optional<TensorMeta> meta, Node& before) {
+  Node* insert(const std::string& op, std::vector<NamedArgument> arguments,
+               std::optional<TensorMeta> meta, Node& before) {
     std::string name = op;
     std::replace(name.begin(), name.end(), '.', '_');
-    return graph_.insert(std::string(kNamespace) + op, std::move(arguments), std::move(name), std::move(meta), &before);
+    return graph_.insert(std::string(kNamespace) + op, std::move(arguments), std::move(name),
+                         std::move(meta), &before);
   }
 
   ObservedGraph& observed_;
@@ -216,19 +241,24 @@ class Converter {
 };
 
 // One graph: the program or a body in it.
-void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& options, Report& report) {
+void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& options,
+                   Report& report) {
   const PassTrace trace = trace_of("convert", graph);
   trace.run("insert_qdq", [&] { Converter(observed, graph, options, report).run(); });
   trace.run("duplicate_dequantize", [&] { duplicate_dequantize(graph, observed.annotations); });
   trace.run("port_metadata", [&] { port_qdq_metadata(graph, observed.annotations); });
-  if (options.fold_quantize_into_mutable_buffers) trace.run("fold_mutable_buffers", [&] { fold_quantize_into_mutable_buffers(graph, report); });
+  if (options.fold_quantize_into_mutable_buffers)
+    trace.run("fold_mutable_buffers", [&] { fold_quantize_into_mutable_buffers(graph, report); });
   if (options.fold_quantize) trace.run("fold_quantize", [&] { fold_quantized_constants(graph); });
-  if (options.fold_quantize && !options.compat_torchao) trace.run("fold_float16", [&] { fold_float16_constants(graph); });
+  if (options.fold_quantize && !options.compat_torchao)
+    trace.run("fold_float16", [&] { fold_float16_constants(graph); });
   verify(graph);
   report_float_ops(graph, observed.annotations, report);
   if (!options.reference_representation) return;
-  trace.run("reference_representation",
-            [&] { to_reference_representation(graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report); });
+  trace.run("reference_representation", [&] {
+    to_reference_representation(
+        graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report);
+  });
   verify(graph);
 }
 
@@ -236,22 +266,28 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
 
 Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report) {
   if (options.fold_quantize_into_mutable_buffers && !options.fold_quantize)
-    throw Error("convert", "options", "fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
+    throw Error("convert", "options",
+                "fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
   if (!options.compat_torchao) leave_unseen_bodies_float(observed, report);
   for (Island& island : observed.islands) {
     if (!island.observed_to_quantized) continue;
-    for (const Node* node : island.nodes) observed.annotations.erase(node);  // the hook may put another node in its place
+    // the hook may put another node in its place
+    for (const Node* node : island.nodes) observed.annotations.erase(node);
     island.observed_to_quantized(observed, island);
   }
   if (!options.compat_torchao) use_trained_qparams(observed.observers);
   const PassTrace trace = trace_of("convert", observed.graph);
-  trace.run("fold_conv_bn_qat", [&] { fold_conv_bn_qat(observed.graph, {.compat_torchao = options.compat_torchao}); });
+  trace.run("fold_conv_bn_qat",
+            [&] { fold_conv_bn_qat(observed.graph, {.compat_torchao = options.compat_torchao}); });
   check_scale_limits(observed);
   for (const Body& body : bodies_within(observed.graph))
-    report_on_body(body, report, [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
+    report_on_body(body, report,
+                   [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
   convert_graph(observed, observed.graph, options, report);
-  const int moved = trace.run("move_constants_out_of_bodies", [&] { return move_constants_out_of_bodies(observed.graph); });
-  if (moved > 0 && options.fold_quantize) trace.run("remove_dead", [&] { remove_dead(observed.graph, DeadInputs::kRemove); });
+  const int moved = trace.run("move_constants_out_of_bodies",
+                              [&] { return move_constants_out_of_bodies(observed.graph); });
+  if (moved > 0 && options.fold_quantize)
+    trace.run("remove_dead", [&] { remove_dead(observed.graph, DeadInputs::kRemove); });
   verify(observed.graph);
   return std::move(observed.graph);
 }

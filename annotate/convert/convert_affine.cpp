@@ -11,9 +11,15 @@
 namespace octet {
 namespace {
 
-Argument or_none(const std::optional<int64_t>& value) { return value ? Argument(*value) : Argument(None{}); }
-Argument or_none(const std::optional<double>& value) { return value ? Argument(*value) : Argument(None{}); }
-Argument or_none(const std::optional<DType>& value) { return value ? Argument(*value) : Argument(None{}); }
+Argument or_none(const std::optional<int64_t>& value) {
+  return value ? Argument(*value) : Argument(None{});
+}
+Argument or_none(const std::optional<double>& value) {
+  return value ? Argument(*value) : Argument(None{});
+}
+Argument or_none(const std::optional<DType>& value) {
+  return value ? Argument(*value) : Argument(None{});
+}
 
 // Sizes of the input; -1 where they are known at run time only.
 std::vector<int64_t> known_shape(const TensorMeta& meta) {
@@ -25,19 +31,28 @@ std::vector<int64_t> known_shape(const TensorMeta& meta) {
 class AffineEmitter {
  public:
   AffineEmitter(Graph& graph, Node& point, Value* input, const AffineObserver& observer)
-      : graph_(graph), point_(point), input_(input), observer_(observer), subject_("%" + observed_value(point)->name()), meta_(meta_of(*input)) {}
+      : graph_(graph),
+        point_(point),
+        input_(input),
+        observer_(observer),
+        subject_("%" + observed_value(point)->name()),
+        meta_(meta_of(*input)) {}
 
   Value* run() {
     shape_ = known_shape(meta_);
     if (!observer_.args().is_dynamic) fix_shape();
     block_ = block_size_of(observer_.options().granularity, shape_, subject_);
-    const auto [scale, zero_point] = observer_.args().is_dynamic ? choose_qparams() : stored_qparams();
+    const auto [scale, zero_point] =
+        observer_.args().is_dynamic ? choose_qparams() : stored_qparams();
     return add_pair(scale, zero_point);
   }
 
  private:
   static const TensorMeta& meta_of(const Value& input) {
-    if (!input.meta) throw Error("convert", "%" + input.name(), "its shape is not known, which affine quantization needs; export the model again");
+    if (!input.meta)
+      throw Error(
+          "convert", "%" + input.name(),
+          "its shape is not known, which affine quantization needs; export the model again");
     return *input.meta;
   }
 
@@ -46,7 +61,8 @@ class AffineEmitter {
     if (std::find(shape_.begin(), shape_.end(), -1) == shape_.end()) return;
     if (!observer_.observed_shape())
       throw Error("convert", subject_,
-                  "stored scales of blocks whose number is known at run time only; calibrate and convert in one run, or choose dynamic quantization");
+                  "stored scales of blocks whose number is known at run time only; calibrate and "
+                  "convert in one run, or choose dynamic quantization");
     shape_ = *observer_.observed_shape();
   }
 
@@ -73,13 +89,18 @@ class AffineEmitter {
     },
                                    "choose_qparams_affine", &point_);
     const DType scale_dtype = options.scale_dtype.value_or(meta_.dtype);
-    const DType without_option = options.mapping_type == MappingType::kAsymmetric ? DType::kInt32 : meta_.dtype;
-    Value* scale = graph_.add_result(*choose, graph_.fresh_name("getitem"), scale_meta(scale_dtype));
-    Value* zero_point = graph_.add_result(*choose, graph_.fresh_name("getitem"), scale_meta(options.zero_point_dtype.value_or(without_option)));
+    const DType without_option =
+        options.mapping_type == MappingType::kAsymmetric ? DType::kInt32 : meta_.dtype;
+    Value* scale =
+        graph_.add_result(*choose, graph_.fresh_name("getitem"), scale_meta(scale_dtype));
+    Value* zero_point =
+        graph_.add_result(*choose, graph_.fresh_name("getitem"),
+                          scale_meta(options.zero_point_dtype.value_or(without_option)));
     return {scale, zero_point};
   }
 
-  // Sizes that are known at run time only belong to dimensions with one element per block, which the scales keep.
+  // Sizes that are known at run time only belong to dimensions with one element per block, which
+  // the scales keep.
   TensorMeta scale_meta(DType dtype) const {
     const std::vector<int64_t> hints = meta_.shape();
     TensorMeta result = make_meta(dtype, block_reduction(block_, hints).scales);
@@ -106,11 +127,15 @@ class AffineEmitter {
         {"quant_min",    or_none(observer_.args().quant_min)},
         {"quant_max",    or_none(observer_.args().quant_max)}
     };
-    Node* quantize = graph_.insert("torchao.quantize_affine.default", arguments, "quantize_affine", quantized, &point_);
+    Node* quantize = graph_.insert("torchao.quantize_affine.default", arguments, "quantize_affine",
+                                   quantized, &point_);
     arguments[0].value = quantize->output();
     arguments[4].name = "input_dtype";
     arguments.push_back({"output_dtype", meta.dtype, ArgumentKind::kKeyword});
-    return graph_.insert("torchao.dequantize_affine.default", std::move(arguments), "dequantize_affine", meta, &point_)->output();
+    return graph_
+        .insert("torchao.dequantize_affine.default", std::move(arguments), "dequantize_affine",
+                meta, &point_)
+        ->output();
   }
 
   Graph& graph_;
@@ -130,8 +155,11 @@ Value* add_affine_pair(Graph& graph, Node& point, Value* input, const AffineObse
 }
 
 Value* add_numbered_constant(Graph& graph, const std::string& prefix, Tensor tensor) {
-  const auto is_taken = [&](int number) { return graph.constants.contains(prefix + std::to_string(number)); };
-  // Numbers are given out without gaps, so the first free one lies behind a taken one and can be searched for by halves.
+  const auto is_taken = [&](int number) {
+    return graph.constants.contains(prefix + std::to_string(number));
+  };
+  // Numbers are given out without gaps, so the first free one lies behind a taken one and can be
+  // searched for by halves.
   int low = -1;  // taken, or before all
   int high = 0;
   for (; is_taken(high); high = 2 * high + 1) low = high;

@@ -7,8 +7,9 @@
 
 namespace octet {
 
-// Adds an entry for each of find_float_ops() (annotate/graph/float_ops.h) that the report does not speak of yet and none of whose inputs has a spec (of a linear op with quantized weights the
-// input stays float because the quantizer wants it so). Returns the number of entries added.
+// Adds an entry for each of find_float_ops() (annotate/graph/float_ops.h) that the report does not
+// speak of yet and none of whose inputs has a spec (of a linear op with quantized weights the input
+// stays float because the quantizer wants it so). Returns the number of entries added.
 int report_float_ops(const Graph& graph, const Annotations& annotations, Report& report);
 
 }  // namespace octet

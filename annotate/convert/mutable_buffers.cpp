@@ -28,8 +28,9 @@ struct State {
 };
 
 bool has_same_parameters(const Quantization& a, const Quantization& b) {
-  return a.has_numbers() && b.has_numbers() && !a.is_per_channel && !b.is_per_channel && a.scale_number() == b.scale_number() &&
-         a.zero_point == b.zero_point && a.quant_min == b.quant_min && a.quant_max == b.quant_max && a.dtype == b.dtype;
+  return a.has_numbers() && b.has_numbers() && !a.is_per_channel && !b.is_per_channel &&
+         a.scale_number() == b.scale_number() && a.zero_point == b.zero_point &&
+         a.quant_min == b.quant_min && a.quant_max == b.quant_max && a.dtype == b.dtype;
 }
 
 Node* dequantize_of(const Value* value) {
@@ -50,26 +51,34 @@ std::vector<Write> find_writes(const Graph& graph, const GraphInput& input) {
   return writes;
 }
 
-// Fills `state` for a buffer that the program writes dequantized values to; the reason when it cannot be stored quantized.
+// Fills `state` for a buffer that the program writes dequantized values to; the reason when it
+// cannot be stored quantized.
 std::string check_state(State& state) {
   const Value* buffer = state.input->value;
   for (const Write& write : state.writes) {
     if (write.dequantize == nullptr) return "one of its writes is not quantized";
     const std::optional<Quantization> q = find_quantization(write.dequantize);
-    if (!q || !has_same_parameters(*q, *q)) return "it is not quantized per tensor with constant scale and zero point";
-    if (state.stored && !has_same_parameters(*q, *state.stored)) return "its writes have different scales or zero points";
+    if (!q || !has_same_parameters(*q, *q))
+      return "it is not quantized per tensor with constant scale and zero point";
+    if (state.stored && !has_same_parameters(*q, *state.stored))
+      return "its writes have different scales or zero points";
     state.stored = q;
     const Value* result = write.copy == nullptr ? nullptr : write.copy->output_or_null();
-    if (result != nullptr && !result->is_unused()) return fmt::format("%{} is another name of it", result->name());
+    if (result != nullptr && !result->is_unused())
+      return fmt::format("%{} is another name of it", result->name());
   }
   if (buffer->is_output()) return "it is an output";
   for (Node* user : buffer->users()) {
-    const bool is_write = std::any_of(state.writes.begin(), state.writes.end(), [&](const Write& write) { return write.copy == user; });
+    const bool is_write = std::any_of(state.writes.begin(), state.writes.end(),
+                                      [&](const Write& write) { return write.copy == user; });
     if (is_write) continue;
-    const std::optional<Quantization> q = is_quantize(user) ? find_quantization(user) : std::nullopt;
-    if (!q) return fmt::format("{} ({}) reads or changes it unquantized", user->name(), user->target());
+    const std::optional<Quantization> q =
+        is_quantize(user) ? find_quantization(user) : std::nullopt;
+    if (!q)
+      return fmt::format("{} ({}) reads or changes it unquantized", user->name(), user->target());
     if (!has_same_parameters(*q, *state.stored))
-      return fmt::format("{} reads it with another scale or zero point than it is written with", user->name());
+      return fmt::format("{} reads it with another scale or zero point than it is written with",
+                         user->name());
     state.reads.push_back(user);
   }
   return "";
@@ -79,7 +88,9 @@ std::string check_state(State& state) {
 bool outlives_a_write(const Graph& graph, const Node& read, const State& state) {
   for (const Write& write : state.writes)
     for (const Node* user : read.output()->users())
-      if (write.copy != nullptr && graph.is_before(read, *write.copy) && graph.is_before(*write.copy, *user)) return true;
+      if (write.copy != nullptr && graph.is_before(read, *write.copy) &&
+          graph.is_before(*write.copy, *user))
+        return true;
   return read.output()->is_output();
 }
 
@@ -87,7 +98,8 @@ void store_quantized(Graph& graph, const State& state) {
   Value* buffer = state.input->value;
   const Quantization& q = *state.stored;
   Constant& constant = graph.constants.at(state.input->fqn);
-  constant.tensor = from_aten(qdq::quantize_per_tensor(to_aten(constant.tensor), q.scale_number(), *q.zero_point.find<int64_t>(), q.quant_min,
+  constant.tensor = from_aten(qdq::quantize_per_tensor(to_aten(constant.tensor), q.scale_number(),
+                                                       *q.zero_point.find<int64_t>(), q.quant_min,
                                                        q.quant_max, to_scalar_type(q.dtype)));
   if (buffer->meta) buffer->meta->dtype = q.dtype;
   for (Node* read : state.reads) {
@@ -110,7 +122,8 @@ void store_quantized(Graph& graph, const State& state) {
       continue;
     }
     write.copy->set_argument("src", quantized);
-    if (Value* result = write.copy->output_or_null(); result != nullptr && result->meta) result->meta->dtype = q.dtype;
+    if (Value* result = write.copy->output_or_null(); result != nullptr && result->meta)
+      result->meta->dtype = q.dtype;
   }
 }
 
@@ -122,7 +135,8 @@ int fold_quantize_into_mutable_buffers(Graph& graph, Report& report) {
     if (input.kind != InputKind::kBuffer || graph.find_constant(input.value) == nullptr) continue;
     State state{.input = &input, .writes = find_writes(graph, input)};
     const bool is_written_quantized =
-        std::any_of(state.writes.begin(), state.writes.end(), [](const Write& write) { return write.dequantize != nullptr; });
+        std::any_of(state.writes.begin(), state.writes.end(),
+                    [](const Write& write) { return write.dequantize != nullptr; });
     if (!is_written_quantized) continue;
     const std::string reason = check_state(state);
     if (reason.empty())

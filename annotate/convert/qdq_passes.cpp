@@ -1,4 +1,5 @@
-// The clean-ups of convert: a dequantize per consumer, metadata on the new ops, constants stored quantized.
+// The clean-ups of convert: a dequantize per consumer, metadata on the new ops, constants stored
+// quantized.
 #include <algorithm>
 #include <array>
 
@@ -18,7 +19,8 @@ namespace {
 
 bool has_specs(const Annotations& annotations, const Node* node) {
   const QuantizationAnnotation* annotation = annotations.find(node);
-  return annotation != nullptr && (!annotation->input_qspec_map.empty() || annotation->output_qspec.has_value());
+  return annotation != nullptr &&
+         (!annotation->input_qspec_map.empty() || annotation->output_qspec.has_value());
 }
 
 std::vector<Node*> users_without_sizes(const Value& value) {
@@ -28,8 +30,14 @@ std::vector<Node*> users_without_sizes(const Value& value) {
   return users;
 }
 
-bool is_any_quantize(const Node* node) { return is_quantize(node) || (node != nullptr && node->target() == "torchao.quantize_affine.default"); }
-bool is_any_dequantize(const Node* node) { return is_dequantize(node) || (node != nullptr && node->target() == "torchao.dequantize_affine.default"); }
+bool is_any_quantize(const Node* node) {
+  return is_quantize(node) ||
+         (node != nullptr && node->target() == "torchao.quantize_affine.default");
+}
+bool is_any_dequantize(const Node* node) {
+  return is_dequantize(node) ||
+         (node != nullptr && node->target() == "torchao.dequantize_affine.default");
+}
 
 // The value at the other end of a chain of quantize and dequantize ops.
 const Value* quantized_value(const Node* node) {
@@ -51,11 +59,13 @@ int duplicate_dequantize(Graph& graph, const Annotations& annotations) {
     const std::vector<Node*> users = users_without_sizes(*dequantize->output());
     if (users.size() + (dequantize->output()->is_output() ? 1 : 0) <= 1) continue;
     const Node* choose = find_choose_qparams(dequantize);
-    if (choose != nullptr && choose->target() == "quantized_decomposed.choose_qparams.tensor") continue;
+    if (choose != nullptr && choose->target() == "quantized_decomposed.choose_qparams.tensor")
+      continue;
     Node* before = graph.find_next(*dequantize);
     for (Node* user : users) {
       if (!has_specs(annotations, user)) continue;
-      Node* copy = graph.insert(dequantize->target(), dequantize->arguments(), dequantize->name(), dequantize->output()->meta, before);
+      Node* copy = graph.insert(dequantize->target(), dequantize->arguments(), dequantize->name(),
+                                dequantize->output()->meta, before);
       copy->metadata = dequantize->metadata;
       user->replace_input(dequantize->output(), copy->output());
       before = copy;
@@ -72,7 +82,9 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
     if (annotation == nullptr) continue;
     for (Value* input : node->inputs()) {
       Node* dequantize = input->producer();
-      if (!is_any_dequantize(dequantize) || annotation->find_input(quantized_value(dequantize)) == nullptr) continue;
+      if (!is_any_dequantize(dequantize) ||
+          annotation->find_input(quantized_value(dequantize)) == nullptr)
+        continue;
       port_metadata(*dequantize, node->metadata);
       Node* choose = find_choose_qparams(dequantize);
       if (choose == nullptr) continue;
@@ -81,7 +93,8 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
     }
     if (!annotation->output_qspec || node->output_or_null() == nullptr) continue;
     const std::vector<Node*> users = users_without_sizes(*node->output());
-    if (users.size() == 1 && is_any_quantize(users.front())) port_metadata(*users.front(), node->metadata);
+    if (users.size() == 1 && is_any_quantize(users.front()))
+      port_metadata(*users.front(), node->metadata);
   }
 }
 
@@ -95,7 +108,9 @@ int fold_constants(Graph& graph, bool (*is_wanted)(const Node*)) {
   for (Node* node : graph.nodes()) {
     if (!is_wanted(node)) continue;
     const std::vector<Value*> inputs = node->inputs();
-    if (!std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return constants.contains(input); })) continue;
+    if (!std::all_of(inputs.begin(), inputs.end(),
+                     [&](const Value* input) { return constants.contains(input); }))
+      continue;
     const Graph part = extract_constant_part(graph, {node->output()});
     const std::vector<c10::IValue> results = Interpreter(part).run({});
     const Tensor quantized = from_aten(results.at(0).toTensor().contiguous());
@@ -109,7 +124,9 @@ int fold_constants(Graph& graph, bool (*is_wanted)(const Node*)) {
 }
 
 bool is_to_float16(const Node* node) {
-  const Argument* dtype = node->target() == "quantized_decomposed.convert_element_type.no_fuse" ? node->find_argument("dtype") : nullptr;
+  const Argument* dtype = node->target() == "quantized_decomposed.convert_element_type.no_fuse"
+                              ? node->find_argument("dtype")
+                              : nullptr;
   return dtype != nullptr && *dtype == Argument(DType::kFloat16);
 }
 

@@ -22,33 +22,46 @@ constexpr const char* kRecord = "extra/quantized_io.json";
 // What is known of one input or output before anything is edited.
 struct Candidate {
   size_t index = 0;
-  std::string name;           // of the Value, "" for literals
-  bool is_float = false;      // a float tensor: what is not is none of our business unless it is listed
+  std::string name;  // of the Value, "" for literals
+  // a float tensor: what is not is none of our business unless it is listed
+  bool is_float = false;
   std::string reason;         // why it stays as it is; "" when it can become an integer
   Quantization quantization;  // when it can
   size_t output = 0;          // of outputs: index in Graph::outputs()
 };
 
-std::string describe(const Node& node) { return fmt::format("%{} ({})", node.name(), node.target()); }
+std::string describe(const Node& node) {
+  return fmt::format("%{} ({})", node.name(), node.target());
+}
 
-// Why the parameters of a quantize or dequantize op are no numbers for a whole tensor; "" when they are.
+// Why the parameters of a quantize or dequantize op are no numbers for a whole tensor; "" when they
+// are.
 std::string fault_of_parameters(const Node& node, const std::optional<Quantization>& quantization) {
-  if (quantization && quantization->is_per_channel) return fmt::format("{} has a scale per channel, want one for the tensor", describe(node));
-  if (!quantization || !quantization->has_numbers()) return fmt::format("the scale of {} is computed at run time", describe(node));
+  if (quantization && quantization->is_per_channel)
+    return fmt::format("{} has a scale per channel, want one for the tensor", describe(node));
+  if (!quantization || !quantization->has_numbers())
+    return fmt::format("the scale of {} is computed at run time", describe(node));
   return "";
 }
 
 bool has_same_numbers(const Quantization& a, const Quantization& b) {
-  return a.scale == b.scale && a.zero_point == b.zero_point && a.quant_min == b.quant_min && a.quant_max == b.quant_max && a.dtype == b.dtype;
+  return a.scale == b.scale && a.zero_point == b.zero_point && a.quant_min == b.quant_min &&
+         a.quant_max == b.quant_max && a.dtype == b.dtype;
 }
 
-bool is_float_tensor(const Value& value) { return value.kind() == ValueKind::kTensor && (!value.meta || is_floating_point(value.meta->dtype)); }
+bool is_float_tensor(const Value& value) {
+  return value.kind() == ValueKind::kTensor &&
+         (!value.meta || is_floating_point(value.meta->dtype));
+}
 
-// The name of what an output updates with the value, or of the input that the program updates; "" when there is none.
+// The name of what an output updates with the value, or of the input that the program updates; ""
+// when there is none.
 std::string update_target(const Graph& graph, const Value& value) {
   for (const GraphOutput& output : graph.outputs()) {
-    if (output.kind == OutputKind::kUserInputMutation && output.target == value.name()) return output.target;
-    if (output.kind != OutputKind::kUserOutput && output.value.value_or_null() == &value) return output.target;
+    if (output.kind == OutputKind::kUserInputMutation && output.target == value.name())
+      return output.target;
+    if (output.kind != OutputKind::kUserOutput && output.value.value_or_null() == &value)
+      return output.target;
   }
   return "";
 }
@@ -74,14 +87,16 @@ std::string reason_of_input(const Graph& graph, const Value& input, Quantization
   if (input.is_output()) return "it is returned as it came";
   const std::vector<Node*> quantizers = quantizers_of(input);
   for (const Node* user : input.users())
-    if (!is_quantize(user) && !user->is("aten.sym_size")) return fmt::format("{} reads it in float", describe(*user));
+    if (!is_quantize(user) && !user->is("aten.sym_size"))
+      return fmt::format("{} reads it in float", describe(*user));
   if (quantizers.empty()) return "nothing reads it";
   for (const Node* quantizer : quantizers) {
     const std::optional<Quantization> found = find_quantization(quantizer);
     const std::string fault = fault_of_parameters(*quantizer, found);
     if (!fault.empty()) return fault;
     if (quantizer != quantizers.front() && !has_same_numbers(*found, quantization))
-      return fmt::format("{} and {} quantize it with different parameters", describe(*quantizers.front()), describe(*quantizer));
+      return fmt::format("{} and {} quantize it with different parameters",
+                         describe(*quantizers.front()), describe(*quantizer));
     quantization = *found;
   }
   return "";
@@ -98,7 +113,8 @@ std::string reason_of_output(const Graph& graph, const Value& value, Quantizatio
   const std::string target = update_target(graph, value);
   if (!target.empty()) return fmt::format("\"{}\" is updated with it", target);
   for (const Value* tensor : {&value, static_cast<const Value*>(quantization.input)})
-    if (const Node* writer = find_writer(graph, *tensor)) return fmt::format("{} writes into it", describe(*writer));
+    if (const Node* writer = find_writer(graph, *tensor))
+      return fmt::format("{} writes into it", describe(*writer));
   const GraphInput* source = graph.find_input(quantization.input);
   if (source != nullptr && source->kind != InputKind::kUserInput) return "it is a constant";
   return "";
@@ -110,8 +126,10 @@ std::vector<Candidate> candidate_inputs(const Graph& graph) {
     Candidate candidate;
     candidate.index = result.size();
     if (input->value != nullptr) candidate.name = input->value->name();
-    candidate.is_float = input->kind == InputKind::kUserInput && input->value != nullptr && is_float_tensor(*input->value);
-    if (candidate.is_float) candidate.reason = reason_of_input(graph, *input->value, candidate.quantization);
+    candidate.is_float = input->kind == InputKind::kUserInput && input->value != nullptr &&
+                         is_float_tensor(*input->value);
+    if (candidate.is_float)
+      candidate.reason = reason_of_input(graph, *input->value, candidate.quantization);
     result.push_back(std::move(candidate));
   }
   return result;
@@ -127,25 +145,32 @@ std::vector<Candidate> candidate_outputs(const Graph& graph) {
     candidate.output = i;
     if (value != nullptr) candidate.name = value->name();
     candidate.is_float = value != nullptr && is_float_tensor(*value);
-    if (candidate.is_float) candidate.reason = reason_of_output(graph, *value, candidate.quantization);
+    if (candidate.is_float)
+      candidate.reason = reason_of_output(graph, *value, candidate.quantization);
     result.push_back(std::move(candidate));
   }
   return result;
 }
 
 std::string subject_of(const char* what, const Candidate& candidate) {
-  return candidate.name.empty() ? fmt::format("{} {}", what, candidate.index) : fmt::format("{} {} (%{})", what, candidate.index, candidate.name);
+  return candidate.name.empty() ? fmt::format("{} {}", what, candidate.index)
+                                : fmt::format("{} {} (%{})", what, candidate.index, candidate.name);
 }
 
 // Those that can be and are asked for.
-std::vector<Candidate> choose(const char* what, std::vector<Candidate> all, const std::optional<std::vector<size_t>>& listed, Report& report) {
+std::vector<Candidate> choose(const char* what, std::vector<Candidate> all,
+                              const std::optional<std::vector<size_t>>& listed, Report& report) {
   std::set<size_t> wanted;
   for (size_t index : listed.value_or(std::vector<size_t>{})) {
     if (index >= all.size())
-      throw Error(kIoStage, fmt::format("{} {}", what, index), fmt::format("there is none, got index {}, want less than {}", index, all.size()));
-    if (!all[index].is_float) throw Error(kIoStage, subject_of(what, all[index]), "is no float tensor, want one; leave its index out");
+      throw Error(kIoStage, fmt::format("{} {}", what, index),
+                  fmt::format("there is none, got index {}, want less than {}", index, all.size()));
+    if (!all[index].is_float)
+      throw Error(kIoStage, subject_of(what, all[index]),
+                  "is no float tensor, want one; leave its index out");
     if (!all[index].reason.empty())
-      throw Error(kIoStage, subject_of(what, all[index]), fmt::format("cannot be an integer: {}; leave its index out", all[index].reason));
+      throw Error(kIoStage, subject_of(what, all[index]),
+                  fmt::format("cannot be an integer: {}; leave its index out", all[index].reason));
     wanted.insert(index);
   }
   std::vector<Candidate> chosen;
@@ -154,7 +179,8 @@ std::vector<Candidate> choose(const char* what, std::vector<Candidate> all, cons
     if (candidate.reason.empty()) {
       chosen.push_back(std::move(candidate));
     } else {
-      report.note(fmt::format("{}: {} stays float: {}", kIoStage, subject_of(what, candidate), candidate.reason));
+      report.note(fmt::format("{}: {} stays float: {}", kIoStage, subject_of(what, candidate),
+                              candidate.reason));
     }
   }
   return chosen;
@@ -162,7 +188,8 @@ std::vector<Candidate> choose(const char* what, std::vector<Candidate> all, cons
 
 QuantizedIoTensor facts_of(const Candidate& candidate, const Value& value) {
   const Quantization& from = candidate.quantization;
-  return {candidate.index, value.name(), from.scale_number(), *from.zero_point.find<int64_t>(), from.quant_min, from.quant_max, from.dtype};
+  return {candidate.index, value.name(),   from.scale_number(), *from.zero_point.find<int64_t>(),
+          from.quant_min,  from.quant_max, from.dtype};
 }
 
 void become_integer(Graph& graph, Value& input, DType dtype) {
@@ -200,17 +227,21 @@ nlohmann::ordered_json to_json(const std::vector<QuantizedIoTensor>& tensors) {
 }  // namespace
 
 QuantizedIo quantize_io(Graph& graph, const QuantizedIoOptions& options, Report& report) {
-  const std::vector<Candidate> inputs = choose("input", candidate_inputs(graph), options.inputs, report);
-  const std::vector<Candidate> outputs = choose("output", candidate_outputs(graph), options.outputs, report);
+  const std::vector<Candidate> inputs =
+      choose("input", candidate_inputs(graph), options.inputs, report);
+  const std::vector<Candidate> outputs =
+      choose("output", candidate_outputs(graph), options.outputs, report);
   QuantizedIo io;
   // Outputs first: their integers may be results of the quantize ops that go.
-  for (const Candidate& output : outputs) return_integer(graph, output.output, output.quantization.input);
+  for (const Candidate& output : outputs)
+    return_integer(graph, output.output, output.quantization.input);
   for (const Candidate& input : inputs) {
     Value* value = graph.find_value(input.name);
     become_integer(graph, *value, input.quantization.dtype);
     io.inputs.push_back(facts_of(input, *value));
   }
-  for (const Candidate& output : outputs) io.outputs.push_back(facts_of(output, *graph.outputs()[output.output].value.value_or_null()));
+  for (const Candidate& output : outputs)
+    io.outputs.push_back(facts_of(output, *graph.outputs()[output.output].value.value_or_null()));
   return io;
 }
 
@@ -225,9 +256,12 @@ std::string to_json_text(const QuantizedIo& io) {
 void store_quantized_io(Graph& graph, const QuantizedIo& io) {
   // A copy: clones of a graph share it.
   const std::shared_ptr<ArchiveExtras> extras =
-      graph.extras == nullptr ? std::make_shared<ArchiveExtras>() : std::make_shared<ArchiveExtras>(*graph.extras);
+      graph.extras == nullptr ? std::make_shared<ArchiveExtras>()
+                              : std::make_shared<ArchiveExtras>(*graph.extras);
   const std::string samples = fmt::format("data/sample_inputs/{}.pt", extras->model_name);
-  std::erase_if(extras->records, [&](const auto& record) { return record.first == kRecord || (!io.inputs.empty() && record.first == samples); });
+  std::erase_if(extras->records, [&](const auto& record) {
+    return record.first == kRecord || (!io.inputs.empty() && record.first == samples);
+  });
   extras->records.emplace_back(kRecord, to_json_text(io));
   graph.extras = extras;
 }

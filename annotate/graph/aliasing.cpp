@@ -16,7 +16,8 @@ std::vector<const Value*> aliased_inputs(const Node& node) {
   }
   std::vector<const Value*> result;
   for (const c10::Argument& argument : op->schema().arguments()) {
-    const Argument* given = argument.alias_info() == nullptr ? nullptr : node.find_argument(argument.name());
+    const Argument* given =
+        argument.alias_info() == nullptr ? nullptr : node.find_argument(argument.name());
     if (given != nullptr) for_each_value(*given, [&](Value* value) { result.push_back(value); });
   }
   return result;
@@ -29,7 +30,9 @@ std::unordered_set<const Value*> memory_roots(std::vector<const Value*> open) {
     const Value* next = open.back();
     open.pop_back();
     if (!seen.insert(next).second) continue;
-    const std::vector<const Value*> sources = next->producer() == nullptr ? std::vector<const Value*>() : aliased_inputs(*next->producer());
+    const std::vector<const Value*> sources = next->producer() == nullptr
+                                                  ? std::vector<const Value*>()
+                                                  : aliased_inputs(*next->producer());
     if (sources.empty()) roots.insert(next);
     open.insert(open.end(), sources.begin(), sources.end());
   }
@@ -38,7 +41,8 @@ std::unordered_set<const Value*> memory_roots(std::vector<const Value*> open) {
 
 std::vector<const Value*> written_values(const Node& node) {
   const OpSchema* schema = find_op_schema(node.target());
-  if (schema == nullptr || !schema->is_mutable() || node.target() == "aten.detach_.default") return {};
+  if (schema == nullptr || !schema->is_mutable() || node.target() == "aten.detach_.default")
+    return {};
   std::vector<const Value*> written;
   for (const SchemaArgument& argument : schema->arguments) {
     const Argument* given = argument.is_write ? node.find_argument(argument.name) : nullptr;
@@ -73,7 +77,8 @@ void Writes::find_roots() {
 // Nodes that came later, observation points, hand their input on.
 std::vector<const Value*> Writes::roots_of(const Value& value) const {
   const Value* known = &value;
-  while (known->producer() != nullptr && known->producer()->target() == kObserveTarget) known = known->producer()->find_input("input");
+  while (known->producer() != nullptr && known->producer()->target() == kObserveTarget)
+    known = known->producer()->find_input("input");
   const auto found = roots_.find(known);
   return found == roots_.end() ? std::vector<const Value*>{known} : found->second;
 }
@@ -83,8 +88,10 @@ bool Writes::any_between(const Value& value, const Node* from, const Node& to) c
   const std::vector<const Value*> roots = roots_of(value);
   return std::any_of(roots.begin(), roots.end(), [&](const Value* root) {
     const auto found = writes_.find(root);
-    return found != writes_.end() && std::any_of(found->second.begin(), found->second.end(), [&](const Node* write) {
-             return write != from && write != &to && graph_.is_before(*write, to) && (from == nullptr || graph_.is_before(*from, *write));
+    return found != writes_.end() &&
+           std::any_of(found->second.begin(), found->second.end(), [&](const Node* write) {
+             return write != from && write != &to && graph_.is_before(*write, to) &&
+                    (from == nullptr || graph_.is_before(*from, *write));
            });
   });
 }

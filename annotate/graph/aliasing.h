@@ -9,10 +9,12 @@
 
 namespace octet {
 
-// The inputs whose memory the results of `node` may be (views, in-place ops); all of them when the op is unknown to the dispatcher.
+// The inputs whose memory the results of `node` may be (views, in-place ops); all of them when the
+// op is unknown to the dispatcher.
 std::vector<const Value*> aliased_inputs(const Node& node);
 
-// The values whose memory these may be, as far back as it goes: graph inputs and results of ops that make new tensors.
+// The values whose memory these may be, as far back as it goes: graph inputs and results of ops
+// that make new tensors.
 std::unordered_set<const Value*> memory_roots(std::vector<const Value*> values);
 
 // The values that `node` writes to in place, detach_ excepted (it leaves the data alone).
@@ -22,7 +24,8 @@ std::vector<const Value*> written_values(const Node& node);
 class Writes {
  public:
   explicit Writes(const Graph& graph);
-  // Whether a node behind `from` (null: the graph's begin) and in front of `to` writes to the memory of `value`.
+  // Whether a node behind `from` (null: the graph's begin) and in front of `to` writes to the
+  // memory of `value`.
   bool any_between(const Value& value, const Node* from, const Node& to) const;
 
  private:
@@ -30,8 +33,10 @@ class Writes {
   std::vector<const Value*> roots_of(const Value& value) const;
 
   const Graph& graph_;
-  std::unordered_map<const Value*, std::vector<const Value*>> roots_;  // of results that are no new tensors
-  std::unordered_map<const Value*, std::vector<const Node*>> writes_;  // by memory root, in graph order
+  // of results that are no new tensors
+  std::unordered_map<const Value*, std::vector<const Value*>> roots_;
+  // by memory root, in graph order
+  std::unordered_map<const Value*, std::vector<const Node*>> writes_;
 };
 
 }  // namespace octet

@@ -13,7 +13,8 @@ namespace octet {
 namespace {
 
 bool is_dequantize(const Node& node) {
-  return node.target().starts_with("quantized_decomposed.dequantize") || node.target().starts_with("torchao.dequantize_affine") ||
+  return node.target().starts_with("quantized_decomposed.dequantize") ||
+         node.target().starts_with("torchao.dequantize_affine") ||
          node.target() == "quantized_decomposed.convert_element_type.no_fuse";
 }
 
@@ -27,9 +28,11 @@ std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
     for (const Value* value : written_values(*node)) written.push_back(value);
   std::unordered_set<const Value*> roots = memory_roots(std::move(written));
   for (const GraphOutput& output : graph.outputs()) {
-    if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation) continue;
+    if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation)
+      continue;
     for (const GraphInput& input : graph.inputs())
-      if (input.fqn == output.target && graph.find_constant(input.value) != nullptr) roots.insert(input.value);
+      if (input.fqn == output.target && graph.find_constant(input.value) != nullptr)
+        roots.insert(input.value);
   }
   return roots;
 }
@@ -37,7 +40,8 @@ std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
 bool is_pure(const Node& node) {
   if (node.target() == kObserveTarget) return true;
   if (is_dequantize(node) || (has_side_effects(node) && !is_detach(node))) return false;
-  return std::all_of(node.results().begin(), node.results().end(), [](const ResultSlot& slot) { return slot.kind == ResultSlot::Kind::kSingle; });
+  return std::all_of(node.results().begin(), node.results().end(),
+                     [](const ResultSlot& slot) { return slot.kind == ResultSlot::Kind::kSingle; });
 }
 
 struct Needed {
@@ -79,10 +83,13 @@ std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
   std::unordered_set<const Value*> constants;
   const std::unordered_set<const Value*> written = find_written_inputs(graph);
   for (const GraphInput& input : graph.inputs())
-    if (input.value != nullptr && graph.find_constant(input.value) != nullptr && !written.contains(input.value)) constants.insert(input.value);
+    if (input.value != nullptr && graph.find_constant(input.value) != nullptr &&
+        !written.contains(input.value))
+      constants.insert(input.value);
   for (const Node* node : graph.nodes()) {
     const std::vector<Value*> inputs = node->inputs();
-    const bool all = std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return constants.contains(input); });
+    const bool all = std::all_of(inputs.begin(), inputs.end(),
+                                 [&](const Value* input) { return constants.contains(input); });
     if (inputs.empty() || !all || !is_pure(*node)) continue;
     for (const Value* output : node->outputs()) constants.insert(output);
   }
@@ -100,9 +107,11 @@ Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>&
   }
   for (const Node* node : needed) {
     std::vector<NamedArgument> arguments = node->arguments();
-    for (NamedArgument& argument : arguments) rewrite_values(argument.value, [&](Value* value) { return mapping.at(value); });
+    for (NamedArgument& argument : arguments)
+      rewrite_values(argument.value, [&](Value* value) { return mapping.at(value); });
     Node* copy = part.add_node(node->target(), std::move(arguments), node->name());
-    for (const Value* output : node->outputs()) mapping[output] = part.add_result(*copy, output->name(), output->meta, output->kind());
+    for (const Value* output : node->outputs())
+      mapping[output] = part.add_result(*copy, output->name(), output->meta, output->kind());
   }
   for (const Value* value : wanted) part.add_output({.value = mapping.at(value), .target = {}});
   return part;

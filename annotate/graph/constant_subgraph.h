@@ -1,4 +1,5 @@
-// The part of a graph that depends on parameters, buffers and constants alone: it can be computed before any data comes.
+// The part of a graph that depends on parameters, buffers and constants alone: it can be computed
+// before any data comes.
 #pragma once
 
 #include <unordered_set>
@@ -8,11 +9,13 @@
 
 namespace octet {
 
-// Constant inputs that the graph does not write to, and results of pure ops on them. Observation points count as pure; dequantize ops do
-// not, nor what follows them, so that stored quantized weights stay as they are.
+// Constant inputs that the graph does not write to, and results of pure ops on them. Observation
+// points count as pure; dequantize ops do not, nor what follows them, so that stored quantized
+// weights stay as they are.
 std::unordered_set<const Value*> find_constant_values(const Graph& graph);
 
-// A graph without user inputs that computes `wanted` (a subset of `constants`) and returns them in that order. It shares the constants' storage.
+// A graph without user inputs that computes `wanted` (a subset of `constants`) and returns them in
+// that order. It shares the constants' storage.
 Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>& wanted);
 
 }  // namespace octet

@@ -33,13 +33,17 @@ constexpr std::array<CallForm, 4> kForms = {
 };
 
 const CallForm* find_form(const Node& node) {
-  const auto found = std::find_if(kForms.begin(), kForms.end(), [&](const CallForm& form) { return form.target == node.target(); });
+  const auto found = std::find_if(kForms.begin(), kForms.end(), [&](const CallForm& form) {
+    return form.target == node.target();
+  });
   if (found == kForms.end() || node.arguments().size() != found->operands + 1) return nullptr;
   return &*found;
 }
 
 Graph* find_body(const Node& node, size_t argument) {
-  const Subgraph* subgraph = argument < node.arguments().size() ? node.arguments()[argument].value.find<Subgraph>() : nullptr;
+  const Subgraph* subgraph = argument < node.arguments().size()
+                                 ? node.arguments()[argument].value.find<Subgraph>()
+                                 : nullptr;
   return subgraph == nullptr ? nullptr : subgraph->graph.get();
 }
 
@@ -63,12 +67,16 @@ bool can_edit(const Node& node, const CallForm& form) {
   const std::optional<std::vector<Value*>> operands = find_operands(node, form);
   const std::vector<Graph*> bodies = bodies_of(node, form);
   return operands && bodies.size() == form.body_count &&
-         std::all_of(bodies.begin(), bodies.end(), [&](const Graph* body) { return body->inputs().size() >= operands->size(); });
+         std::all_of(bodies.begin(), bodies.end(),
+                     [&](const Graph* body) { return body->inputs().size() >= operands->size(); });
 }
 
 void set_operands(Node& node, const CallForm& form, std::vector<Value*> operands) {
-  node.set_argument(node.arguments().back().name, std::move(operands));  // of equal names (none) the last one is set
-  OCTET_ASSERT(node.arguments().size() == form.operands + 1 && find_body(node, form.first_body) != nullptr, node.name());
+  // of equal names (none) the last one is set
+  node.set_argument(node.arguments().back().name, std::move(operands));
+  OCTET_ASSERT(
+      node.arguments().size() == form.operands + 1 && find_body(node, form.first_body) != nullptr,
+      node.name());
 }
 
 bool is_condition(const Node& node, size_t argument) {
@@ -80,13 +88,16 @@ bool is_condition(const Node& node, size_t argument) {
 std::string objection(const Node& node, size_t argument, BodyChoice choice) {
   const CallForm* form = find_form(node);
   if (form == nullptr) return fmt::format("bodies of {} are not quantized", node.target());
-  if (choice == BodyChoice::kTorchao && !form->peer_quantizes) return fmt::format("bodies of {} are not quantized (compat torchao)", node.target());
+  if (choice == BodyChoice::kTorchao && !form->peer_quantizes)
+    return fmt::format("bodies of {} are not quantized (compat torchao)", node.target());
   if (is_condition(node, argument)) return "it decides whether a loop goes on";
-  if (!can_edit(node, *form)) return fmt::format("the operands of {} are no list of tensors", node.target());
+  if (!can_edit(node, *form))
+    return fmt::format("the operands of {} are no list of tensors", node.target());
   return {};
 }
 
-void collect_bodies(const Graph& graph, const Body& enclosing, BodyChoice choice, std::vector<Body>& bodies) {
+void collect_bodies(const Graph& graph, const Body& enclosing, BodyChoice choice,
+                    std::vector<Body>& bodies) {
   for (const Node* node : graph.nodes())
     for (size_t i = 0; i < node->arguments().size(); ++i) {
       Graph* inner = find_body(*node, i);
@@ -100,14 +111,17 @@ void collect_bodies(const Graph& graph, const Body& enclosing, BodyChoice choice
 }
 
 bool is_stored(const GraphInput& input) {
-  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kTensorConstant;
+  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
+         input.kind == InputKind::kTensorConstant;
 }
 
 bool is_same(const Tensor& a, const Tensor& b) {
-  return a.defined() && b.defined() && a.raw() == b.raw() && a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides();
+  return a.defined() && b.defined() && a.raw() == b.raw() && a.dtype() == b.dtype() &&
+         a.shape() == b.shape() && a.strides() == b.strides();
 }
 
-// The constant `outer` becomes a constant of `body` in the place of `input`, under that input's name.
+// The constant `outer` becomes a constant of `body` in the place of `input`, under that input's
+// name.
 void move_in(const Graph& graph, const Value* outer, Graph& body, Value* input) {
   const GraphInput& from = *graph.find_input(outer);
   const std::string name = input->name();
@@ -122,7 +136,8 @@ void move_in(const Graph& graph, const Value* outer, Graph& body, Value* input) 
 }
 
 // Moves the constants of one call.
-int move_in(Graph& graph, Node& node, const CallForm& form, const std::unordered_set<const Value*>& constants) {
+int move_in(Graph& graph, Node& node, const CallForm& form,
+            const std::unordered_set<const Value*>& constants) {
   const std::vector<Value*> operands = *find_operands(node, form);
   const std::vector<Graph*> bodies = bodies_of(node, form);
   std::vector<std::vector<GraphInput>> inputs;  // of each body, before any move
@@ -133,14 +148,17 @@ int move_in(Graph& graph, Node& node, const CallForm& form, const std::unordered
       kept.push_back(operands[k]);
       continue;
     }
-    for (size_t b = 0; b < bodies.size(); ++b) move_in(graph, operands[k], *bodies[b], inputs[b][inputs[b].size() - operands.size() + k].value);
+    for (size_t b = 0; b < bodies.size(); ++b)
+      move_in(graph, operands[k], *bodies[b],
+              inputs[b][inputs[b].size() - operands.size() + k].value);
   }
   const size_t moved = operands.size() - kept.size();
   if (moved > 0) set_operands(node, form, std::move(kept));
   return static_cast<int>(moved);
 }
 
-// A constant that some bodies of a call have, and its input in each of them (null where it is not used).
+// A constant that some bodies of a call have, and its input in each of them (null where it is not
+// used).
 struct Lifted {
   GraphInput input;
   Constant constant;
@@ -176,7 +194,8 @@ std::vector<Lifted> lifted_constants(const std::vector<Graph*>& bodies) {
 // The graph's input with that tensor, made when there is none.
 Value* outer_constant(Graph& graph, const Lifted& lifted) {
   for (const GraphInput& input : graph.inputs())
-    if (is_stored(input) && input.kind == lifted.input.kind && is_same(graph.constants.at(input.fqn).tensor, lifted.constant.tensor))
+    if (is_stored(input) && input.kind == lifted.input.kind &&
+        is_same(graph.constants.at(input.fqn).tensor, lifted.constant.tensor))
       return input.value;
   Value* value = graph.add_constant(lifted.input.fqn, lifted.constant.tensor, lifted.input.kind);
   graph.constants.at(graph.find_input(value)->fqn) = lifted.constant;
@@ -189,7 +208,8 @@ int move_out(Graph& graph, Node& node, const CallForm& form) {
   const std::vector<Lifted> all = lifted_constants(bodies);
   for (const Lifted& lifted : all) {
     operands.push_back(outer_constant(graph, lifted));
-    const auto some = std::find_if(lifted.inner.begin(), lifted.inner.end(), [](const Value* value) { return value != nullptr; });
+    const auto some = std::find_if(lifted.inner.begin(), lifted.inner.end(),
+                                   [](const Value* value) { return value != nullptr; });
     const std::string name = (*some)->name();
     const std::optional<TensorMeta> meta = (*some)->meta;
     for (size_t b = 0; b < bodies.size(); ++b) {
@@ -220,8 +240,11 @@ void report_float_bodies(const Graph& graph, BodyChoice choice, Report& report) 
   for (const Body& body : bodies_within(graph, choice)) {
     if (body.reason.empty()) continue;
     float_graphs.insert(body.graph);
-    const bool is_asked = find_form(*body.call) != nullptr && find_body(*body.call, 0) == body.graph && is_condition(*body.call, 0);
-    if (is_asked || float_graphs.contains(&body.call->graph()) || !reported.insert(body.call).second) continue;
+    const bool is_asked = find_form(*body.call) != nullptr &&
+                          find_body(*body.call, 0) == body.graph && is_condition(*body.call, 0);
+    if (is_asked || float_graphs.contains(&body.call->graph()) ||
+        !reported.insert(body.call).second)
+      continue;
     report.add({"prepare", body.call->name(), body.call->target(), "", body.reason});
   }
 }

@@ -97,12 +97,18 @@ constexpr std::string_view kMovingOps[] = {
 
 template <size_t N>
 bool is_any(const Node& node, const std::string_view (&ops)[N]) {
-  return std::any_of(std::begin(ops), std::end(ops), [&](std::string_view op) { return node.is(op); });
+  return std::any_of(std::begin(ops), std::end(ops),
+                     [&](std::string_view op) { return node.is(op); });
 }
 
-bool is_float_tensor(const Value* value) { return value->kind() == ValueKind::kTensor && value->meta && is_floating_point(value->meta->dtype); }
+bool is_float_tensor(const Value* value) {
+  return value->kind() == ValueKind::kTensor && value->meta &&
+         is_floating_point(value->meta->dtype);
+}
 
-bool comes_from_dequantize(const Value* value) { return value->producer() != nullptr && is_any(*value->producer(), kDequantizeOps); }
+bool comes_from_dequantize(const Value* value) {
+  return value->producer() != nullptr && is_any(*value->producer(), kDequantizeOps);
+}
 
 }  // namespace
 
@@ -110,17 +116,21 @@ bool computes_on_floats(const Node& node) {
   if (!node.target().starts_with("aten.") || is_any(node, kMovingOps)) return false;
   const std::vector<Value*> inputs = node.inputs();
   const std::vector<Value*> outputs = node.outputs();
-  return std::any_of(inputs.begin(), inputs.end(), is_float_tensor) && std::any_of(outputs.begin(), outputs.end(), is_float_tensor);
+  return std::any_of(inputs.begin(), inputs.end(), is_float_tensor) &&
+         std::any_of(outputs.begin(), outputs.end(), is_float_tensor);
 }
 
 std::vector<const Node*> find_float_ops(const Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::unordered_set<const Node*> quantized;  // so far; nodes come in order
-  // Dequantized, constant, made of nothing (zeros), or the result of a quantized op that this one alone takes (the convolution before a relu).
+  // Dequantized, constant, made of nothing (zeros), or the result of a quantized op that this one
+  // alone takes (the convolution before a relu).
   const auto fits = [&](const Value* input) {
-    if (!is_float_tensor(input) || constants.contains(input) || comes_from_dequantize(input)) return true;
+    if (!is_float_tensor(input) || constants.contains(input) || comes_from_dequantize(input))
+      return true;
     if (input->producer() != nullptr && input->producer()->inputs().empty()) return true;
-    return input->producer() != nullptr && input->has_one_user() && quantized.contains(input->producer());
+    return input->producer() != nullptr && input->has_one_user() &&
+           quantized.contains(input->producer());
   };
   std::vector<const Node*> result;
   for (const Node* node : graph.nodes()) {

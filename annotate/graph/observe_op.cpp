@@ -22,13 +22,15 @@ std::vector<Node*> observation_points(const Graph& graph) {
 
 int group_of(const Node& observation_point) {
   const int64_t group = observation_point.int_or("group", -1);
-  OCTET_ASSERT(observation_point.target() == kObserveTarget && group >= 0, observation_point.name());
+  OCTET_ASSERT(observation_point.target() == kObserveTarget && group >= 0,
+               observation_point.name());
   return static_cast<int>(group);
 }
 
 Value* observed_value(const Node& observation_point) {
   Value* value = observation_point.find_input("input");
-  while (value->producer() != nullptr && value->producer()->target() == kObserveTarget) value = value->producer()->find_input("input");
+  while (value->producer() != nullptr && value->producer()->target() == kObserveTarget)
+    value = value->producer()->find_input("input");
   return value;
 }
 

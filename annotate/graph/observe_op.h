@@ -8,10 +8,12 @@
 
 namespace octet {
 
-// A node with argument "input" (a Value) and "group" (an int, index into ObservedGraph::observers): an observation point.
+// A node with argument "input" (a Value) and "group" (an int, index into ObservedGraph::observers):
+// an observation point.
 inline constexpr std::string_view kObserveTarget = "octet.observe.default";
 
-// All observation points in graph order, then those of each body of control flow; and the group of one.
+// All observation points in graph order, then those of each body of control flow; and the group of
+// one.
 std::vector<Node*> observation_points(const Graph& graph);
 int group_of(const Node& observation_point);
 // The value behind a chain of observation points.

@@ -17,12 +17,13 @@ namespace {
 
 constexpr std::string_view kSelfPrefix = "L['self'].";
 
-// The key of the frame of the module in the node's nn_module_stack ("key,path,type;..."): calls of one module have different keys. "" when the node is
-// not in it.
+// The key of the frame of the module in the node's nn_module_stack ("key,path,type;..."): calls of
+// one module have different keys. "" when the node is not in it.
 std::string key_of_call(const Node& node, const std::string& module) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   const auto is_it = [&](const ModuleFrame& frame) {
-    return frame.path == module || (frame.path.starts_with(kSelfPrefix) && frame.path.substr(kSelfPrefix.size()) == module);
+    return frame.path == module ||
+           (frame.path.starts_with(kSelfPrefix) && frame.path.substr(kSelfPrefix.size()) == module);
   };
   const auto found = std::find_if(frames.begin(), frames.end(), is_it);
   if (found == frames.end()) return {};
@@ -37,16 +38,21 @@ std::string key_of_call(const Node& node, const std::string& module) {
 bool is_in_list(const Node& node, const std::string& list) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
-    return frame.path.starts_with(list + ".") || frame.path.starts_with(std::string(kSelfPrefix) + list + ".");
+    return frame.path.starts_with(list + ".") ||
+           frame.path.starts_with(std::string(kSelfPrefix) + list + ".");
   });
 }
 
-bool is_op(const Node& node, const std::string& op) { return node.is(op) || (op.find('.') == std::string::npos && node.is("aten." + op)); }
+bool is_op(const Node& node, const std::string& op) {
+  return node.is(op) || (op.find('.') == std::string::npos && node.is("aten." + op));
+}
 
 bool covers(const OpaquePart& part, const Node& node) {
-  if (!part.module.empty()) return !key_of_call(node, part.module).empty() || is_in_list(node, part.module);
+  if (!part.module.empty())
+    return !key_of_call(node, part.module).empty() || is_in_list(node, part.module);
   if (!part.op.empty()) return is_op(node, part.op);
-  return std::any_of(part.ops.begin(), part.ops.end(), [&](const std::string& op) { return is_op(node, op); });
+  return std::any_of(part.ops.begin(), part.ops.end(),
+                     [&](const std::string& op) { return is_op(node, op); });
 }
 
 using Nodes = std::vector<Node*>;
@@ -73,7 +79,9 @@ std::vector<Nodes> split_by_connection(const Nodes& nodes) {
     group_of[node] = own;
     for (const Value* input : node->inputs()) {
       const auto producer = group_of.find(input->producer());
-      if (input->producer() == nullptr || producer == group_of.end() || producer->second == group_of[node]) continue;
+      if (input->producer() == nullptr || producer == group_of.end() ||
+          producer->second == group_of[node])
+        continue;
       const size_t from = std::max(producer->second, group_of[node]);
       const size_t to = std::min(producer->second, group_of[node]);
       for (const Node* moved : groups[from]) group_of[moved] = to;
@@ -82,12 +90,15 @@ std::vector<Nodes> split_by_connection(const Nodes& nodes) {
     }
   }
   std::erase_if(groups, [](const Nodes& group) { return group.empty(); });
-  for (Nodes& group : groups) std::sort(group.begin(), group.end(), [](const Node* a, const Node* b) { return a->graph().is_before(*a, *b); });
+  for (Nodes& group : groups)
+    std::sort(group.begin(), group.end(),
+              [](const Node* a, const Node* b) { return a->graph().is_before(*a, *b); });
   return groups;
 }
 
 std::vector<Nodes> split(const Nodes& nodes, const OpaquePart& part) {
-  const bool is_list = !part.module.empty() && !nodes.empty() && key_of_call(*nodes.front(), part.module).empty();
+  const bool is_list =
+      !part.module.empty() && !nodes.empty() && key_of_call(*nodes.front(), part.module).empty();
   if (!part.ops.empty() || is_list) return split_by_connection(nodes);
   if (!part.module.empty()) return split_by_call(nodes, part.module);
   std::vector<Nodes> result;
@@ -97,7 +108,8 @@ std::vector<Nodes> split(const Nodes& nodes, const OpaquePart& part) {
 
 bool is_stored(const Graph& graph, const Value* value) {
   const GraphInput* input = value->producer() == nullptr ? graph.find_input(value) : nullptr;
-  return input != nullptr && input->kind != InputKind::kUserInput && input->kind != InputKind::kConstant;
+  return input != nullptr && input->kind != InputKind::kUserInput &&
+         input->kind != InputKind::kConstant;
 }
 
 }  // namespace
@@ -109,20 +121,30 @@ std::string name_of(const OpaquePart& part) {
 }
 
 void check_opaque_part(const OpaquePart& part) {
-  const int set = (part.module.empty() ? 0 : 1) + (part.op.empty() ? 0 : 1) + (part.ops.empty() ? 0 : 1);
+  const int set =
+      (part.module.empty() ? 0 : 1) + (part.op.empty() ? 0 : 1) + (part.ops.empty() ? 0 : 1);
   if (set != 1)
     throw Error("quantizer", "opaque part",
-                fmt::format("names {}, want exactly one of module, op and ops", set == 0 ? "nothing" : "several kinds of ops"));
+                fmt::format("names {}, want exactly one of module, op and ops",
+                            set == 0 ? "nothing" : "several kinds of ops"));
   if (part.is_recorded && part.quantizer)
-    throw Error("quantizer", name_of(part), "is recorded and has a quantizer, whose observers would see no data; leave out one of them");
-  if (part.quantizer && part.quantizer->opaque_parts() != nullptr && !part.quantizer->opaque_parts()->empty())
-    throw Error("quantizer", name_of(part), "has a quantizer with opaque parts of its own; list those before this part instead");
+    throw Error("quantizer", name_of(part),
+                "is recorded and has a quantizer, whose observers would see no data; leave out one "
+                "of them");
+  if (part.quantizer && part.quantizer->opaque_parts() != nullptr &&
+      !part.quantizer->opaque_parts()->empty())
+    throw Error(
+        "quantizer", name_of(part),
+        "has a quantizer with opaque parts of its own; list those before this part instead");
   if (part.is_recorded && part.float_to_observed)
-    throw Error("quantizer", name_of(part), "is recorded and has a hook float_to_observed, whose nodes would not run; leave out one of them");
+    throw Error("quantizer", name_of(part),
+                "is recorded and has a hook float_to_observed, whose nodes would not run; leave "
+                "out one of them");
   for (const auto& [index, spec] : part.quantized_inputs)
     if (std::holds_alternative<SameAsInput>(spec) && std::get<SameAsInput>(spec).index >= index)
       throw Error("quantizer", name_of(part),
-                  fmt::format("input {} is to be like input {}, want an earlier one", index, std::get<SameAsInput>(spec).index));
+                  fmt::format("input {} is to be like input {}, want an earlier one", index,
+                              std::get<SameAsInput>(spec).index));
 }
 
 void refresh_border(const Graph& graph, Island& island) {
@@ -132,11 +154,13 @@ void refresh_border(const Graph& graph, Island& island) {
   std::unordered_set<const Value*> seen;
   for (const Node* node : island.nodes) {
     for (Value* input : node->inputs())
-      if (input->kind() == ValueKind::kTensor && !inside.contains(input->producer()) && !is_stored(graph, input) && seen.insert(input).second)
+      if (input->kind() == ValueKind::kTensor && !inside.contains(input->producer()) &&
+          !is_stored(graph, input) && seen.insert(input).second)
         island.inputs.push_back(input);
     for (Value* output : node->outputs()) {
       const auto is_outside = [&](const Node* user) { return !inside.contains(user); };
-      const bool is_read = output->is_output() || std::any_of(output->users().begin(), output->users().end(), is_outside);
+      const bool is_read = output->is_output() ||
+                           std::any_of(output->users().begin(), output->users().end(), is_outside);
       if (output->kind() == ValueKind::kTensor && is_read) island.outputs.push_back(output);
     }
   }

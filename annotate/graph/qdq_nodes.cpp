@@ -7,9 +7,11 @@ namespace octet {
 namespace {
 
 constexpr std::string_view kNamespace = "quantized_decomposed.";
-constexpr std::array<std::string_view, 3> kPortedMetadata = {"nn_module_stack", "stack_trace", "quantization_tag"};
+constexpr std::array<std::string_view, 3> kPortedMetadata = {"nn_module_stack", "stack_trace",
+                                                             "quantization_tag"};
 
-// "per_tensor.default" of "quantized_decomposed.quantize_per_tensor.default"; "" when `verb` is another.
+// "per_tensor.default" of "quantized_decomposed.quantize_per_tensor.default"; "" when `verb` is
+// another.
 std::string_view kind_of(const Node* node, std::string_view verb) {
   if (node == nullptr) return {};
   std::string_view target = node->target();
@@ -17,7 +19,8 @@ std::string_view kind_of(const Node* node, std::string_view verb) {
   target.remove_prefix(kNamespace.size());
   if (!target.starts_with(verb)) return {};
   target.remove_prefix(verb.size());
-  return target.starts_with("per_tensor.") || target == "per_channel.default" ? target : std::string_view();
+  return target.starts_with("per_tensor.") || target == "per_channel.default" ? target
+                                                                              : std::string_view();
 }
 
 Node* producer_of_argument(const Node* node, std::string_view name) {
@@ -48,7 +51,8 @@ bool is_dequantize(const Node* node) { return !kind_of(node, "dequantize_").empt
 bool is_dequantized(const Value* value) {
   if (value == nullptr || value->producer() == nullptr) return false;
   const std::string& target = value->producer()->target();
-  return target.starts_with("quantized_decomposed.dequantize") || target.starts_with("torchao.dequantize");
+  return target.starts_with("quantized_decomposed.dequantize") ||
+         target.starts_with("torchao.dequantize");
 }
 
 std::optional<Quantization> find_quantization(const Node* node) {
@@ -58,7 +62,8 @@ std::optional<Quantization> find_quantization(const Node* node) {
   result.input = node->find_input("input");
   result.scale = argument_of(*node, result.is_per_channel ? "scales" : "scale");
   result.zero_point = argument_of(*node, result.is_per_channel ? "zero_points" : "zero_point");
-  if (const int64_t* number = result.scale.find<int64_t>()) result.scale = static_cast<double>(*number);
+  if (const int64_t* number = result.scale.find<int64_t>())
+    result.scale = static_cast<double>(*number);
   result.axis = node->int_or("axis", -1);
   const Argument* min = node->find_argument("quant_min");
   const Argument* max = node->find_argument("quant_max");
@@ -74,7 +79,9 @@ std::optional<Quantization> find_quantization(const Node* node) {
 
 Node* find_choose_qparams(const Node* dequantize) {
   Node* choose = producer_of_argument(producer_of_argument(dequantize, "input"), "scale");
-  return choose != nullptr && choose->target().starts_with("quantized_decomposed.choose_qparams") ? choose : nullptr;
+  return choose != nullptr && choose->target().starts_with("quantized_decomposed.choose_qparams")
+             ? choose
+             : nullptr;
 }
 
 void port_metadata(Node& to, const std::map<std::string, std::string>& metadata) {

@@ -18,8 +18,9 @@ bool is_dequantized(const Value* value);
 // The arguments of one such node.
 struct Quantization {
   Value* input = nullptr;
-  Argument scale;       // a double, or the Value of a scale tensor
-  Argument zero_point;  // an int64_t, the Value of a tensor, or None (per channel, where it means 0)
+  Argument scale;  // a double, or the Value of a scale tensor
+  // an int64_t, the Value of a tensor, or None (per channel, where it means 0)
+  Argument zero_point;
   bool is_per_channel = false;
   int64_t axis = -1;  // of per channel
   int64_t quant_min = 0;
@@ -27,12 +28,15 @@ struct Quantization {
   DType dtype = DType::kInt8;
   std::optional<DType> out_dtype;  // of dequantize
   double scale_number() const { return *scale.find<double>(); }
-  bool has_numbers() const { return scale.find<double>() != nullptr && zero_point.find<int64_t>() != nullptr; }
+  bool has_numbers() const {
+    return scale.find<double>() != nullptr && zero_point.find<int64_t>() != nullptr;
+  }
 };
 // Nothing for other nodes and for those whose range is no literal (overload tensor2).
 std::optional<Quantization> find_quantization(const Node* node);
 
-// Whether the dequantize belongs to a dynamic chain: choose_qparams -> quantize -> dequantize. Returns choose_qparams or null.
+// Whether the dequantize belongs to a dynamic chain: choose_qparams -> quantize -> dequantize.
+// Returns choose_qparams or null.
 Node* find_choose_qparams(const Node* dequantize);
 
 // Copies the entries nn_module_stack, stack_trace and quantization_tag that `metadata` has.

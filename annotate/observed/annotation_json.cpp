@@ -26,8 +26,12 @@ template <typename T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
-Json name_or_null(const std::optional<DType>& dtype) { return dtype ? Json(name_of(*dtype)) : Json(nullptr); }
-Json name_or_null(const std::optional<QScheme>& qscheme) { return qscheme ? Json(name_of(*qscheme)) : Json(nullptr); }
+Json name_or_null(const std::optional<DType>& dtype) {
+  return dtype ? Json(name_of(*dtype)) : Json(nullptr);
+}
+Json name_or_null(const std::optional<QScheme>& qscheme) {
+  return qscheme ? Json(name_of(*qscheme)) : Json(nullptr);
+}
 
 std::string word_of(MappingType type) {
   switch (type) {
@@ -55,9 +59,13 @@ std::string word_of(ZeroPointDomain domain) {
 
 void put_granularity(const Granularity& granularity, Json& observer) {
   observer["granularity"] = name_of(granularity.kind);
-  if (granularity.kind == Granularity::Kind::kPerAxis || granularity.kind == Granularity::Kind::kPerRow) observer["axis"] = granularity.axis;
-  if (granularity.kind == Granularity::Kind::kPerGroup) observer["group_size"] = granularity.group_size;
-  if (granularity.kind == Granularity::Kind::kPerBlock) observer["block_size"] = granularity.block_size;
+  if (granularity.kind == Granularity::Kind::kPerAxis ||
+      granularity.kind == Granularity::Kind::kPerRow)
+    observer["axis"] = granularity.axis;
+  if (granularity.kind == Granularity::Kind::kPerGroup)
+    observer["group_size"] = granularity.group_size;
+  if (granularity.kind == Granularity::Kind::kPerBlock)
+    observer["block_size"] = granularity.block_size;
 }
 
 Json observer_json(const ObserverChoice& choice) {
@@ -68,7 +76,8 @@ Json observer_json(const ObserverChoice& choice) {
       {"averaging_constant", choice.averaging_constant},
       {"reduce_range",       choice.reduce_range      }
   };
-  if (choice.name.find("percentile") != std::string::npos) observer["percentile"] = choice.percentile;
+  if (choice.name.find("percentile") != std::string::npos)
+    observer["percentile"] = choice.percentile;
   if (!choice.affine) return observer;
   put_granularity(choice.affine->granularity, observer);
   observer["mapping_type"] = word_of(choice.affine->mapping_type);
@@ -79,7 +88,8 @@ Json observer_json(const ObserverChoice& choice) {
   return observer;
 }
 
-// Fills in one kind's fields. `prefix` stands before the names of values and nodes: the path of a body, or nothing.
+// Fills in one kind's fields. `prefix` stands before the names of values and nodes: the path of a
+// body, or nothing.
 class SpecFields {
  public:
   SpecFields(const std::string& prefix, Json& json) : prefix_(prefix), json_(json) {}
@@ -107,7 +117,8 @@ class SpecFields {
   void operator()(const DerivedQuantizationSpec& spec) {
     json_["kind"] = "derived";
     json_["derived_from"] = Json::array();
-    for (const EdgeOrNode& source : spec.derived_from) json_["derived_from"].push_back(reference(source));
+    for (const EdgeOrNode& source : spec.derived_from)
+      json_["derived_from"].push_back(reference(source));
     json_["derive"] = spec.derive_name;
     put_target(spec);
     json_["ch_axis"] = or_null(spec.ch_axis);
@@ -142,13 +153,15 @@ Json spec_json(const SpecVariant& spec, const std::string& prefix) {
 
 Json qparams_json(const Observer& observer) {
   const DType dtype = observer.args().dtype;
-  const bool is_float = is_floating_point(dtype) && dtype != DType::kFloat8E5M2 && dtype != DType::kFloat8E4M3FN;
+  const bool is_float =
+      is_floating_point(dtype) && dtype != DType::kFloat8E5M2 && dtype != DType::kFloat8E4M3FN;
   if (observer.args().is_dynamic || is_float || !observer.has_data()) return nullptr;
   try {
     const QParams qparams = observer.calculate_qparams();
     Json json;
     json["scale"] = qparams.scale;
-    json["zero_point"] = qparams.float_zero_point.empty() ? Json(qparams.zero_point) : Json(qparams.float_zero_point);
+    json["zero_point"] = qparams.float_zero_point.empty() ? Json(qparams.zero_point)
+                                                          : Json(qparams.float_zero_point);
     json["axis"] = qparams.axis >= 0 ? Json(qparams.axis) : Json(nullptr);
     json["block_size"] = qparams.block_size;
     return json;
@@ -165,7 +178,8 @@ using GroupOfKey = std::unordered_map<EdgeOrNode, int, EdgeOrNodeHash>;
 int observed_group(const Node& node, const Value* value) {
   for (const Value* input : node.inputs()) {
     const Node* point = input->producer();
-    if (point != nullptr && point->target() == kObserveTarget && observed_value(*point) == value) return group_of(*point);
+    if (point != nullptr && point->target() == kObserveTarget && observed_value(*point) == value)
+      return group_of(*point);
   }
   return -1;
 }
@@ -180,7 +194,8 @@ int observed_group(const Value& output) {
 // Walks the program and the bodies in it, and writes down nodes and groups.
 class Dump {
  public:
-  Dump(const Annotations& annotations, const ObservedGraph* observed) : annotations_(annotations), observed_(observed) {}
+  Dump(const Annotations& annotations, const ObservedGraph* observed)
+      : annotations_(annotations), observed_(observed) {}
 
   std::string run(const Graph& graph) {
     add_graph(graph, "");
@@ -196,13 +211,16 @@ class Dump {
  private:
   struct Group {
     std::vector<std::string> members;
-    Json spec;             // of the first member that has one of its own, else the one that the first member ends at
+    // of the first member that has one of its own, else the one that the first member ends at
+    Json spec;
     bool has_own = false;  // whether it is the former
   };
 
   static void put_lines(const char* key, const std::vector<Json>& items, std::string& text) {
     text += fmt::format("\"{}\": [", key);
-    for (size_t i = 0; i < items.size(); ++i) text += (i > 0 ? ",\n  " : "\n  ") + items[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+    for (size_t i = 0; i < items.size(); ++i)
+      text += (i > 0 ? ",\n  " : "\n  ") +
+              items[i].dump(-1, ' ', false, Json::error_handler_t::replace);
     text += "]";
   }
 
@@ -224,11 +242,15 @@ class Dump {
       };
       for (const auto& [value, spec] : annotation->input_qspec_map) {
         const Edge edge{value, node};
-        json["inputs"].push_back(add_tensor(edge, spec, observed_ != nullptr ? observed_group(*node, value) : declared.at(edge), prefix));
+        json["inputs"].push_back(add_tensor(
+            edge, spec, observed_ != nullptr ? observed_group(*node, value) : declared.at(edge),
+            prefix));
       }
       Value* output = node->output_or_null();
       if (annotation->output_qspec && output != nullptr)
-        json["output"] = add_tensor(output, *annotation->output_qspec, observed_ != nullptr ? observed_group(*output) : declared.at(output), prefix);
+        json["output"] = add_tensor(
+            output, *annotation->output_qspec,
+            observed_ != nullptr ? observed_group(*output) : declared.at(output), prefix);
       nodes_.push_back(std::move(json));
     }
   }
@@ -236,20 +258,24 @@ class Dump {
   GroupOfKey declared_groups(const Graph& graph) {
     const SharingGroups groups = find_sharing_groups(graph, annotations_);
     GroupOfKey group_of_key;
-    for (const SharingGroups::Member& member : groups.members) group_of_key[member.key] = declared_count_ + member.group;
+    for (const SharingGroups::Member& member : groups.members)
+      group_of_key[member.key] = declared_count_ + member.group;
     declared_count_ += groups.group_count;
     return group_of_key;
   }
 
-  Json add_tensor(const EdgeOrNode& key, const SpecVariant& spec, int group, const std::string& prefix) {
+  Json add_tensor(const EdgeOrNode& key, const SpecVariant& spec, int group,
+                  const std::string& prefix) {
     const std::string name = to_text(key, prefix);
     Json json = spec_json(spec, prefix);
     if (group >= 0) {
-      if (groups_.size() <= static_cast<size_t>(group)) groups_.resize(static_cast<size_t>(group) + 1);
+      if (groups_.size() <= static_cast<size_t>(group))
+        groups_.resize(static_cast<size_t>(group) + 1);
       Group& entry = groups_[static_cast<size_t>(group)];
       entry.members.push_back(name);
       const bool is_own = !std::holds_alternative<SharedQuantizationSpec>(spec);
-      if (is_own ? !entry.has_own : entry.spec.is_null()) entry.spec = is_own ? json : spec_json(end_of(spec), prefix);
+      if (is_own ? !entry.has_own : entry.spec.is_null())
+        entry.spec = is_own ? json : spec_json(end_of(spec), prefix);
       entry.has_own |= is_own;
     }
     return {
@@ -259,14 +285,17 @@ class Dump {
     };
   }
 
-  // The spec that a shared one ends at. Circles and loose ends were refused when the groups were found.
+  // The spec that a shared one ends at. Circles and loose ends were refused when the groups were
+  // found.
   const SpecVariant& end_of(const SpecVariant& spec) const {
     const SpecVariant* end = &spec;
     while (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(end)) {
       const Edge* edge = std::get_if<Edge>(&shared->edge_or_node);
-      const QuantizationAnnotation* annotation = annotations_.find(edge != nullptr ? edge->user : std::get<Value*>(shared->edge_or_node)->producer());
+      const QuantizationAnnotation* annotation = annotations_.find(
+          edge != nullptr ? edge->user : std::get<Value*>(shared->edge_or_node)->producer());
       OCTET_ASSERT(annotation != nullptr, to_text(*end));
-      end = edge != nullptr ? annotation->find_input(edge->value) : &annotation->output_qspec.value();
+      end =
+          edge != nullptr ? annotation->find_input(edge->value) : &annotation->output_qspec.value();
       OCTET_ASSERT(end != nullptr, to_text(spec));
     }
     return *end;
@@ -279,13 +308,15 @@ class Dump {
       if (group.members.empty()) continue;
       const Observer* observer = observed_ == nullptr ? nullptr : observed_->observers.at(i).get();
       list.push_back({
-          {"group",     i                                                                             },
-          {"members",   group.members                                                                 },
-          {"spec",      group.spec                                                                    },
-          {"quant_min", observer != nullptr ? Json(observer->quant_min()) : group.spec.at("quant_min")},
-          {"quant_max", observer != nullptr ? Json(observer->quant_max()) : group.spec.at("quant_max")},
-          {"has_data",  observer != nullptr && observer->has_data()                                   },
-          {"qparams",   observer != nullptr ? qparams_json(*observer) : Json(nullptr)                 }
+          {"group",     i                                                                },
+          {"members",   group.members                                                    },
+          {"spec",      group.spec                                                       },
+          {"quant_min",
+           observer != nullptr ? Json(observer->quant_min()) : group.spec.at("quant_min")},
+          {"quant_max",
+           observer != nullptr ? Json(observer->quant_max()) : group.spec.at("quant_max")},
+          {"has_data",  observer != nullptr && observer->has_data()                      },
+          {"qparams",   observer != nullptr ? qparams_json(*observer) : Json(nullptr)    }
       });
     }
     return list;
@@ -300,8 +331,12 @@ class Dump {
 
 }  // namespace
 
-std::string annotations_to_json(const Graph& graph, const Annotations& annotations) { return Dump(annotations, nullptr).run(graph); }
+std::string annotations_to_json(const Graph& graph, const Annotations& annotations) {
+  return Dump(annotations, nullptr).run(graph);
+}
 
-std::string annotations_to_json(const ObservedGraph& observed) { return Dump(observed.annotations, &observed).run(observed.graph); }
+std::string annotations_to_json(const ObservedGraph& observed) {
+  return Dump(observed.annotations, &observed).run(observed.graph);
+}
 
 }  // namespace octet

@@ -23,7 +23,8 @@ void visit_limits(const Graph& graph, const Annotations& annotations, const Limi
     const QuantizationAnnotation* annotation = annotations.find(node);
     if (annotation == nullptr) continue;
     for (const auto& [value, limits] : annotation->input_limits) visit(limits, Edge{value, node});
-    if (annotation->output_limits && node->output_or_null() != nullptr) visit(*annotation->output_limits, node->output());
+    if (annotation->output_limits && node->output_or_null() != nullptr)
+      visit(*annotation->output_limits, node->output());
   }
 }
 
@@ -34,32 +35,45 @@ const SpecVariant* find_spec(const Annotations& annotations, const EdgeOrNode& k
   const QuantizationAnnotation* annotation = node == nullptr ? nullptr : annotations.find(node);
   if (annotation == nullptr) return nullptr;
   if (edge != nullptr) return annotation->find_input(edge->value);
-  return annotation->output_qspec && node->output_or_null() == std::get<Value*>(key) ? &*annotation->output_qspec : nullptr;
+  return annotation->output_qspec && node->output_or_null() == std::get<Value*>(key)
+             ? &*annotation->output_qspec
+             : nullptr;
 }
 
-// Follows a shared spec to its end. Throws when there is none, or the way leads back to where it began.
-void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecVariant& spec, const std::string& place) {
+// Follows a shared spec to its end. Throws when there is none, or the way leads back to where it
+// began.
+void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecVariant& spec,
+            const std::string& place) {
   std::string way = to_text(start);
   std::vector<EdgeOrNode> seen = {start};
-  for (const SpecVariant* at = &spec; const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(at);) {
+  for (const SpecVariant* at = &spec;
+       const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(at);) {
     const EdgeOrNode& next = shared->edge_or_node;
     if (next == start)
-      throw Error("quantizer", place,
-                  fmt::format("{} shares its own observer, by way of {}; give one of them a spec of its own", to_text(start), way));
-    if (std::find(seen.begin(), seen.end(), next) != seen.end()) return;  // a circle that others stand in
-    at = find_spec(annotations, next);
-    if (at == nullptr)
       throw Error(
           "quantizer", place,
-          fmt::format("{} shares the observer of {}, which has no spec; give that one a spec, or this one a spec of its own", way, to_text(next)));
+          fmt::format(
+              "{} shares its own observer, by way of {}; give one of them a spec of its own",
+              to_text(start), way));
+    // a circle that others stand in
+    if (std::find(seen.begin(), seen.end(), next) != seen.end()) return;
+    at = find_spec(annotations, next);
+    if (at == nullptr)
+      throw Error("quantizer", place,
+                  fmt::format("{} shares the observer of {}, which has no spec; give that one a "
+                              "spec, or this one a spec of its own",
+                              way, to_text(next)));
     seen.push_back(next);
     way += " as " + to_text(next);
   }
 }
 
-// The observer of the point that an annotated edge reads through, or that reads the value; null when there is none.
+// The observer of the point that an annotated edge reads through, or that reads the value; null
+// when there is none.
 const Observer* find_observer(const ObservedGraph& observed, const EdgeOrNode& key) {
-  const auto observer_of = [&](const Node& point) { return observed.observers.at(static_cast<size_t>(group_of(point))).get(); };
+  const auto observer_of = [&](const Node& point) {
+    return observed.observers.at(static_cast<size_t>(group_of(point))).get();
+  };
   const auto is_point_on = [](const Node* node, const Value* value) {
     return node != nullptr && node->target() == kObserveTarget && observed_value(*node) == value;
   };
@@ -74,7 +88,9 @@ const Observer* find_observer(const ObservedGraph& observed, const EdgeOrNode& k
 }
 
 // Whether convert asks the observer for scales: not for those found at run time, nor for floats.
-bool has_scales(const Observer& observer) { return observer.has_data() && !observer.args().is_dynamic && is_integer(observer.args().dtype); }
+bool has_scales(const Observer& observer) {
+  return observer.has_data() && !observer.args().is_dynamic && is_integer(observer.args().dtype);
+}
 
 }  // namespace
 
@@ -85,8 +101,10 @@ void check_shared_specs(const Graph& graph, const Annotations& annotations,
     if (annotation == nullptr) continue;
     const std::string place = place_of(*annotation);
     if (place.empty()) continue;
-    for (const auto& [value, spec] : annotation->input_qspec_map) follow(annotations, Edge{value, node}, spec, place);
-    if (annotation->output_qspec && node->output_or_null() != nullptr) follow(annotations, node->output(), *annotation->output_qspec, place);
+    for (const auto& [value, spec] : annotation->input_qspec_map)
+      follow(annotations, Edge{value, node}, spec, place);
+    if (annotation->output_qspec && node->output_or_null() != nullptr)
+      follow(annotations, node->output(), *annotation->output_qspec, place);
   }
 }
 
@@ -97,7 +115,9 @@ void check_spec_limits(const Graph& graph, const Annotations& annotations) {
     const SharingGroups::Member* member = groups->find(key);
     if (member == nullptr) return;
     if (const std::string reason = objection(limits, groups->final_spec(*member)); !reason.empty())
-      throw Error("quantizer", limits.place, fmt::format("{}: {}; give it another spec or change the constraint", to_text(key), reason));
+      throw Error("quantizer", limits.place,
+                  fmt::format("{}: {}; give it another spec or change the constraint", to_text(key),
+                              reason));
   });
 }
 
@@ -106,12 +126,16 @@ void check_scale_limits(const ObservedGraph& observed) {
     if (!limits.asks_scales()) return;
     const Observer* observer = find_observer(observed, key);
     if (observer == nullptr || !has_scales(*observer)) return;
-    if (const std::string reason = objection(limits, observer->calculate_qparams()); !reason.empty())
+    if (const std::string reason = objection(limits, observer->calculate_qparams());
+        !reason.empty())
       throw Error("convert", limits.place,
-                  fmt::format("{}: {} after calibration; give it another observer or a fixed spec, or change the constraint", to_text(key), reason));
+                  fmt::format("{}: {} after calibration; give it another observer or a fixed spec, "
+                              "or change the constraint",
+                              to_text(key), reason));
   };
   visit_limits(observed.graph, observed.annotations, check);
-  for (const Body& body : bodies_within(observed.graph)) visit_limits(*body.graph, observed.annotations, check);
+  for (const Body& body : bodies_within(observed.graph))
+    visit_limits(*body.graph, observed.annotations, check);
 }
 
 }  // namespace octet

@@ -18,7 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void refuse(const std::string& source, const std::string& message) { throw Error("state", source, message); }
+[[noreturn]] void refuse(const std::string& source, const std::string& message) {
+  throw Error("state", source, message);
+}
 
 // Brings the groups of a file to the observers of a graph.
 class Loader {
@@ -37,23 +39,28 @@ class Loader {
       check_channels(group, sites, saved);
       apply(observer, saved, merge);
       if (saved.sites != sites)
-        notes.push_back(fmt::format("state: [{}] takes the range that {} saw together with other values: [{}]", fmt::join(sites, ", "), source_,
-                                    fmt::join(saved.sites, ", ")));
+        notes.push_back(
+            fmt::format("state: [{}] takes the range that {} saw together with other values: [{}]",
+                        fmt::join(sites, ", "), source_, fmt::join(saved.sites, ", ")));
     }
     if (fit_ == StateFit::kWhole) check_all_used();
     return notes;
   }
 
  private:
-  // The best of the groups that observed all of `sites` with this kind of observer: these sites alone, of this dtype, not taken yet.
+  // The best of the groups that observed all of `sites` with this kind of observer: these sites
+  // alone, of this dtype, not taken yet.
   SavedGroup& find(const Sites& sites, const Observer& observer) {
     const std::string& kind = observer.args().choice.name;
     SavedGroup* best = nullptr;
     int best_score = -1;
     for (SavedGroup& group : saved_) {
       const bool is_equal = group.sites == sites;
-      if (group.observer != kind || !(is_equal || (fit_ == StateFit::kPart && holds(group.sites, sites)))) continue;
-      const int score = 4 * is_equal + 2 * (group.dtype == name_of(observer.args().dtype)) + !group.is_used;
+      if (group.observer != kind ||
+          !(is_equal || (fit_ == StateFit::kPart && holds(group.sites, sites))))
+        continue;
+      const int score =
+          4 * is_equal + 2 * (group.dtype == name_of(observer.args().dtype)) + !group.is_used;
       if (score > best_score) best = &group;
       best_score = std::max(best_score, score);
     }
@@ -66,14 +73,21 @@ class Loader {
       const auto has_site = [&](const SavedGroup& group) { return holds(group.sites, {site}); };
       const auto found = std::find_if(saved_.begin(), saved_.end(), has_site);
       if (found == saved_.end())
-        refuse(source_, fmt::format("the state lacks %{}, which the {} observer of [{}] needs; calibrate with the same model and quantizer", site,
-                                    kind, fmt::join(sites, ", ")));
+        refuse(source_, fmt::format("the state lacks %{}, which the {} observer of [{}] needs; "
+                                    "calibrate with the same model and quantizer",
+                                    site, kind, fmt::join(sites, ", ")));
       if (found->observer != kind &&
-          std::none_of(saved_.begin(), saved_.end(), [&](const SavedGroup& group) { return has_site(group) && group.observer == kind; }))
-        refuse(source_,
-               fmt::format("%{} was seen by another observer, got {}, want {}; calibrate with the same quantizer", site, found->observer, kind));
+          std::none_of(saved_.begin(), saved_.end(), [&](const SavedGroup& group) {
+            return has_site(group) && group.observer == kind;
+          }))
+        refuse(source_, fmt::format("%{} was seen by another observer, got {}, want {}; calibrate "
+                                    "with the same quantizer",
+                                    site, found->observer, kind));
     }
-    refuse(source_, fmt::format("no {} observer of the state saw all of [{}]; calibrate with the same quantizer", kind, fmt::join(sites, ", ")));
+    refuse(source_,
+           fmt::format(
+               "no {} observer of the state saw all of [{}]; calibrate with the same quantizer",
+               kind, fmt::join(sites, ", ")));
   }
 
   // A range per channel must have as many channels as the observed tensor.
@@ -86,8 +100,10 @@ class Loader {
       const std::vector<int64_t> shape = meta->shape();
       const size_t axis = static_cast<size_t>(args.ch_axis.value_or(0));
       if (axis < shape.size() && static_cast<size_t>(shape[axis]) != saved.state.min.size())
-        refuse(source_, fmt::format("the group of [{}] has {} channels, want {}; calibrate with the same model", fmt::join(sites, ", "),
-                                    saved.state.min.size(), shape[axis]));
+        refuse(
+            source_,
+            fmt::format("the group of [{}] has {} channels, want {}; calibrate with the same model",
+                        fmt::join(sites, ", "), saved.state.min.size(), shape[axis]));
     }
   }
 
@@ -99,14 +115,16 @@ class Loader {
       observer.merge(*other);
     } catch (const Error& error) {
       const std::string text = error.what();
-      refuse(source_, fmt::format("the group of [{}]: {}", fmt::join(saved.sites, ", "), text.substr(std::min(text.size(), text.find(": ") + 2))));
+      refuse(source_, fmt::format("the group of [{}]: {}", fmt::join(saved.sites, ", "),
+                                  text.substr(std::min(text.size(), text.find(": ") + 2))));
     }
   }
 
   void check_all_used() const {
     for (const SavedGroup& group : saved_)
       if (!group.is_used && !group.state.min.empty())
-        refuse(source_, fmt::format("the state has a {} observer of [{}], which the graph has not; calibrate with the same model and quantizer",
+        refuse(source_, fmt::format("the state has a {} observer of [{}], which the graph has not; "
+                                    "calibrate with the same model and quantizer",
                                     group.observer, fmt::join(group.sites, ", ")));
   }
 
@@ -143,11 +161,14 @@ std::string observer_state_to_json(const ObservedGraph& observed) {
   return json.dump() + "\n";
 }
 
-std::vector<std::string> observer_state_from_json(ObservedGraph& observed, const std::string& text, const std::string& source, StateFit fit) {
+std::vector<std::string> observer_state_from_json(ObservedGraph& observed, const std::string& text,
+                                                  const std::string& source, StateFit fit) {
   return Loader(observed, text, source, fit).run(false);
 }
 
-std::vector<std::string> merge_observer_state_from_json(ObservedGraph& observed, const std::string& text, const std::string& source, StateFit fit) {
+std::vector<std::string> merge_observer_state_from_json(ObservedGraph& observed,
+                                                        const std::string& text,
+                                                        const std::string& source, StateFit fit) {
   return Loader(observed, text, source, fit).run(true);
 }
 
@@ -155,10 +176,13 @@ void save_observer_state(const ObservedGraph& observed, const std::filesystem::p
   write_file(path, observer_state_to_json(observed), "state");
 }
 
-std::vector<std::string> load_observer_states(ObservedGraph& observed, const std::vector<std::filesystem::path>& paths, StateFit fit) {
+std::vector<std::string> load_observer_states(ObservedGraph& observed,
+                                              const std::vector<std::filesystem::path>& paths,
+                                              StateFit fit) {
   std::vector<std::string> notes;
   for (size_t i = 0; i < paths.size(); ++i) {
-    const std::vector<std::string> more = Loader(observed, read_state(paths[i]), paths[i].string(), fit).run(i > 0);
+    const std::vector<std::string> more =
+        Loader(observed, read_state(paths[i]), paths[i].string(), fit).run(i > 0);
     notes.insert(notes.end(), more.begin(), more.end());
   }
   return notes;

@@ -1,4 +1,5 @@
-// What a file of observers' states holds, read and checked; for observer_state.h and initial_ranges.h.
+// What a file of observers' states holds, read and checked; for observer_state.h and
+// initial_ranges.h.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +13,8 @@ namespace octet {
 
 constexpr int kStateFormat = 2;
 
-using Sites = std::vector<std::string>;  // names of the observed values in graph order; those within a body stand behind its path and a dot
+// names of the observed values in graph order; those within a body stand behind its path and a dot
+using Sites = std::vector<std::string>;
 
 struct SavedGroup {
   std::string observer;
@@ -22,7 +24,8 @@ struct SavedGroup {
   bool is_used = false;
 };
 
-// Throws Error("state", source, ...) when the text is no such JSON, and when numbers in it are impossible.
+// Throws Error("state", source, ...) when the text is no such JSON, and when numbers in it are
+// impossible.
 std::vector<SavedGroup> parse_groups(const std::string& text, const std::string& source);
 // Throws Error("state", path, ...) when the file cannot be read.
 std::string read_state(const std::filesystem::path& path);

@@ -33,23 +33,27 @@ namespace {
 
 using c10::Scalar;
 
-constexpr std::array<DType, 6> kDTypes = {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kFloat8E4M3FN, DType::kFloat8E5M2};
+constexpr std::array<DType, 6> kDTypes = {DType::kUInt8, DType::kInt8,         DType::kInt16,
+                                          DType::kInt32, DType::kFloat8E4M3FN, DType::kFloat8E5M2};
 
 constexpr int kSearchedOctaves = 2;  // how far a block's range may be clipped
 
-constexpr const char* kNoData = "the observer saw no data, got 0 samples, want at least 1; calibrate before converting";
+constexpr const char* kNoData =
+    "the observer saw no data, got 0 samples, want at least 1; calibrate before converting";
 
 // The affine ops know the range of float8; uint16 they lack.
 IntegerRange affine_range(const ObserverArgs& args) {
   if (std::find(kDTypes.begin(), kDTypes.end(), args.dtype) == kDTypes.end())
-    throw Error(
-        "prepare", args.choice.name,
-        fmt::format("the affine ops do not quantize to {}, want uint8, int8, int16, int32, float8_e4m3fn or float8_e5m2", name_of(args.dtype)));
+    throw Error("prepare", args.choice.name,
+                fmt::format("the affine ops do not quantize to {}, want uint8, int8, int16, int32, "
+                            "float8_e4m3fn or float8_e5m2",
+                            name_of(args.dtype)));
   if (!args.quant_min && !args.quant_max && !is_integer(args.dtype)) {
     const int64_t largest = args.dtype == DType::kFloat8E4M3FN ? 448 : 57344;
     return {-largest, largest};
   }
-  return resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range, args.choice.name);
+  return resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range,
+                             args.choice.name);
 }
 
 double eps_of(c10::ScalarType type) {
@@ -66,7 +70,8 @@ double eps_of(c10::ScalarType type) {
 }
 
 void check_finite(const at::Tensor& values) {
-  if (!at::isfinite(values).all().item<bool>()) throw Error("calibrate", "", "the observed values hold NaN or infinities, which give no scale");
+  if (!at::isfinite(values).all().item<bool>())
+    throw Error("calibrate", "", "the observed values hold NaN or infinities, which give no scale");
 }
 
 std::vector<float> to_vector(const at::Tensor& tensor) {
@@ -75,10 +80,13 @@ std::vector<float> to_vector(const at::Tensor& tensor) {
 }
 
 at::Tensor to_tensor(const std::vector<float>& values) {
-  return at::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())}, at::kFloat).clone();
+  return at::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
+                       at::kFloat)
+      .clone();
 }
 
-at::Tensor scale_of(const at::Tensor& low, const at::Tensor& high, MappingType mapping, double quant_min, double quant_max) {
+at::Tensor scale_of(const at::Tensor& low, const at::Tensor& high, MappingType mapping,
+                    double quant_min, double quant_max) {
   switch (mapping) {
     case MappingType::kSymmetric:
       return at::maximum(-low, high) / Scalar((quant_max - quant_min) / 2);
@@ -94,17 +102,26 @@ at::Tensor scale_of(const at::Tensor& low, const at::Tensor& high, MappingType m
 
 }  // namespace
 
-AffineObserver::AffineObserver(ObserverArgs args, Kind kind) : Observer(args, affine_range(args)), kind_(kind) {
-  const auto refuse = [&](const std::string& message) { throw Error("prepare", args_.choice.name, message); };
-  if (!args_.choice.affine) refuse("the spec has no affine options; give a granularity and a mapping type");
+AffineObserver::AffineObserver(ObserverArgs args, Kind kind)
+    : Observer(args, affine_range(args)), kind_(kind) {
+  const auto refuse = [&](const std::string& message) {
+    throw Error("prepare", args_.choice.name, message);
+  };
+  if (!args_.choice.affine)
+    refuse("the spec has no affine options; give a granularity and a mapping type");
   if (!is_integer(args_.dtype) && options().mapping_type != MappingType::kSymmetric)
-    refuse(fmt::format("{} takes symmetric scales only, got {}; choose SYMMETRIC", name_of(args_.dtype), name_of(options().mapping_type)));
-  if (kind == Kind::kMse && (!is_integer(args_.dtype) || options().mapping_type == MappingType::kAsymmetric))
-    refuse(fmt::format("this observer searches symmetric scales of integers, got {} and {}; use affine_min_max", name_of(options().mapping_type),
-                       name_of(args_.dtype)));
-  if (args_.is_dynamic && (kind == Kind::kMinMax || kind == Kind::kMse || (kind == Kind::kMovingAverage && args_.choice.averaging_constant != 1)))
+    refuse(fmt::format("{} takes symmetric scales only, got {}; choose SYMMETRIC",
+                       name_of(args_.dtype), name_of(options().mapping_type)));
+  if (kind == Kind::kMse &&
+      (!is_integer(args_.dtype) || options().mapping_type == MappingType::kAsymmetric))
+    refuse(fmt::format(
+        "this observer searches symmetric scales of integers, got {} and {}; use affine_min_max",
+        name_of(options().mapping_type), name_of(args_.dtype)));
+  if (args_.is_dynamic && (kind == Kind::kMinMax || kind == Kind::kMse ||
+                           (kind == Kind::kMovingAverage && args_.choice.averaging_constant != 1)))
     refuse("this observer cannot serve dynamic quantization; use affine_placeholder");
-  if (!args_.is_dynamic && kind == Kind::kPlaceholder) refuse("a placeholder has no scale of its own; set is_dynamic, or use affine_min_max");
+  if (!args_.is_dynamic && kind == Kind::kPlaceholder)
+    refuse("a placeholder has no scale of its own; set is_dynamic, or use affine_min_max");
 }
 
 std::vector<int64_t> AffineObserver::block_size(std::span<const int64_t> shape) const {
@@ -119,14 +136,18 @@ void AffineObserver::observe(const at::Tensor& x) {
   const bool starts_anew = !min_.defined() || args_.is_dynamic;
   if (!starts_anew && min_.numel() != low.numel())
     throw Error("calibrate", "",
-                fmt::format("the number of blocks with a scale changed, got {}, want {}; static scales {} want tensors of one shape", low.numel(),
-                            min_.numel(), name_of(options().granularity.kind)));
+                fmt::format("the number of blocks with a scale changed, got {}, want {}; static "
+                            "scales {} want tensors of one shape",
+                            low.numel(), min_.numel(), name_of(options().granularity.kind)));
   if (starts_anew) {
     min_ = first_min_ = low;
     max_ = first_max_ = high;
   } else if (kind_ == Kind::kMse) {
     if (!at::equal(min_.reshape_as(low), low) || !at::equal(max_.reshape_as(high), high))
-      throw Error("calibrate", "", fmt::format("{} looks at one constant tensor, got a second one; use affine_min_max", args_.choice.name));
+      throw Error(
+          "calibrate", "",
+          fmt::format("{} looks at one constant tensor, got a second one; use affine_min_max",
+                      args_.choice.name));
   } else if (kind_ == Kind::kMinMax) {
     min_ = at::minimum(min_.reshape_as(low), low);
     max_ = at::maximum(max_.reshape_as(high), high);
@@ -139,7 +160,8 @@ void AffineObserver::observe(const at::Tensor& x) {
   observed_shape_ = x.sizes().vec();
 }
 
-std::pair<at::Tensor, at::Tensor> AffineObserver::ranges_of(const at::Tensor& view, const std::vector<int64_t>& dims) const {
+std::pair<at::Tensor, at::Tensor> AffineObserver::ranges_of(
+    const at::Tensor& view, const std::vector<int64_t>& dims) const {
   const at::Tensor low = dims.empty() ? view.clone() : at::amin(view, dims);
   const at::Tensor high = dims.empty() ? view.clone() : at::amax(view, dims);
   check_finite(low);
@@ -148,14 +170,16 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::ranges_of(const at::Tensor& vi
   return search_ranges(view, dims);
 }
 
-std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(const at::Tensor& view, const std::vector<int64_t>& dims) const {
+std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
+    const at::Tensor& view, const std::vector<int64_t>& dims) const {
   std::vector<int64_t> order;  // the blocks' dimensions, then those within a block
   for (int64_t dim = 0; dim < view.dim(); ++dim)
     if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
   const size_t outer = order.size();
   order.insert(order.end(), dims.begin(), dims.end());
   const at::Tensor rows = view.to(at::kFloat).permute(order).contiguous();
-  const std::vector<int64_t> shape(rows.sizes().begin(), rows.sizes().begin() + static_cast<std::ptrdiff_t>(outer));
+  const std::vector<int64_t> shape(rows.sizes().begin(),
+                                   rows.sizes().begin() + static_cast<std::ptrdiff_t>(outer));
   at::Tensor low = at::empty(shape, at::kFloat);
   at::Tensor high = at::empty(shape, at::kFloat);
   const size_t length = static_cast<size_t>(rows.numel() / low.numel());
@@ -167,16 +191,20 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(const at::Tensor
   const auto lattice_of = [=](const ValueRange& range) {
     const double down = -static_cast<double>(range.min);
     const double up = static_cast<double>(range.max);
-    const double scale = is_middle ? std::max(down, up) * 2 / (quant_max - quant_min) : std::max(down / -quant_min, up / quant_max);
+    const double scale = is_middle ? std::max(down, up) * 2 / (quant_max - quant_min)
+                                   : std::max(down / -quant_min, up / quant_max);
     return Lattice{std::max(scale, eps), quant_min - zero_point, quant_max - zero_point};
   };
   at::parallel_for(0, low.numel(), 64, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
-      const std::span<const float> values(rows.const_data_ptr<float>() + static_cast<size_t>(block) * length, length);
+      const std::span<const float> values(
+          rows.const_data_ptr<float>() + static_cast<size_t>(block) * length, length);
       const auto [least, most] = std::minmax_element(values.begin(), values.end());
       const ValueRange range =
           least_error_range({*least, *most}, {.is_symmetric = true, .octaves = kSearchedOctaves},
-                            [&](const ValueRange& tried, double limit) { return squared_error(values, lattice_of(tried), limit); });
+                            [&](const ValueRange& tried, double limit) {
+                              return squared_error(values, lattice_of(tried), limit);
+                            });
       low.data_ptr<float>()[block] = range.min;
       high.data_ptr<float>()[block] = range.max;
     }
@@ -184,36 +212,51 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(const at::Tensor
   return {low.to(view.scalar_type()), high.to(view.scalar_type())};
 }
 
-std::pair<at::Tensor, at::Tensor> AffineObserver::qparams_of(const at::Tensor& min, const at::Tensor& max) const {
+std::pair<at::Tensor, at::Tensor> AffineObserver::qparams_of(const at::Tensor& min,
+                                                             const at::Tensor& max) const {
   const c10::ScalarType type = min.scalar_type();
   const at::Tensor low = at::minimum(min, at::zeros_like(min));
   const at::Tensor high = at::maximum(max, at::zeros_like(max));
   const MappingType mapping = options().mapping_type;
-  const at::Tensor scale = at::clamp(scale_of(low, high, mapping, static_cast<double>(quant_min_), static_cast<double>(quant_max_)),
+  const at::Tensor scale = at::clamp(scale_of(low, high, mapping, static_cast<double>(quant_min_),
+                                              static_cast<double>(quant_max_)),
                                      Scalar(args_.choice.eps.value_or(eps_of(type))));
-  const at::Tensor zero_point = mapping == MappingType::kAsymmetric
-                                    ? at::clamp(at::rsub(at::round(low / scale), Scalar(quant_min_)), Scalar(quant_min_), Scalar(quant_max_))
-                                    : at::full_like(scale, Scalar((quant_max_ + quant_min_ + 1) / 2));
-  const auto wanted = [&](std::optional<DType> dtype) { return dtype ? to_scalar_type(*dtype) : type; };
-  return {scale.to(wanted(options().scale_dtype)), zero_point.to(wanted(options().zero_point_dtype))};
+  const at::Tensor zero_point =
+      mapping == MappingType::kAsymmetric
+          ? at::clamp(at::rsub(at::round(low / scale), Scalar(quant_min_)), Scalar(quant_min_),
+                      Scalar(quant_max_))
+          : at::full_like(scale, Scalar((quant_max_ + quant_min_ + 1) / 2));
+  const auto wanted = [&](std::optional<DType> dtype) {
+    return dtype ? to_scalar_type(*dtype) : type;
+  };
+  return {scale.to(wanted(options().scale_dtype)),
+          zero_point.to(wanted(options().zero_point_dtype))};
 }
 
-std::pair<at::Tensor, at::Tensor> AffineObserver::qparam_tensors(std::span<const int64_t> shape, DType dtype, const std::string& subject) const {
+std::pair<at::Tensor, at::Tensor> AffineObserver::qparam_tensors(std::span<const int64_t> shape,
+                                                                 DType dtype,
+                                                                 const std::string& subject) const {
   if (!min_.defined()) throw Error("convert", subject, kNoData);
-  const std::vector<int64_t> scales = block_reduction(block_size_of(options().granularity, shape, subject), shape).scales;
+  const std::vector<int64_t> scales =
+      block_reduction(block_size_of(options().granularity, shape, subject), shape).scales;
   if (product(scales) != min_.numel())
-    throw Error("convert", subject, fmt::format("observed {} blocks, want {} for a tensor of shape {}", min_.numel(), product(scales), shape));
+    throw Error("convert", subject,
+                fmt::format("observed {} blocks, want {} for a tensor of shape {}", min_.numel(),
+                            product(scales), shape));
   const c10::ScalarType type = to_scalar_type(dtype);
   return qparams_of(min_.to(type).reshape(scales), max_.to(type).reshape(scales));
 }
 
 QParams AffineObserver::calculate_qparams() const {
-  if (kind_ == Kind::kPlaceholder) throw Error("convert", args_.choice.name, "a placeholder observer has no scale; use it for dynamic quantization");
+  if (kind_ == Kind::kPlaceholder)
+    throw Error("convert", args_.choice.name,
+                "a placeholder observer has no scale; use it for dynamic quantization");
   if (!min_.defined()) throw Error("convert", "", kNoData);
   const auto [scale, zero_point] = qparams_of(min_, max_);
   QParams result;
   result.scale = to_vector(scale);
-  for (float value : to_vector(zero_point)) result.zero_point.push_back(static_cast<int64_t>(value));
+  for (float value : to_vector(zero_point))
+    result.zero_point.push_back(static_cast<int64_t>(value));
   result.zero_point_dtype = from_scalar_type(zero_point.scalar_type());
   if (observed_shape_) result.block_size = block_size(*observed_shape_);
   return result;
@@ -234,8 +277,11 @@ ObserverState AffineObserver::state() const {
 void AffineObserver::set_state(const ObserverState& state) {
   const size_t blocks = state.min.size();
   const bool averages = kind_ == Kind::kMovingAverage;
-  if (state.max.size() != blocks || (averages && (state.first_min.size() != blocks || state.first_max.size() != blocks)))
-    throw Error("state", args_.choice.name, fmt::format("the ends of the ranges differ in number, got {} and {}", blocks, state.max.size()));
+  if (state.max.size() != blocks ||
+      (averages && (state.first_min.size() != blocks || state.first_max.size() != blocks)))
+    throw Error("state", args_.choice.name,
+                fmt::format("the ends of the ranges differ in number, got {} and {}", blocks,
+                            state.max.size()));
   min_ = blocks == 0 ? at::Tensor() : to_tensor(state.min);
   max_ = blocks == 0 ? at::Tensor() : to_tensor(state.max);
   first_min_ = blocks == 0 || !averages ? at::Tensor() : to_tensor(state.first_min);
@@ -259,7 +305,9 @@ void AffineObserver::merge(const Observer& other) {
     return;
   }
   if (affine->min_.numel() != min_.numel())
-    throw Error("state", args_.choice.name, fmt::format("the numbers of blocks differ, got {}, want {}", affine->min_.numel(), min_.numel()));
+    throw Error("state", args_.choice.name,
+                fmt::format("the numbers of blocks differ, got {}, want {}", affine->min_.numel(),
+                            min_.numel()));
   const at::Tensor low = affine->min_.reshape_as(min_);
   const at::Tensor high = affine->max_.reshape_as(max_);
   if (kind_ == Kind::kMse && (!at::equal(min_, low) || !at::equal(max_, high)))
@@ -269,7 +317,8 @@ void AffineObserver::merge(const Observer& other) {
     min_ = at::minimum(min_, low);
     max_ = at::maximum(max_, high);
   } else {
-    const Scalar left(std::pow(1 - args_.choice.averaging_constant, static_cast<double>(affine->batches_)));
+    const Scalar left(
+        std::pow(1 - args_.choice.averaging_constant, static_cast<double>(affine->batches_)));
     min_ = low + (min_ - affine->first_min_.reshape_as(min_)) * left;
     max_ = high + (max_ - affine->first_max_.reshape_as(max_)) * left;
   }

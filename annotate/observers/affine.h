@@ -1,5 +1,6 @@
-// Observers with one range for each block of elements, whatever the blocks: a tensor, a channel, a group, a token. convert makes torchao's
-// choose_qparams_affine, quantize_affine and dequantize_affine of them. The mathematics is that of torchao's AffineQuantizedMinMaxObserver and
+// Observers with one range for each block of elements, whatever the blocks: a tensor, a channel, a
+// group, a token. convert makes torchao's choose_qparams_affine, quantize_affine and
+// dequantize_affine of them. The mathematics is that of torchao's AffineQuantizedMinMaxObserver and
 // its relatives, in the dtype of the observed tensor.
 #pragma once
 
@@ -12,39 +13,49 @@ namespace octet {
 
 class AffineObserver : public Observer {
  public:
-  // min(old, new); old + constant * (new - old), or new alone when dynamic; the range of least squared error, of one constant tensor; looks at no data
+  // min(old, new); old + constant * (new - old), or new alone when dynamic; the range of least
+  // squared error, of one constant tensor; looks at no data
   enum class Kind { kMinMax, kMovingAverage, kMse, kPlaceholder };
 
-  // Throws Error("prepare", ...) without ObserverChoice::affine, for dtypes that the affine ops lack, when the kind cannot serve
-  // args.is_dynamic, and kMse for asymmetric mappings and dtypes that are not integers.
+  // Throws Error("prepare", ...) without ObserverChoice::affine, for dtypes that the affine ops
+  // lack, when the kind cannot serve args.is_dynamic, and kMse for asymmetric mappings and dtypes
+  // that are not integers.
   AffineObserver(ObserverArgs args, Kind kind);
-  // Throws Error("calibrate", ...) when the number of blocks differs from the one before; kMse when the tensor does.
+  // Throws Error("calibrate", ...) when the number of blocks differs from the one before; kMse when
+  // the tensor does.
   void observe(const at::Tensor& x) override;
-  // One scale and zero point for each block, in row-major order; block_size of the tensor observed last, empty when the state was loaded.
+  // One scale and zero point for each block, in row-major order; block_size of the tensor observed
+  // last, empty when the state was loaded.
   QParams calculate_qparams() const override;
   bool refuses_nan() const override { return true; }
   bool keeps_state() const override { return kind_ != Kind::kPlaceholder; }
   bool has_data() const override { return kind_ == Kind::kPlaceholder || min_.defined(); }
   ObserverState state() const override;
   void set_state(const ObserverState& state) override;
-  // Min-max: exactly. Moving averages: as if the other's batches had come next, but for roundings. kMse: both must have chosen the same ranges.
+  // Min-max: exactly. Moving averages: as if the other's batches had come next, but for roundings.
+  // kMse: both must have chosen the same ranges.
   void merge(const Observer& other) override;
 
   const AffineOptions& options() const { return *args_.choice.affine; }
-  // Elements of each dimension per scale of a tensor of `shape` (-1: unknown); throws as block_size_of does.
+  // Elements of each dimension per scale of a tensor of `shape` (-1: unknown); throws as
+  // block_size_of does.
   std::vector<int64_t> block_size(std::span<const int64_t> shape) const;
   // (scale, zero point) of the observed blocks. Wants data.
   std::pair<at::Tensor, at::Tensor> observed_qparams() const { return qparams_of(min_, max_); }
-  // (scale, zero point) for a tensor of `shape` (known) and `dtype`, in the shape of its blocks and in the dtypes of the options, else in `dtype`.
-  // Throws Error("convert", subject, ...) without data, and when the observed blocks are not those of `shape`.
-  std::pair<at::Tensor, at::Tensor> qparam_tensors(std::span<const int64_t> shape, DType dtype, const std::string& subject) const;
+  // (scale, zero point) for a tensor of `shape` (known) and `dtype`, in the shape of its blocks and
+  // in the dtypes of the options, else in `dtype`. Throws Error("convert", subject, ...) without
+  // data, and when the observed blocks are not those of `shape`.
+  std::pair<at::Tensor, at::Tensor> qparam_tensors(std::span<const int64_t> shape, DType dtype,
+                                                   const std::string& subject) const;
   // Of the tensor observed last; nothing before, and when the state was loaded.
   const std::optional<std::vector<int64_t>>& observed_shape() const { return observed_shape_; }
 
  private:
   // Minimum and maximum of each block of `view` over `dims`; kMse: what is left of them.
-  std::pair<at::Tensor, at::Tensor> ranges_of(const at::Tensor& view, const std::vector<int64_t>& dims) const;
-  std::pair<at::Tensor, at::Tensor> search_ranges(const at::Tensor& view, const std::vector<int64_t>& dims) const;
+  std::pair<at::Tensor, at::Tensor> ranges_of(const at::Tensor& view,
+                                              const std::vector<int64_t>& dims) const;
+  std::pair<at::Tensor, at::Tensor> search_ranges(const at::Tensor& view,
+                                                  const std::vector<int64_t>& dims) const;
   std::pair<at::Tensor, at::Tensor> qparams_of(const at::Tensor& min, const at::Tensor& max) const;
 
   Kind kind_;

@@ -1,4 +1,5 @@
-// Fake-quants with one scale for each block of elements: a group of a weight's row, a token, whatever granularity (affine.h).
+// Fake-quants with one scale for each block of elements: a group of a weight's row, a token,
+// whatever granularity (affine.h).
 #pragma once
 
 #include <memory>
@@ -8,8 +9,9 @@
 
 namespace octet {
 
-// Gradients are 1 inside of a block's quantized range and 0 outside of it. Dynamic specs take the range of each batch. Registered as
-// "affine_fake_quantize", with an affine observer in parentheses, else the moving average; the affine options are the observer's. convert makes of it
+// Gradients are 1 inside of a block's quantized range and 0 outside of it. Dynamic specs take the
+// range of each batch. Registered as "affine_fake_quantize", with an affine observer in
+// parentheses, else the moving average; the affine options are the observer's. convert makes of it
 // what it makes of the observer inside.
 class AffineFakeQuantize : public FakeQuantize {
  public:

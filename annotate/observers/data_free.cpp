@@ -12,11 +12,16 @@ namespace {
 // Placeholders take any dtype, floats too, for which there is no range.
 IntegerRange placeholder_range(const ObserverArgs& args) {
   if (!is_integer(args.dtype) && !args.quant_min) return {0, 0};
-  return resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range, args.choice.name);
+  return resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range,
+                             args.choice.name);
 }
 
 ObserverArgs args_of(const FixedQParamsQuantizationSpec& spec) {
-  ObserverArgs args{.dtype = spec.dtype, .quant_min = spec.quant_min, .quant_max = spec.quant_max, .ch_axis = {}, .choice = {}};
+  ObserverArgs args{.dtype = spec.dtype,
+                    .quant_min = spec.quant_min,
+                    .quant_max = spec.quant_max,
+                    .ch_axis = {},
+                    .choice = {}};
   args.qscheme = spec.qscheme.value_or(QScheme::kPerTensorAffine);
   args.choice.name = "fixed";
   return args;
@@ -29,31 +34,39 @@ ObserverArgs args_of(const DerivedQuantizationSpec& spec) {
                     .ch_axis = spec.ch_axis,
                     .is_dynamic = spec.is_dynamic,
                     .choice = {}};
-  args.qscheme = spec.qscheme.value_or(spec.ch_axis ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric);
+  args.qscheme = spec.qscheme.value_or(spec.ch_axis ? QScheme::kPerChannelSymmetric
+                                                    : QScheme::kPerTensorSymmetric);
   args.choice.name = "derived";
   return args;
 }
 
 }  // namespace
 
-PlaceholderObserver::PlaceholderObserver(ObserverArgs args) : Observer(args, placeholder_range(args)) {}
+PlaceholderObserver::PlaceholderObserver(ObserverArgs args)
+    : Observer(args, placeholder_range(args)) {}
 
 QParams PlaceholderObserver::calculate_qparams() const {
-  throw Error("convert", args_.choice.name, "a placeholder observer has no scale; use it for dynamic quantization or float16, or choose min_max");
+  throw Error("convert", args_.choice.name,
+              "a placeholder observer has no scale; use it for dynamic quantization or float16, or "
+              "choose min_max");
 }
 
 double PlaceholderObserver::min_scale() const { return args_.choice.eps.value_or(kFloatEps); }
 
 NoopObserver::NoopObserver(ObserverArgs args) : Observer(args, placeholder_range(args)) {
-  if (args_.is_dynamic) throw Error("prepare", args_.choice.name, "this observer cannot serve dynamic quantization; use placeholder");
+  if (args_.is_dynamic)
+    throw Error("prepare", args_.choice.name,
+                "this observer cannot serve dynamic quantization; use placeholder");
 }
 
 QParams NoopObserver::calculate_qparams() const {
-  throw Error("convert", args_.choice.name, "a noop observer has no scale; use it for float16, or choose min_max");
+  throw Error("convert", args_.choice.name,
+              "a noop observer has no scale; use it for float16, or choose min_max");
 }
 
 FixedQParamsObserver::FixedQParamsObserver(const FixedQParamsQuantizationSpec& spec)
-    : Observer(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "fixed")),
+    : Observer(args_of(spec),
+               resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "fixed")),
       scale_(spec.scale),
       zero_point_(spec.zero_point) {}
 
@@ -65,19 +78,26 @@ QParams FixedQParamsObserver::calculate_qparams() const {
   return result;
 }
 
-DerivedObserver::DerivedObserver(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources)
-    : Observer(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "derived")),
+DerivedObserver::DerivedObserver(const DerivedQuantizationSpec& spec,
+                                 std::vector<std::shared_ptr<Observer>> sources)
+    : Observer(args_of(spec),
+               resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "derived")),
       derive_(spec.derive_qparams_fn),
       sources_(std::move(sources)) {}
 
 QParams DerivedObserver::calculate_qparams() const {
   const DerivedQParams derived = derive_(sources_);
   if (derived.scale.empty() || derived.scale.size() != derived.zero_point.size())
-    throw Error("convert", "derived",
-                fmt::format("the derive function gave {} scales and {} zero points; want one of each per channel", derived.scale.size(),
-                            derived.zero_point.size()));
+    throw Error(
+        "convert", "derived",
+        fmt::format(
+            "the derive function gave {} scales and {} zero points; want one of each per channel",
+            derived.scale.size(), derived.zero_point.size()));
   if (!is_per_channel(args_.qscheme) && derived.scale.size() != 1)
-    throw Error("convert", "derived", fmt::format("a per-tensor spec got {} scales; set a per-channel qscheme and ch_axis", derived.scale.size()));
+    throw Error(
+        "convert", "derived",
+        fmt::format("a per-tensor spec got {} scales; set a per-channel qscheme and ch_axis",
+                    derived.scale.size()));
   QParams result;
   result.scale = derived.scale;
   result.zero_point = derived.zero_point;
@@ -85,7 +105,8 @@ QParams DerivedObserver::calculate_qparams() const {
   return result;
 }
 
-bool DerivedObserver::replace_source(const std::shared_ptr<Observer>& before, const std::shared_ptr<Observer>& now) {
+bool DerivedObserver::replace_source(const std::shared_ptr<Observer>& before,
+                                     const std::shared_ptr<Observer>& now) {
   bool is_source = false;
   for (std::shared_ptr<Observer>& source : sources_) {
     if (source != before) continue;
@@ -96,7 +117,8 @@ bool DerivedObserver::replace_source(const std::shared_ptr<Observer>& before, co
 }
 
 bool DerivedObserver::has_data() const {
-  return std::all_of(sources_.begin(), sources_.end(), [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
+  return std::all_of(sources_.begin(), sources_.end(),
+                     [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
 }
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// Observers that look at no data: qparams computed at run time, known beforehand, or taken from other observers.
+// Observers that look at no data: qparams computed at run time, known beforehand, or taken from
+// other observers.
 #pragma once
 
 #include "annotate/observers/observer.h"
@@ -45,15 +46,18 @@ class FixedQParamsObserver : public Observer {
 
 class DerivedObserver : public Observer {
  public:
-  DerivedObserver(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources);
+  DerivedObserver(const DerivedQuantizationSpec& spec,
+                  std::vector<std::shared_ptr<Observer>> sources);
   void observe(const at::Tensor&) override {}
   QParams calculate_qparams() const override;
   bool has_data() const override;
   bool keeps_state() const override { return false; }
   void merge(const Observer&) override {}
   const std::vector<std::shared_ptr<Observer>>& sources() const { return sources_; }
-  // Another observer takes the place of a source: the qparams follow it. False when `before` is none of the sources.
-  bool replace_source(const std::shared_ptr<Observer>& before, const std::shared_ptr<Observer>& now);
+  // Another observer takes the place of a source: the qparams follow it. False when `before` is
+  // none of the sources.
+  bool replace_source(const std::shared_ptr<Observer>& before,
+                      const std::shared_ptr<Observer>& now);
 
  private:
   DeriveQParamsFn derive_;

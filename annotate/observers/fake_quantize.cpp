@@ -34,7 +34,8 @@ at::Tensor tensor_of(const std::vector<float>& values) {
 
 at::Tensor tensor_of(const std::vector<int64_t>& values) {
   at::Tensor result = at::empty({static_cast<int64_t>(values.size())}, at::kInt);
-  std::transform(values.begin(), values.end(), result.data_ptr<int32_t>(), [](int64_t value) { return static_cast<int32_t>(value); });
+  std::transform(values.begin(), values.end(), result.data_ptr<int32_t>(),
+                 [](int64_t value) { return static_cast<int32_t>(value); });
   return result;
 }
 
@@ -46,25 +47,34 @@ std::vector<float> vector_of(const at::Tensor& tensor) {
 at::Tensor flag(bool on) { return at::full({1}, on ? 1 : 0, at::kLong); }
 
 bool has_no_scale(const Observer& observer) {
-  return dynamic_cast<const PlaceholderObserver*>(&observer) != nullptr || dynamic_cast<const NoopObserver*>(&observer) != nullptr ||
+  return dynamic_cast<const PlaceholderObserver*>(&observer) != nullptr ||
+         dynamic_cast<const NoopObserver*>(&observer) != nullptr ||
          dynamic_cast<const RecordingObserver*>(&observer) != nullptr;
 }
 
-const Observer& same_inner(const Observer& other) { return dynamic_cast<const FakeQuantize&>(other).observer(); }
+const Observer& same_inner(const Observer& other) {
+  return dynamic_cast<const FakeQuantize&>(other).observer();
+}
 
 }  // namespace
 
-FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer) : FakeQuantize(std::move(args), std::move(observer), WithBlocks{}) {
-  if (args_.choice.affine) throw Error("prepare", args_.choice.name, "this fake-quant works per tensor or per channel; use affine_fake_quantize");
+FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer)
+    : FakeQuantize(std::move(args), std::move(observer), WithBlocks{}) {
+  if (args_.choice.affine)
+    throw Error("prepare", args_.choice.name,
+                "this fake-quant works per tensor or per channel; use affine_fake_quantize");
 }
 
 FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer, WithBlocks)
-    : Observer(std::move(args), IntegerRange{observer->quant_min(), observer->quant_max()}), observer_(std::move(observer)) {
+    : Observer(std::move(args), IntegerRange{observer->quant_min(), observer->quant_max()}),
+      observer_(std::move(observer)) {
   if (has_no_scale(*observer_))
     throw Error("prepare", args_.choice.name,
-                fmt::format("a fake-quant needs a scale, which {} has not; use min_max", observer_->args().choice.name));
+                fmt::format("a fake-quant needs a scale, which {} has not; use min_max",
+                            observer_->args().choice.name));
   scale_ = at::ones({1}, at::kFloat);
-  zero_point_ = at::zeros({1}, args_.qscheme == QScheme::kPerChannelAffineFloatQParams ? at::kFloat : at::kInt);
+  zero_point_ = at::zeros(
+      {1}, args_.qscheme == QScheme::kPerChannelAffineFloatQParams ? at::kFloat : at::kInt);
 }
 
 void FakeQuantize::observe(const at::Tensor& x) {
@@ -79,15 +89,19 @@ at::Tensor FakeQuantize::forward(const at::Tensor& x) {
 }
 
 at::Tensor FakeQuantize::round(const at::Tensor& x) {
-  if (!is_per_channel(args_.qscheme)) return fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_);
+  if (!is_per_channel(args_.qscheme))
+    return fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_);
   if (!has_data()) return x;  // no channel count, so no scale
-  return at::fake_quantize_per_channel_affine(x, scale_, zero_point_, args_.ch_axis.value_or(0), quant_min_, quant_max_);
+  return at::fake_quantize_per_channel_affine(x, scale_, zero_point_, args_.ch_axis.value_or(0),
+                                              quant_min_, quant_max_);
 }
 
 void FakeQuantize::update_qparams() {
   if (!has_data()) return;
   const QParams qparams = observer_->calculate_qparams();
-  set_qparams(tensor_of(qparams.scale), qparams.float_zero_point.empty() ? tensor_of(qparams.zero_point) : tensor_of(qparams.float_zero_point));
+  set_qparams(tensor_of(qparams.scale), qparams.float_zero_point.empty()
+                                            ? tensor_of(qparams.zero_point)
+                                            : tensor_of(qparams.float_zero_point));
 }
 
 void FakeQuantize::set_qparams(const at::Tensor& scale, const at::Tensor& zero_point) {
@@ -119,22 +133,30 @@ void FakeQuantize::merge(const Observer& other) {
   update_qparams();
 }
 
-FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer)
+FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args,
+                                                             std::shared_ptr<Observer> observer)
     : FakeQuantize(std::move(args), std::move(observer)) {
   const std::string& inner = observer_->args().choice.name;
   if (inner != "moving_average_min_max" && inner != "moving_average_per_channel_min_max")
-    throw Error("prepare", args_.choice.name, fmt::format("this fake-quant works with moving averages, got {}; use fake_quantize({})", inner, inner));
+    throw Error(
+        "prepare", args_.choice.name,
+        fmt::format("this fake-quant works with moving averages, got {}; use fake_quantize({})",
+                    inner, inner));
   if (args_.qscheme == QScheme::kPerChannelAffineFloatQParams)
-    throw Error("prepare", args_.choice.name, "this fake-quant has no float zero points; use fake_quantize");
+    throw Error("prepare", args_.choice.name,
+                "this fake-quant has no float zero points; use fake_quantize");
   if (is_per_channel(args_.qscheme) && args_.ch_axis.value_or(0) != 0)
-    throw Error("prepare", args_.choice.name, fmt::format("this fake-quant takes channel axis 0 only, got {}; use fake_quantize", *args_.ch_axis));
+    throw Error("prepare", args_.choice.name,
+                fmt::format("this fake-quant takes channel axis 0 only, got {}; use fake_quantize",
+                            *args_.ch_axis));
   reset_range();
 }
 
 void FusedMovingAvgObsFakeQuantize::reset_range() {
   if (has_data()) return update_qparams();
   const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<int64_t> shape = is_per_channel(args_.qscheme) ? std::vector<int64_t>{0} : std::vector<int64_t>{};
+  const std::vector<int64_t> shape =
+      is_per_channel(args_.qscheme) ? std::vector<int64_t>{0} : std::vector<int64_t>{};
   min_ = at::full(shape, infinity, at::kFloat);
   max_ = at::full(shape, -infinity, at::kFloat);
   scale_ = at::ones({1}, at::kFloat);
@@ -148,12 +170,14 @@ void FusedMovingAvgObsFakeQuantize::check_range() {
 }
 
 at::Tensor FusedMovingAvgObsFakeQuantize::run_op(const at::Tensor& x, bool fake_quant) {
-  return at::fused_moving_avg_obs_fake_quant(x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
-                                             args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),
-                                             is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
+  return at::fused_moving_avg_obs_fake_quant(
+      x, flag(observer_enabled_), flag(fake_quant), min_, max_, scale_, zero_point_,
+      args_.choice.averaging_constant, quant_min_, quant_max_, args_.ch_axis.value_or(0),
+      is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
 }
 
-// The op takes the moving average of the two ends of x, and scale and zero point from that when it rounds too; x itself is rounded in vectors.
+// The op takes the moving average of the two ends of x, and scale and zero point from that when it
+// rounds too; x itself is rounded in vectors.
 at::Tensor FusedMovingAvgObsFakeQuantize::run_per_tensor(const at::Tensor& x, bool fake_quant) {
   {
     const at::NoGradGuard no_grad;
@@ -164,12 +188,14 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run_per_tensor(const at::Tensor& x, bo
     }
     run_op(ends, fake_quant);
   }
-  return fake_quant ? fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_) : x;
+  return fake_quant ? fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_)
+                    : x;
 }
 
 at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_quant) {
   if (x.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
-  if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);  // the op would take scale and zero point from an empty range
+  // the op would take scale and zero point from an empty range
+  if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);
   ObserverState state = observer_->state();
   at::Tensor result;
   try {
@@ -192,7 +218,8 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_qua
 
 QParams FusedMovingAvgObsFakeQuantize::calculate_qparams() const {
   QParams qparams = FakeQuantize::calculate_qparams();
-  if (!uses_trained_ || static_cast<int64_t>(qparams.scale.size()) != scale_.numel()) return qparams;
+  if (!uses_trained_ || static_cast<int64_t>(qparams.scale.size()) != scale_.numel())
+    return qparams;
   for (size_t i = 0; i < qparams.scale.size(); ++i) {
     const float scale = scale_.const_data_ptr<float>()[i];
     if (!(scale >= eps())) continue;
@@ -210,8 +237,10 @@ void FusedMovingAvgObsFakeQuantize::update_qparams() {
   min_ = per_channel ? tensor_of(state.min) : tensor_of(state.min).squeeze(0);
   max_ = per_channel ? tensor_of(state.max) : tensor_of(state.max).squeeze(0);
   // The op takes scale and zero point from the range; an average of weight 0 leaves that as it is.
-  at::fused_moving_avg_obs_fake_quant(per_channel ? at::zeros({min_.numel(), 1}) : at::zeros({1}), flag(true), flag(true), min_, max_, scale_,
-                                      zero_point_, 0, quant_min_, quant_max_, 0, per_channel, is_symmetric(args_.qscheme));
+  at::fused_moving_avg_obs_fake_quant(per_channel ? at::zeros({min_.numel(), 1}) : at::zeros({1}),
+                                      flag(true), flag(true), min_, max_, scale_, zero_point_, 0,
+                                      quant_min_, quant_max_, 0, per_channel,
+                                      is_symmetric(args_.qscheme));
 }
 
 FixedQParamsFakeQuantize::FixedQParamsFakeQuantize(const FixedQParamsQuantizationSpec& spec)
@@ -225,7 +254,9 @@ WrappedName split_observer_name(const std::string& name) {
   return {name.substr(0, open), name.substr(open + 1, name.size() - open - 2)};
 }
 
-const char* moving_average_name(QScheme qscheme) { return is_per_channel(qscheme) ? "moving_average_per_channel_min_max" : "moving_average_min_max"; }
+const char* moving_average_name(QScheme qscheme) {
+  return is_per_channel(qscheme) ? "moving_average_per_channel_min_max" : "moving_average_min_max";
+}
 
 std::shared_ptr<Observer> make_inner_observer(ObserverArgs args, const char* otherwise) {
   const std::string inner = split_observer_name(args.choice.name).inner;
@@ -234,28 +265,36 @@ std::shared_ptr<Observer> make_inner_observer(ObserverArgs args, const char* oth
 }
 
 std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args) {
-  return std::make_shared<FakeQuantize>(args, make_inner_observer(args, moving_average_name(args.qscheme)));
+  return std::make_shared<FakeQuantize>(
+      args, make_inner_observer(args, moving_average_name(args.qscheme)));
 }
 
 std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args) {
   const bool is_averaged = split_observer_name(args.choice.name).inner.empty();
-  if (is_averaged && is_per_channel(args.qscheme) && args.ch_axis.value_or(0) != 0) return make_fake_quantize(args);  // the op knows axis 0 alone
-  return std::make_shared<FusedMovingAvgObsFakeQuantize>(args, make_inner_observer(args, moving_average_name(args.qscheme)));
+  // the op knows axis 0 alone
+  if (is_averaged && is_per_channel(args.qscheme) && args.ch_axis.value_or(0) != 0)
+    return make_fake_quantize(args);
+  return std::make_shared<FusedMovingAvgObsFakeQuantize>(
+      args, make_inner_observer(args, moving_average_name(args.qscheme)));
 }
 
 void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled) {
   for (const std::shared_ptr<Observer>& observer : observers)
-    if (FakeQuantize* fake_quant = dynamic_cast<FakeQuantize*>(observer.get())) fake_quant->enable_observer(enabled);
+    if (FakeQuantize* fake_quant = dynamic_cast<FakeQuantize*>(observer.get()))
+      fake_quant->enable_observer(enabled);
 }
 
 void enable_fake_quants(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled) {
   for (const std::shared_ptr<Observer>& observer : observers)
-    if (FakeQuantize* fake_quant = dynamic_cast<FakeQuantize*>(observer.get())) fake_quant->enable_fake_quant(enabled);
+    if (FakeQuantize* fake_quant = dynamic_cast<FakeQuantize*>(observer.get()))
+      fake_quant->enable_fake_quant(enabled);
 }
 
 void use_trained_qparams(const std::vector<std::shared_ptr<Observer>>& observers) {
   for (const std::shared_ptr<Observer>& observer : observers)
-    if (FusedMovingAvgObsFakeQuantize* fused = dynamic_cast<FusedMovingAvgObsFakeQuantize*>(observer.get())) fused->use_trained_qparams();
+    if (FusedMovingAvgObsFakeQuantize* fused =
+            dynamic_cast<FusedMovingAvgObsFakeQuantize*>(observer.get()))
+      fused->use_trained_qparams();
 }
 
 }  // namespace octet

@@ -1,5 +1,6 @@
-// Fake-quants: observers whose points hand on x quantized and dequantized, so that a forward run feels the rounding. They go through ATen's
-// fake-quantize ops, whose gradient is 1 inside of the quantized range and 0 outside of it.
+// Fake-quants: observers whose points hand on x quantized and dequantized, so that a forward run
+// feels the rounding. They go through ATen's fake-quantize ops, whose gradient is 1 inside of the
+// quantized range and 0 outside of it.
 #pragma once
 
 #include <memory>
@@ -12,17 +13,20 @@
 
 namespace octet {
 
-// Any observer with a scale inside. Registered as "fake_quantize": the moving average of the qscheme (per tensor or per channel), or the observer
-// named in parentheses, as in "fake_quantize(histogram)". convert makes of it what it makes of the observer inside.
+// Any observer with a scale inside. Registered as "fake_quantize": the moving average of the
+// qscheme (per tensor or per channel), or the observer named in parentheses, as in
+// "fake_quantize(histogram)". convert makes of it what it makes of the observer inside.
 class FakeQuantize : public Observer {
  public:
-  // args: those of the observer, under the fake-quant's name. Throws Error("prepare", ...) when the observer never has a scale.
+  // args: those of the observer, under the fake-quant's name. Throws Error("prepare", ...) when the
+  // observer never has a scale.
   FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer);
 
   // While enable_observer is on: the observer inside observes x, and scale and zero point follow.
   void observe(const at::Tensor& x) override;
-  // observe(x), then, while enable_fake_quant is on, clamp(round(x / scale) + zero_point, quant_min, quant_max) - zero_point times scale, with
-  // gradients. Before the first data the scale is 1 and the zero point 0.
+  // observe(x), then, while enable_fake_quant is on, clamp(round(x / scale) + zero_point,
+  // quant_min, quant_max) - zero_point times scale, with gradients. Before the first data the scale
+  // is 1 and the zero point 0.
   at::Tensor forward(const at::Tensor& x) override;
   QParams calculate_qparams() const override { return observer_->calculate_qparams(); }
   bool has_data() const override { return observer_->has_data(); }
@@ -41,14 +45,18 @@ class FakeQuantize : public Observer {
   bool observer_enabled() const { return observer_enabled_; }
   bool fake_quant_enabled() const { return fake_quant_enabled_; }
 
-  // Instead of those that follow from the observer, until it observes again. Shapes and dtypes as of scale() and zero_point().
+  // Instead of those that follow from the observer, until it observes again. Shapes and dtypes as
+  // of scale() and zero_point().
   virtual void set_qparams(const at::Tensor& scale, const at::Tensor& zero_point);
-  // The range [scale * (quant_min - zero_point), scale * (quant_max - zero_point)] as if one batch had had it: what training begins with. One scale, or
-  // one per channel. `qparams` are of an observer with these quant_min and quant_max.
+  // The range [scale * (quant_min - zero_point), scale * (quant_max - zero_point)] as if one batch
+  // had had it: what training begins with. One scale, or one per channel. `qparams` are of an
+  // observer with these quant_min and quant_max.
   void set_initial_range(const QParams& qparams);
   const Observer& observer() const { return *observer_; }
-  const at::Tensor& scale() const { return scale_; }            // f32 [1], [channels] or [blocks]; 1 before the first data
-  const at::Tensor& zero_point() const { return zero_point_; }  // int32, of float qparams f32; same shape
+  // f32 [1], [channels] or [blocks]; 1 before the first data
+  const at::Tensor& scale() const { return scale_; }
+  // int32, of float qparams f32; same shape
+  const at::Tensor& zero_point() const { return zero_point_; }
 
  protected:
   // For observers that have blocks: no scale yet.
@@ -64,18 +72,20 @@ class FakeQuantize : public Observer {
   at::Tensor zero_point_;
 };
 
-// Moving average and scale of one ATen op, as the peer's class of this name: forward uses that op's scale and zero point, which
-// differ from calculate_qparams() until use_trained_qparams(). Registered as "fused_moving_avg_obs_fake_quantize",
-// which gives a FakeQuantize of the moving average for channels along other axes than 0.
+// Moving average and scale of one ATen op, as the peer's class of this name: forward uses that op's
+// scale and zero point, which differ from calculate_qparams() until use_trained_qparams().
+// Registered as "fused_moving_avg_obs_fake_quantize", which gives a FakeQuantize of the moving
+// average for channels along other axes than 0.
 class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
  public:
-  // Throws Error("prepare", ...) when the observer inside is no moving average, and for float qparams and channel axes other than 0, which the op
-  // lacks.
+  // Throws Error("prepare", ...) when the observer inside is no moving average, and for float
+  // qparams and channel axes other than 0, which the op lacks.
   FusedMovingAvgObsFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer);
   void observe(const at::Tensor& x) override { run(x, false); }
   QParams calculate_qparams() const override;
-  // From now on calculate_qparams() gives the scale and zero point that the forward pass rounded with, but for scales below eps. The op's symmetric scale
-  // is another than the observer's (of -8 .. 7: by up to 7 %), so a program with the latter is not quite the one that was trained.
+  // From now on calculate_qparams() gives the scale and zero point that the forward pass rounded
+  // with, but for scales below eps. The op's symmetric scale is another than the observer's (of -8
+  // .. 7: by up to 7 %), so a program with the latter is not quite the one that was trained.
   void use_trained_qparams() { uses_trained_ = true; }
   at::Tensor forward(const at::Tensor& x) override { return run(x, fake_quant_enabled_); }
 
@@ -87,7 +97,8 @@ class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
   at::Tensor run_op(const at::Tensor& x, bool fake_quant);
   at::Tensor run_per_tensor(const at::Tensor& x, bool fake_quant);
   void reset_range();  // to what the observer knows
-  void check_range();  // resets it and throws Error("calibrate", ...) when it holds NaN or infinities
+  // resets it and throws Error("calibrate", ...) when it holds NaN or infinities
+  void check_range();
 
   at::Tensor min_;  // f32 [] or [channels]; infinity before the first data
   at::Tensor max_;
@@ -100,7 +111,8 @@ class FixedQParamsFakeQuantize : public FakeQuantize {
   explicit FixedQParamsFakeQuantize(const FixedQParamsQuantizationSpec& spec);
 };
 
-// "fake_quantize(histogram)" -> "fake_quantize" and "histogram"; a name without parentheses has an empty inner one.
+// "fake_quantize(histogram)" -> "fake_quantize" and "histogram"; a name without parentheses has an
+// empty inner one.
 struct WrappedName {
   std::string outer;
   std::string inner;

@@ -1,5 +1,6 @@
-// Float order follows torchao's HistogramObserver exactly: f32 where it computes on tensors, f64 where it computes on Python numbers. This file is
-// compiled without contraction of multiplications and additions.
+// Float order follows torchao's HistogramObserver exactly: f32 where it computes on tensors, f64
+// where it computes on Python numbers. This file is compiled without contraction of multiplications
+// and additions.
 #include "annotate/observers/histogram.h"
 
 #include <algorithm>
@@ -27,17 +28,24 @@ namespace octet {
 namespace {
 
 constexpr int kUpsampleRate = 16;
-constexpr double kStep = 1e-5;                // share of the values that one step of the search gives up
+// share of the values that one step of the search gives up
+constexpr double kStep = 1e-5;
 constexpr int64_t kGrain = int64_t{1} << 16;  // values that are worth a thread
 
 }  // namespace
 
-HistogramObserver::HistogramObserver(ObserverArgs args, const std::string& alternative) : Observer(std::move(args)), bins_(args_.choice.bins) {
-  const auto refuse = [this](const std::string& message) { throw Error("prepare", args_.choice.name, message); };
+HistogramObserver::HistogramObserver(ObserverArgs args, const std::string& alternative)
+    : Observer(std::move(args)), bins_(args_.choice.bins) {
+  const auto refuse = [this](const std::string& message) {
+    throw Error("prepare", args_.choice.name, message);
+  };
   if (is_per_channel(args_.qscheme))
-    refuse(fmt::format("this observer works per tensor, got qscheme {}; use {}", name_of(args_.qscheme), alternative));
+    refuse(fmt::format("this observer works per tensor, got qscheme {}; use {}",
+                       name_of(args_.qscheme), alternative));
   if (args_.is_dynamic) refuse("this observer cannot serve dynamic quantization; use placeholder");
-  if (!is_integer(args_.dtype)) refuse(fmt::format("this observer serves integer dtypes, got {}; use min_max", name_of(args_.dtype)));
+  if (!is_integer(args_.dtype))
+    refuse(fmt::format("this observer serves integer dtypes, got {}; use min_max",
+                       name_of(args_.dtype)));
   if (bins_ < 2) refuse(fmt::format("too few bins, got {}, want at least 2", bins_));
   dst_bins_ = std::ldexp(1.0, static_cast<int>(8 * size_of(args_.dtype)));
   histogram_ = at::zeros({bins_}, at::kFloat);
@@ -72,14 +80,17 @@ void HistogramObserver::set(at::Tensor histogram, float min, float max) {
   cache_->qparams.reset();
 }
 
-// Adds what aten::histc gives, several times as fast and on all threads: the order of integer additions does not matter.
-void HistogramObserver::add_counts(const at::Tensor& x, float low, float high, at::Tensor& histogram) const {
+// Adds what aten::histc gives, several times as fast and on all threads: the order of integer
+// additions does not matter.
+void HistogramObserver::add_counts(const at::Tensor& x, float low, float high,
+                                   at::Tensor& histogram) const {
   const size_t bins = static_cast<size_t>(bins_);
   if (!can_count_into_bins(low, high, bins)) {
     histogram.add_(at::histc(x, bins_, low, high));
     return;
   }
-  const at::Tensor dense = x.is_non_overlapping_and_dense() ? x : x.contiguous();  // the order of values does not matter either
+  // the order of values does not matter either
+  const at::Tensor dense = x.is_non_overlapping_and_dense() ? x : x.contiguous();
   const float* values = dense.const_data_ptr<float>();
   std::vector<uint32_t> counts(bins);
   std::mutex mutex;
@@ -100,15 +111,17 @@ void HistogramObserver::add_counts(const at::Tensor& x, float low, float high, a
 // The histogram over a range that holds its own.
 at::Tensor HistogramObserver::over(float new_min, float new_max) const {
   if (new_min == min_ && new_max == max_) return histogram_;
-  if (min_ == max_) return at::histc(at::full({}, min_, at::kFloat), bins_, new_min, new_max) * at::sum(histogram_);
+  if (min_ == max_)
+    return at::histc(at::full({}, min_, at::kFloat), bins_, new_min, new_max) * at::sum(histogram_);
   const int64_t fine_bins = int64_t{bins_} * kUpsampleRate;
   const float bin_size = (max_ - min_) / static_cast<float>(fine_bins);
   const at::Tensor points = at::linspace(min_, max_, fine_bins + 1, at::kFloat);
   const at::Tensor boundaries = at::linspace(new_min, new_max, bins_ + 1, at::kFloat);
   at::Tensor result = at::zeros({bins_}, at::kFloat);
   const size_t bins = static_cast<size_t>(bins_);
-  spread_counts({histogram_.const_data_ptr<float>(), bins}, kUpsampleRate, {points.const_data_ptr<float>(), static_cast<size_t>(fine_bins)},
-                0.5f * bin_size, {boundaries.const_data_ptr<float>(), bins + 1}, {result.data_ptr<float>(), bins});
+  spread_counts({histogram_.const_data_ptr<float>(), bins}, kUpsampleRate,
+                {points.const_data_ptr<float>(), static_cast<size_t>(fine_bins)}, 0.5f * bin_size,
+                {boundaries.const_data_ptr<float>(), bins + 1}, {result.data_ptr<float>(), bins});
   return result;
 }
 
@@ -123,7 +136,8 @@ void HistogramObserver::merge(const Observer& other) {
 }
 
 // The sum of squared errors when the bins from start_bin to end_bin span the quantized range.
-double HistogramObserver::quantization_error(const at::Tensor& density, at::Tensor& errors, int start_bin, int end_bin) const {
+double HistogramObserver::quantization_error(const at::Tensor& density, at::Tensor& errors,
+                                             int start_bin, int end_bin) const {
   const double bin_width = (static_cast<double>(max_) - static_cast<double>(min_)) / bins_;
   const double dst_bin_width = bin_width * (end_bin - start_bin + 1) / dst_bins_;
   if (dst_bin_width == 0.0) return 0.0;
@@ -133,7 +147,8 @@ double HistogramObserver::quantization_error(const at::Tensor& density, at::Tens
                          .half_dst_width = static_cast<float>(dst_bin_width / 2),
                          .last = static_cast<float>(dst_bins_ - 1)};
   const size_t bins = static_cast<size_t>(bins_);
-  quantization_errors({density.const_data_ptr<float>(), bins}, range, {errors.data_ptr<float>(), bins});
+  quantization_errors({density.const_data_ptr<float>(), bins}, range,
+                      {errors.data_ptr<float>(), bins});
   return at::sum(errors).item<double>();
 }
 
@@ -141,9 +156,11 @@ HistogramObserver::Range HistogramObserver::search_range() const {
   const double total = at::sum(histogram_).item<double>();
   const at::Tensor cumulative = at::cumsum(histogram_, 0);
   const float* sums = cumulative.data_ptr<float>();
-  const float width = static_cast<float>((static_cast<double>(max_) - static_cast<double>(min_)) / bins_);
+  const float width =
+      static_cast<float>((static_cast<double>(max_) - static_cast<double>(min_)) / bins_);
   at::Tensor density = at::empty({bins_}, at::kFloat);
-  for (int i = 0; i < bins_; ++i) density.data_ptr<float>()[i] = histogram_.const_data_ptr<float>()[i] / width;
+  for (int i = 0; i < bins_; ++i)
+    density.data_ptr<float>()[i] = histogram_.const_data_ptr<float>()[i] / width;
   at::Tensor errors = at::empty({bins_}, at::kFloat);
   double alpha = 0.0;
   double beta = 1.0;
@@ -176,11 +193,15 @@ HistogramObserver::Range HistogramObserver::search_range() const {
     end_bin = next_end;
   }
   const float bin_width = (max_ - min_) / static_cast<float>(bins_);
-  return {min_ + bin_width * static_cast<float>(start_bin), min_ + bin_width * static_cast<float>(end_bin + 1)};
+  return {min_ + bin_width * static_cast<float>(start_bin),
+          min_ + bin_width * static_cast<float>(end_bin + 1)};
 }
 
 QParams HistogramObserver::calculate_qparams() const {
-  if (!has_data_) throw Error("convert", "", "the observer saw no data, got 0 samples, want at least 1; calibrate before converting");
+  if (!has_data_)
+    throw Error(
+        "convert", "",
+        "the observer saw no data, got 0 samples, want at least 1; calibrate before converting");
   const std::lock_guard<std::mutex> lock(cache_->mutex);
   if (!cache_->qparams) {
     const Range range = choose_range();
@@ -194,8 +215,8 @@ ObserverState HistogramObserver::state() const {
   const float* counts = histogram_.const_data_ptr<float>();
   return {
       .min = {min_},
-        .max = {      max_   },
-        .histogram = { counts,    counts + bins_}
+        .max = {max_},
+        .histogram = {counts, counts + bins_}
   };
 }
 
@@ -204,8 +225,11 @@ void HistogramObserver::set_state(const ObserverState& state) {
     has_data_ = false;
     return;
   }
-  if (state.min.size() != 1 || state.max.size() != 1 || state.histogram.size() != static_cast<size_t>(bins_))
-    throw Error("state", args_.choice.name, fmt::format("a histogram of another size, got {} bins, want {}", state.histogram.size(), bins_));
+  if (state.min.size() != 1 || state.max.size() != 1 ||
+      state.histogram.size() != static_cast<size_t>(bins_))
+    throw Error("state", args_.choice.name,
+                fmt::format("a histogram of another size, got {} bins, want {}",
+                            state.histogram.size(), bins_));
   at::Tensor histogram = at::empty({bins_}, at::kFloat);
   std::copy(state.histogram.begin(), state.histogram.end(), histogram.data_ptr<float>());
   set(std::move(histogram), state.min[0], state.max[0]);

@@ -10,13 +10,17 @@ namespace octet {
 namespace {
 
 constexpr size_t kBlock = 1024;
-constexpr size_t kTables = 4;  // neighbours often fall into one bin (zeros behind a ReLU): four tables let the processor overlap their additions
+// neighbours often fall into one bin (zeros behind a ReLU): four tables let the processor overlap
+// their additions
+constexpr size_t kTables = 4;
 
 // density * integral of x^2 from begin to end.
-inline float norm(float begin, float end, float density) { return density * ((end * end * end - begin * begin * begin) / 3.0f); }
+inline float norm(float begin, float end, float density) {
+  return density * ((end * end * end - begin * begin * begin) / 3.0f);
+}
 
-// floor(a / b) clamped to [0, last]. The quotient of two floats, rounded to double, has the floor of the exact one below 2^28; beyond, the clamp
-// decides. Index: wide enough for `last`.
+// floor(a / b) clamped to [0, last]. The quotient of two floats, rounded to double, has the floor
+// of the exact one below 2^28; beyond, the clamp decides. Index: wide enough for `last`.
 template <typename Index>
 inline float bin_of(float a, double b, double last) {
   const double quotient = static_cast<double>(a) / b;
@@ -36,14 +40,15 @@ void errors_of(std::span<const float> density, const ErrorRange& range, std::spa
     const float center_of_begin = (bin_of_begin + 0.5f) * range.dst_width;
     const float center_of_end = bin_of_end * range.dst_width + range.half_dst_width;
     float error = norm(begin - center_of_begin, range.half_dst_width, density[i]);
-    error += (bin_of_end - bin_of_begin - 1.0f) * norm(-range.half_dst_width, range.half_dst_width, density[i]);
+    error += (bin_of_end - bin_of_begin - 1.0f) *
+             norm(-range.half_dst_width, range.half_dst_width, density[i]);
     error += norm(-range.half_dst_width, end - center_of_end, density[i]);
     errors[i] = error;
   }
 }
 
-// How many boundaries are at most `value`, by halving as aten::bucketize does: it also defines the answer for boundaries out of order, which
-// rounding can make of a range of a few ulps.
+// How many boundaries are at most `value`, by halving as aten::bucketize does: it also defines the
+// answer for boundaries out of order, which rounding can make of a range of a few ulps.
 size_t count_at_most(std::span<const float> boundaries, float value) {
   size_t start = 0;
   size_t end = boundaries.size();
@@ -59,19 +64,22 @@ size_t count_at_most(std::span<const float> boundaries, float value) {
 
 }  // namespace
 
-void count_into_bins(std::span<const float> values, float low, float high, std::span<uint32_t> counts) {
+void count_into_bins(std::span<const float> values, float low, float high,
+                     std::span<uint32_t> counts) {
   const size_t bins = counts.size();
   const float scale = static_cast<float>(bins);
   const float range = high - low;
   const int32_t last = static_cast<int32_t>(bins) - 1;
-  const bool has_tables = values.size() > 2 * kTables * bins;  // else clearing and adding them costs more than they save
+  // else clearing and adding them costs more than they save
+  const bool has_tables = values.size() > 2 * kTables * bins;
   thread_local std::vector<uint32_t> tables;
   if (has_tables) tables.assign(kTables * bins, 0);
   std::array<int32_t, kBlock> index;
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
     const float* block = values.data() + begin;
-    for (size_t i = 0; i < count; ++i) index[i] = std::min(static_cast<int32_t>((block[i] - low) * scale / range), last);
+    for (size_t i = 0; i < count; ++i)
+      index[i] = std::min(static_cast<int32_t>((block[i] - low) * scale / range), last);
     size_t i = 0;
     if (has_tables)
       for (; i + kTables <= count; i += kTables)
@@ -85,18 +93,20 @@ void count_into_bins(std::span<const float> values, float low, float high, std::
 
 bool can_count_into_bins(float low, float high, size_t bins) {
   const float range = high - low;
-  return range > 0.0f && std::isfinite(range * static_cast<float>(bins)) && bins < (size_t{1} << 24);
+  return range > 0.0f && std::isfinite(range * static_cast<float>(bins)) &&
+         bins < (size_t{1} << 24);
 }
 
-void spread_counts(std::span<const float> counts, int rate, std::span<const float> points, float half, std::span<const float> boundaries,
-                   std::span<float> out) {
+void spread_counts(std::span<const float> counts, int rate, std::span<const float> points,
+                   float half, std::span<const float> boundaries, std::span<float> out) {
   const bool sorted = std::is_sorted(boundaries.begin(), boundaries.end());
   const size_t last = out.size() - 1;
   size_t below = 0;  // boundaries at most the point
   for (size_t bin = 0; bin < counts.size(); ++bin) {
     const float part = counts[bin] / static_cast<float>(rate);
     if (part == 0.0f) continue;
-    for (size_t i = bin * static_cast<size_t>(rate); i < (bin + 1) * static_cast<size_t>(rate); ++i) {
+    for (size_t i = bin * static_cast<size_t>(rate); i < (bin + 1) * static_cast<size_t>(rate);
+         ++i) {
       const float point = points[i] + half;
       if (sorted) {
         while (below < boundaries.size() && boundaries[below] <= point) ++below;
@@ -109,7 +119,8 @@ void spread_counts(std::span<const float> counts, int rate, std::span<const floa
   }
 }
 
-void quantization_errors(std::span<const float> density, const ErrorRange& range, std::span<float> errors) {
+void quantization_errors(std::span<const float> density, const ErrorRange& range,
+                         std::span<float> errors) {
   if (range.last < 2147483648.0f)
     errors_of<int32_t>(density, range, errors);
   else

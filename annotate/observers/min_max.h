@@ -28,24 +28,29 @@ class PerChannelMinMaxObserver : public Observer {
  public:
   // Throws Error("prepare", ...) for per-tensor schemes and dynamic quantization.
   PerChannelMinMaxObserver(ObserverArgs args, Averaging averaging);
-  // Throws Error when the channel count differs from the one before or the rank is too small for ch_axis.
+  // Throws Error when the channel count differs from the one before or the rank is too small for
+  // ch_axis.
   void observe(const at::Tensor& x) override;
   QParams calculate_qparams() const override;
   bool has_data() const override { return range_.has_data(); }
   bool refuses_nan() const override { return true; }
   ObserverState state() const override { return range_.state(); }
-  void set_state(const ObserverState& state) override { range_.set_state(state, args_.choice.name); }
+  void set_state(const ObserverState& state) override {
+    range_.set_state(state, args_.choice.name);
+  }
   void merge(const Observer& next) override;
 
  private:
   RunningRange range_;
 };
 
-// For per_channel_affine_float_qparams: the same with zero points that have no fraction. quantize_per_channel adds the zero point to the rounded value and
-// then cuts the fraction off, which loses half a step on average.
+// For per_channel_affine_float_qparams: the same with zero points that have no fraction.
+// quantize_per_channel adds the zero point to the rounded value and then cuts the fraction off,
+// which loses half a step on average.
 class WholeZeroPointObserver : public PerChannelMinMaxObserver {
  public:
-  explicit WholeZeroPointObserver(const ObserverArgs& args) : PerChannelMinMaxObserver(args, Averaging::kRunning) {}
+  explicit WholeZeroPointObserver(const ObserverArgs& args)
+      : PerChannelMinMaxObserver(args, Averaging::kRunning) {}
   QParams calculate_qparams() const override;
 };
 

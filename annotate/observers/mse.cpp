@@ -8,10 +8,11 @@ namespace octet {
 namespace {
 
 constexpr int kHistogramOctaves = 11;  // down to one of 2048 bins
-constexpr int kWeightOctaves = 4;      // weights have no far outliers; a range clipped too much is left after few values
+// weights have no far outliers; a range clipped too much is left after few values
+constexpr int kWeightOctaves = 4;
 
-// A histogram whose outermost bins hold no more than their neighbours: what they hold beyond is taken for values at the very ends, where clamps
-// leave them.
+// A histogram whose outermost bins hold no more than their neighbours: what they hold beyond is
+// taken for values at the very ends, where clamps leave them.
 struct EndsApart {
   std::vector<float> counts;
   float at_min = 0;
@@ -27,26 +28,32 @@ struct EndsApart {
 };
 
 // What `range` is quantized to.
-Lattice lattice_of(const ValueRange& range, const QParamsTarget& target, const std::string& subject) {
+Lattice lattice_of(const ValueRange& range, const QParamsTarget& target,
+                   const std::string& subject) {
   const QParams qparams = choose_qparams({&range.min, 1}, {&range.max, 1}, target, subject);
   const int64_t zero_point = qparams.zero_point[0];
-  return {qparams.scale[0], static_cast<double>(target.quant_min - zero_point), static_cast<double>(target.quant_max - zero_point)};
+  return {qparams.scale[0], static_cast<double>(target.quant_min - zero_point),
+          static_cast<double>(target.quant_max - zero_point)};
 }
 
 }  // namespace
 
 HistogramObserver::Range MseObserver::choose_range() const {
-  const double width = (static_cast<double>(max()) - static_cast<double>(min())) / static_cast<double>(counts().size());
+  const double width = (static_cast<double>(max()) - static_cast<double>(min())) /
+                       static_cast<double>(counts().size());
   if (!(width > 0.0)) return {min(), max()};
   const QParamsTarget wanted = target();
   const EndsApart parts(counts());
   const float ends[2] = {min(), max()};
   const RangeError error = [&](const ValueRange& range, double) {
     const Lattice lattice = lattice_of(range, wanted, args_.choice.name);
-    return squared_error(parts.counts, min(), width, lattice) + parts.at_min * squared_error({&ends[0], 1}, lattice) +
+    return squared_error(parts.counts, min(), width, lattice) +
+           parts.at_min * squared_error({&ends[0], 1}, lattice) +
            parts.at_max * squared_error({&ends[1], 1}, lattice);
   };
-  const ValueRange found = least_error_range({min(), max()}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kHistogramOctaves}, error);
+  const ValueRange found = least_error_range(
+      {min(), max()}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kHistogramOctaves},
+      error);
   const Range peer = search_range();
   const ValueRange other{peer.min, peer.max};
   constexpr double kAny = std::numeric_limits<double>::infinity();
@@ -58,7 +65,9 @@ ValueRange PerChannelMseObserver::choose_range(std::span<float> values) const {
   const QParamsTarget wanted = target();
   return least_error_range(
       {*low, *high}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kWeightOctaves},
-      [&](const ValueRange& range, double limit) { return squared_error(values, lattice_of(range, wanted, args_.choice.name), limit); });
+      [&](const ValueRange& range, double limit) {
+        return squared_error(values, lattice_of(range, wanted, args_.choice.name), limit);
+      });
 }
 
 }  // namespace octet

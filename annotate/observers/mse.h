@@ -1,5 +1,5 @@
-// The range whose quantization has the least mean squared error over what was observed, as far as a search by steps of 2^(1/64) finds it. Never a
-// larger error than the full range has.
+// The range whose quantization has the least mean squared error over what was observed, as far as a
+// search by steps of 2^(1/64) finds it. Never a larger error than the full range has.
 #pragma once
 
 #include "annotate/observers/histogram.h"
@@ -7,8 +7,8 @@
 
 namespace octet {
 
-// Of a histogram over all batches: values are spread evenly within a bin, but for the heaps that clamps leave at the ends. Nor has it a larger error
-// than HistogramObserver's range.
+// Of a histogram over all batches: values are spread evenly within a bin, but for the heaps that
+// clamps leave at the ends. Nor has it a larger error than HistogramObserver's range.
 class MseObserver : public HistogramObserver {
  public:
   explicit MseObserver(ObserverArgs args) : HistogramObserver(std::move(args), "per_channel_mse") {}

@@ -14,7 +14,8 @@ constexpr int kCoarse = 8;  // steps to the octave
 constexpr int kFine = 64;
 constexpr int kRounds = 3;
 
-// The nearest whole number of the lattice. Adding and taking away 3 * 2^51 rounds numbers below 2^51, and unlike std::nearbyint in vectors.
+// The nearest whole number of the lattice. Adding and taking away 3 * 2^51 rounds numbers below
+// 2^51, and unlike std::nearbyint in vectors.
 inline double nearest(double x, double low, double high) {
   constexpr double kRounder = 6755399441055744.0;
   const double inside = std::min(std::max(x, low), high);
@@ -45,7 +46,8 @@ inline double sum_of(size_t count, const Term& term) {
 }
 
 // The squared distances to the lattice of 1 / inverse, in units of its scale.
-OCTET_VECTOR_CLONES double squared_distances(const float* values, size_t count, double inverse, double low, double high) {
+OCTET_VECTOR_CLONES double squared_distances(const float* values, size_t count, double inverse,
+                                             double low, double high) {
   double lanes[kLanes] = {};
   const auto add = [=](double& sum, float value) __attribute__((always_inline)) {
     const double x = static_cast<double>(value) * inverse;
@@ -65,21 +67,25 @@ OCTET_VECTOR_CLONES double squared_distances(const float* values, size_t count, 
 enum class End { kLow, kHigh, kBoth };
 
 ValueRange scaled(const ValueRange& range, End end, float factor) {
-  return {end == End::kHigh ? range.min : range.min * factor, end == End::kLow ? range.max : range.max * factor};
+  return {end == End::kHigh ? range.min : range.min * factor,
+          end == End::kLow ? range.max : range.max * factor};
 }
 
 class Search {
  public:
-  Search(ValueRange full, const RangeError& error) : error_(error), best_(full), least_(error(full, std::numeric_limits<double>::infinity())) {
+  Search(ValueRange full, const RangeError& error)
+      : error_(error), best_(full), least_(error(full, std::numeric_limits<double>::infinity())) {
     if (std::isnan(least_)) least_ = std::numeric_limits<double>::infinity();
   }
 
-  // Tries `steps_down` smaller and `steps_up` larger ends, 2^(1/density) apart. Whether the best has changed.
+  // Tries `steps_down` smaller and `steps_up` larger ends, 2^(1/density) apart. Whether the best
+  // has changed.
   bool sweep(End end, int density, int steps_down, int steps_up) {
     const ValueRange start = best_;
     bool is_better = false;
     for (int step = -steps_down; step <= steps_up; ++step) {
-      const ValueRange range = scaled(start, end, std::exp2(static_cast<float>(step) / static_cast<float>(density)));
+      const ValueRange range =
+          scaled(start, end, std::exp2(static_cast<float>(step) / static_cast<float>(density)));
       if (step == 0 || !std::isfinite(range.min) || !std::isfinite(range.max)) continue;
       const double error = error_(range, least_);
       if (!(error < least_)) continue;
@@ -105,11 +111,13 @@ double squared_error(std::span<const float> values, const Lattice& lattice, doub
   const double unit = lattice.scale * lattice.scale;
   double sum = 0;
   for (size_t i = 0; i < values.size() && sum * unit <= limit; i += kChunk)
-    sum += squared_distances(values.data() + i, std::min(kChunk, values.size() - i), inverse, lattice.low, lattice.high);
+    sum += squared_distances(values.data() + i, std::min(kChunk, values.size() - i), inverse,
+                             lattice.low, lattice.high);
   return sum * unit;
 }
 
-double squared_error(std::span<const float> counts, double min, double width, const Lattice& lattice) {
+double squared_error(std::span<const float> counts, double min, double width,
+                     const Lattice& lattice) {
   const double step = width / lattice.scale;
   const double start = min / lattice.scale;
   const double low = lattice.low;
@@ -117,7 +125,8 @@ double squared_error(std::span<const float> counts, double min, double width, co
   const double sum = sum_of(counts.size(), [&](size_t i) {
     const double begin = start + static_cast<double>(static_cast<int>(i)) * step;
     const double end = start + static_cast<double>(static_cast<int>(i) + 1) * step;
-    return static_cast<double>(counts[i]) * (distance_integral(end, low, high) - distance_integral(begin, low, high));
+    return static_cast<double>(counts[i]) *
+           (distance_integral(end, low, high) - distance_integral(begin, low, high));
   });
   return sum / step * lattice.scale * lattice.scale;
 }
@@ -132,7 +141,8 @@ ValueRange least_error_range(ValueRange full, const RangeSearch& search, const R
     state.sweep(End::kBoth, kFine, kFine / kCoarse, kFine / kCoarse);
     return state.best();
   }
-  state.sweep(End::kBoth, kCoarse, down, 0);  // both ends are outliers: neither alone makes the scale much smaller
+  // both ends are outliers: neither alone makes the scale much smaller
+  state.sweep(End::kBoth, kCoarse, down, 0);
   bool is_better = true;
   for (int round = 0; round < kRounds && is_better; ++round) {
     is_better = state.sweep(End::kHigh, kCoarse, down, kCoarse);

@@ -79,9 +79,12 @@ const ObserverKind& kind_of(const std::string& name) {
   const WrappedName split = split_observer_name(name);
   for (const ObserverKind& kind : observer_kinds()) {
     if (kind.name == name) return kind;
-    if (kind.is_wrapper && kind.name == split.outer && !split.inner.empty() && !kind_of(split.inner).is_wrapper) return kind;
+    if (kind.is_wrapper && kind.name == split.outer && !split.inner.empty() &&
+        !kind_of(split.inner).is_wrapper)
+      return kind;
   }
-  throw Error("prepare", fmt::format("observer \"{}\"", name), fmt::format("unknown, want one of {}", fmt::join(observer_names(), ", ")));
+  throw Error("prepare", fmt::format("observer \"{}\"", name),
+              fmt::format("unknown, want one of {}", fmt::join(observer_names(), ", ")));
 }
 
 ObserverScope scope_of(const std::string& name) {
@@ -93,7 +96,8 @@ ObserverScope scope_of(const std::string& name) {
 }  // namespace
 
 Observer::Observer(ObserverArgs args)
-    : Observer(args, resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range, args.choice.name)) {}
+    : Observer(args, resolve_quant_range(args.dtype, args.quant_min, args.quant_max,
+                                         args.reduce_range, args.choice.name)) {}
 
 QParamsTarget Observer::target() const {
   return {.dtype = args_.dtype,
@@ -111,24 +115,32 @@ void Observer::check_mergeable(const Observer& other) const {
   const std::string subject = fmt::format("observer \"{}\"", args_.choice.name);
   const ObserverChoice& theirs = other.args_.choice;
   if (typeid(*this) != typeid(other) || theirs.name != args_.choice.name)
-    throw Error("state", subject, fmt::format("observers of different kinds cannot be merged, got {}", theirs.name));
-  if (other.args_.ch_axis != args_.ch_axis || theirs.bins != args_.choice.bins || theirs.averaging_constant != args_.choice.averaging_constant ||
+    throw Error("state", subject,
+                fmt::format("observers of different kinds cannot be merged, got {}", theirs.name));
+  if (other.args_.ch_axis != args_.ch_axis || theirs.bins != args_.choice.bins ||
+      theirs.averaging_constant != args_.choice.averaging_constant ||
       theirs.affine != args_.choice.affine || theirs.percentile != args_.choice.percentile)
-    throw Error("state", subject, "observers with different channel axis, bins, averaging constant, granularity or percentile cannot be merged");
+    throw Error("state", subject,
+                "observers with different channel axis, bins, averaging constant, granularity or "
+                "percentile cannot be merged");
 }
 
 void Observer::merge(const Observer&) {
-  throw Error("state", fmt::format("observer \"{}\"", args_.choice.name), "cannot be merged; calibrate it on one machine");
+  throw Error("state", fmt::format("observer \"{}\"", args_.choice.name),
+              "cannot be merged; calibrate it on one machine");
 }
 
 void register_observer(const std::string& name, ObserverScope scope, ObserverMaker maker) {
   const std::vector<std::string> known = observer_names();
   if (std::find(known.begin(), known.end(), name) != known.end())
-    throw Error("prepare", fmt::format("observer \"{}\"", name), "the name is taken; choose another one");
+    throw Error("prepare", fmt::format("observer \"{}\"", name),
+                "the name is taken; choose another one");
   observer_kinds().push_back({name, scope, std::move(maker)});
 }
 
-std::shared_ptr<Observer> make_observer(const ObserverArgs& args) { return kind_of(args.choice.name).make(args); }
+std::shared_ptr<Observer> make_observer(const ObserverArgs& args) {
+  return kind_of(args.choice.name).make(args);
+}
 
 std::vector<std::string> observer_names() {
   std::vector<std::string> names;
@@ -145,14 +157,18 @@ ObserverArgs observer_args(const QuantizationSpec& spec) {
                     .is_dynamic = spec.is_dynamic,
                     .reduce_range = spec.observer_or_fake_quant_ctr.reduce_range,
                     .choice = spec.observer_or_fake_quant_ctr};
-  args.qscheme = spec.qscheme.value_or(scope == ObserverScope::kChannel ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine);
+  args.qscheme = spec.qscheme.value_or(
+      scope == ObserverScope::kChannel ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine);
   if (scope != ObserverScope::kTensor) args.ch_axis = spec.ch_axis;
   return args;
 }
 
-std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec) { return std::make_shared<FixedQParamsObserver>(spec); }
+std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec) {
+  return std::make_shared<FixedQParamsObserver>(spec);
+}
 
-std::shared_ptr<Observer> make_observer(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources) {
+std::shared_ptr<Observer> make_observer(const DerivedQuantizationSpec& spec,
+                                        std::vector<std::shared_ptr<Observer>> sources) {
   return std::make_shared<DerivedObserver>(spec, std::move(sources));
 }
 

@@ -1,5 +1,6 @@
-// Observers: what turns the values that flow over an edge into scale and zero point. One class per kind, one instance per sharing group.
-// The mathematics is torchao's quantization/pt2e/observer.py, to the bit where float order allows.
+// Observers: what turns the values that flow over an edge into scale and zero point. One class per
+// kind, one instance per sharing group. The mathematics is torchao's quantization/pt2e/observer.py,
+// to the bit where float order allows.
 #pragma once
 
 #include <functional>
@@ -27,25 +28,30 @@ struct ObserverArgs {
   ObserverChoice choice;
 };
 
-// Everything an observer has learned, for saving between processes. Empty vectors: nothing observed yet, or not kept by this kind.
+// Everything an observer has learned, for saving between processes. Empty vectors: nothing observed
+// yet, or not kept by this kind.
 struct ObserverState {
   std::vector<float> min = {};
   std::vector<float> max = {};
   std::vector<float> histogram = {};
-  int64_t batches = 0;                // how many batches were observed, for kinds that average; 0 when not kept
-  std::vector<float> first_min = {};  // of the first batch alone, for kinds that average: what merging needs
+  // how many batches were observed, for kinds that average; 0 when not kept
+  int64_t batches = 0;
+  // of the first batch alone, for kinds that average: what merging needs
+  std::vector<float> first_min = {};
   std::vector<float> first_max = {};
   bool operator==(const ObserverState&) const = default;
 };
 
 class Observer {
  public:
-  // Resolves the quant range; throws Error("prepare", ...) when the arguments contradict each other.
+  // Resolves the quant range; throws Error("prepare", ...) when the arguments contradict each
+  // other.
   explicit Observer(ObserverArgs args);
   virtual ~Observer() = default;
   // Takes in one batch. Throws Error("calibrate", "", ...) on NaN; calibrate() adds the subject.
   virtual void observe(const at::Tensor& x) = 0;
-  // What an observation point hands on after observe(x): x itself, but for fake-quants, which give x quantized and dequantized.
+  // What an observation point hands on after observe(x): x itself, but for fake-quants, which give
+  // x quantized and dequantized.
   virtual at::Tensor forward(const at::Tensor& x) {
     observe(x);
     return x;
@@ -57,18 +63,20 @@ class Observer {
   virtual bool is_idempotent() const { return true; }
   // Whether observe() itself refuses NaN, so that callers need not look for it first.
   virtual bool refuses_nan() const { return false; }
-  // Whether state() holds what was learned. False for kinds that learn nothing, and for recording, which keeps whole tensors.
+  // Whether state() holds what was learned. False for kinds that learn nothing, and for recording,
+  // which keeps whole tensors.
   virtual bool keeps_state() const { return true; }
   virtual ObserverState state() const { return {}; }
   virtual void set_state(const ObserverState&) {}
-  // Takes in what another observer of the same kind and arguments has seen, as if this one had seen that data next:
+  // Takes in what another observer of the same kind and arguments has seen, as if this one had seen
+  // that data next:
   //   min-max               exactly
-  //   moving averages       exactly when the other saw one batch, else within 2^-21 / averaging_constant of the largest magnitude (RunningRange)
-  //   histogram             same minimum, maximum and total; counts move by less than one bin of the result (HistogramObserver)
-  //   percentile, mse       as histogram
-  //   per_channel_mse, per_channel_percentile  both must have seen the same tensor
-  //   recording             the other's tensors are appended
-  //   kinds that learn nothing: nothing to do
+  //   moving averages       exactly when the other saw one batch, else within 2^-21 /
+  //   averaging_constant of the largest magnitude (RunningRange) histogram             same
+  //   minimum, maximum and total; counts move by less than one bin of the result
+  //   (HistogramObserver) percentile, mse       as histogram per_channel_mse,
+  //   per_channel_percentile  both must have seen the same tensor recording             the other's
+  //   tensors are appended kinds that learn nothing: nothing to do
   // Throws Error("state", ...) when the kinds or arguments differ, or the kind cannot be merged.
   virtual void merge(const Observer& other);
   const ObserverArgs& args() const { return args_; }
@@ -76,10 +84,12 @@ class Observer {
   int64_t quant_max() const { return quant_max_; }
 
  protected:
-  Observer(ObserverArgs args, IntegerRange range) : args_(std::move(args)), quant_min_(range.min), quant_max_(range.max) {}
+  Observer(ObserverArgs args, IntegerRange range)
+      : args_(std::move(args)), quant_min_(range.min), quant_max_(range.max) {}
   QParamsTarget target() const;
   float eps() const;
-  // Throws Error("state", ...) unless `other` has the same class and the same arguments as far as they decide what is learned.
+  // Throws Error("state", ...) unless `other` has the same class and the same arguments as far as
+  // they decide what is learned.
   void check_mergeable(const Observer& other) const;
 
   ObserverArgs args_;
@@ -87,27 +97,31 @@ class Observer {
   int64_t quant_max_;
 };
 
-// By registered name: the kinds that OBSERVERS.md lists. The fake-quants among them (fake_quantize.h), fake_quantize and
-// fused_moving_avg_obs_fake_quantize, have the observer inside in parentheses when it
-// is not the moving average of the qscheme: "fake_quantize(histogram)". Throws Error naming the known ones.
+// By registered name: the kinds that OBSERVERS.md lists. The fake-quants among them
+// (fake_quantize.h), fake_quantize and fused_moving_avg_obs_fake_quantize, have the observer inside
+// in parentheses when it is not the moving average of the qscheme: "fake_quantize(histogram)".
+// Throws Error naming the known ones.
 std::shared_ptr<Observer> make_observer(const ObserverArgs& args);
 std::vector<std::string> observer_names();
 
-// Which tensors a kind looks at: decides the qscheme of a spec that names none, and whether its ch_axis counts.
+// Which tensors a kind looks at: decides the qscheme of a spec that names none, and whether its
+// ch_axis counts.
 enum class ObserverScope { kTensor, kChannel, kEither };
 using ObserverMaker = std::function<std::shared_ptr<Observer>(const ObserverArgs&)>;
-// Makes a kind of your own known by name, for specs and JSON. Throws Error("prepare", ...) when the name is taken. Not while other threads make observers.
+// Makes a kind of your own known by name, for specs and JSON. Throws Error("prepare", ...) when the
+// name is taken. Not while other threads make observers.
 void register_observer(const std::string& name, ObserverScope scope, ObserverMaker maker);
 
-// The ObserverArgs that a spec asks for: a spec without qscheme gets the affine one of its observer's kind, and ch_axis is dropped for observers that
-// look at the whole tensor.
+// The ObserverArgs that a spec asks for: a spec without qscheme gets the affine one of its
+// observer's kind, and ch_axis is dropped for observers that look at the whole tensor.
 ObserverArgs observer_args(const QuantizationSpec& spec);
 std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec);
 // sources: the observers of spec.derived_from, in that order.
-std::shared_ptr<Observer> make_observer(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources);
+std::shared_ptr<Observer> make_observer(const DerivedQuantizationSpec& spec,
+                                        std::vector<std::shared_ptr<Observer>> sources);
 
-// Built-in derivations by name: "product_of_scales" (zero point 0; what an int32 bias wants), "sum_of_scales" (zero point of the first).
-// Null when unknown.
+// Built-in derivations by name: "product_of_scales" (zero point 0; what an int32 bias wants),
+// "sum_of_scales" (zero point of the first). Null when unknown.
 DeriveQParamsFn find_derive_fn(std::string_view name);
 
 }  // namespace octet

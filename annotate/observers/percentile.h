@@ -1,5 +1,5 @@
-// Ranges that clip a given share of the values: ObserverChoice::percentile of them stay inside. Symmetric schemes clip the largest magnitudes, affine
-// ones as many values at either end.
+// Ranges that clip a given share of the values: ObserverChoice::percentile of them stay inside.
+// Symmetric schemes clip the largest magnitudes, affine ones as many values at either end.
 #pragma once
 
 #include "annotate/observers/histogram.h"

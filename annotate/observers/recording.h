@@ -1,4 +1,5 @@
-// Keeps every tensor it sees, for debugging. It has no scale: a graph prepared with it is calibrated and read, not converted.
+// Keeps every tensor it sees, for debugging. It has no scale: a graph prepared with it is
+// calibrated and read, not converted.
 #pragma once
 
 #include <vector>

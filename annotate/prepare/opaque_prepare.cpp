@@ -18,12 +18,16 @@ constexpr std::string_view kHidden = "octet.opaque.";
 
 std::string rule_of(const Island& island) { return fmt::format("opaque part {}", island.name); }
 
-[[noreturn]] void refuse_deed(const std::string& node, const std::string& quantizer, const char* deed) {
+[[noreturn]] void refuse_deed(const std::string& node, const std::string& quantizer,
+                              const char* deed) {
   throw Error("quantizer", "%" + node,
-              fmt::format("quantizer \"{}\" {} an op that an opaque part hides from it; keep to the ops that are not claimed", quantizer, deed));
+              fmt::format("quantizer \"{}\" {} an op that an opaque part hides from it; keep to "
+                          "the ops that are not claimed",
+                          quantizer, deed));
 }
 
-// While it lives these nodes go by names that no pass and no pattern knows; dead ones are kept, as nothing is known about their effects.
+// While it lives these nodes go by names that no pass and no pattern knows; dead ones are kept, as
+// nothing is known about their effects.
 class HiddenNodes {
  public:
   HiddenNodes(Graph& graph, const std::vector<Node*>& nodes) : graph_(graph) {
@@ -39,7 +43,8 @@ class HiddenNodes {
   }
   ~HiddenNodes() {
     for (Node* node : graph_.nodes())
-      if (node->target().starts_with(kHidden)) node->set_target(node->target().substr(kHidden.size()));
+      if (node->target().starts_with(kHidden))
+        node->set_target(node->target().substr(kHidden.size()));
   }
   HiddenNodes(const HiddenNodes&) = delete;
   HiddenNodes& operator=(const HiddenNodes&) = delete;
@@ -98,24 +103,31 @@ bool is_quantized_all_around(const Node& node, const Annotations& annotations) {
   const QuantizationAnnotation* annotation = annotations.find(&node);
   if (annotation == nullptr || !annotation->output_qspec) return false;
   const std::vector<Value*> inputs = node.inputs();
-  return std::all_of(inputs.begin(), inputs.end(),
-                     [&](const Value* input) { return input->kind() != ValueKind::kTensor || annotation->find_input(input) != nullptr; });
+  return std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) {
+    return input->kind() != ValueKind::kTensor || annotation->find_input(input) != nullptr;
+  });
 }
 
-void report_float(const std::vector<Node*>& nodes, const std::string& name, bool is_named, const Annotations& annotations, Report& report) {
+void report_float(const std::vector<Node*>& nodes, const std::string& name, bool is_named,
+                  const Annotations& annotations, Report& report) {
   for (const Node* node : nodes) {
     if (is_quantized_all_around(*node, annotations)) continue;
     if (is_named || computes_on_floats(*node))
-      report.add({"annotate", node->name(), node->target(), innermost_path(*node), fmt::format("in the opaque part {}", name)});
+      report.add({"annotate", node->name(), node->target(), innermost_path(*node),
+                  fmt::format("in the opaque part {}", name)});
   }
 }
 
 // "opaque part module "head": 3 ops; input 0 %x; output 0 %y"
 std::string note_on(const Island& island, size_t count) {
-  std::string text = fmt::format("{}: {} op{}", rule_of(island), island.nodes.size(), island.nodes.size() == 1 ? "" : "s");
-  for (size_t i = 0; i < island.inputs.size(); ++i) text += fmt::format("; input {} %{}", i, island.inputs[i]->name());
-  for (size_t i = 0; i < island.outputs.size(); ++i) text += fmt::format("; output {} %{}", i, island.outputs[i]->name());
-  if (count > 1) text += fmt::format("; and {} more such place{}", count - 1, count == 2 ? "" : "s");
+  std::string text = fmt::format("{}: {} op{}", rule_of(island), island.nodes.size(),
+                                 island.nodes.size() == 1 ? "" : "s");
+  for (size_t i = 0; i < island.inputs.size(); ++i)
+    text += fmt::format("; input {} %{}", i, island.inputs[i]->name());
+  for (size_t i = 0; i < island.outputs.size(); ++i)
+    text += fmt::format("; output {} %{}", i, island.outputs[i]->name());
+  if (count > 1)
+    text += fmt::format("; and {} more such place{}", count - 1, count == 2 ? "" : "s");
   return text;
 }
 
@@ -130,7 +142,8 @@ void note_islands(const std::vector<Island>& islands, Report& report) {
 
 }  // namespace
 
-OpaquePrepare::OpaquePrepare(Quantizer& quantizer, Work work) : quantizer_(quantizer), parts_(quantizer.opaque_parts()), work_(std::move(work)) {}
+OpaquePrepare::OpaquePrepare(Quantizer& quantizer, Work work)
+    : quantizer_(quantizer), parts_(quantizer.opaque_parts()), work_(std::move(work)) {}
 
 void OpaquePrepare::check(const Graph& program, Report& report) const {
   if (parts_ == nullptr) return;
@@ -138,9 +151,12 @@ void OpaquePrepare::check(const Graph& program, Report& report) const {
   for (const Body& body : bodies_within(program)) graphs.push_back(body.graph);
   for (const OpaquePart& part : *parts_) {
     check_opaque_part(part);
-    const bool is_absent = std::all_of(graphs.begin(), graphs.end(), [&](const Graph* graph) { return find_islands(*graph, {&part, 1}).empty(); });
+    const bool is_absent = std::all_of(graphs.begin(), graphs.end(), [&](const Graph* graph) {
+      return find_islands(*graph, {&part, 1}).empty();
+    });
     if (is_absent && !part.module.empty())
-      throw Error("quantizer", name_of(part), "covers no op of the program; correct the opaque part's name or leave it out");
+      throw Error("quantizer", name_of(part),
+                  "covers no op of the program; correct the opaque part's name or leave it out");
     if (is_absent) report.note(fmt::format("opaque part {} covers no op", name_of(part)));
     if (part.quantizer) part.quantizer->check_model(program);
   }
@@ -164,10 +180,12 @@ std::vector<Island> OpaquePrepare::find_and_swap(Graph& graph) const {
   return islands;
 }
 
-// All of the program is in shape before anything is annotated: who folds a batch norm replaces the values at the border.
+// All of the program is in shape before anything is annotated: who folds a batch norm replaces the
+// values at the border.
 void OpaquePrepare::transform(Graph& graph, std::vector<Island>& islands) const {
   std::vector<Node*> inside;
-  for (const Island& island : islands) inside.insert(inside.end(), island.nodes.begin(), island.nodes.end());
+  for (const Island& island : islands)
+    inside.insert(inside.end(), island.nodes.begin(), island.nodes.end());
   {
     const HiddenNodes hidden(graph, inside);
     work_.transform(graph, quantizer_);
@@ -186,7 +204,8 @@ void OpaquePrepare::transform(Graph& graph, std::vector<Island>& islands) const 
   for (Island& island : islands) refresh_border(graph, island);
 }
 
-void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& islands, Annotations& annotations, Report& report) {
+void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& islands,
+                                     Annotations& annotations, Report& report) {
   std::vector<Node*> inside;
   Claims claims;
   for (const Island& island : islands) {
@@ -200,7 +219,8 @@ void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& is
   claims.check(annotations, quantizer_.name());
 }
 
-void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotations& annotations, Report& report) {
+void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotations& annotations,
+                                    Report& report) {
   const OpaquePart& part = (*parts_)[island.part];
   const std::vector<Node*> outside = nodes_outside(graph, island);
   Annotations own;
@@ -212,7 +232,8 @@ void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotati
     const HiddenNodes hidden(graph, outside);
     work_.annotate(graph, *part.quantizer, own, own_report);
     for (const ReportEntry& entry : own_report.entries()) report.add(entry);
-    for (const std::string& note : own_report.notes()) report.note(fmt::format("{}: {}", rule_of(island), note));
+    for (const std::string& note : own_report.notes())
+      report.note(fmt::format("{}: {}", rule_of(island), note));
   }
   claims.check(own, part.quantizer->name());
   for (const Node* node : island.nodes) {
@@ -228,9 +249,11 @@ void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotati
 void OpaquePrepare::keep(std::vector<Island> islands) {
   for (Island& island : islands) {
     for (const Node* node : island.nodes) island_of_node_[node] = islands_.size();
-    for (const auto& [key, spec] : border_specs((*parts_)[island.part], island)) border_[key] = true;
+    for (const auto& [key, spec] : border_specs((*parts_)[island.part], island))
+      border_[key] = true;
     if (island.has_quantizer)
-      for (const Node* node : island.nodes) part_of_node_[node] = static_cast<int>(islands_.size()) + 1;
+      for (const Node* node : island.nodes)
+        part_of_node_[node] = static_cast<int>(islands_.size()) + 1;
     islands_.push_back(std::move(island));
   }
 }
@@ -253,7 +276,8 @@ void OpaquePrepare::annotate(Graph& graph, Annotations& annotations, Report& rep
 
 void OpaquePrepare::annotate_body(const Body& body, Annotations& annotations, Report& report) {
   const auto outer = owner_of_body_.find(&body.call->graph());
-  const Island* island = outer != owner_of_body_.end() ? &islands_[outer->second.island] : find_island(body.call);
+  const Island* island =
+      outer != owner_of_body_.end() ? &islands_[outer->second.island] : find_island(body.call);
   if (island == nullptr) return annotate(*body.graph, annotations, report);
   Quantizer* own = (*parts_)[island->part].quantizer.get();
   owner_of_body_[body.graph] = {static_cast<size_t>(island - islands_.data()), own};

@@ -17,9 +17,14 @@ namespace octet {
 class OpaquePrepare {
  public:
   struct Work {
-    std::function<void(Graph& graph, Quantizer& quantizer)> transform;                                           // folds batch norms and transforms
-    std::function<void(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report)> annotate;  // annotates and validates
-    void operator()(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report) const {
+    // folds batch norms and transforms
+    std::function<void(Graph& graph, Quantizer& quantizer)> transform;
+    // annotates and validates
+    std::function<void(Graph& graph, Quantizer& quantizer, Annotations& annotations,
+                       Report& report)>
+        annotate;
+    void operator()(Graph& graph, Quantizer& quantizer, Annotations& annotations,
+                    Report& report) const {
       transform(graph, quantizer);
       annotate(graph, quantizer, annotations, report);
     }
@@ -28,17 +33,20 @@ class OpaquePrepare {
   // Around the parts of `quantizer`, which may have none. All must outlive this.
   OpaquePrepare(Quantizer& quantizer, Work work);
 
-  // Throws Error when a part contradicts itself or its module is not in the program, and as the check_model of the parts' quantizers does. A file about
-  // a backend serves many programs, so an op may be absent; a note says so.
+  // Throws Error when a part contradicts itself or its module is not in the program, and as the
+  // check_model of the parts' quantizers does. A file about a backend serves many programs, so an
+  // op may be absent; a note says so.
   void check(const Graph& program, Report& report) const;
 
-  // The work on the program itself; then on a body of control flow. Parts are hidden: their ops are named "octet.opaque.aten.relu.default" and claimed.
-  // Then parts with a quantizer of their own get the same, all else being hidden. Throws Error("quantizer", ...) when a quantizer touches what is
-  // hidden from it, and for border specs that do not fit.
+  // The work on the program itself; then on a body of control flow. Parts are hidden: their ops are
+  // named "octet.opaque.aten.relu.default" and claimed. Then parts with a quantizer of their own
+  // get the same, all else being hidden. Throws Error("quantizer", ...) when a quantizer touches
+  // what is hidden from it, and for border specs that do not fit.
   void annotate(Graph& graph, Annotations& annotations, Report& report);
   void annotate_body(const Body& body, Annotations& annotations, Report& report);
 
-  // The number of the island whose quantizer has the say about an edge or value; 0: the outer quantizer, which has it at the borders too.
+  // The number of the island whose quantizer has the say about an edge or value; 0: the outer
+  // quantizer, which has it at the borders too.
   int part_of(const EdgeOrNode& key) const;
   bool has_quantized_parts() const { return !part_of_node_.empty(); }
   Quantizer& quantizer_of(int part) const;
@@ -52,8 +60,10 @@ class OpaquePrepare {
   };
   std::vector<Island> find_and_swap(Graph& graph) const;
   void transform(Graph& graph, std::vector<Island>& islands) const;
-  void annotate_outside(Graph& graph, const std::vector<Island>& islands, Annotations& annotations, Report& report);
-  void annotate_inside(Graph& graph, const Island& island, Annotations& annotations, Report& report);
+  void annotate_outside(Graph& graph, const std::vector<Island>& islands, Annotations& annotations,
+                        Report& report);
+  void annotate_inside(Graph& graph, const Island& island, Annotations& annotations,
+                       Report& report);
   void keep(std::vector<Island> islands);
   const Island* find_island(const Node* node) const;
 

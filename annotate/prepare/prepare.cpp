@@ -25,13 +25,16 @@
 namespace octet {
 namespace {
 
-// What the observation points are for: calibration, or training, where values of fixed scale are fake-quantized.
+// What the observation points are for: calibration, or training, where values of fixed scale are
+// fake-quantized.
 enum class Purpose { kCalibration, kTraining };
 
-// One observer per group. Derived ones come last, as they hold others; a derived spec may refer to another derived one.
+// One observer per group. Derived ones come last, as they hold others; a derived spec may refer to
+// another derived one.
 class GroupObservers {
  public:
-  GroupObservers(const SharingGroups& groups, Purpose purpose) : groups_(groups), purpose_(purpose), made_(static_cast<size_t>(groups.group_count)) {}
+  GroupObservers(const SharingGroups& groups, Purpose purpose)
+      : groups_(groups), purpose_(purpose), made_(static_cast<size_t>(groups.group_count)) {}
 
   std::vector<std::shared_ptr<Observer>> make_all() {
     for (int group = 0; group < groups_.group_count; ++group) make(group);
@@ -43,8 +46,11 @@ class GroupObservers {
     std::shared_ptr<Observer>& observer = made_[static_cast<size_t>(group)];
     if (observer != nullptr) return observer;
     const SpecVariant& spec = groups_.spec_of_group(group);
-    if (const QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec)) return observer = make_observer(observer_args(*own));
-    if (const FixedQParamsQuantizationSpec* fixed = std::get_if<FixedQParamsQuantizationSpec>(&spec)) return observer = make_fixed(*fixed);
+    if (const QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec))
+      return observer = make_observer(observer_args(*own));
+    if (const FixedQParamsQuantizationSpec* fixed =
+            std::get_if<FixedQParamsQuantizationSpec>(&spec))
+      return observer = make_fixed(*fixed);
     return observer = make_derived(group, std::get<DerivedQuantizationSpec>(spec));
   }
 
@@ -54,12 +60,16 @@ class GroupObservers {
   }
 
   std::shared_ptr<Observer> make_derived(int group, const DerivedQuantizationSpec& spec) {
-    if (!in_work_.insert(group).second) throw Error("prepare", subject(group), "derived specs go in a circle; derive from an observed edge or value");
+    if (!in_work_.insert(group).second)
+      throw Error("prepare", subject(group),
+                  "derived specs go in a circle; derive from an observed edge or value");
     std::vector<std::shared_ptr<Observer>> sources;
     for (const EdgeOrNode& source : spec.derived_from) {
       const SharingGroups::Member* member = groups_.find(source);
       if (member == nullptr)
-        throw Error("prepare", subject(group), fmt::format("derives from ({}), which has no spec; annotate that edge or value", to_text(source)));
+        throw Error("prepare", subject(group),
+                    fmt::format("derives from ({}), which has no spec; annotate that edge or value",
+                                to_text(source)));
       sources.push_back(make(member->group));
     }
     in_work_.erase(group);
@@ -78,14 +88,20 @@ class GroupObservers {
   std::unordered_set<int> in_work_;
 };
 
-// Puts the observation points into one graph. Each node's inputs come first, then its output, node by node in graph order. The observers of its
-// groups are those from `first_group` on.
+// Puts the observation points into one graph. Each node's inputs come first, then its output, node
+// by node in graph order. The observers of its groups are those from `first_group` on.
 class Inserter {
  public:
-  Inserter(Graph& graph, const Annotations& annotations, const SharingGroups& groups, size_t first_group, Report& report)
-      : graph_(graph), annotations_(annotations), groups_(groups), first_group_(static_cast<int>(first_group)), report_(report) {}
+  Inserter(Graph& graph, const Annotations& annotations, const SharingGroups& groups,
+           size_t first_group, Report& report)
+      : graph_(graph),
+        annotations_(annotations),
+        groups_(groups),
+        first_group_(static_cast<int>(first_group)),
+        report_(report) {}
 
-  // A tensor that is changed in place between its making and its use is observed at its use. The peer observes what it was before.
+  // A tensor that is changed in place between its making and its use is observed at its use. The
+  // peer observes what it was before.
   void watch_writes() { writes_.emplace(graph_); }
 
   void run() {
@@ -107,21 +123,28 @@ class Inserter {
 
   void observe_input(Node& node, Value* input) {
     Value* original = input;
-    while (original->producer() != nullptr && original->producer()->target() == kObserveTarget) original = original->producer()->find_input("input");
+    while (original->producer() != nullptr && original->producer()->target() == kObserveTarget)
+      original = original->producer()->find_input("input");
     const int group = find_group(Edge{original, &node});
     if (group < 0 || is_written_buffer(node, original)) return;
     if (!is_observable(*original, node)) return;
-    if (find_group(original) == group && original != input) return;  // its output point already does it
+    // its output point already does it
+    if (find_group(original) == group && original != input) return;
     for (Node* user : input->users())
-      if (user->target() == kObserveTarget && group_of(*user) == group && !is_written_between(*input, user, node)) {
+      if (user->target() == kObserveTarget && group_of(*user) == group &&
+          !is_written_between(*input, user, node)) {
         node.replace_input(input, user->output());
         return;
       }
-    Node* point = is_written_between(*input, input->producer(), node) ? add_point(input, group, &node) : insert_point(input, group);
+    Node* point = is_written_between(*input, input->producer(), node)
+                      ? add_point(input, group, &node)
+                      : insert_point(input, group);
     node.replace_input(input, point->output());
   }
 
-  bool is_written_between(const Value& value, const Node* from, const Node& to) const { return writes_ && writes_->any_between(value, from, to); }
+  bool is_written_between(const Value& value, const Node* from, const Node& to) const {
+    return writes_ && writes_->any_between(value, from, to);
+  }
 
   void observe_output(Node& node, Node* next) {
     Value* output = node.output_or_null();
@@ -133,9 +156,11 @@ class Inserter {
     point->replace_input(point->output(), output);
   }
 
-  // A point behind `input`: after its producer, or, for graph inputs, before the first node, in the order of the inputs.
+  // A point behind `input`: after its producer, or, for graph inputs, before the first node, in the
+  // order of the inputs.
   Node* insert_point(Value* input, int group) {
-    if (input->producer() != nullptr) return add_point(input, group, graph_.find_next(*input->producer()));
+    if (input->producer() != nullptr)
+      return add_point(input, group, graph_.find_next(*input->producer()));
     const auto later = tops_.lower_bound(input->index());
     Node* point = add_point(input, group, later == tops_.end() ? first_node_ : later->second);
     tops_[input->index()] = point;
@@ -147,25 +172,32 @@ class Inserter {
         {"input", input         },
         {"group", int64_t{group}}
     };
-    return graph_.insert(std::string(kObserveTarget), std::move(arguments), fmt::format("activation_post_process_{}", counter_++), input->meta,
+    return graph_.insert(std::string(kObserveTarget), std::move(arguments),
+                         fmt::format("activation_post_process_{}", counter_++), input->meta,
                          before);
   }
 
   bool is_observable(const Value& value, const Node& node) {
-    if (value.kind() == ValueKind::kTensor && (!value.meta || is_floating_point(value.meta->dtype))) return true;
+    if (value.kind() == ValueKind::kTensor && (!value.meta || is_floating_point(value.meta->dtype)))
+      return true;
     const std::string what = value.meta ? std::string(name_of(value.meta->dtype)) : "no tensor";
-    report_.add(
-        {"prepare", node.name(), node.target(), "", fmt::format("%{} is not observed: it is {}, want a floating-point tensor", value.name(), what)});
+    report_.add({"prepare", node.name(), node.target(), "",
+                 fmt::format("%{} is not observed: it is {}, want a floating-point tensor",
+                             value.name(), what)});
     return false;
   }
 
-  // Whether `value` is what an in-place op writes to and comes from buffers alone: a quantized copy would take the write.
+  // Whether `value` is what an in-place op writes to and comes from buffers alone: a quantized copy
+  // would take the write.
   bool is_written_buffer(const Node& node, const Value* value) {
     const OpSchema* schema = find_op_schema(node.target());
-    if (schema == nullptr || schema->arguments.empty() || !schema->arguments.front().is_write) return false;
-    if (node.arguments().empty() || node.arguments().front().value.value_or_null() == nullptr) return false;
+    if (schema == nullptr || schema->arguments.empty() || !schema->arguments.front().is_write)
+      return false;
+    if (node.arguments().empty() || node.arguments().front().value.value_or_null() == nullptr)
+      return false;
     const Value* written = node.arguments().front().value.value_or_null();
-    while (written->producer() != nullptr && written->producer()->target() == kObserveTarget) written = written->producer()->find_input("input");
+    while (written->producer() != nullptr && written->producer()->target() == kObserveTarget)
+      written = written->producer()->find_input("input");
     return written == value && comes_from_buffers(value);
   }
 
@@ -175,7 +207,8 @@ class Inserter {
     return it != origins_.end() && it->second == Origin::kBuffer;
   }
 
-  // Of every value that is there before observation points come in: user input wins over buffer, buffer over nothing.
+  // Of every value that is there before observation points come in: user input wins over buffer,
+  // buffer over nothing.
   void find_origins() {
     for (const GraphInput& input : graph_.inputs())
       origins_[input.value] = input.kind == InputKind::kUserInput ? Origin::kUserInput
@@ -201,13 +234,16 @@ class Inserter {
   int counter_ = 0;
 };
 
-BodyChoice body_choice(const PrepareOptions& options) { return options.compat_torchao ? BodyChoice::kTorchao : BodyChoice::kOwn; }
+BodyChoice body_choice(const PrepareOptions& options) {
+  return options.compat_torchao ? BodyChoice::kTorchao : BodyChoice::kOwn;
+}
 
 // What each member of the groups has for an observer.
 using WantedObservers = std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash>;
 
 // Lets one quantizer change the observers of its part; returns whether it did.
-bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map, WantedObservers& wanted) {
+bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map,
+                       WantedObservers& wanted) {
   const ObserverMap before = map;
   quantizer.prepare_obs_or_fq_callback(graph, map);
   if (map == before) return false;
@@ -218,14 +254,18 @@ bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map
   }
   for (const auto& [key, observer] : map) {
     if (!own.contains(key))
-      throw Error("prepare", to_text(key),
-                  fmt::format("quantizer \"{}\" set an observer where no spec stands; annotate that edge or value", quantizer.name()));
+      throw Error(
+          "prepare", to_text(key),
+          fmt::format(
+              "quantizer \"{}\" set an observer where no spec stands; annotate that edge or value",
+              quantizer.name()));
     wanted[key] = observer;
   }
   return true;
 }
 
-// Lets the quantizers change the observers. Afterwards a group is what has one observer, numbered in the order of the members.
+// Lets the quantizers change the observers. Afterwards a group is what has one observer, numbered
+// in the order of the members.
 void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, SharingGroups& groups,
                        std::vector<std::shared_ptr<Observer>>& observers) {
   std::map<int, ObserverMap> maps = {
@@ -237,7 +277,8 @@ void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, Shar
     maps[quantizers.part_of(member.key)].emplace_back(member.key, wanted[member.key]);
   }
   bool is_changed = false;
-  for (auto& [part, map] : maps) is_changed |= ask_for_observers(quantizers.quantizer_of(part), graph, std::move(map), wanted);
+  for (auto& [part, map] : maps)
+    is_changed |= ask_for_observers(quantizers.quantizer_of(part), graph, std::move(map), wanted);
   if (!is_changed) return;
   observers.clear();
   std::unordered_map<const Observer*, int> numbers;
@@ -245,17 +286,21 @@ void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, Shar
     const std::shared_ptr<Observer> observer = wanted[member.key];
     member.group = -1;
     if (observer == nullptr) continue;
-    const auto [number, is_new] = numbers.try_emplace(observer.get(), static_cast<int>(observers.size()));
+    const auto [number, is_new] =
+        numbers.try_emplace(observer.get(), static_cast<int>(observers.size()));
     if (is_new) observers.push_back(observer);
     member.group = number->second;
   }
 }
 
-void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* quantizers, Report& report, const PrepareOptions& options,
+void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* quantizers,
+                   Report& report, const PrepareOptions& options,
                    Purpose purpose = Purpose::kCalibration) {
   PartOf part_of;
-  if (quantizers != nullptr && quantizers->has_quantized_parts()) part_of = [&](const EdgeOrNode& key) { return quantizers->part_of(key); };
-  SharingGroups groups = find_sharing_groups(graph, observed.annotations, options.implicit_sharing, part_of);
+  if (quantizers != nullptr && quantizers->has_quantized_parts())
+    part_of = [&](const EdgeOrNode& key) { return quantizers->part_of(key); };
+  SharingGroups groups =
+      find_sharing_groups(graph, observed.annotations, options.implicit_sharing, part_of);
   std::vector<std::shared_ptr<Observer>> observers = GroupObservers(groups, purpose).make_all();
   if (quantizers != nullptr) ask_for_observers(*quantizers, graph, groups, observers);
   Inserter inserter(graph, observed.annotations, groups, observed.observers.size(), report);
@@ -264,11 +309,17 @@ void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* q
   observed.observers.insert(observed.observers.end(), observers.begin(), observers.end());
 }
 
-ObservedGraph insert_all(Graph graph, Annotations annotations, OpaquePrepare* quantizers, Report& report, const PrepareOptions& options) {
+ObservedGraph insert_all(Graph graph, Annotations annotations, OpaquePrepare* quantizers,
+                         Report& report, const PrepareOptions& options) {
   ObservedGraph observed{std::move(graph), {}, std::move(annotations)};
-  trace_of("prepare", observed.graph).run("insert_observers", [&] { observe_graph(observed.graph, observed, quantizers, report, options); });
+  trace_of("prepare", observed.graph).run("insert_observers", [&] {
+    observe_graph(observed.graph, observed, quantizers, report, options);
+  });
   for (const Body& body : bodies_within(observed.graph, body_choice(options)))
-    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { observe_graph(*body.graph, observed, quantizers, own, options); });
+    if (body.reason.empty())
+      report_on_body(body, report, [&](Report& own) {
+        observe_graph(*body.graph, observed, quantizers, own, options);
+      });
   if (quantizers != nullptr) observed.islands = quantizers->take_islands();
   return observed;
 }
@@ -279,21 +330,25 @@ void give_bodies_their_own(Graph& graph) {
   for (const Body& body : bodies_within(graph)) inherit_module(body);
 }
 
-void annotate_and_validate(Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report) {
+void annotate_and_validate(Graph& graph, Quantizer& quantizer, Annotations& annotations,
+                           Report& report) {
   quantizer.annotate(graph, annotations, report);
   quantizer.validate(graph, annotations);
 }
 
 }  // namespace
 
-ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
+ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
+                           const PrepareOptions& options) {
   const PassTrace trace = trace_of("prepare", graph);
-  if (!options.compat_torchao) trace.run("move_constants_into_bodies", [&] { give_bodies_their_own(graph); });
+  if (!options.compat_torchao)
+    trace.run("move_constants_into_bodies", [&] { give_bodies_their_own(graph); });
   quantizer.check_model(graph);
   const auto transform = [&](Graph& part, Quantizer& asked) {
     const PassTrace own = trace_of("prepare", part);
     if (options.fold_bn == PrepareOptions::FoldBn::kAuto)
-      own.run("fold_conv_bn", [&] { fold_conv_bn(part, {.check_users = !options.compat_torchao}); });
+      own.run("fold_conv_bn",
+              [&] { fold_conv_bn(part, {.check_users = !options.compat_torchao}); });
     own.run("transform_for_annotation", [&] { asked.transform_for_annotation(part); });
   };
   OpaquePrepare quantizers(quantizer, {transform, annotate_and_validate});
@@ -301,15 +356,20 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, co
   Annotations annotations;
   trace.run("annotate", [&] { quantizers.annotate(graph, annotations, report); });
   for (const Body& body : bodies_within(graph, body_choice(options)))
-    if (body.reason.empty()) report_on_body(body, report, [&](Report& own) { quantizers.annotate_body(body, annotations, own); });
+    if (body.reason.empty())
+      report_on_body(body, report,
+                     [&](Report& own) { quantizers.annotate_body(body, annotations, own); });
   report_float_bodies(graph, body_choice(options), report);
   verify(graph);
   return insert_all(std::move(graph), std::move(annotations), &quantizers, report, options);
 }
 
-ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options) {
+ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report,
+                               const PrepareOptions& options) {
   quantizer.check_model(graph);
-  const auto transform = [](Graph& part, Quantizer& asked) { asked.transform_for_annotation(part); };
+  const auto transform = [](Graph& part, Quantizer& asked) {
+    asked.transform_for_annotation(part);
+  };
   OpaquePrepare quantizers(quantizer, {transform, annotate_and_validate});
   quantizers.check(graph, report);
   ObservedGraph observed{std::move(graph), {}, {}};
@@ -317,17 +377,24 @@ ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report
   trace.run("annotate", [&] { quantizers.annotate(observed.graph, observed.annotations, report); });
   for (const Body& body : bodies_within(observed.graph))
     report.note(
-        fmt::format("prepare: the body {} of %{} stays float: control flow is not trained with fake quantization", body.path, body.call->name()));
+        fmt::format("prepare: the body {} of %{} stays float: control flow is not trained with "
+                    "fake quantization",
+                    body.path, body.call->name()));
   if (options.fold_bn == PrepareOptions::FoldBn::kAuto)
-    trace.run("fuse_conv_bn_qat",
-              [&] { fuse_conv_bn_qat(observed.graph, observed.annotations, report, {.compat_torchao = options.compat_torchao}); });
+    trace.run("fuse_conv_bn_qat", [&] {
+      fuse_conv_bn_qat(observed.graph, observed.annotations, report,
+                       {.compat_torchao = options.compat_torchao});
+    });
   verify(observed.graph);
-  trace.run("insert_observers", [&] { observe_graph(observed.graph, observed, &quantizers, report, options, Purpose::kTraining); });
+  trace.run("insert_observers", [&] {
+    observe_graph(observed.graph, observed, &quantizers, report, options, Purpose::kTraining);
+  });
   observed.islands = quantizers.take_islands();
   return observed;
 }
 
-ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options) {
+ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report,
+                               const PrepareOptions& options) {
   return insert_all(std::move(graph), std::move(annotations), nullptr, report, options);
 }
 

@@ -17,15 +17,18 @@ struct PrepareOptions {
   bool compat_torchao = false;  // folds batch norms even where others see the convolution's output
 };
 
-// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups, asks the quantizer about their observers
-// (prepare_obs_or_fq_callback) and inserts the observation points; the same in
-// each body of control flow that is quantized (annotate/graph/control_flow.h). Works around the quantizer's opaque parts (annotate/graph/opaque_parts.h). Without compat_torchao constants
-// move into the bodies, until convert.
-// Annotated edges of tensors that are not floating point are reported and left alone. Throws Error("prepare", ...) as check_spec,
+// Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups,
+// asks the quantizer about their observers (prepare_obs_or_fq_callback) and inserts the observation
+// points; the same in each body of control flow that is quantized (annotate/graph/control_flow.h).
+// Works around the quantizer's opaque parts (annotate/graph/opaque_parts.h). Without compat_torchao
+// constants move into the bodies, until convert. Annotated edges of tensors that are not floating
+// point are reported and left alone. Throws Error("prepare", ...) as check_spec,
 // find_sharing_groups and make_observer do.
-ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report, const PrepareOptions& options = {});
+ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
+                           const PrepareOptions& options = {});
 
 // The steps after annotation alone, for callers that annotated by other means.
-ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report, const PrepareOptions& options = {});
+ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report,
+                               const PrepareOptions& options = {});
 
 }  // namespace octet

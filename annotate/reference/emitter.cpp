@@ -10,11 +10,14 @@ namespace octet {
 namespace {
 
 // What arithmetic on two of these gives is the one that stands later.
-constexpr std::array<DType, 7> kPromotion = {DType::kUInt8, DType::kInt8,    DType::kInt16,  DType::kInt32,
-                                             DType::kInt64, DType::kFloat32, DType::kFloat64};
+constexpr std::array<DType, 7> kPromotion = {DType::kUInt8,  DType::kInt8,  DType::kInt16,
+                                             DType::kInt32,  DType::kInt64, DType::kFloat32,
+                                             DType::kFloat64};
 
 DType promoted(DType left, DType right) {
-  const auto rank = [](DType dtype) { return std::find(kPromotion.begin(), kPromotion.end(), dtype); };
+  const auto rank = [](DType dtype) {
+    return std::find(kPromotion.begin(), kPromotion.end(), dtype);
+  };
   return rank(left) < rank(right) ? right : left;
 }
 
@@ -30,8 +33,10 @@ std::optional<TensorMeta> with_dtype(std::optional<TensorMeta> meta, DType dtype
   return meta;
 }
 
-// The type of an elementwise result: sizes broadcast, dtype promoted. Strides are those of the operand that has the result's sizes.
-std::optional<TensorMeta> broadcast(const std::optional<TensorMeta>& left, const std::optional<TensorMeta>& right) {
+// The type of an elementwise result: sizes broadcast, dtype promoted. Strides are those of the
+// operand that has the result's sizes.
+std::optional<TensorMeta> broadcast(const std::optional<TensorMeta>& left,
+                                    const std::optional<TensorMeta>& right) {
   if (!left || !right) return std::nullopt;
   const DType dtype = promoted(left->dtype, right->dtype);
   const TensorMeta& longer = left->sizes.size() >= right->sizes.size() ? *left : *right;
@@ -50,19 +55,23 @@ std::optional<TensorMeta> broadcast(const std::optional<TensorMeta>& left, const
 
 }  // namespace
 
-Value* Emitter::call(const std::string& target, std::vector<NamedArgument> arguments, std::optional<TensorMeta> meta) {
-  Node* node = graph_.insert(target, std::move(arguments), base_name(target), std::move(meta), &before_);
+Value* Emitter::call(const std::string& target, std::vector<NamedArgument> arguments,
+                     std::optional<TensorMeta> meta) {
+  Node* node =
+      graph_.insert(target, std::move(arguments), base_name(target), std::move(meta), &before_);
   port_metadata(*node, source_.metadata);
   return node->output();
 }
 
-Value* Emitter::call_int32(const std::string& op, std::vector<Argument> operands, std::optional<TensorMeta> meta) {
+Value* Emitter::call_int32(const std::string& op, std::vector<Argument> operands,
+                           std::optional<TensorMeta> meta) {
   std::vector<NamedArgument> arguments = {
       {"", OperatorRef{"torch.ops." + op}},
       {"", DType::kInt32                 }
   };
   for (Argument& operand : operands) arguments.push_back({"", std::move(operand)});
-  Value* result = call("higher_order.out_dtype", std::move(arguments), with_dtype(std::move(meta), DType::kInt32));
+  Value* result = call("higher_order.out_dtype", std::move(arguments),
+                       with_dtype(std::move(meta), DType::kInt32));
   result->producer()->is_hop_single_tensor_return = true;
   return result;
 }
@@ -128,8 +137,11 @@ Value* Emitter::binary(const std::string& op, Argument left, Argument right) {
   const Value* a = left.value_or_null();
   const Value* b = right.value_or_null();
   OCTET_ASSERT(a != nullptr || b != nullptr, "arithmetic on two numbers needs no op");
-  std::optional<TensorMeta> meta = a == nullptr ? b->meta : b == nullptr ? a->meta : broadcast(a->meta, b->meta);
-  const bool has_float = left.find<double>() != nullptr || right.find<double>() != nullptr || op == "div";
+  std::optional<TensorMeta> meta = a == nullptr   ? b->meta
+                                   : b == nullptr ? a->meta
+                                                  : broadcast(a->meta, b->meta);
+  const bool has_float =
+      left.find<double>() != nullptr || right.find<double>() != nullptr || op == "div";
   if (meta && has_float && !is_floating_point(meta->dtype)) meta->dtype = DType::kFloat32;
   return call("aten." + op + ".Tensor",
               {

@@ -1,4 +1,5 @@
-// linear over activations quantized per token at run time, as integer sums: int4 weights in groups, int8 weights as one group.
+// linear over activations quantized per token at run time, as integer sums: int4 weights in groups,
+// int8 weights as one group.
 #include <algorithm>
 
 #include "annotate/graph/qdq_nodes.h"
@@ -16,21 +17,25 @@ struct AffineOperand {
 };
 
 AffineOperand affine_operand(const Node& node) {
-  return {node.find_input("input"), node.find_input("scale"), node.find_input("zero_point"), node.ints_or("block_size", {})};
+  return {node.find_input("input"), node.find_input("scale"), node.find_input("zero_point"),
+          node.ints_or("block_size", {})};
 }
 
 bool has_range(const Node& node, std::string_view dtype_name, int64_t min, int64_t max) {
   const Argument* dtype = node.find_argument(dtype_name);
-  return dtype != nullptr && dtype->find<DType>() != nullptr && *dtype->find<DType>() == DType::kInt8 && node.int_or("quant_min", -128) == min &&
+  return dtype != nullptr && dtype->find<DType>() != nullptr &&
+         *dtype->find<DType>() == DType::kInt8 && node.int_or("quant_min", -128) == min &&
          node.int_or("quant_max", 127) == max;
 }
 
 bool is_per_token(const std::vector<int64_t>& block_size, int64_t columns) {
   return !block_size.empty() && block_size.back() == columns &&
-         std::all_of(block_size.begin(), block_size.end() - 1, [](int64_t size) { return size == 1; });
+         std::all_of(block_size.begin(), block_size.end() - 1,
+                     [](int64_t size) { return size == 1; });
 }
 
-// The sizes of the result for a reshape: at most one that is known at run time only. Empty when there are more.
+// The sizes of the result for a reshape: at most one that is known at run time only. Empty when
+// there are more.
 std::vector<int64_t> reshape_sizes(const TensorMeta& meta) {
   std::vector<int64_t> sizes = meta.shape();
   int symbolic = 0;
@@ -51,7 +56,9 @@ class GroupwiseSum {
   Value* activations(const AffineOperand& x) {
     Value* wide = emit_.cast(reshape(x.input, {-1, columns_}, {rows_, columns_}), DType::kInt32);
     Value* centered = emit_.cast(emit_.binary("sub", wide, column(x.zero_point)), DType::kInt32);
-    return emit_.transpose(reshape(centered, {-1, columns_ / group_, group_}, {rows_, columns_ / group_, group_}), 0, 1);
+    return emit_.transpose(
+        reshape(centered, {-1, columns_ / group_, group_}, {rows_, columns_ / group_, group_}), 0,
+        1);
   }
 
   // [groups, group, outputs]
@@ -63,9 +70,13 @@ class GroupwiseSum {
 
   // [groups, 1, outputs]. torchao's kernels keep scales as bfloat16.
   Value* weight_scales(Value* scale, ReferenceForm form) {
-    if (form == ReferenceForm::kTorchao) scale = emit_.cast(emit_.cast(scale, DType::kBFloat16), DType::kFloat32);
+    if (form == ReferenceForm::kTorchao)
+      scale = emit_.cast(emit_.cast(scale, DType::kBFloat16), DType::kFloat32);
     const std::vector<int64_t> sizes = {columns_ / group_, 1, outputs_};
-    return reshape(emit_.transpose(reshape(scale, {outputs_, columns_ / group_}, {outputs_, columns_ / group_}), 0, 1), sizes, sizes);
+    return reshape(
+        emit_.transpose(
+            reshape(scale, {outputs_, columns_ / group_}, {outputs_, columns_ / group_}), 0, 1),
+        sizes, sizes);
   }
 
   // [rows, outputs] of the products of every group, each in int32 and then scaled.
@@ -88,7 +99,8 @@ class GroupwiseSum {
   // One value a token, as a column.
   Value* column(Value* value) { return reshape(value, {-1, 1}, {rows_, 1}); }
 
-  Value* reshape(Value* value, const std::vector<int64_t>& sizes, const std::vector<int64_t>& shape) {
+  Value* reshape(Value* value, const std::vector<int64_t>& sizes,
+                 const std::vector<int64_t>& shape) {
     return emit_.call("aten.reshape.default",
                       {
                           {"self",  value},
@@ -104,9 +116,12 @@ class GroupwiseSum {
 
 // int8 activations with one scale and zero point a token, chosen at run time.
 bool is_token_operand(const Node& quantize, const AffineOperand& x, int64_t columns) {
-  if (!has_range(quantize, "output_dtype", -128, 127) || x.scale == nullptr || x.zero_point == nullptr) return false;
+  if (!has_range(quantize, "output_dtype", -128, 127) || x.scale == nullptr ||
+      x.zero_point == nullptr)
+    return false;
   const Node* choose = x.scale->producer();
-  return choose != nullptr && choose->target() == "torchao.choose_qparams_affine.default" && x.input->meta && x.scale->meta && x.zero_point->meta &&
+  return choose != nullptr && choose->target() == "torchao.choose_qparams_affine.default" &&
+         x.input->meta && x.scale->meta && x.zero_point->meta &&
          is_per_token(x.block_size, columns);
 }
 
@@ -117,7 +132,8 @@ int64_t row_count(const AffineOperand& x, int64_t columns) {
 }
 
 // The sum times the activations' scales, plus bias, in the shape of the linear's result.
-Value* finish(Emitter& emit, GroupwiseSum& parts, Value* sum, const AffineOperand& x, const Match& match) {
+Value* finish(Emitter& emit, GroupwiseSum& parts, Value* sum, const AffineOperand& x,
+              const Match& match) {
   const Value* output = match.root->output();
   sum = emit.binary("mul", sum, parts.column(x.scale));
   if (Value* bias = match.find("b")) sum = emit.binary("add", sum, bias);
@@ -130,7 +146,9 @@ Value* finish(Emitter& emit, GroupwiseSum& parts, Value* sum, const AffineOperan
 std::vector<int64_t> weight_shape(const Match& match, const AffineOperand& x) {
   const Value* weight = match.find("w");
   const Value* output = match.root->output();
-  if (!weight->meta || weight->meta->sizes.size() != 2 || !output->meta || reshape_sizes(*output->meta).empty()) return {};
+  if (!weight->meta || weight->meta->sizes.size() != 2 || !output->meta ||
+      reshape_sizes(*output->meta).empty())
+    return {};
   const std::vector<int64_t> shape = weight->meta->shape();
   return is_token_operand(*match.consumer("x"), x, shape[1]) ? shape : std::vector<int64_t>();
 }
@@ -143,7 +161,8 @@ Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceFo
   AffineOperand x = affine_operand(quantize);
   const AffineOperand w = affine_operand(dequantize);
   const std::vector<int64_t> shape = weight_shape(match, x);
-  if (shape.empty() || !has_range(dequantize, "input_dtype", -8, 7) || !w.scale->meta) return nullptr;
+  if (shape.empty() || !has_range(dequantize, "input_dtype", -8, 7) || !w.scale->meta)
+    return nullptr;
   if (w.zero_point != nullptr && !is_all_zero(graph, w.zero_point)) return nullptr;
   if (w.block_size.size() != 2 || w.block_size[0] != 1 || w.block_size[1] < 1) return nullptr;
   if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
@@ -151,7 +170,8 @@ Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceFo
   GroupwiseSum parts(emit, row_count(x, shape[1]), shape[1], shape[0], w.block_size[1]);
   x.input = quantize.output();
   Value* activations = parts.activations(x);
-  Value* sum = parts.sum(activations, parts.weights(w.input, -8, 7), parts.weight_scales(w.scale, form));
+  Value* sum =
+      parts.sum(activations, parts.weights(w.input, -8, 7), parts.weight_scales(w.scale, form));
   return finish(emit, parts, sum, x, match);
 }
 
@@ -160,17 +180,21 @@ Value* build_reference_token_linear(Graph& graph, const Match& match, ReferenceF
   AffineOperand x = affine_operand(quantize);
   const std::optional<Quantization> w = find_quantization(match.consumer("w"));
   const std::vector<int64_t> shape = weight_shape(match, x);
-  if (shape.empty() || !w || w->dtype != DType::kInt8 || w->out_dtype || (w->is_per_channel && w->axis != 0)) return nullptr;
+  if (shape.empty() || !w || w->dtype != DType::kInt8 || w->out_dtype ||
+      (w->is_per_channel && w->axis != 0))
+    return nullptr;
   const Value* zero_points = w->zero_point.value_or_null();
   const int64_t* zero_point = w->zero_point.find<int64_t>();
-  const bool is_symmetric = zero_points != nullptr ? is_all_zero(graph, zero_points) : zero_point == nullptr || *zero_point == 0;
+  const bool is_symmetric = zero_points != nullptr ? is_all_zero(graph, zero_points)
+                                                   : zero_point == nullptr || *zero_point == 0;
   if (!is_symmetric || (w->is_per_channel && !w->scale.value_or_null()->meta)) return nullptr;
   Emitter emit(graph, *match.root, *match.root);
   GroupwiseSum parts(emit, row_count(x, shape[1]), shape[1], shape[0], shape[1]);
   x.input = quantize.output();
   Value* activations = parts.activations(x);
   Value* weights = parts.weights(w->input, w->quant_min, w->quant_max);
-  const Argument scale = w->is_per_channel ? Argument(parts.weight_scales(w->scale.value_or_null(), form)) : w->scale;
+  const Argument scale =
+      w->is_per_channel ? Argument(parts.weight_scales(w->scale.value_or_null(), form)) : w->scale;
   return finish(emit, parts, parts.sum(activations, weights, scale), x, match);
 }
 

@@ -12,7 +12,8 @@ namespace octet {
 namespace {
 
 constexpr std::array<DType, 3> kQuantized = {DType::kInt8, DType::kUInt8, DType::kInt16};
-constexpr std::array<DType, 4> kDequantized = {DType::kInt8, DType::kUInt8, DType::kInt16, DType::kInt32};
+constexpr std::array<DType, 4> kDequantized = {DType::kInt8, DType::kUInt8, DType::kInt16,
+                                               DType::kInt32};
 
 template <size_t N>
 bool has_form(const Quantization& q, ReferenceForm form, const std::array<DType, N>& dtypes) {

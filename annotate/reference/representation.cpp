@@ -34,12 +34,17 @@ int apply_to_single_ops(Graph& graph, ReferenceForm form, Report& report) {
   std::map<std::string, int> left;
   int rewrites = 0;
   for (Node* node : graph.nodes()) {
-    if (node->target().starts_with("torchao.quantize_affine") || node->target().starts_with("torchao.dequantize_affine")) ++left["affine blocks"];
+    if (node->target().starts_with("torchao.quantize_affine") ||
+        node->target().starts_with("torchao.dequantize_affine"))
+      ++left["affine blocks"];
     if (!is_quantize(node) && !is_dequantize(node)) continue;
-    Value* value = is_quantize(node) ? build_reference_quantize(graph, *node, form) : build_reference_dequantize(graph, *node, form);
+    Value* value = is_quantize(node) ? build_reference_quantize(graph, *node, form)
+                                     : build_reference_dequantize(graph, *node, form);
     if (value == nullptr) {
       const Argument* dtype = node->find_argument("dtype");
-      ++left[dtype != nullptr && dtype->find<DType>() != nullptr ? std::string(name_of(*dtype->find<DType>())) : "unknown"];
+      ++left[dtype != nullptr && dtype->find<DType>() != nullptr
+                 ? std::string(name_of(*dtype->find<DType>()))
+                 : "unknown"];
       continue;
     }
     replace(graph, *node, value);
@@ -47,7 +52,9 @@ int apply_to_single_ops(Graph& graph, ReferenceForm form, Report& report) {
     ++rewrites;
   }
   for (const auto& [dtype, count] : left)
-    report.note(fmt::format("reference: {} quantize and dequantize ops of {} stay, they have no integer form here", count, dtype));
+    report.note(fmt::format(
+        "reference: {} quantize and dequantize ops of {} stay, they have no integer form here",
+        count, dtype));
   return rewrites;
 }
 

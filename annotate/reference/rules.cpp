@@ -11,13 +11,15 @@ namespace octet {
 namespace {
 
 // The ops that out_dtype takes; the others compute on int32 operands.
-constexpr std::array<std::string_view, 3> kOutDtypeOps = {"aten.linear.default", "aten.conv2d.default", "aten.convolution.default"};
+constexpr std::array<std::string_view, 3> kOutDtypeOps = {
+    "aten.linear.default", "aten.conv2d.default", "aten.convolution.default"};
 
 bool is_8_bit(const Quantization& q) { return q.dtype == DType::kInt8 || q.dtype == DType::kUInt8; }
 
 // A static per-tensor 8-bit tensor; int8 alone in the peer's form.
 bool is_static_tensor(const std::optional<Quantization>& q, ReferenceForm form) {
-  return q && q->has_numbers() && !q->out_dtype && (form == ReferenceForm::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
+  return q && q->has_numbers() && !q->out_dtype &&
+         (form == ReferenceForm::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
 }
 
 // Weights are 8-bit, per tensor or (not in the peer's form) per output channel with zero points 0.
@@ -25,7 +27,8 @@ bool is_weight(const Graph& graph, const std::optional<Quantization>& q, Referen
   if (!q || !is_8_bit(*q) || q->out_dtype) return false;
   if (!q->is_per_channel) return is_static_tensor(q, form);
   const Value* zero_points = q->zero_point.value_or_null();
-  return form == ReferenceForm::kRounded && q->axis == 0 && (q->zero_point.is_none() || (zero_points != nullptr && is_all_zero(graph, zero_points)));
+  return form == ReferenceForm::kRounded && q->axis == 0 &&
+         (q->zero_point.is_none() || (zero_points != nullptr && is_all_zero(graph, zero_points)));
 }
 
 Value* widen(Emitter& emit, Value* value, const Quantization& q) {
@@ -67,8 +70,10 @@ Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight) {
 }
 
 // op(left, right) as int32: cut off in the peer's form, else rounded.
-Value* to_int32(Emitter& emit, const std::string& op, Value* left, const Argument& right, ReferenceForm form) {
-  if (form == ReferenceForm::kTorchao) return emit.call_int32("aten." + op + ".Tensor", {left, right}, left->meta);
+Value* to_int32(Emitter& emit, const std::string& op, Value* left, const Argument& right,
+                ReferenceForm form) {
+  if (form == ReferenceForm::kTorchao)
+    return emit.call_int32("aten." + op + ".Tensor", {left, right}, left->meta);
   return emit.cast(emit.round(emit.binary(op, left, right)), DType::kInt32);
 }
 
@@ -77,9 +82,11 @@ Value* along_channels(Emitter& emit, Value* value, int spatial) {
   return value;
 }
 
-Value* add_bias(Emitter& emit, Value* sum, Value* bias, const Argument& scale, int spatial, ReferenceForm form) {
+Value* add_bias(Emitter& emit, Value* sum, Value* bias, const Argument& scale, int spatial,
+                ReferenceForm form) {
   if (bias == nullptr) return sum;
-  return emit.binary("add", sum, along_channels(emit, to_int32(emit, "div", bias, scale, form), spatial));
+  return emit.binary("add", sum,
+                     along_channels(emit, to_int32(emit, "div", bias, scale, form), spatial));
 }
 
 Value* finish(Emitter& emit, Value* value, const Quantization& out, int64_t least) {
@@ -88,7 +95,8 @@ Value* finish(Emitter& emit, Value* value, const Quantization& out, int64_t leas
 }
 
 bool has_relu(const Match& match) {
-  return std::any_of(match.nodes.begin(), match.nodes.end(), [](const Node* node) { return node->is("aten.relu"); });
+  return std::any_of(match.nodes.begin(), match.nodes.end(),
+                     [](const Node* node) { return node->is("aten.relu"); });
 }
 
 int64_t least_of(const Match& match, const Quantization& out) {
@@ -120,10 +128,13 @@ Operands find_operands(const Match& match) {
 Value* build_sum_of_products(Graph& graph, const Match& match, ReferenceForm form) {
   const std::optional<Quantization> out = find_quantization(match.root);
   const Operands in = find_operands(match);
-  if (!is_static_tensor(out, form) || !is_static_tensor(in.x, form) || !is_weight(graph, in.w, form)) return nullptr;
+  if (!is_static_tensor(out, form) || !is_static_tensor(in.x, form) ||
+      !is_weight(graph, in.w, form))
+    return nullptr;
   const bool is_linear = in.op->is("aten.linear");
   if (!is_linear && (!in.w->input->meta || in.op->bool_or("transposed", false))) return nullptr;
-  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;  // the peer's form cannot run without a bias
+  // the peer's form cannot run without a bias
+  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
   const int spatial = is_linear ? 0 : static_cast<int>(in.w->input->meta->sizes.size()) - 2;
   Emitter emit(graph, *match.root, *in.op);
   Value* x = widen(emit, in.x->input, *in.x);
@@ -135,20 +146,28 @@ Value* build_sum_of_products(Graph& graph, const Match& match, ReferenceForm for
   return finish(emit, to_int32(emit, "mul", sum, factor, form), *out, least_of(match, *out));
 }
 
-// linear(dq(q(x)), dq(w), b?) with scale and zero point from choose_qparams: the float result of an integer sum.
+// linear(dq(q(x)), dq(w), b?) with scale and zero point from choose_qparams: the float result of an
+// integer sum.
 Value* build_dynamic_linear(Graph& graph, const Match& match, ReferenceForm form) {
   Node& linear = *match.root;
   Node* dequantize = producer_of(linear, "input");
   const Node* choose = find_choose_qparams(dequantize);
   const std::optional<Quantization> x = find_quantization(dequantize);
   const std::optional<Quantization> w = find_quantization(producer_of(linear, "weight"));
-  if (choose == nullptr || !x || x->is_per_channel || x->out_dtype || !is_8_bit(*x) || !is_weight(graph, w, form)) return nullptr;
-  if (form == ReferenceForm::kTorchao && (choose->target() != "quantized_decomposed.choose_qparams.tensor" || x->dtype != DType::kInt8))
+  if (choose == nullptr || !x || x->is_per_channel || x->out_dtype || !is_8_bit(*x) ||
+      !is_weight(graph, w, form))
+    return nullptr;
+  if (form == ReferenceForm::kTorchao &&
+      (choose->target() != "quantized_decomposed.choose_qparams.tensor" ||
+       x->dtype != DType::kInt8))
     return nullptr;
   if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
   Emitter emit(graph, linear, linear);
-  Value* quantized = emit.cast(emit.round(emit.binary("div", match.find("x"), x->scale)), DType::kInt32);
-  quantized = emit.cast(emit.clamp(emit.binary("add", quantized, x->zero_point), x->quant_min, x->quant_max), x->dtype);
+  Value* quantized =
+      emit.cast(emit.round(emit.binary("div", match.find("x"), x->scale)), DType::kInt32);
+  quantized = emit.cast(
+      emit.clamp(emit.binary("add", quantized, x->zero_point), x->quant_min, x->quant_max),
+      x->dtype);
   Value* weight = emit.clamp(w->input, w->quant_min, w->quant_max);
   Value* wide = emit.binary("sub", emit.cast(quantized, DType::kInt16), x->zero_point);
   weight = emit.cast(weight, DType::kInt16);
@@ -156,15 +175,19 @@ Value* build_dynamic_linear(Graph& graph, const Match& match, ReferenceForm form
   Value* sum = accumulate(emit, linear, wide, weight);
   const Argument scale = emit.binary("mul", x->scale, w->scale);
   sum = emit.binary("mul", add_bias(emit, sum, match.find("b"), scale, 0, form), scale);
-  return form == ReferenceForm::kTorchao ? sum : emit.cast(sum, DType::kFloat32);  // choose_qparams gives float64
+  // choose_qparams gives float64
+  return form == ReferenceForm::kTorchao ? sum : emit.cast(sum, DType::kFloat32);
 }
 
-// One addend in steps of the sum. The peer's add rounds each addend and its add_relu cuts each off; kRounded rounds their sum.
-Value* rescaled(Emitter& emit, const Quantization& in, const Quantization& out, bool is_cut_off, ReferenceForm form) {
+// One addend in steps of the sum. The peer's add rounds each addend and its add_relu cuts each off;
+// kRounded rounds their sum.
+Value* rescaled(Emitter& emit, const Quantization& in, const Quantization& out, bool is_cut_off,
+                ReferenceForm form) {
   Value* wide = emit.binary("sub", emit.cast(in.input, DType::kInt32), in.zero_point);
   const Argument factor = emit.scale("div", in.scale, out.scale);
   if (form == ReferenceForm::kRounded) return emit.binary("mul", wide, factor);
-  return to_int32(emit, "mul", wide, factor, is_cut_off ? ReferenceForm::kTorchao : ReferenceForm::kRounded);
+  return to_int32(emit, "mul", wide, factor,
+                  is_cut_off ? ReferenceForm::kTorchao : ReferenceForm::kRounded);
 }
 
 Value* build_add(Graph& graph, const Match& match, ReferenceForm form) {
@@ -174,19 +197,22 @@ Value* build_add(Graph& graph, const Match& match, ReferenceForm form) {
   const std::optional<Quantization> x = find_quantization(left);
   const std::optional<Quantization> y = find_quantization(right);
   const std::optional<Quantization> out = find_quantization(match.root);
-  if (!is_static_tensor(x, form) || !is_static_tensor(y, form) || !is_static_tensor(out, form)) return nullptr;
+  if (!is_static_tensor(x, form) || !is_static_tensor(y, form) || !is_static_tensor(out, form))
+    return nullptr;
   if (add.float_or("alpha", 1) != 1) return nullptr;
   const bool is_torchao = form == ReferenceForm::kTorchao;
-  const bool has_one_range =
-      x->quant_min == y->quant_min && x->quant_min == out->quant_min && x->quant_max == y->quant_max && x->quant_max == out->quant_max;
-  if (is_torchao && (left == right || add.target() != "aten.add.Tensor" || !has_one_range)) return nullptr;
+  const bool has_one_range = x->quant_min == y->quant_min && x->quant_min == out->quant_min &&
+                             x->quant_max == y->quant_max && x->quant_max == out->quant_max;
+  if (is_torchao && (left == right || add.target() != "aten.add.Tensor" || !has_one_range))
+    return nullptr;
   Emitter emit(graph, *match.root, add);
   const bool with_relu = has_relu(match);
   Value* first = rescaled(emit, *x, *out, with_relu, form);
   Value* sum = emit.binary("add", first, rescaled(emit, *y, *out, with_relu, form));
   if (!is_torchao) sum = emit.cast(emit.round(sum), DType::kInt32);
   Quantization range = *out;
-  if (is_torchao && !with_relu) range.quant_min = -128;  // the peer clamps a plain sum to the whole of int8, whatever the range
+  // the peer clamps a plain sum to the whole of int8, whatever the range
+  if (is_torchao && !with_relu) range.quant_min = -128;
   if (is_torchao && !with_relu) range.quant_max = 127;
   return finish(emit, sum, range, least_of(match, range));
 }
@@ -204,16 +230,20 @@ Value* build_max_pool2d(Graph& graph, const Match& match, ReferenceForm form) {
   std::optional<TensorMeta> meta = match.root->output()->meta;
   if (meta) meta->dtype = DType::kInt32;
   Value* largest = emit.call(pool.target(), std::move(arguments), std::move(meta));
-  if (pool.outputs().size() == 2) graph.add_result(*largest->producer(), graph.fresh_name("indices"), pool.outputs()[1]->meta);
+  if (pool.outputs().size() == 2)
+    graph.add_result(*largest->producer(), graph.fresh_name("indices"), pool.outputs()[1]->meta);
   Value* value = emit.binary("mul", largest, emit.scale("div", x->scale, out->scale));
   if (form == ReferenceForm::kRounded) value = emit.cast(emit.round(value), DType::kInt32);
   return finish(emit, value, *out, out->quant_min);
 }
 
 constexpr const char* kInt4Linear =
-    "linear(torchao.dequantize_affine.default(torchao.quantize_affine.default(x, s, z), s, z), torchao.dequantize_affine.default(w, v, u?), b?)";
+    "linear(torchao.dequantize_affine.default(torchao.quantize_affine.default(x, s, z), s, z), "
+    "torchao.dequantize_affine.default(w, v, u?), b?)";
 
-constexpr const char* kTokenLinear = "linear(torchao.dequantize_affine.default(torchao.quantize_affine.default(x, s, z), s, z), dq(w), b?)";
+constexpr const char* kTokenLinear =
+    "linear(torchao.dequantize_affine.default(torchao.quantize_affine.default(x, s, z), s, z), "
+    "dq(w), b?)";
 
 // clang-format off
 constexpr std::array<ReferenceRule, 12> kRules = {{
@@ -238,7 +268,9 @@ constexpr std::array<ReferenceRule, 12> kRules = {{
 bool is_all_zero(const Graph& graph, const Value* value) {
   const Tensor* tensor = graph.find_constant(value);
   if (tensor == nullptr || !tensor->defined() || !tensor->is_contiguous()) return false;
-  const auto all_zero = [&](const auto* data) { return std::all_of(data, data + tensor->numel(), [](auto element) { return element == 0; }); };
+  const auto all_zero = [&](const auto* data) {
+    return std::all_of(data, data + tensor->numel(), [](auto element) { return element == 0; });
+  };
   if (tensor->dtype() == DType::kInt64) return all_zero(tensor->data<int64_t>());
   if (tensor->dtype() == DType::kInt8) return all_zero(tensor->data<int8_t>());
   return tensor->dtype() == DType::kInt32 && all_zero(tensor->data<int32_t>());

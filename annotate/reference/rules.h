@@ -1,4 +1,5 @@
-// The rows of the integer reference representation: a pattern of dequantize - op - quantize and what it becomes.
+// The rows of the integer reference representation: a pattern of dequantize - op - quantize and
+// what it becomes.
 #pragma once
 
 #include <span>
@@ -16,15 +17,19 @@ enum class ReferenceForm {
 
 struct ReferenceRule {
   std::string_view name;
-  std::string_view pattern;  // `{q|dq}...` as core/pattern/pattern.h writes them; "" for the rows that match single q and dq ops
-  bool in_torchao = false;   // false: of kRounded alone
-  // The value that replaces the result of the match's root; null, with nothing added, when the row does not apply after all.
+  // `{q|dq}...` as core/pattern/pattern.h writes them; "" for the rows that match single q and dq
+  // ops
+  std::string_view pattern;
+  bool in_torchao = false;  // false: of kRounded alone
+  // The value that replaces the result of the match's root; null, with nothing added, when the row
+  // does not apply after all.
   Value* (*build)(Graph& graph, const Match& match, ReferenceForm form);
 };
 
 // In the order of application: larger patterns first.
 std::span<const ReferenceRule> compute_reference_rules();
-// linear over torchao's affine ops: per-token int8 activations chosen at run time, int4 weights in groups.
+// linear over torchao's affine ops: per-token int8 activations chosen at run time, int4 weights in
+// groups.
 Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceForm form);
 // The same activations, int8 weights per tensor or per channel.
 Value* build_reference_token_linear(Graph& graph, const Match& match, ReferenceForm form);

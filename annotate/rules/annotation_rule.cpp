@@ -51,11 +51,14 @@ Edge edge_of(const RuleMatch& at, const std::string& slot) {
   return Edge{value, at.match.consumer(slot)};
 }
 
-// The spec of one edge (value given) or of the pattern's output (value null); nothing: leave it float.
+// The spec of one edge (value given) or of the pattern's output (value null); nothing: leave it
+// float.
 std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Value* value) {
   if (const ByRole* role = std::get_if<ByRole>(&cell)) return by_role(at.config, *role);
-  if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell)) return SpecVariant(*spec);
-  if (const FixedQParamsQuantizationSpec* spec = std::get_if<FixedQParamsQuantizationSpec>(&cell)) return SpecVariant(*spec);
+  if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell))
+    return SpecVariant(*spec);
+  if (const FixedQParamsQuantizationSpec* spec = std::get_if<FixedQParamsQuantizationSpec>(&cell))
+    return SpecVariant(*spec);
   if (const SameAs* same = std::get_if<SameAs>(&cell)) {
     if (!at.match.find(same->slot)) return std::nullopt;
     const Edge edge = edge_of(at, same->slot);
@@ -63,12 +66,17 @@ std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Va
     return SpecVariant(SharedQuantizationSpec{edge});
   }
   if (const LikeProducer* like = std::get_if<LikeProducer>(&cell)) {
-    const QuantizationAnnotation* producer = value && value->producer() ? at.annotations.find(value->producer()) : nullptr;
-    if (producer && producer->annotated && producer->output_qspec) return SpecVariant(SharedQuantizationSpec{value});
-    return like->spec ? SpecVariant(*like->spec) : by_role(at.config, ByRole{like->otherwise, std::nullopt});
+    const QuantizationAnnotation* producer =
+        value && value->producer() ? at.annotations.find(value->producer()) : nullptr;
+    if (producer && producer->annotated && producer->output_qspec)
+      return SpecVariant(SharedQuantizationSpec{value});
+    return like->spec ? SpecVariant(*like->spec)
+                      : by_role(at.config, ByRole{like->otherwise, std::nullopt});
   }
   if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) {
-    if (!std::all_of(derived->slots.begin(), derived->slots.end(), [&](const std::string& slot) { return at.match.find(slot); })) return std::nullopt;
+    if (!std::all_of(derived->slots.begin(), derived->slots.end(),
+                     [&](const std::string& slot) { return at.match.find(slot); }))
+      return std::nullopt;
     DerivedQuantizationSpec spec = derived->spec;
     for (const std::string& slot : derived->slots) spec.derived_from.push_back(edge_of(at, slot));
     return SpecVariant(spec);
@@ -77,12 +85,13 @@ std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Va
 }
 
 // All values of a list slot share the observer of one of them; returns the owner's edge.
-Edge annotate_all_same(const AnnotationRule& rule, const AllSame& cell, const std::string& slot, const RuleMatch& at,
-                       QuantizationAnnotation& annotation) {
+Edge annotate_all_same(const AnnotationRule& rule, const AllSame& cell, const std::string& slot,
+                       const RuleMatch& at, QuantizationAnnotation& annotation) {
   const std::vector<Value*>& values = at.match.find_all(slot);
   Value* owner = rule.choose_owner ? rule.choose_owner(at, values) : values.front();
   const Edge edge{owner, at.match.consumer(slot)};
-  const std::optional<SpecVariant> spec = cell.spec ? SpecVariant(*cell.spec) : by_role(at.config, ByRole{cell.role, std::nullopt});
+  const std::optional<SpecVariant> spec =
+      cell.spec ? SpecVariant(*cell.spec) : by_role(at.config, ByRole{cell.role, std::nullopt});
   if (!spec) return edge;
   annotation.set_input(owner, *spec);
   for (Value* value : values)
@@ -116,16 +125,21 @@ QuantLimits limits_of(const AnnotationRule& rule, const TensorConstraint& constr
 }
 
 // What the row asks of the specs that its annotations have.
-void write_limits(const AnnotationRule& rule, const RuleMatch& at, std::map<Node*, QuantizationAnnotation>& fresh) {
+void write_limits(const AnnotationRule& rule, const RuleMatch& at,
+                  std::map<Node*, QuantizationAnnotation>& fresh) {
   for (const auto& [slot, constraint] : rule.constraints.slots) {
     if (constraint.limits.empty()) continue;
-    for (Value* value : at.match.find_all(slot)) fresh.at(at.match.consumer(slot)).input_limits.emplace_back(value, limits_of(rule, constraint));
+    for (Value* value : at.match.find_all(slot))
+      fresh.at(at.match.consumer(slot))
+          .input_limits.emplace_back(value, limits_of(rule, constraint));
   }
   const std::optional<TensorConstraint>& output = rule.constraints.output;
-  if (output && !output->limits.empty()) fresh.at(at.match.root).output_limits = limits_of(rule, *output);
+  if (output && !output->limits.empty())
+    fresh.at(at.match.root).output_limits = limits_of(rule, *output);
 }
 
-void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotations& annotations, RuleState& state) {
+void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotations& annotations,
+                      RuleState& state) {
   std::map<Node*, QuantizationAnnotation> fresh;
   std::map<std::string, Edge> owners;
   for (Node* node : at.match.nodes) {
@@ -141,12 +155,14 @@ void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotatio
     }
     const Node* consumer = at.match.consumer(slot);
     for (Value* value : at.match.find_all(slot))
-      if (const std::optional<SpecVariant> spec = resolve(cell, at, value); spec && !is_itself(*spec, value, consumer))
+      if (const std::optional<SpecVariant> spec = resolve(cell, at, value);
+          spec && !is_itself(*spec, value, consumer))
         annotation.set_input(value, *spec);
   }
   std::optional<SpecVariant> output = resolve(rule.output, at, nullptr);
   const SameAs* same = std::get_if<SameAs>(&rule.output);
-  if (output && same && owners.contains(same->slot)) output = SharedQuantizationSpec{owners.at(same->slot)};
+  if (output && same && owners.contains(same->slot))
+    output = SharedQuantizationSpec{owners.at(same->slot)};
   fresh.at(at.match.root).output_qspec = std::move(output);
   write_limits(rule, at, fresh);
   for (auto& [node, annotation] : fresh) annotations[node] = std::move(annotation);
@@ -159,7 +175,8 @@ void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotatio
 std::string objection(const AnnotationRule& rule, const RuleMatch& at, const RuleState& state) {
   for (const std::string& slot : rule.owned)
     for (const Value* value : at.match.find_all(slot))
-      if (is_taken(value, at.annotations, state)) return fmt::format("%{} already belongs to another quantized op", value->name());
+      if (is_taken(value, at.annotations, state))
+        return fmt::format("%{} already belongs to another quantized op", value->name());
   for (RuleCheck check : rule.checks)
     if (const Verdict verdict = check(at); !verdict) return verdict.reason();
   return objection(rule.constraints, at.graph, at.match);
@@ -168,10 +185,13 @@ std::string objection(const AnnotationRule& rule, const RuleMatch& at, const Rul
 void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
   const auto require = [&](const std::string& slot) {
     if (!pattern.find_variable(slot))
-      throw Error("annotate", rule.name, fmt::format("slot \"{}\" does not occur in its pattern, got {}", slot, rule.pattern));
+      throw Error(
+          "annotate", rule.name,
+          fmt::format("slot \"{}\" does not occur in its pattern, got {}", slot, rule.pattern));
   };
   const auto require_sources = [&](const SlotSpec& cell) {
-    if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) std::for_each(derived->slots.begin(), derived->slots.end(), require);
+    if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell))
+      std::for_each(derived->slots.begin(), derived->slots.end(), require);
     if (const SameAs* same = std::get_if<SameAs>(&cell)) require(same->slot);
   };
   for (const auto& [slot, cell] : rule.inputs) {
@@ -186,7 +206,8 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
 
 }  // namespace
 
-int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules, const ConfigOf& config_of, Annotations& annotations, RuleState& state) {
+int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
+                      const ConfigOf& config_of, Annotations& annotations, RuleState& state) {
   const std::vector<Node*> nodes = graph.nodes();
   int count = 0;
   for (const AnnotationRule& rule : rules) {
@@ -196,7 +217,9 @@ int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules, const
       if (annotations.is_annotated(node)) continue;
       const std::optional<Match> found = match(pattern, *node);
       if (!found) continue;
-      if (std::any_of(found->nodes.begin(), found->nodes.end(), [&](Node* inner) { return annotations.is_annotated(inner); })) continue;
+      if (std::any_of(found->nodes.begin(), found->nodes.end(),
+                      [&](Node* inner) { return annotations.is_annotated(inner); }))
+        continue;
       const ConfigChoice choice = config_of(rule, *found);
       if (!choice.config) {
         if (!choice.reason.empty()) state.refusals[found->nodes.back()] = choice.reason;
@@ -214,15 +237,18 @@ int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules, const
   return count;
 }
 
-int propagate_sharing(Graph& graph, std::span<const std::string> ops, const std::function<bool(const Node&)>& accepts, Annotations& annotations) {
+int propagate_sharing(Graph& graph, std::span<const std::string> ops,
+                      const std::function<bool(const Node&)>& accepts, Annotations& annotations) {
   int count = 0;
   for (Node* node : graph.nodes()) {
-    if (std::none_of(ops.begin(), ops.end(), [&](const std::string& op) { return node->is(op); })) continue;
+    if (std::none_of(ops.begin(), ops.end(), [&](const std::string& op) { return node->is(op); }))
+      continue;
     if (node->arguments().empty()) continue;
     Value* input = node->arguments().front().value.value_or_null();
     if (!input || !input->producer() || annotations.is_annotated(node)) continue;
     const QuantizationAnnotation* producer = annotations.find(input->producer());
-    if (!producer || !producer->output_qspec || input->producer()->output_or_null() != input) continue;
+    if (!producer || !producer->output_qspec || input->producer()->output_or_null() != input)
+      continue;
     if (accepts && !accepts(*node)) continue;
     QuantizationAnnotation annotation;
     annotation.rule = "share";

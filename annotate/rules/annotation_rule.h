@@ -1,10 +1,12 @@
-// Annotation as a table: which pattern of ops a backend takes, and what it asks of each tensor at the pattern's border.
+// Annotation as a table: which pattern of ops a backend takes, and what it asks of each tensor at
+// the pattern's border.
 //
-//   name           pattern                      inputs                                              output
-//   {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kWeight}, {"b", kBias}},        kOutput}
-//   {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},                                      same_as("x")}
-//   {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},                            same_as("x")}
-//   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                                      fixed(1.0 / 256, -128)}
+//   name           pattern                      inputs
+//   output {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kWeight}, {"b", kBias}},
+//   kOutput} {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},
+//   same_as("x")} {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},
+//   same_as("x")} {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},
+//   fixed(1.0 / 256, -128)}
 #pragma once
 
 #include <functional>
@@ -21,44 +23,51 @@
 
 namespace octet {
 
-// ---- cells -------------------------------------------------------------------------------------------------------------------
+// ---- cells ----
 
 struct LeaveFloat {};
 
 enum class Role { kInput, kOutput, kWeight, kBias };
 
-// The spec that the QuantizationConfig of the matched node has for this role; float when it has none.
+// The spec that the QuantizationConfig of the matched node has for this role; float when it has
+// none.
 struct ByRole {
   Role role = Role::kInput;
-  std::optional<int> ch_axis;  // of per-channel specs, instead of the config's (1 for transposed convolutions)
+  // of per-channel specs, instead of the config's (1 for transposed convolutions)
+  std::optional<int> ch_axis;
 };
 
-// Shares the observer of the edge from the slot's value into the op that takes it, or of the value itself.
+// Shares the observer of the edge from the slot's value into the op that takes it, or of the value
+// itself.
 struct SameAs {
   enum class Half { kEdge, kValue };
   std::string slot;
   Half half = Half::kEdge;
 };
 
-// Shares the observer of the value's producer when that has an output spec already, else the spec of the role, or this one.
+// Shares the observer of the value's producer when that has an output spec already, else the spec
+// of the role, or this one.
 struct LikeProducer {
   Role otherwise = Role::kInput;
   std::optional<QuantizationSpec> spec = {};
 };
 
-// Of a list slot: one value, the owner, gets the spec (of the role, or this one), the others share its observer.
+// Of a list slot: one value, the owner, gets the spec (of the role, or this one), the others share
+// its observer.
 struct AllSame {
   Role role = Role::kInput;
   std::optional<QuantizationSpec> spec = {};
 };
 
-// Scale and zero point are computed from the observers of other slots' edges; float when one of those is not bound.
+// Scale and zero point are computed from the observers of other slots' edges; float when one of
+// those is not bound.
 struct DerivedFrom {
   std::vector<std::string> slots;
   DerivedQuantizationSpec spec;  // all but derived_from
 };
 
-using SlotSpec = std::variant<LeaveFloat, ByRole, QuantizationSpec, FixedQParamsQuantizationSpec, SameAs, LikeProducer, AllSame, DerivedFrom>;
+using SlotSpec = std::variant<LeaveFloat, ByRole, QuantizationSpec, FixedQParamsQuantizationSpec,
+                              SameAs, LikeProducer, AllSame, DerivedFrom>;
 
 inline const SlotSpec kInput = ByRole{Role::kInput, std::nullopt};
 inline const SlotSpec kOutput = ByRole{Role::kOutput, std::nullopt};
@@ -70,7 +79,7 @@ SlotSpec same_as_value(std::string slot);
 SlotSpec all_same(Role role);
 SlotSpec fixed(double scale, int64_t zero_point, DType dtype = DType::kInt8);
 
-// ---- rows --------------------------------------------------------------------------------------------------------------------
+// ---- rows ----
 
 // One match on its way to an annotation.
 struct RuleMatch {
@@ -87,10 +96,12 @@ using RuleCheck = Verdict (*)(const RuleMatch&);
 struct AnnotationRule {
   std::string name;
   std::string pattern;
-  std::vector<std::pair<std::string, SlotSpec>> inputs;  // in the order in which the annotation gets them
+  // in the order in which the annotation gets them
+  std::vector<std::pair<std::string, SlotSpec>> inputs;
   SlotSpec output;
   std::vector<RuleCheck> checks = {};  // asked in order; the first refusal counts
-  // Slots whose values belong to the pattern: it takes no value that another match has, and marks them as taken.
+  // Slots whose values belong to the pattern: it takes no value that another match has, and marks
+  // them as taken.
   std::vector<std::string> owned = {};
   // Slots that it marks as taken without looking.
   std::vector<std::string> marked = {};
@@ -110,16 +121,21 @@ using ConfigOf = std::function<ConfigChoice(const AnnotationRule&, const Match&)
 // What annotate_by_rules keeps between calls on the same graph.
 struct RuleState {
   std::unordered_map<const Node*, std::string> refusals;  // per anchor: the last reason
-  std::unordered_map<const Value*, bool> taken;           // graph inputs (weights, biases) that belong to a pattern
+  // graph inputs (weights, biases) that belong to a pattern
+  std::unordered_map<const Value*, bool> taken;
 };
 
-// Rule by rule, node by node in graph order: a match none of whose nodes is annotated yet, that config_of and all checks accept, is
-// annotated. Inner nodes of a pattern are marked as annotated. Returns the number of matches annotated.
-// Limits among the constraints go into the annotation (check_limits.h). Throws Error("annotate", rule, ...) when a row names a slot that its pattern lacks.
-int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules, const ConfigOf& config_of, Annotations& annotations, RuleState& state);
+// Rule by rule, node by node in graph order: a match none of whose nodes is annotated yet, that
+// config_of and all checks accept, is annotated. Inner nodes of a pattern are marked as annotated.
+// Returns the number of matches annotated. Limits among the constraints go into the annotation
+// (check_limits.h). Throws Error("annotate", rule, ...) when a row names a slot that its pattern
+// lacks.
+int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
+                      const ConfigOf& config_of, Annotations& annotations, RuleState& state);
 
-// Nodes of `ops` (as for Node::is) whose first input has a producer with an output spec share that producer's observer at both ends.
-// `accepts` may be empty. Returns the number of nodes annotated.
-int propagate_sharing(Graph& graph, std::span<const std::string> ops, const std::function<bool(const Node&)>& accepts, Annotations& annotations);
+// Nodes of `ops` (as for Node::is) whose first input has a producer with an output spec share that
+// producer's observer at both ends. `accepts` may be empty. Returns the number of nodes annotated.
+int propagate_sharing(Graph& graph, std::span<const std::string> ops,
+                      const std::function<bool(const Node&)>& accepts, Annotations& annotations);
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// Conditions of a row said as data: what its tensors and its op must be for the row to take a match, and what it asks of the result.
+// Conditions of a row said as data: what its tensors and its op must be for the row to take a
+// match, and what it asks of the result.
 #pragma once
 
 #include <optional>
@@ -22,15 +23,17 @@ struct TensorConstraint {
 };
 
 struct RuleConstraints {
-  std::vector<std::pair<std::string, TensorConstraint>> slots = {};  // absent optional slots meet everything
+  // absent optional slots meet everything
+  std::vector<std::pair<std::string, TensorConstraint>> slots = {};
   std::optional<TensorConstraint> output = {};
-  std::vector<int64_t> groups = {};  // of each matched op that has the argument: one of these; empty: any
+  // of each matched op that has the argument: one of these; empty: any
+  std::vector<int64_t> groups = {};
 
   const TensorConstraint* find(std::string_view slot) const;
 };
 
-// Why the row does not take the match, in words that complete "stayed float: ..."; empty: it does. What is not known (the rank of a value without
-// meta) does not meet a constraint.
+// Why the row does not take the match, in words that complete "stayed float: ..."; empty: it does.
+// What is not known (the rank of a value without meta) does not meet a constraint.
 std::string objection(const RuleConstraints& constraints, const Graph& graph, const Match& match);
 
 }  // namespace octet

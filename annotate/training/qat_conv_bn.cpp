@@ -39,25 +39,31 @@ const Row* find_row(const Node& node, const QatFusionOptions& options) {
 }
 
 // What keeps a batch norm behind a convolution from being trained with it; "" when nothing does.
-std::string objection(const Graph& graph, const Node& conv, const Node& bn, const Row& row, const QatFusionOptions& options) {
-  if (!bn.find_input("input")->has_one_user()) return fmt::format("others read %{} too", conv.output()->name());
+std::string objection(const Graph& graph, const Node& conv, const Node& bn, const Row& row,
+                      const QatFusionOptions& options) {
+  if (!bn.find_input("input")->has_one_user())
+    return fmt::format("others read %{} too", conv.output()->name());
   const Value* weight = conv.find_input("weight");
-  for (const Value* value :
-       {weight, static_cast<const Value*>(bn.find_input("running_mean")), static_cast<const Value*>(bn.find_input("running_var"))})
-    if (value == nullptr || graph.find_constant(value) == nullptr) return "its weight or the running statistics are no data of the program";
+  for (const Value* value : {weight, static_cast<const Value*>(bn.find_input("running_mean")),
+                             static_cast<const Value*>(bn.find_input("running_var"))})
+    if (value == nullptr || graph.find_constant(value) == nullptr)
+      return "its weight or the running statistics are no data of the program";
   const bool is_affine = bn.find_input("weight") != nullptr && bn.find_input("bias") != nullptr;
-  if (options.compat_torchao && !is_affine) return "the batch norm has no gamma and beta (compat torchao)";
+  if (options.compat_torchao && !is_affine)
+    return "the batch norm has no gamma and beta (compat torchao)";
   if (options.compat_torchao && row.form == Form::kTransposed && conv.int_or("groups", 1) != 1)
     return "the transposed convolution has groups (compat torchao)";
   const size_t rank = graph.find_constant(weight)->shape().size();
   const std::optional<TensorMeta>& output = conv.output()->meta;
-  if (output && output->sizes.size() != rank) return "its input has no batch dimension, or more than one";
+  if (output && output->sizes.size() != rank)
+    return "its input has no batch dimension, or more than one";
   return "";
 }
 
 class Fusion {
  public:
-  Fusion(Graph& graph, Annotations& annotations, const QatFusionOptions& options) : graph_(graph), annotations_(annotations), options_(options) {}
+  Fusion(Graph& graph, Annotations& annotations, const QatFusionOptions& options)
+      : graph_(graph), annotations_(annotations), options_(options) {}
 
   void fuse(Node& conv, Node& bn, Form form) {
     if (options_.compat_torchao) place_as_torchao(conv, bn);
@@ -71,35 +77,37 @@ class Fusion {
     conv.set_argument("weight", scaled);
     move_spec(conv, weight, scaled);
     if (bias != nullptr) {
-      Value* zeros = add(conv, "aten.zeros_like.default",
-                         {
-                             {"self",       bias,                                             ArgumentKind::kPositional},
-                             {"dtype",      bias->meta ? bias->meta->dtype : DType::kFloat32, ArgumentKind::kKeyword   },
-                             {"pin_memory", false,                                            ArgumentKind::kKeyword   }
+      Value* zeros = add(
+          conv, "aten.zeros_like.default",
+          {
+              {"self",       bias,                                             ArgumentKind::kPositional},
+              {"dtype",      bias->meta ? bias->meta->dtype : DType::kFloat32, ArgumentKind::kKeyword   },
+              {"pin_memory", false,                                            ArgumentKind::kKeyword   }
       },
-                         bias);
+          bias);
       conv.set_argument("bias", zeros);
       move_spec(conv, bias, zeros);
     }
     Value* output = conv.output();
     Value* result = add(bn, "aten.div.Tensor",
                         {
-                            {"self", output       },
-                            { "other", reshape(bn, scale, output_shape)}
+                            {"self", output},
+                            {"other", reshape(bn, scale, output_shape)}
     },
                         output);
     if (bias != nullptr)
       result = add(bn, "aten.add.Tensor",
                    {
-                       {"self", result      },
-                       { "other", reshape(bn, bias, output_shape)}
+                       {"self", result},
+                       {"other", reshape(bn, bias, output_shape)}
       },
                    output);
     bn.replace_input(output, result);
   }
 
  private:
-  // weight * scale along the output channels. A transposed weight is [in, out / groups, ...], and its input channels carry the groups.
+  // weight * scale along the output channels. A transposed weight is [in, out / groups, ...], and
+  // its input channels carry the groups.
   Value* scale_weight(Node& conv, Value* weight, Value* scale, Form form) {
     const std::vector<int64_t> shape = graph_.find_constant(weight)->shape();
     const int64_t groups = form == Form::kTransposed ? conv.int_or("groups", 1) : 1;
@@ -114,7 +122,8 @@ class Fusion {
     std::vector<int64_t> factors(grouped.size(), 1);
     factors[0] = groups;
     factors[2] = shape[1];
-    return reshape(conv, multiply(conv, reshape(conv, weight, grouped), reshape(conv, scale, factors)), shape);
+    return reshape(
+        conv, multiply(conv, reshape(conv, weight, grouped), reshape(conv, scale, factors)), shape);
   }
 
   Value* multiply(Node& before, Value* value, Value* factor) {
@@ -148,8 +157,8 @@ class Fusion {
     Value* gamma = bn.find_input("weight");
     Value* sum = add(conv, "aten.add.Tensor",
                      {
-                         {"self",             var  },
-                         { "other", bn.float_or("eps", 1e-5)}
+                         {"self", var},
+                         {"other", bn.float_or("eps", 1e-5)}
     },
                      var);
     if (gamma == nullptr)
@@ -202,9 +211,12 @@ class Fusion {
   }
 
   // A new op before `before`, with a result like `like`.
-  Value* add(Node& before, const std::string& target, std::vector<NamedArgument> arguments, const Value* like) {
+  Value* add(Node& before, const std::string& target, std::vector<NamedArgument> arguments,
+             const Value* like) {
     const size_t begin = target.find('.') + 1;
-    Node* node = graph_.insert(target, std::move(arguments), target.substr(begin, target.find('.', begin) - begin), like->meta, &before);
+    Node* node =
+        graph_.insert(target, std::move(arguments),
+                      target.substr(begin, target.find('.', begin) - begin), like->meta, &before);
     node->metadata = before.metadata;
     return node->output();
   }
@@ -220,7 +232,8 @@ class Fusion {
     const EdgeOrNode before = Edge{from, &conv};
     const EdgeOrNode after = Edge{to, &conv};
     const auto follow = [&](SpecVariant& spec) {
-      if (SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&spec); shared != nullptr && shared->edge_or_node == before)
+      if (SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&spec);
+          shared != nullptr && shared->edge_or_node == before)
         shared->edge_or_node = after;
       if (DerivedQuantizationSpec* derived = std::get_if<DerivedQuantizationSpec>(&spec))
         std::replace(derived->derived_from.begin(), derived->derived_from.end(), before, after);
@@ -240,7 +253,8 @@ class Fusion {
 
 }  // namespace
 
-int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, const QatFusionOptions& options) {
+int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report,
+                     const QatFusionOptions& options) {
   int count = 0;
   for (Node* bn : graph.nodes_of("aten.batch_norm")) {
     const Value* input = bn->find_input("input");
@@ -249,7 +263,8 @@ int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, con
     if (row == nullptr) continue;
     const std::string reason = objection(graph, *conv, *bn, *row, options);
     if (!reason.empty()) {
-      report.note(fmt::format("prepare: %{} is not trained as one with %{}: {}", bn->name(), conv->name(), reason));
+      report.note(fmt::format("prepare: %{} is not trained as one with %{}: {}", bn->name(),
+                              conv->name(), reason));
       continue;
     }
     Fusion(graph, annotations, options).fuse(*conv, *bn, row->form);

@@ -1,4 +1,5 @@
-// The form that qat_conv_bn.cpp makes is found again here: for a run with fewer passes, and for the way back.
+// The form that qat_conv_bn.cpp makes is found again here: for a run with fewer passes, and for the
+// way back.
 #include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
@@ -36,9 +37,11 @@ Value* before_reshape(const Value* value) {
   return reshape == nullptr ? nullptr : reshape->find_input("self");
 }
 
-// The product of weight and scale that a convolution takes, in its shape; null when `value` is none.
+// The product of weight and scale that a convolution takes, in its shape; null when `value` is
+// none.
 const Node* find_product(const Value* value) {
-  if (const Node* reshape = producer_of(value, "aten.reshape.default")) value = reshape->find_input("self");
+  if (const Node* reshape = producer_of(value, "aten.reshape.default"))
+    value = reshape->find_input("self");
   return producer_of(value, "aten.mul.Tensor");
 }
 
@@ -65,9 +68,11 @@ std::optional<FusedPair> find_fused_pair(Node& bn) {
   const Node* product = find_product(behind_points(pair.conv->find_input("weight")));
   if (product == nullptr) return std::nullopt;
   const Value* scale = before_reshape(product->find_input("other"));
-  if (scale == nullptr || scale != before_reshape(quotient->find_input("other"))) return std::nullopt;
+  if (scale == nullptr || scale != before_reshape(quotient->find_input("other")))
+    return std::nullopt;
   pair.weight = scaled_weight(*product);
-  const bool has_zeros = producer_of(behind_points(pair.conv->find_input("bias")), "aten.zeros_like.default") != nullptr;
+  const bool has_zeros = producer_of(behind_points(pair.conv->find_input("bias")),
+                                     "aten.zeros_like.default") != nullptr;
   if (has_zeros != (pair.bias != nullptr)) return std::nullopt;
   return pair;
 }
@@ -80,7 +85,8 @@ struct Point {
 // The observation points between `value` and what they observe, outermost first.
 std::vector<Point> points_on(const Value* value) {
   std::vector<Point> points;
-  for (const Node* point = producer_of(value, kObserveTarget); point != nullptr; point = producer_of(point->find_input("input"), kObserveTarget))
+  for (const Node* point = producer_of(value, kObserveTarget); point != nullptr;
+       point = producer_of(point->find_input("input"), kObserveTarget))
     points.push_back({point->name(), group_of(*point)});
   return points;
 }
@@ -100,30 +106,37 @@ void set_weight_or_bias(Graph& graph, Node& conv, const std::string& argument, V
   erase_unread(graph, before);
 }
 
-void observe_again(Graph& graph, Node& conv, const std::string& argument, const std::vector<Point>& points) {
+void observe_again(Graph& graph, Node& conv, const std::string& argument,
+                   const std::vector<Point>& points) {
   for (auto point = points.rbegin(); point != points.rend(); ++point) {
     Value* value = conv.find_input(argument);
     std::vector<NamedArgument> arguments = {
         {"input", value                },
         {"group", int64_t{point->group}}
     };
-    conv.set_argument(argument, graph.insert(std::string(kObserveTarget), std::move(arguments), point->name, value->meta, &conv)->output());
+    conv.set_argument(argument, graph
+                                    .insert(std::string(kObserveTarget), std::move(arguments),
+                                            point->name, value->meta, &conv)
+                                    ->output());
   }
 }
 
-// The counter of batches that torch keeps beside the statistics. torchao leaves it where the batch norm is not of two dimensions.
+// The counter of batches that torch keeps beside the statistics. torchao leaves it where the batch
+// norm is not of two dimensions.
 void erase_counter(Graph& graph, const Node& bn, const QatFusionOptions& options) {
   constexpr std::string_view kMean = "running_mean";
   std::string fqn = graph.find_input(bn.find_input("running_mean"))->fqn;
   if (!fqn.ends_with(kMean)) return;
   fqn.replace(fqn.size() - kMean.size(), kMean.size(), "num_batches_tracked");
-  const auto counter = std::find_if(graph.inputs().begin(), graph.inputs().end(), [&](const GraphInput& input) { return input.fqn == fqn; });
+  const auto counter = std::find_if(graph.inputs().begin(), graph.inputs().end(),
+                                    [&](const GraphInput& input) { return input.fqn == fqn; });
   if (counter == graph.inputs().end() || counter->value == nullptr) return;
   const std::vector<Node*> users = counter->value->users();
   for (Node* user : users) {
     const std::vector<ModuleFrame> stack = module_stack(*user);
-    const bool is_2d =
-        std::any_of(stack.begin(), stack.end(), [](const ModuleFrame& frame) { return frame.type == "torch.nn.modules.batchnorm.BatchNorm2d"; });
+    const bool is_2d = std::any_of(stack.begin(), stack.end(), [](const ModuleFrame& frame) {
+      return frame.type == "torch.nn.modules.batchnorm.BatchNorm2d";
+    });
     const bool counts = user->target() == "aten.add_.Tensor" && user->output()->is_unused();
     if (counts && (is_2d || !options.compat_torchao)) graph.erase(*user);
   }
@@ -138,7 +151,8 @@ std::string name_when_folded(const Value& value) {
     return pair ? pair->conv->output()->name() : value.name();
   }
   const Node* product = find_product(&value);
-  const bool is_scaled = product != nullptr && before_reshape(product->find_input("other")) != nullptr;
+  const bool is_scaled =
+      product != nullptr && before_reshape(product->find_input("other")) != nullptr;
   return is_scaled ? scaled_weight(*product)->name() : value.name();
 }
 
@@ -150,8 +164,11 @@ int move_scale_to_weight(Graph& graph) {
     Node& conv = *pair->conv;
     Value* weight = conv.find_input("weight");
     const Node* product = producer_of(behind_points(weight), "aten.mul.Tensor");
-    if (product == nullptr) continue;                                                                       // groups reshape it
-    if (producer_of(before_reshape(product->find_input("other")), "aten.div.Tensor") != nullptr) continue;  // torchao's: ours minds a gamma of 0
+    // groups reshape it
+    if (product == nullptr) continue;
+    // torchao's: ours minds a gamma of 0
+    if (producer_of(before_reshape(product->find_input("other")), "aten.div.Tensor") != nullptr)
+      continue;
     Value* quotient = conv.output()->users().front()->output();
     if (!quotient->has_one_user()) continue;
     Node* divided = graph.insert("aten.div.Tensor",
@@ -186,7 +203,8 @@ int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options) {
     const std::optional<FusedPair> pair = find_fused_pair(*bn);
     if (!pair) continue;
     Node& conv = *pair->conv;
-    observed.push_back({&conv, points_on(conv.find_input("weight")), points_on(conv.find_input("bias"))});
+    observed.push_back(
+        {&conv, points_on(conv.find_input("weight")), points_on(conv.find_input("bias"))});
     Value* result = bn->find_input("input");
     bn->replace_input(result, conv.output());
     erase_unread(graph, result);
@@ -197,7 +215,9 @@ int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options) {
     norms.insert(bn);
   }
   if (observed.empty()) return 0;
-  const int count = fold_conv_bn(graph, {.check_users = !options.compat_torchao, .only = [&](const Node& bn) { return norms.contains(&bn); }});
+  const int count =
+      fold_conv_bn(graph, {.check_users = !options.compat_torchao,
+                           .only = [&](const Node& bn) { return norms.contains(&bn); }});
   for (const Observed& each : observed) {
     observe_again(graph, *each.conv, "weight", each.weight);
     observe_again(graph, *each.conv, "bias", each.bias);

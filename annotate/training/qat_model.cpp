@@ -24,13 +24,15 @@ std::unique_ptr<Graph> as_it_runs(const Graph& prepared) {
   return program;
 }
 
-std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& point, const std::vector<c10::IValue>& arguments) {
+std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& point,
+                                   const std::vector<c10::IValue>& arguments) {
   Observer& observer = *observed.observers.at(static_cast<size_t>(group_of(point)));
   try {
     return {observer.forward(arguments.at(0).toTensor())};
   } catch (const Error& error) {
     std::string message = without_stage(error.what());
-    if (message.starts_with(": ")) message = message.substr(2);  // an observer does not know its subject
+    // an observer does not know its subject
+    if (message.starts_with(": ")) message = message.substr(2);
     throw Error("train", "%" + observed_value(point)->name(), message);
   }
 }
@@ -38,11 +40,14 @@ std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& po
 }  // namespace
 
 QatModel::QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers)
-    : prepared_(std::make_unique<ObservedGraph>(std::move(prepared))), program_(*as_it_runs(prepared_->graph), with_points(std::move(handlers))) {}
+    : prepared_(std::make_unique<ObservedGraph>(std::move(prepared))),
+      program_(*as_it_runs(prepared_->graph), with_points(std::move(handlers))) {}
 
-std::map<std::string, Handler> QatModel::with_points(std::map<std::string, Handler> handlers) const {
+std::map<std::string, Handler> QatModel::with_points(
+    std::map<std::string, Handler> handlers) const {
   const ObservedGraph* observed = prepared_.get();
-  handlers[std::string(kObserveTarget)] = [observed](const Node& point, const std::vector<c10::IValue>& arguments) {
+  handlers[std::string(kObserveTarget)] = [observed](const Node& point,
+                                                     const std::vector<c10::IValue>& arguments) {
     return run_point(*observed, point, arguments);
   };
   return handlers;
@@ -57,15 +62,22 @@ std::vector<c10::IValue> QatModel::forward(const std::vector<c10::IValue>& input
     const size_t subject = text.find(": ") + 2;
     const size_t message = text.find(": ", subject);
     if (message == std::string_view::npos) throw;
-    throw Error("train", std::string(text.substr(subject, message - subject)), std::string(text.substr(message + 2)));
+    throw Error("train", std::string(text.substr(subject, message - subject)),
+                std::string(text.substr(message + 2)));
   }
 }
 
-void QatModel::enable_observers(bool enabled) { octet::enable_observers(prepared_->observers, enabled); }
+void QatModel::enable_observers(bool enabled) {
+  octet::enable_observers(prepared_->observers, enabled);
+}
 
-void QatModel::enable_fake_quants(bool enabled) { octet::enable_fake_quants(prepared_->observers, enabled); }
+void QatModel::enable_fake_quants(bool enabled) {
+  octet::enable_fake_quants(prepared_->observers, enabled);
+}
 
-void QatModel::enable_range_learning(bool enabled) { octet::enable_range_learning(prepared_->observers, enabled); }
+void QatModel::enable_range_learning(bool enabled) {
+  octet::enable_range_learning(prepared_->observers, enabled);
+}
 
 std::vector<at::Tensor> QatModel::parameters() const {
   std::vector<at::Tensor> result = program_.parameters();
@@ -73,7 +85,9 @@ std::vector<at::Tensor> QatModel::parameters() const {
   return result;
 }
 
-std::vector<at::Tensor> QatModel::range_parameters() const { return octet::range_parameters(prepared_->observers); }
+std::vector<at::Tensor> QatModel::range_parameters() const {
+  return octet::range_parameters(prepared_->observers);
+}
 
 ObservedGraph QatModel::finish() && {
   program_.store(prepared_->graph);

@@ -4,10 +4,9 @@
 //   torch::optim::SGD optimizer(model.parameters(), 0.01);
 //   model.train();
 //   for (const auto& [x, target] : batches) {
-//     const at::Tensor loss = torch::nn::functional::cross_entropy(model.forward({x})[0].toTensor(), target);
-//     optimizer.zero_grad();
-//     loss.backward();
-//     optimizer.step();
+//     const at::Tensor loss =
+//     torch::nn::functional::cross_entropy(model.forward({x})[0].toTensor(), target);
+//     optimizer.zero_grad(); loss.backward(); optimizer.step();
 //   }
 //   Graph quantized = convert_pt2e(std::move(model).finish(), {}, report);
 #pragma once
@@ -27,29 +26,34 @@ namespace octet {
 
 class QatModel {
  public:
-  // handlers: how to run ops that LibTorch does not know, by target. Throws Error("train", ...) as TrainableGraph does.
+  // handlers: how to run ops that LibTorch does not know, by target. Throws Error("train", ...) as
+  // TrainableGraph does.
   explicit QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers = {});
 
-  // inputs: flattened, as for Interpreter::run; returns the user outputs. Values pass through the fake-quants: gradients are 1 inside of the quantized
-  // range and 0 outside. Throws Error("train", ...) for unfit inputs and for NaN or infinities at an observer, which it names.
+  // inputs: flattened, as for Interpreter::run; returns the user outputs. Values pass through the
+  // fake-quants: gradients are 1 inside of the quantized range and 0 outside. Throws Error("train",
+  // ...) for unfit inputs and for NaN or infinities at an observer, which it names.
   std::vector<c10::IValue> forward(const std::vector<c10::IValue>& inputs);
 
   // What an optimizer trains: the program's parameters, then range_parameters().
   std::vector<at::Tensor> parameters() const;
-  // Scales and zero points of learnable fake-quants (learnable_fake_quantize.h); they get gradients while range learning is enabled.
+  // Scales and zero points of learnable fake-quants (learnable_fake_quantize.h); they get gradients
+  // while range learning is enabled.
   std::vector<at::Tensor> range_parameters() const;
   // Parameters, buffers and constants by fqn.
   const std::map<std::string, at::Tensor>& tensors() const { return program_.tensors(); }
 
-  // How dropout and batch norm run; at first as the program was exported. Observers and fake-quants stay as they are switched: turn observers off
-  // before evaluating.
+  // How dropout and batch norm run; at first as the program was exported. Observers and fake-quants
+  // stay as they are switched: turn observers off before evaluating.
   void train() { program_.set_mode(Mode::kTraining); }
   void eval() { program_.set_mode(Mode::kEvaluation); }
   // In training too, batch norms use their running statistics and leave them.
   void freeze_batch_norm(bool is_frozen = true) { program_.freeze_batch_norm(is_frozen); }
-  void enable_observers(bool enabled = true);    // whether fake-quants follow the ranges of what they see
+  // whether fake-quants follow the ranges of what they see
+  void enable_observers(bool enabled = true);
   void enable_fake_quants(bool enabled = true);  // whether they round, or hand on what they get
-  // Whether scales and zero points of learnable fake-quants are trained; switches their observers off, and ends when observers are enabled.
+  // Whether scales and zero points of learnable fake-quants are trained; switches their observers
+  // off, and ends when observers are enabled.
   void enable_range_learning(bool enabled = true);
 
   // With the tensors as they were prepared; for observers.

@@ -16,18 +16,24 @@ namespace {
 using c10::IValue;
 
 bool is_stored(const GraphInput& input) {
-  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kTensorConstant;
+  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
+         input.kind == InputKind::kTensorConstant;
 }
 
-bool is_callers(const GraphInput& input) { return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant; }
+bool is_callers(const GraphInput& input) {
+  return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+}
 
 // Names of one tensor have one key.
 using Place = std::tuple<const std::byte*, DType, std::vector<int64_t>, std::vector<int64_t>>;
-Place place_of(const Tensor& tensor) { return {tensor.raw(), tensor.dtype(), tensor.shape(), tensor.strides()}; }
+Place place_of(const Tensor& tensor) {
+  return {tensor.raw(), tensor.dtype(), tensor.shape(), tensor.strides()};
+}
 
 }  // namespace
 
-TrainableGraph::TrainableGraph(const Graph& graph, std::map<std::string, Handler> handlers) : program_(clone(graph)), handlers_(std::move(handlers)) {
+TrainableGraph::TrainableGraph(const Graph& graph, std::map<std::string, Handler> handlers)
+    : program_(clone(graph)), handlers_(std::move(handlers)) {
   add_tensors(graph);
   make_inputs();
   apply_mode();
@@ -48,32 +54,39 @@ void TrainableGraph::add_tensors(const Graph& graph) {
     if (constant.is_parameter && constant.requires_grad && tensor.is_floating_point()) {
       const auto [other, is_alone] = trained.try_emplace(constant.tensor.storage().get(), fqn);
       const Tensor& first = graph.constants.at(other->second).tensor;
-      const bool overlaps = constant.tensor.raw() < first.raw() + first.nbytes() && first.raw() < constant.tensor.raw() + constant.tensor.nbytes();
+      const bool overlaps = constant.tensor.raw() < first.raw() + first.nbytes() &&
+                            first.raw() < constant.tensor.raw() + constant.tensor.nbytes();
       if (!is_alone && overlaps && !is_empty)
         throw Error("train", fqn,
-                    fmt::format("overlaps \"{}\" in memory with another shape; export the model with one tensor, and views of it", other->second));
+                    fmt::format("overlaps \"{}\" in memory with another shape; export the model "
+                                "with one tensor, and views of it",
+                                other->second));
       tensor.requires_grad_(true);
     }
     tensors_[fqn] = tensor;
   }
 }
 
-// Parameters, buffers and constants become inputs behind the caller's; new values of buffers become outputs behind the caller's.
+// Parameters, buffers and constants become inputs behind the caller's; new values of buffers become
+// outputs behind the caller's.
 void TrainableGraph::make_inputs() {
   Graph& program = *program_;
   std::vector<GraphInput> stored;
   for (const GraphInput& input : program.inputs())
-    if (is_stored(input) && input.value != nullptr && tensors_.contains(input.fqn)) stored.push_back(input);
+    if (is_stored(input) && input.value != nullptr && tensors_.contains(input.fqn))
+      stored.push_back(input);
   std::vector<Value*> replaced;
   for (const GraphInput& input : stored) {
-    Value* fresh = program.add_input(program.fresh_name("trained"), input.value->kind(), input.value->meta);
+    Value* fresh =
+        program.add_input(program.fresh_name("trained"), input.value->kind(), input.value->meta);
     program.replace_uses(input.value, fresh);
     order_.push_back(input.fqn);
     replaced.push_back(input.value);
   }
   const std::vector<GraphOutput> outputs = program.outputs();
   for (const GraphOutput& output : outputs) {
-    if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation) continue;
+    if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation)
+      continue;
     mutations_.push_back(output.target);
     program.add_output({output.value, OutputKind::kUserOutput, ""});
   }
@@ -89,15 +102,19 @@ void TrainableGraph::apply_mode() {
     for (Node* node : program_->nodes_of("aten.batch_norm"))
       if (node->bool_or("training", false)) frozen_.push_back(node);
   for (Node* node : frozen_) node->set_argument("training", false);
-  interpreter_ = std::make_unique<Interpreter>(*program_, InterpreterOptions{.after_node = {}, .handlers = handlers_, .record_gradients = true});
+  interpreter_ = std::make_unique<Interpreter>(
+      *program_,
+      InterpreterOptions{.after_node = {}, .handlers = handlers_, .record_gradients = true});
 }
 
 std::vector<IValue> TrainableGraph::run(const std::vector<IValue>& user_inputs) {
-  const size_t wanted = static_cast<size_t>(
-      std::count_if(program_->inputs().begin(), program_->inputs().end(), [](const GraphInput& input) { return is_callers(input); }));
+  const size_t wanted =
+      static_cast<size_t>(std::count_if(program_->inputs().begin(), program_->inputs().end(),
+                                        [](const GraphInput& input) { return is_callers(input); }));
   if (user_inputs.size() + order_.size() != wanted)
     throw Error("train", "inputs",
-                fmt::format("got {} inputs, want {}; give them flattened, None included", user_inputs.size(), wanted - order_.size()));
+                fmt::format("got {} inputs, want {}; give them flattened, None included",
+                            user_inputs.size(), wanted - order_.size()));
   std::vector<IValue> inputs = user_inputs;
   for (const std::string& fqn : order_) inputs.emplace_back(tensors_.at(fqn));
   std::vector<IValue> outputs = interpreter_->run(inputs);
@@ -106,7 +123,8 @@ std::vector<IValue> TrainableGraph::run(const std::vector<IValue>& user_inputs) 
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < mutations_.size(); ++i) {
     const at::Tensor& target = tensor(mutations_[i]);
-    if (!outputs[callers + i].toTensor().is_same(target)) target.copy_(outputs[callers + i].toTensor());
+    if (!outputs[callers + i].toTensor().is_same(target))
+      target.copy_(outputs[callers + i].toTensor());
   }
   outputs.resize(callers);
   return outputs;
@@ -117,7 +135,8 @@ std::vector<at::Tensor> TrainableGraph::parameters() const {
   std::unordered_set<const c10::TensorImpl*> seen;
   for (const std::string& fqn : order_) {
     const at::Tensor& tensor = tensors_.at(fqn);
-    if (tensor.requires_grad() && seen.insert(tensor.unsafeGetTensorImpl()).second) result.push_back(tensor);
+    if (tensor.requires_grad() && seen.insert(tensor.unsafeGetTensorImpl()).second)
+      result.push_back(tensor);
   }
   return result;
 }

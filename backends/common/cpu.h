@@ -1,5 +1,6 @@
-// Instruction sets that own kernels may use: what the CPU has, and no more than the environment variable ONEDNN_MAX_CPU_ISA allows, which limits oneDNN's
-// kernels too. So one variable shows any x86 machine as a lesser one.
+// Instruction sets that own kernels may use: what the CPU has, and no more than the environment
+// variable ONEDNN_MAX_CPU_ISA allows, which limits oneDNN's kernels too. So one variable shows any
+// x86 machine as a lesser one.
 #pragma once
 
 #include <cstdlib>
@@ -22,7 +23,8 @@ enum class Isa {
 
 #if defined(__x86_64__)
 
-// The rank of the limit: 0 below AVX2, 1 AVX2, 2 AVX-VNNI, 3 AVX-512, 4 AVX512-VNNI and whatever comes after.
+// The rank of the limit: 0 below AVX2, 1 AVX2, 2 AVX-VNNI, 3 AVX-512, 4 AVX512-VNNI and whatever
+// comes after.
 inline int isa_limit() {
   struct Limit {
     std::string_view name;
@@ -47,12 +49,14 @@ inline int isa_limit() {
 
 inline bool cpu_has_avx_vnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1u << 4)) != 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a & (1u << 4)) != 0;
 }
 
 inline bool may_use(Isa isa) {
   const bool is_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool is_avx512 = is_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+  const bool is_avx512 = is_avx2 && __builtin_cpu_supports("avx512f") &&
+                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                          __builtin_cpu_supports("avx512vl");
   switch (isa) {
     case Isa::kAvx2:

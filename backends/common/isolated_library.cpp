@@ -1,4 +1,5 @@
-// RTLD_DEEPBIND makes a library, and those that it brings along, look at their own symbols first; RTLD_LOCAL hides these from all others.
+// RTLD_DEEPBIND makes a library, and those that it brings along, look at their own symbols first;
+// RTLD_LOCAL hides these from all others.
 #include "backends/common/isolated_library.h"
 
 #include <dlfcn.h>
@@ -17,7 +18,8 @@ constexpr int kDeepBind = 0;
 #endif
 
 // They stop a process that opens a library with RTLD_DEEPBIND.
-constexpr const char* kSanitizerFunctions[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
+constexpr const char* kSanitizerFunctions[] = {"__asan_init", "__hwasan_init", "__msan_init",
+                                               "__tsan_init"};
 
 bool has_sanitizer() {
   for (const char* function : kSanitizerFunctions)
@@ -32,26 +34,29 @@ IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname)
   const int flags = RTLD_NOW | RTLD_LOCAL | (is_isolated_ ? kDeepBind : 0);
   handle_ = dlopen(soname, flags);
   if (handle_ != nullptr) return;
-  throw Error(
-      "backend", backend,
-      fmt::format("{} cannot be opened, got \"{}\", want it in the dynamic linker's folders; install it, or name its folder in LD_LIBRARY_PATH",
-                  soname, dlerror()));
+  throw Error("backend", backend,
+              fmt::format("{} cannot be opened, got \"{}\", want it in the dynamic linker's "
+                          "folders; install it, or name its folder in LD_LIBRARY_PATH",
+                          soname, dlerror()));
 }
 
 void* IsolatedLibrary::function(const char* name) const {
-  // Without isolation the library itself looks at the whole process first, and what it calls must be what we call.
+  // Without isolation the library itself looks at the whole process first, and what it calls must
+  // be what we call.
   void* address = is_isolated_ ? nullptr : dlsym(RTLD_DEFAULT, name);
   if (address == nullptr) address = dlsym(handle_, name);
   if (address == nullptr)
     throw Error("backend", backend_,
-                fmt::format("{} is another release than the one of the headers, got no {}, want it; put the library that Octet was built with first",
+                fmt::format("{} is another release than the one of the headers, got no {}, want "
+                            "it; put the library that Octet was built with first",
                             soname_, name));
   return address;
 }
 
 std::string file_of(const void* address) {
   Dl_info info{};
-  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "unknown";
+  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
+    return "unknown";
   return info.dli_fname;
 }
 

@@ -1,4 +1,5 @@
-// Libraries that are opened when they are first used, not linked: their symbols and those of the rest of the process stay apart (backends/README.md).
+// Libraries that are opened when they are first used, not linked: their symbols and those of the
+// rest of the process stay apart (backends/README.md).
 #pragma once
 
 #include <array>
@@ -9,11 +10,12 @@ namespace octet {
 
 class IsolatedLibrary {
  public:
-  // Opens `soname` where the dynamic linker finds it for this binary. It stays open until the process ends.
-  // backend: the subject of errors. Throws Error.
+  // Opens `soname` where the dynamic linker finds it for this binary. It stays open until the
+  // process ends. backend: the subject of errors. Throws Error.
   IsolatedLibrary(const char* backend, const char* soname);
 
-  // The address of a function, of this library or of one that it needs. Throws Error when there is none.
+  // The address of a function, of this library or of one that it needs. Throws Error when there is
+  // none.
   void* function(const char* name) const;
 
   // The same of several.
@@ -28,19 +30,24 @@ class IsolatedLibrary {
   const char* backend_;
   const char* soname_;
   void* handle_;
-  bool is_isolated_;  // false where the process cannot have that: under a sanitizer, or by a libc that does not offer it
+  // false where the process cannot have that: under a sanitizer, or by a libc that does not offer
+  // it
+  bool is_isolated_;
 };
 
 // The file that a function or variable lies in; "unknown" when it lies in none.
 std::string file_of(const void* address);
 
-// Calls entry `index` of the table that Addresses() gives: a function of an opened library, as a constant that has the type of a pointer to it.
+// Calls entry `index` of the table that Addresses() gives: a function of an opened library, as a
+// constant that has the type of a pointer to it.
 template <auto Addresses, size_t index, typename Signature>
 struct OpenedFunction;
 
 template <auto Addresses, size_t index, typename Result, typename... Arguments>
 struct OpenedFunction<Addresses, index, Result(Arguments...)> {
-  static Result call(Arguments... arguments) { return reinterpret_cast<Result (*)(Arguments...)>(Addresses()[index])(arguments...); }
+  static Result call(Arguments... arguments) {
+    return reinterpret_cast<Result (*)(Arguments...)>(Addresses()[index])(arguments...);
+  }
 };
 
 }  // namespace octet

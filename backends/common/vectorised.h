@@ -1,4 +1,5 @@
-// Own loops compiled for several instruction sets; the best one that the CPU has is taken when the loop runs.
+// Own loops compiled for several instruction sets; the best one that the CPU has is taken when the
+// loop runs.
 #pragma once
 
 #include "backends/common/cpu.h"
@@ -21,7 +22,8 @@ template <typename Body>
   body();
 }
 template <typename Body>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl" OCTET_WIDEST)]] void run_avx512(const Body& body) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl" OCTET_WIDEST)]] void run_avx512(
+    const Body& body) {
   body();
 }
 #endif

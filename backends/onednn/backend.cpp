@@ -15,14 +15,19 @@ namespace {
 // "conv conv2d_1, conv conv2d_2, ..." of a segment, for messages.
 std::string describe_segment(const Program& program, const Segment& segment) {
   const ProgramOp& first = program.ops[static_cast<size_t>(segment.ops.front())];
-  return segment.ops.size() == 1 ? first.name : fmt::format("{} and {} more", first.name, segment.ops.size() - 1);
+  return segment.ops.size() == 1
+             ? first.name
+             : fmt::format("{} and {} more", first.name, segment.ops.size() - 1);
 }
 
 }  // namespace
 
-std::map<std::string, std::string> OneDnnBackend::versions() const { return onednn::library_versions(); }
+std::map<std::string, std::string> OneDnnBackend::versions() const {
+  return onednn::library_versions();
+}
 
-std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program, const Segment& segment, int threads) const {
+std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
+                                                        const Segment& segment, int threads) const {
   const std::map<std::string, std::string> versions = onednn::library_versions();
   OCTET_ASSERT(threads >= 1 && !segment.ops.empty(), "an empty segment or no threads");
   const onednn::ThreadCount count(threads);
@@ -32,10 +37,12 @@ std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program, 
     return std::make_unique<onednn::OneDnnSegment>(builder, threads);
   } catch (const onednn::Refusal& refusal) {
     throw Error("onednn", describe_segment(program, segment),
-                fmt::format("oneDNN {} does not take it: {}; lower the program again", versions.at("onednn"), refusal.reason));
+                fmt::format("oneDNN {} does not take it: {}; lower the program again",
+                            versions.at("onednn"), refusal.reason));
   } catch (const dnnl::error& error) {
     throw Error("onednn", describe_segment(program, segment),
-                fmt::format("oneDNN {} does not take it: {}; lower the program again", versions.at("onednn"), error.what()));
+                fmt::format("oneDNN {} does not take it: {}; lower the program again",
+                            versions.at("onednn"), error.what()));
   }
 }
 

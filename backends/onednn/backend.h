@@ -1,5 +1,5 @@
-// Runs segments of a Program with oneDNN. Activations are channels-last inside, s8 is kept as u8 with its zero point shifted by 128 (the same
-// reals); both change back at the segment's border.
+// Runs segments of a Program with oneDNN. Activations are channels-last inside, s8 is kept as u8
+// with its zero point shifted by 128 (the same reals); both change back at the segment's border.
 #pragma once
 
 #include <map>
@@ -14,9 +14,10 @@ class OneDnnBackend : public Backend {
  public:
   std::string name() const override { return "onednn"; }
   std::map<std::string, std::string> versions() const override;
-  // Creates the primitives and packs the weights. Throws Error when the linked library is not the one of the headers, or refuses an op (as an
-  // artifact of another release may meet).
-  std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment, int threads) const override;
+  // Creates the primitives and packs the weights. Throws Error when the linked library is not the
+  // one of the headers, or refuses an op (as an artifact of another release may meet).
+  std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment,
+                                           int threads) const override;
 };
 
 }  // namespace octet

@@ -17,7 +17,8 @@
 namespace octet::onednn {
 namespace {
 
-const std::string_view kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool"};
+const std::string_view kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool", "avg_pool",
+                                             "adaptive_avg_pool"};
 
 template <typename T>
 std::vector<float> dequantized(const ProgramTensor& tensor) {
@@ -33,10 +34,14 @@ std::vector<float> dequantized(const ProgramTensor& tensor) {
   const size_t axis = q.is_per_tensor() ? 0 : static_cast<size_t>(q.axis);
   const int64_t slices = static_cast<int64_t>(q.scale.size());
   int64_t inner = 1;
-  for (size_t d = q.is_per_tensor() ? tensor.shape.size() : axis + 1; d < tensor.shape.size(); ++d) inner *= tensor.shape[d];
+  for (size_t d = q.is_per_tensor() ? tensor.shape.size() : axis + 1; d < tensor.shape.size(); ++d)
+    inner *= tensor.shape[d];
   for (size_t i = 0; i < count; ++i) {
-    const size_t slice = slices == 1 ? 0 : static_cast<size_t>(static_cast<int64_t>(i) / inner % slices);
-    reals[i] = static_cast<float>(q.scale[slice] * (static_cast<double>(values[i]) - q.zero_point[q.zero_point.size() == 1 ? 0 : slice]));
+    const size_t slice =
+        slices == 1 ? 0 : static_cast<size_t>(static_cast<int64_t>(i) / inner % slices);
+    reals[i] =
+        static_cast<float>(q.scale[slice] * (static_cast<double>(values[i]) -
+                                             q.zero_point[q.zero_point.size() == 1 ? 0 : slice]));
   }
   return reals;
 }
@@ -47,7 +52,8 @@ std::shared_ptr<void> copy_of(const void* data, size_t bytes) {
   return block;
 }
 
-PackedBlock pack(const dnnl::memory::desc& plain, const void* data, const dnnl::memory::desc& packed) {
+PackedBlock pack(const dnnl::memory::desc& plain, const void* data,
+                 const dnnl::memory::desc& packed) {
   const std::shared_ptr<std::byte> block = aligned_block(static_cast<int64_t>(packed.get_size()));
   dnnl::memory source(plain, cpu_engine(), const_cast<void*>(data));
   dnnl::memory target(packed, cpu_engine(), block.get());
@@ -83,16 +89,19 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
       if (op.inputs[i] < 0) continue;
       const size_t input = static_cast<size_t>(op.inputs[i]);
       const bool is_second_factor = op.kind == "matmul" && i == 1;
-      is_second_factor_[input] = is_second_factor && (!is_read_inside_[input] || is_second_factor_[input]);
+      is_second_factor_[input] =
+          is_second_factor && (!is_read_inside_[input] || is_second_factor_[input]);
       only_reader_[input] = is_read_inside_[input] ? nullptr : &op;
       is_read_inside_[input] = true;
-      if (i == 0 && std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) != std::end(kChannelsLastOps))
+      if (i == 0 && std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) !=
+                        std::end(kChannelsLastOps))
         is_read_channels_last_[input] = true;
     }
   }
   for (int index : segment.outputs) only_reader_[static_cast<size_t>(index)] = nullptr;
   for (size_t i = 0; i < segment.inputs.size(); ++i)
-    kept_[static_cast<size_t>(segment.inputs[i])] = load_external(segment.inputs[i], static_cast<int>(i));
+    kept_[static_cast<size_t>(segment.inputs[i])] =
+        load_external(segment.inputs[i], static_cast<int>(i));
 }
 
 void SegmentBuilder::begin_op(const ProgramOp& op) {
@@ -106,7 +115,8 @@ void SegmentBuilder::end_op() {
     const Stored* kept = index < 0 ? nullptr : find_kept(index);
     return kept == nullptr ? std::string("?") : to_text(*kept);
   };
-  const std::string layout = fmt::format("{} -> {}", form(op.inputs[0]), form(doing_.back()->outputs[0]));
+  const std::string layout =
+      fmt::format("{} -> {}", form(op.inputs[0]), form(doing_.back()->outputs[0]));
   for (size_t i = first_step_; i < steps_.size(); ++i) {
     steps_[i].ops = doing_;
     steps_[i].layout = layout;
@@ -127,7 +137,8 @@ std::string SegmentBuilder::describe(const dnnl::post_ops& post_ops) {
       dnnl::algorithm algorithm{};
       dnnl::memory::desc operand;
       post_ops.get_params_binary(i, algorithm, operand);
-      one = fmt::format("{} {}", dnnl_alg_kind2str(dnnl::convert_to_c(algorithm)), dnnl_dt2str(dnnl::memory::convert_to_c(operand.get_data_type())));
+      one = fmt::format("{} {}", dnnl_alg_kind2str(dnnl::convert_to_c(algorithm)),
+                        dnnl_dt2str(dnnl::memory::convert_to_c(operand.get_data_type())));
     }
     text += (i == 0 ? "" : ", ") + one.substr(one.starts_with("eltwise_") ? 8 : 0);
   }
@@ -142,7 +153,8 @@ int SegmentBuilder::add_buffer(Buffer buffer) {
 Stored SegmentBuilder::load_external(int index, int position) {
   const ProgramTensor& t = tensor(index);
   const Quantity quantity = declared_quantity(index);
-  const int buffer = add_buffer({BufferKind::kInput, t.numel() * bytes_of(quantity.type), position, nullptr});
+  const int buffer =
+      add_buffer({BufferKind::kInput, t.numel() * bytes_of(quantity.type), position, nullptr});
   return {
       {buffer, 0},
       quantity, t.shape, row_major(t.shape)
@@ -152,7 +164,8 @@ Stored SegmentBuilder::load_external(int index, int position) {
 Stored SegmentBuilder::load_constant(int index) {
   const ProgramTensor& t = tensor(index);
   const Tensor data = constant_data(t).contiguous();
-  return add_constant(t.shape, declared_quantity(index), row_major(t.shape), std::shared_ptr<void>(std::make_shared<Tensor>(data), data.raw()));
+  return add_constant(t.shape, declared_quantity(index), row_major(t.shape),
+                      std::shared_ptr<void>(std::make_shared<Tensor>(data), data.raw()));
 }
 
 std::vector<float> SegmentBuilder::real_values(int index) const {
@@ -168,7 +181,8 @@ std::vector<float> SegmentBuilder::real_values(int index) const {
     case DType::kInt32:
       return dequantized<int32_t>(t);
     default:
-      throw Refusal{fmt::format("the constant {} is {}, want float32, int8, uint8 or int32", t.name, name_of(t.dtype))};
+      throw Refusal{fmt::format("the constant {} is {}, want float32, int8, uint8 or int32", t.name,
+                                name_of(t.dtype))};
   }
 }
 
@@ -180,7 +194,9 @@ const Stored& SegmentBuilder::read(int index) {
   return *kept;
 }
 
-const DynamicRows* SegmentBuilder::find_dynamic(int index) const { return dynamic_[static_cast<size_t>(index)].get(); }
+const DynamicRows* SegmentBuilder::find_dynamic(int index) const {
+  return dynamic_[static_cast<size_t>(index)].get();
+}
 
 uint8_t SegmentBuilder::highest_byte(int index) {
   if (highest_bytes_.empty()) highest_bytes_ = highest_bytes(program_);
@@ -198,7 +214,8 @@ bool SegmentBuilder::may_saturate(const ProgramOp& op, const Tensor& weights) {
 }
 
 Quantity SegmentBuilder::as_unsigned(Quantity quantity) {
-  if (quantity.type == ElementType::s8) quantity = {ElementType::u8, quantity.scale, quantity.zero_point + 128};
+  if (quantity.type == ElementType::s8)
+    quantity = {ElementType::u8, quantity.scale, quantity.zero_point + 128};
   return quantity;
 }
 
@@ -206,9 +223,12 @@ Quantity SegmentBuilder::declared_quantity(int index) const {
   const ProgramTensor& t = tensor(index);
   const ElementType type = element_type(t.dtype);
   if (type == ElementType::f32) return {};
-  if (!t.qparams) throw Refusal{fmt::format("{} is {} without scale and zero point", t.name, name_of(t.dtype))};
-  if (!t.qparams->is_per_tensor()) throw Refusal{fmt::format("{} is quantized per channel, want per tensor", t.name)};
-  if (type == ElementType::s32) throw Refusal{fmt::format("{} is int32, want int8, uint8 or float32", t.name)};
+  if (!t.qparams)
+    throw Refusal{fmt::format("{} is {} without scale and zero point", t.name, name_of(t.dtype))};
+  if (!t.qparams->is_per_tensor())
+    throw Refusal{fmt::format("{} is quantized per channel, want per tensor", t.name)};
+  if (type == ElementType::s32)
+    throw Refusal{fmt::format("{} is int32, want int8, uint8 or float32", t.name)};
   return {type, t.qparams->scale[0], t.qparams->zero_point[0]};
 }
 
@@ -216,12 +236,14 @@ Quantity SegmentBuilder::output_quantity(int index) const {
   const Quantity declared = declared_quantity(index);
   if (!is_read_inside_[static_cast<size_t>(index)]) return declared;
   if (!is_second_factor_[static_cast<size_t>(index)]) return as_unsigned(declared);
-  if (declared.type == ElementType::u8) return {ElementType::s8, declared.scale, declared.zero_point - 128};
+  if (declared.type == ElementType::u8)
+    return {ElementType::s8, declared.scale, declared.zero_point - 128};
   return declared;
 }
 
 Stored SegmentBuilder::allocate(const Dims& shape, const Quantity& quantity, const Dims& strides) {
-  const int buffer = add_buffer({BufferKind::kArena, product(shape) * bytes_of(quantity.type), -1, nullptr});
+  const int buffer =
+      add_buffer({BufferKind::kArena, product(shape) * bytes_of(quantity.type), -1, nullptr});
   return {
       {buffer, 0},
       quantity, shape, strides
@@ -229,10 +251,13 @@ Stored SegmentBuilder::allocate(const Dims& shape, const Quantity& quantity, con
 }
 
 bool SegmentBuilder::place_inside(const Stored& made, const Stored& part) {
-  if (made.place.buffer < 0 || made.place.offset != 0 || made.place.buffer == part.place.buffer) return false;
+  if (made.place.buffer < 0 || made.place.offset != 0 || made.place.buffer == part.place.buffer)
+    return false;
   Buffer& buffer = buffers_[static_cast<size_t>(made.place.buffer)];
-  const bool is_own = buffer.kind == BufferKind::kArena && buffer.inside.buffer < 0 && buffer.bytes == made.numel() * bytes_of(made.quantity.type);
-  if (!is_own || made.quantity != part.quantity || !is_dense(made.shape, made.strides) || !same_strides(made.shape, made.strides, part.strides))
+  const bool is_own = buffer.kind == BufferKind::kArena && buffer.inside.buffer < 0 &&
+                      buffer.bytes == made.numel() * bytes_of(made.quantity.type);
+  if (!is_own || made.quantity != part.quantity || !is_dense(made.shape, made.strides) ||
+      !same_strides(made.shape, made.strides, part.strides))
     return false;
   buffer.inside = part.place;
   return true;
@@ -246,8 +271,10 @@ Place SegmentBuilder::resolve(Place place) const {
   return place;
 }
 
-Stored SegmentBuilder::add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides, std::shared_ptr<void> data) {
-  const int buffer = add_buffer({BufferKind::kConstant, product(shape) * bytes_of(quantity.type), -1, std::move(data)});
+Stored SegmentBuilder::add_constant(const Dims& shape, const Quantity& quantity,
+                                    const Dims& strides, std::shared_ptr<void> data) {
+  const int buffer = add_buffer(
+      {BufferKind::kConstant, product(shape) * bytes_of(quantity.type), -1, std::move(data)});
   return {
       {buffer, 0},
       quantity, shape, strides
@@ -255,34 +282,43 @@ Stored SegmentBuilder::add_constant(const Dims& shape, const Quantity& quantity,
 }
 
 Stored SegmentBuilder::add_floats(const std::vector<float>& values) {
-  return add_constant({static_cast<int64_t>(values.size())}, {}, {1}, copy_of(values.data(), values.size() * sizeof(float)));
+  return add_constant({static_cast<int64_t>(values.size())}, {}, {1},
+                      copy_of(values.data(), values.size() * sizeof(float)));
 }
 
 Stored SegmentBuilder::add_integers(const std::vector<int32_t>& values) {
-  return add_constant({static_cast<int64_t>(values.size())}, {ElementType::s32, 1, 0}, {1}, copy_of(values.data(), values.size() * sizeof(int32_t)));
+  return add_constant({static_cast<int64_t>(values.size())}, {ElementType::s32, 1, 0}, {1},
+                      copy_of(values.data(), values.size() * sizeof(int32_t)));
 }
 
 Place SegmentBuilder::add_bytes(std::shared_ptr<void> bytes, int64_t count) {
   return {add_buffer({BufferKind::kConstant, count, -1, std::move(bytes)}), 0};
 }
 
-Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const Tensor& constant, const dnnl::memory::desc& packed) {
+Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const Tensor& constant,
+                                 const dnnl::memory::desc& packed) {
   std::shared_ptr<void> bytes;
   if (purpose_ == Purpose::kRun)
-    bytes = find_or_pack(constant, {"", plain, packed}, [&] { return pack(plain, constant.contiguous().raw(), packed); });
+    bytes = find_or_pack(constant, {"", plain, packed},
+                         [&] { return pack(plain, constant.contiguous().raw(), packed); });
   return add_bytes(std::move(bytes), static_cast<int64_t>(packed.get_size()));
 }
 
-Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const ProgramTensor& constant, const dnnl::memory::desc& packed) {
+Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const ProgramTensor& constant,
+                                 const dnnl::memory::desc& packed) {
   if (!constant.stored) return add_packed(plain, constant.data, packed);
   const StoredConstant& stored = *constant.stored;
   std::shared_ptr<void> bytes;
-  if (purpose_ == Purpose::kRun) bytes = find_or_pack(stored, {"", plain, packed}, [&] { return pack(plain, expand(stored).raw(), packed); });
+  if (purpose_ == Purpose::kRun)
+    bytes = find_or_pack(stored, {"", plain, packed},
+                         [&] { return pack(plain, expand(stored).raw(), packed); });
   return add_bytes(std::move(bytes), static_cast<int64_t>(packed.get_size()));
 }
 
-Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values, const dnnl::memory::desc& packed) {
-  return add_bytes(purpose_ == Purpose::kRun ? pack(plain, values.data(), packed).bytes : nullptr, static_cast<int64_t>(packed.get_size()));
+Place SegmentBuilder::add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values,
+                                 const dnnl::memory::desc& packed) {
+  return add_bytes(purpose_ == Purpose::kRun ? pack(plain, values.data(), packed).bytes : nullptr,
+                   static_cast<int64_t>(packed.get_size()));
 }
 
 void SegmentBuilder::refuse_reference_kernel(const char* what, const char* implementation) {
@@ -291,7 +327,8 @@ void SegmentBuilder::refuse_reference_kernel(const char* what, const char* imple
     throw Refusal{fmt::format("this {} only has oneDNN's slow reference kernel ({})", what, name)};
 }
 
-void SegmentBuilder::add_loop(const char* what, Loop loop, std::vector<Place> arguments, const char* kernel) {
+void SegmentBuilder::add_loop(const char* what, Loop loop, std::vector<Place> arguments,
+                              const char* kernel) {
   Step step;
   step.what = what;
   if (kernel != nullptr) step.kernel = fmt::format("own {}", kernel);
@@ -301,10 +338,12 @@ void SegmentBuilder::add_loop(const char* what, Loop loop, std::vector<Place> ar
 }
 
 Stored SegmentBuilder::convert(const Stored& from, const Quantity& quantity, const Dims& strides) {
-  if (from.quantity == quantity && same_strides(from.shape, from.strides, strides)) return {from.place, quantity, from.shape, strides};
+  if (from.quantity == quantity && same_strides(from.shape, from.strides, strides))
+    return {from.place, quantity, from.shape, strides};
   for (const Conversion& known : conversions_)
-    if (known.from.place == from.place && known.from.shape == from.shape && known.from.strides == from.strides &&
-        known.from.quantity == from.quantity && known.to.quantity == quantity && same_strides(from.shape, known.to.strides, strides))
+    if (known.from.place == from.place && known.from.shape == from.shape &&
+        known.from.strides == from.strides && known.from.quantity == from.quantity &&
+        known.to.quantity == quantity && same_strides(from.shape, known.to.strides, strides))
       return {known.to.place, quantity, from.shape, strides};
   const Stored to = allocate(from.shape, quantity, strides);
   add_reorder(from, to);
@@ -316,10 +355,13 @@ Stored SegmentBuilder::to_dense(const Stored& from, const Quantity& quantity) {
   return convert(from, quantity, dense_like(from.shape, from.strides));
 }
 
-Stored SegmentBuilder::to_real(int index, const Dims& strides) { return convert(read(index), Quantity{}, strides); }
+Stored SegmentBuilder::to_real(int index, const Dims& strides) {
+  return convert(read(index), Quantity{}, strides);
+}
 
-// One step when either only the quantity or only the order changes, else two. oneDNN 3.2's reorder computes wrong values for some shapes when
-// it changes the order and has zero points as well, so it only ever changes the order here.
+// One step when either only the quantity or only the order changes, else two. oneDNN 3.2's reorder
+// computes wrong values for some shapes when it changes the order and has zero points as well, so
+// it only ever changes the order here.
 void SegmentBuilder::add_reorder(const Stored& from, const Stored& to) {
   if (from.quantity == to.quantity) {
     add_copy(*this, from, to);
@@ -330,8 +372,11 @@ void SegmentBuilder::add_reorder(const Stored& from, const Stored& to) {
     add_change_of_quantity(*this, from, to);
     return;
   }
-  const bool moves_first = !is_from_dense || bytes_of(from.quantity.type) < bytes_of(to.quantity.type);  // move the fewer bytes
-  const Stored middle = moves_first ? allocate(from.shape, from.quantity, to.strides) : allocate(from.shape, to.quantity, from.strides);
+  // move the fewer bytes
+  const bool moves_first =
+      !is_from_dense || bytes_of(from.quantity.type) < bytes_of(to.quantity.type);
+  const Stored middle = moves_first ? allocate(from.shape, from.quantity, to.strides)
+                                    : allocate(from.shape, to.quantity, from.strides);
   if (moves_first) {
     add_copy(*this, from, middle);
     add_change_of_quantity(*this, middle, to);
@@ -363,8 +408,11 @@ void SegmentBuilder::finish_outputs() {
     const Stored kept = read(index);
     const Quantity quantity = declared_quantity(index);
     const Dims plain = row_major(t.shape);
-    if (kept.quantity == quantity && same_strides(t.shape, kept.strides, plain) && redirect_output(kept, static_cast<int>(i))) continue;
-    const int buffer = add_buffer({BufferKind::kOutput, t.numel() * bytes_of(quantity.type), static_cast<int>(i), nullptr});
+    if (kept.quantity == quantity && same_strides(t.shape, kept.strides, plain) &&
+        redirect_output(kept, static_cast<int>(i)))
+      continue;
+    const int buffer = add_buffer(
+        {BufferKind::kOutput, t.numel() * bytes_of(quantity.type), static_cast<int>(i), nullptr});
     add_reorder(kept, {
                           {buffer, 0},
                           quantity, t.shape, plain

@@ -1,4 +1,5 @@
-// Collects the steps of one segment: oneDNN primitives and own loops on buffers whose addresses are planned afterwards.
+// Collects the steps of one segment: oneDNN primitives and own loops on buffers whose addresses are
+// planned afterwards.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,8 @@ struct Buffer {
   int64_t bytes = 0;
   int external = -1;               // kInput, kOutput: index into the segment's inputs or outputs
   std::shared_ptr<void> constant;  // kConstant: keeps the bytes alive
-  Place inside = {};               // kArena: the part of another buffer that it is; none when its buffer is -1
+  // kArena: the part of another buffer that it is; none when its buffer is -1
+  Place inside = {};
 };
 
 // An own loop; gets the addresses of the step's arguments, in their order.
@@ -43,7 +45,8 @@ struct Step {
   Loop loop;
   std::vector<Argument> arguments;
   int64_t scratch_bytes = 0;
-  bool can_be_in_place = false;  // DNNL_ARG_DST may be the memory of DNNL_ARG_SRC; of loops, the last argument that of the first
+  // DNNL_ARG_DST may be the memory of DNNL_ARG_SRC; of loops, the last argument that of the first
+  bool can_be_in_place = false;
 };
 
 struct DynamicRows;  // backends/onednn/kernels/rows.h
@@ -55,24 +58,43 @@ class SegmentBuilder {
 
   SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose);
 
-  const ProgramTensor& tensor(int index) const { return program_.tensors[static_cast<size_t>(index)]; }
+  const ProgramTensor& tensor(int index) const {
+    return program_.tensors[static_cast<size_t>(index)];
+  }
   bool is_constant(int index) const { return tensor(index).role == ProgramTensor::Role::kConstant; }
   // The constant's values as floats in real units, row-major. `index` must be a constant.
   std::vector<float> real_values(int index) const;
 
   // How the tensor is kept now.
   const Stored& read(int index);
-  // In place of define(), for a tensor that some ops read in another form: `make` gives the usual form when the first op asks for it.
-  void define_later(int index, std::function<Stored()> make) { late_[static_cast<size_t>(index)] = std::move(make); }
-  // The integers that a float tensor was dequantized from; null when there are none. `kept` is how they are kept.
-  const Stored* find_integers(int index) const { return integers_[static_cast<size_t>(index)] ? &*integers_[static_cast<size_t>(index)] : nullptr; }
-  void define_integers(int index, const Stored& kept) { integers_[static_cast<size_t>(index)] = kept; }
+  // In place of define(), for a tensor that some ops read in another form: `make` gives the usual
+  // form when the first op asks for it.
+  void define_later(int index, std::function<Stored()> make) {
+    late_[static_cast<size_t>(index)] = std::move(make);
+  }
+  // The integers that a float tensor was dequantized from; null when there are none. `kept` is how
+  // they are kept.
+  const Stored* find_integers(int index) const {
+    return integers_[static_cast<size_t>(index)] ? &*integers_[static_cast<size_t>(index)]
+                                                 : nullptr;
+  }
+  void define_integers(int index, const Stored& kept) {
+    integers_[static_cast<size_t>(index)] = kept;
+  }
   // Whether read() gives it already.
-  bool is_made(int index) const { return is_constant(index) || find_kept(index) != nullptr || late_[static_cast<size_t>(index)] != nullptr; }
+  bool is_made(int index) const {
+    return is_constant(index) || find_kept(index) != nullptr ||
+           late_[static_cast<size_t>(index)] != nullptr;
+  }
   // As it is kept now, null when nothing asked for it yet.
-  const Stored* find_kept(int index) const { return kept_[static_cast<size_t>(index)] ? &*kept_[static_cast<size_t>(index)] : nullptr; }
-  // The only op in here that reads the tensor; null when there are others, or when the tensor leaves the segment.
-  const ProgramOp* find_only_reader(int index) const { return only_reader_[static_cast<size_t>(index)]; }
+  const Stored* find_kept(int index) const {
+    return kept_[static_cast<size_t>(index)] ? &*kept_[static_cast<size_t>(index)] : nullptr;
+  }
+  // The only op in here that reads the tensor; null when there are others, or when the tensor
+  // leaves the segment.
+  const ProgramOp* find_only_reader(int index) const {
+    return only_reader_[static_cast<size_t>(index)];
+  }
   // The op's work is part of an earlier one; nothing is to be emitted for it.
   void absorb(const ProgramOp& op) {
     absorbed_.insert(&op);
@@ -84,7 +106,9 @@ class SegmentBuilder {
   void end_op();
   // The integers behind a float tensor that was quantized at run time; null when there are none.
   const DynamicRows* find_dynamic(int index) const;
-  void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) { dynamic_[static_cast<size_t>(index)] = std::move(rows); }
+  void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) {
+    dynamic_[static_cast<size_t>(index)] = std::move(rows);
+  }
   // The same reals in another order and quantity: itself, or through a reorder (made once).
   Stored convert(const Stored& from, const Quantity& quantity, const Dims& strides);
   // Of any order without gaps.
@@ -93,35 +117,46 @@ class SegmentBuilder {
   // u8 or s8 as u8 with its zero point shifted; f32 stays.
   static Quantity as_unsigned(Quantity quantity);
 
-  // In which quantity the op that makes the tensor should write it: as_unsigned of the declared one when ops in here read it.
+  // In which quantity the op that makes the tensor should write it: as_unsigned of the declared one
+  // when ops in here read it.
   Quantity output_quantity(int index) const;
   // The declared one. Throws Refusal when the tensor is quantized per channel.
   Quantity declared_quantity(int index) const;
-  // Whether the product of the op's first input and weights of at most `magnitude` is to be computed in floats: saturation.h. Such ops are remembered.
+  // Whether the product of the op's first input and weights of at most `magnitude` is to be
+  // computed in floats: saturation.h. Such ops are remembered.
   bool may_saturate(const ProgramOp& op, int magnitude);
   bool may_saturate(const ProgramOp& op, const Tensor& weights);  // int8
   const std::set<std::string>& saturating_ops() const { return saturating_; }
   // The greatest byte that the tensor can hold, kept as u8.
   uint8_t highest_byte(int index);
   // An op in here that works channels-last reads the tensor.
-  bool prefers_channels_last(int index) const { return is_read_channels_last_[static_cast<size_t>(index)]; }
+  bool prefers_channels_last(int index) const {
+    return is_read_channels_last_[static_cast<size_t>(index)];
+  }
   // A new buffer for an op's result.
   Stored allocate(const Dims& shape, const Quantity& quantity, const Dims& strides);
-  // From now on what was made in a buffer of its own is made at `part`, in memory of another buffer: true. False when the elements would lie in another order,
-  // or the buffer is not the tensor's alone.
+  // From now on what was made in a buffer of its own is made at `part`, in memory of another
+  // buffer: true. False when the elements would lie in another order, or the buffer is not the
+  // tensor's alone.
   bool place_inside(const Stored& made, const Stored& part);
-  // Ends an op: the tensor is kept like this. Changes of quantity against the declared reals are made by a conversion.
+  // Ends an op: the tensor is kept like this. Changes of quantity against the declared reals are
+  // made by a conversion.
   void define(int index, const Stored& stored);
 
-  Stored add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides, std::shared_ptr<void> data);
+  Stored add_constant(const Dims& shape, const Quantity& quantity, const Dims& strides,
+                      std::shared_ptr<void> data);
   Stored add_floats(const std::vector<float>& values);  // 1-D
   Stored add_integers(const std::vector<int32_t>& values);
 
-  // `packed` weights: the constant in the layout that the primitive asked for, shared with other segments that want it so (packed.h).
-  Place add_packed(const dnnl::memory::desc& plain, const Tensor& constant, const dnnl::memory::desc& packed);
-  Place add_packed(const dnnl::memory::desc& plain, const ProgramTensor& constant, const dnnl::memory::desc& packed);
+  // `packed` weights: the constant in the layout that the primitive asked for, shared with other
+  // segments that want it so (packed.h).
+  Place add_packed(const dnnl::memory::desc& plain, const Tensor& constant,
+                   const dnnl::memory::desc& packed);
+  Place add_packed(const dnnl::memory::desc& plain, const ProgramTensor& constant,
+                   const dnnl::memory::desc& packed);
   // The same of values that were computed: not shared.
-  Place add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values, const dnnl::memory::desc& packed);
+  Place add_packed(const dnnl::memory::desc& plain, const std::vector<float>& values,
+                   const dnnl::memory::desc& packed);
   // A constant of ready bytes.
   Place add_bytes(std::shared_ptr<void> bytes, int64_t count);
 
@@ -138,11 +173,13 @@ class SegmentBuilder {
     if (purpose_ == Purpose::kRun) step.primitive = dnnl::primitive(desc.get());
     step.scratch_bytes = static_cast<int64_t>(desc.scratchpad_desc().get_size());
     step.arguments = std::move(arguments);
-    if (step.scratch_bytes > 0) step.arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), scratch_place()});
+    if (step.scratch_bytes > 0)
+      step.arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), scratch_place()});
     steps_.push_back(std::move(step));
   }
   // kernel: its name for `kernels()`, after "own".
-  void add_loop(const char* what, Loop loop, std::vector<Place> arguments, const char* kernel = nullptr);
+  void add_loop(const char* what, Loop loop, std::vector<Place> arguments,
+                const char* kernel = nullptr);
 
   // Where the elements are, when the buffer is part of another one.
   Place resolve(Place place) const;
@@ -150,7 +187,8 @@ class SegmentBuilder {
   // The step that was added last may write over its source.
   void allow_in_place() { steps_.back().can_be_in_place = true; }
 
-  // Copies what the segment gives back to where its caller wants it, or lets the last op write there. To be called after the last op.
+  // Copies what the segment gives back to where its caller wants it, or lets the last op write
+  // there. To be called after the last op.
   void finish_outputs();
 
   Purpose purpose() const { return purpose_; }
@@ -180,9 +218,10 @@ class SegmentBuilder {
   std::vector<std::shared_ptr<const DynamicRows>> dynamic_;  // per Program tensor
   std::vector<char> is_read_inside_;                         // per Program tensor
   std::vector<char> is_read_channels_last_;                  // per Program tensor
-  std::vector<char> is_second_factor_;                       // per Program tensor: read only as the second input of matmul
-  std::vector<std::optional<Stored>> integers_;              // per Program tensor
-  std::vector<const ProgramOp*> only_reader_;                // per Program tensor
+  // per Program tensor: read only as the second input of matmul
+  std::vector<char> is_second_factor_;
+  std::vector<std::optional<Stored>> integers_;  // per Program tensor
+  std::vector<const ProgramOp*> only_reader_;    // per Program tensor
   std::set<const ProgramOp*> absorbed_;
   std::vector<const ProgramOp*> doing_;  // the op that is being emitted, and what it absorbed
   size_t first_step_ = 0;                // of that op

@@ -37,18 +37,23 @@ ElementType element_type(DType dtype) {
     case DType::kInt32:
       return ElementType::s32;
     default:
-      throw Refusal{fmt::format("oneDNN kernels here take float32, uint8 and int8, got {}", name_of(dtype))};
+      throw Refusal{
+          fmt::format("oneDNN kernels here take float32, uint8 and int8, got {}", name_of(dtype))};
   }
 }
 
 std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
   constexpr size_t kAlignment = 64;
-  void* block = std::aligned_alloc(kAlignment, (std::max<size_t>(static_cast<size_t>(bytes), 1) + kAlignment - 1) / kAlignment * kAlignment);
+  void* block = std::aligned_alloc(
+      kAlignment,
+      (std::max<size_t>(static_cast<size_t>(bytes), 1) + kAlignment - 1) / kAlignment * kAlignment);
   if (block == nullptr) throw std::bad_alloc();
   return std::shared_ptr<std::byte>(static_cast<std::byte*>(block), std::free);
 }
 
-int64_t bytes_of(ElementType type) { return type == ElementType::u8 || type == ElementType::s8 ? 1 : 4; }
+int64_t bytes_of(ElementType type) {
+  return type == ElementType::u8 || type == ElementType::s8 ? 1 : 4;
+}
 
 int64_t Stored::numel() const { return product(shape); }
 
@@ -61,7 +66,8 @@ Dims row_major(const Dims& shape) {
 Dims channels_last(const Dims& shape) {
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  if (shape.size() >= 3 && shape.size() <= 5) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  if (shape.size() >= 3 && shape.size() <= 5)
+    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
   return strides_in_order(shape, order);
 }
 
@@ -73,17 +79,26 @@ bool same_strides(const Dims& shape, const Dims& a, const Dims& b) {
 
 std::string to_text(const Stored& stored) {
   const char* type = dnnl_dt2str(dnnl::memory::convert_to_c(stored.quantity.type));
-  if (same_strides(stored.shape, stored.strides, row_major(stored.shape))) return fmt::format("{} rows", type);
-  const bool is_channels_last = stored.shape.size() == 4 && same_strides(stored.shape, stored.strides, channels_last(stored.shape));
-  return fmt::format("{} {}", type, is_channels_last ? "nhwc" : is_dense(stored.shape, stored.strides) ? "permuted" : "strided");
+  if (same_strides(stored.shape, stored.strides, row_major(stored.shape)))
+    return fmt::format("{} rows", type);
+  const bool is_channels_last =
+      stored.shape.size() == 4 &&
+      same_strides(stored.shape, stored.strides, channels_last(stored.shape));
+  return fmt::format("{} {}", type,
+                     is_channels_last                         ? "nhwc"
+                     : is_dense(stored.shape, stored.strides) ? "permuted"
+                                                              : "strided");
 }
 
-bool is_dense(const Dims& shape, const Dims& strides) { return same_strides(shape, strides, dense_like(shape, strides)); }
+bool is_dense(const Dims& shape, const Dims& strides) {
+  return same_strides(shape, strides, dense_like(shape, strides));
+}
 
 Dims dense_like(const Dims& shape, const Dims& like) {
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return like[a] > like[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return like[a] > like[b]; });
   return strides_in_order(shape, order);
 }
 

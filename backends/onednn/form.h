@@ -1,5 +1,6 @@
-// How a tensor is kept inside a segment: where, of which type, in which order, with which scale and zero point. It may differ from what the
-// Program declares (channels-last, u8 for s8), but stands for the same reals.
+// How a tensor is kept inside a segment: where, of which type, in which order, with which scale and
+// zero point. It may differ from what the Program declares (channels-last, u8 for s8), but stands
+// for the same reals.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ using ElementType = dnnl::memory::data_type;
 ElementType element_type(DType dtype);
 int64_t bytes_of(ElementType type);  // 1 or 4
 
-// New memory for `bytes` (at least one), not initialized, that begins at a multiple of 64 and ends at one.
+// New memory for `bytes` (at least one), not initialized, that begins at a multiple of 64 and ends
+// at one.
 std::shared_ptr<std::byte> aligned_block(int64_t bytes);
 
 // A buffer of the segment, and a byte offset into it.
@@ -57,7 +59,8 @@ Dims channels_last(const Dims& shape);
 bool same_strides(const Dims& shape, const Dims& a, const Dims& b);
 // Elements without gaps or repeats, in some order.
 bool is_dense(const Dims& shape, const Dims& strides);
-// Strides of a tensor of `shape` whose dimensions nest in the same order as those of `like`, without gaps.
+// Strides of a tensor of `shape` whose dimensions nest in the same order as those of `like`,
+// without gaps.
 Dims dense_like(const Dims& shape, const Dims& like);
 
 // "u8 nhwc", "f32 rows", "f32 strided": element type, and the order when it has a name.

@@ -1,5 +1,7 @@
-// The only file that includes oneDNN's headers. oneDNN is opened, not linked (backends/common/isolated_library.h), so in here its C functions are constants that call
-// the opened library. Its C++ interface, which is all in the header, is compiled anew on top of them, as octet::dnnl: the classes of LibTorch's oneDNN are others.
+// The only file that includes oneDNN's headers. oneDNN is opened, not linked
+// (backends/common/isolated_library.h), so in here its C functions are constants that call the
+// opened library. Its C++ interface, which is all in the header, is compiled anew on top of them,
+// as octet::dnnl: the classes of LibTorch's oneDNN are others.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -20,8 +22,10 @@ enum class FunctionIndex : size_t {
 // By FunctionIndex. The first call opens oneDNN; throws Error.
 void* const* function_addresses();
 
-#define OCTET_FUNCTION(name) \
-  inline constexpr auto name = &OpenedFunction<function_addresses, static_cast<size_t>(FunctionIndex::name), decltype(::name)>::call;
+#define OCTET_FUNCTION(name)                                                        \
+  inline constexpr auto name =                                                      \
+      &OpenedFunction<function_addresses, static_cast<size_t>(FunctionIndex::name), \
+                      decltype(::name)>::call;
 #include "onednn_function_list.h"
 #undef OCTET_FUNCTION
 

@@ -21,7 +21,9 @@ auto opened_functions() {
 #if defined(__x86_64__)
   // Asked first, as the library's own code begins with such instructions.
   if (!__builtin_cpu_supports("sse4.1"))
-    throw Error("backend", "onednn", "oneDNN does not run on this CPU, got none with SSE4.1, want one; lower the program for another backend");
+    throw Error("backend", "onednn",
+                "oneDNN does not run on this CPU, got none with SSE4.1, want one; lower the "
+                "program for another backend");
 #endif
   return IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME).functions(kFunctionNames);
 }
@@ -37,14 +39,16 @@ void* const* function_addresses() {
 std::map<std::string, std::string> library_versions() {
   const dnnl::version_t& opened = *dnnl::version();
   if (opened.major != DNNL_VERSION_MAJOR || opened.minor != DNNL_VERSION_MINOR)
-    throw Error(
-        "backend", "onednn",
-        fmt::format("the loaded library is not the one of the headers, got {}.{}.{}, want {}.{}; put the library that Octet was built with first",
-                    opened.major, opened.minor, opened.patch, DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR));
+    throw Error("backend", "onednn",
+                fmt::format("the loaded library is not the one of the headers, got {}.{}.{}, want "
+                            "{}.{}; put the library that Octet was built with first",
+                            opened.major, opened.minor, opened.patch, DNNL_VERSION_MAJOR,
+                            DNNL_VERSION_MINOR));
   if (opened.cpu_runtime != DNNL_RUNTIME_OMP)
     throw Error("backend", "onednn",
-                fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; take an OpenMP build of it", opened.cpu_runtime,
-                            DNNL_RUNTIME_OMP));
+                fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; "
+                            "take an OpenMP build of it",
+                            opened.cpu_runtime, DNNL_RUNTIME_OMP));
   return {
       {"onednn", fmt::format("{}.{}.{}", opened.major, opened.minor, opened.patch)}
   };

@@ -11,9 +11,13 @@
 namespace octet::onednn {
 namespace {
 
-const ProgramTensor& input(const Program& program, const ProgramOp& op, size_t i) { return program.tensors[static_cast<size_t>(op.inputs[i])]; }
+const ProgramTensor& input(const Program& program, const ProgramOp& op, size_t i) {
+  return program.tensors[static_cast<size_t>(op.inputs[i])];
+}
 bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
-bool is_constant(const ProgramTensor& tensor) { return tensor.role == ProgramTensor::Role::kConstant; }
+bool is_constant(const ProgramTensor& tensor) {
+  return tensor.role == ProgramTensor::Role::kConstant;
+}
 
 Verdict no_check(const Program&, const ProgramOp&) { return Verdict::accept(); }
 
@@ -29,50 +33,62 @@ Verdict check_bias(const Program& program, const ProgramOp& op) {
   const ProgramTensor& bias = input(program, op, 2);
   if (!is_constant(bias)) return Verdict::refuse("the bias is not constant");
   if (bias.dtype != DType::kFloat32 && bias.dtype != DType::kInt32)
-    return Verdict::refuse(fmt::format("the bias is {}, want float32 or int32", name_of(bias.dtype)));
-  if (bias.dtype == DType::kInt32 && !bias.qparams) return Verdict::refuse("the int32 bias has no scale");
+    return Verdict::refuse(
+        fmt::format("the bias is {}, want float32 or int32", name_of(bias.dtype)));
+  if (bias.dtype == DType::kInt32 && !bias.qparams)
+    return Verdict::refuse("the int32 bias has no scale");
   return Verdict::accept();
 }
 
-Verdict check_weights(const Program& program, const ProgramOp& op, size_t rank_min, size_t rank_max) {
+Verdict check_weights(const Program& program, const ProgramOp& op, size_t rank_min,
+                      size_t rank_max) {
   if (Verdict inputs = check_inputs(program, op, 2); !inputs) return inputs;
   const ProgramTensor& w = input(program, op, 1);
   if (!is_constant(w)) return Verdict::refuse("the weight is not constant");
   if (w.shape.size() < rank_min || w.shape.size() > rank_max)
-    return Verdict::refuse(fmt::format("the weight has rank {}, want {} to {}", w.shape.size(), rank_min, rank_max));
+    return Verdict::refuse(
+        fmt::format("the weight has rank {}, want {} to {}", w.shape.size(), rank_min, rank_max));
   return check_bias(program, op);
 }
 
 Verdict check_conv(const Program& program, const ProgramOp& op) {
   if (Verdict weights = check_weights(program, op, 3, 5); !weights) return weights;
-  if (input(program, op, 0).shape.size() != input(program, op, 1).shape.size()) return Verdict::refuse("the input has no batch dimension");
+  if (input(program, op, 0).shape.size() != input(program, op, 1).shape.size())
+    return Verdict::refuse("the input has no batch dimension");
   return Verdict::accept();
 }
 
 Verdict check_linear(const Program& program, const ProgramOp& op) {
   if (Verdict weights = check_weights(program, op, 2, 2); !weights) return weights;
-  return input(program, op, 0).shape.empty() ? Verdict::refuse("the input is a scalar") : Verdict::accept();
+  return input(program, op, 0).shape.empty() ? Verdict::refuse("the input is a scalar")
+                                             : Verdict::accept();
 }
 
 Verdict check_matmul(const Program& program, const ProgramOp& op) {
   for (size_t i = 0; i < 2; ++i)
-    if (!has_input(op, i) || input(program, op, i).shape.size() < 2) return Verdict::refuse(fmt::format("input {} is not a matrix", i));
+    if (!has_input(op, i) || input(program, op, i).shape.size() < 2)
+      return Verdict::refuse(fmt::format("input {} is not a matrix", i));
   return Verdict::accept();
 }
 
 Verdict check_pool(const Program& program, const ProgramOp& op) {
   const size_t rank = input(program, op, 0).shape.size();
-  return rank < 3 || rank > 5 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, 1 to 3 spatial dimensions]", rank))
-                              : Verdict::accept();
+  return rank < 3 || rank > 5
+             ? Verdict::refuse(fmt::format(
+                   "the input has rank {}, want [N, C, 1 to 3 spatial dimensions]", rank))
+             : Verdict::accept();
 }
 
-Verdict check_two(const Program& program, const ProgramOp& op) { return check_inputs(program, op, 2); }
+Verdict check_two(const Program& program, const ProgramOp& op) {
+  return check_inputs(program, op, 2);
+}
 
 Verdict check_norm(const Program& program, const ProgramOp& op) {
   for (size_t i = 1; i < op.inputs.size(); ++i)
     if (has_input(op, i) && !is_constant(input(program, op, i)))
       return Verdict::refuse(fmt::format("{} is not constant", input(program, op, i).name));
-  if (op.kind == "batch_norm" && input(program, op, 0).shape.size() < 2) return Verdict::refuse("the input has no channels");
+  if (op.kind == "batch_norm" && input(program, op, 0).shape.size() < 2)
+    return Verdict::refuse("the input has no channels");
   return Verdict::accept();
 }
 
@@ -80,13 +96,15 @@ Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   for (size_t i : {size_t{0}, size_t{1}, size_t{3}})
     if (!has_input(op, i)) return Verdict::refuse(fmt::format("input {} is absent", i));
   if (!is_constant(input(program, op, 1))) return Verdict::refuse("the weight is not constant");
-  if (has_input(op, 2) && !is_constant(input(program, op, 2))) return Verdict::refuse("the bias is not constant");
+  if (has_input(op, 2) && !is_constant(input(program, op, 2)))
+    return Verdict::refuse("the bias is not constant");
   return Verdict::accept();
 }
 
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const size_t rank = input(program, op, 0).shape.size();
-  return rank != 4 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank)) : Verdict::accept();
+  return rank != 4 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank))
+                   : Verdict::accept();
 }
 
 const OpRow kOps[] = {
@@ -150,19 +168,23 @@ void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
 const ProgramOp* find_later_addition(const SegmentBuilder& builder, const ProgramOp& op) {
   if (op.kind != "conv" && op.kind != "linear" && op.kind != "matmul") return nullptr;
   const ProgramOp* reader = builder.find_only_reader(op.outputs[0]);
-  if (reader == nullptr || reader->kind != "add" || reader->inputs[0] == reader->inputs[1]) return nullptr;
-  return builder.is_made(reader->inputs[reader->inputs[0] == op.outputs[0] ? 1 : 0]) ? nullptr : reader;
+  if (reader == nullptr || reader->kind != "add" || reader->inputs[0] == reader->inputs[1])
+    return nullptr;
+  return builder.is_made(reader->inputs[reader->inputs[0] == op.outputs[0] ? 1 : 0]) ? nullptr
+                                                                                     : reader;
 }
 
 }  // namespace
 
 void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment) {
-  std::map<const ProgramOp*, const ProgramOp*> waiting;  // addition -> the product that is emitted right before it, to do it as its last act
+  // addition -> the product that is emitted right before it, to do it as its last act
+  std::map<const ProgramOp*, const ProgramOp*> waiting;
   for (int index : segment.ops) {
     const ProgramOp& op = program.ops[static_cast<size_t>(index)];
     const ProgramOp* addition = find_later_addition(builder, op);
     if (addition != nullptr && waiting.emplace(addition, &op).second) continue;
-    if (const auto product = waiting.find(&op); product != waiting.end()) emit_op(builder, *product->second);
+    if (const auto product = waiting.find(&op); product != waiting.end())
+      emit_op(builder, *product->second);
     emit_op(builder, op);
   }
   builder.finish_outputs();

@@ -1,4 +1,5 @@
-// Keyed by the address of the constant's elements, which stay where they are as long as an entry lives: it holds their storage.
+// Keyed by the address of the constant's elements, which stay where they are as long as an entry
+// lives: it holds their storage.
 #include "backends/onednn/packed.h"
 
 #include <algorithm>
@@ -37,12 +38,14 @@ struct Packed {
   std::vector<Tensor> sources;  // their addresses belong to nobody else as long as these stand
   const std::byte* address;
 
-  Packed(std::shared_ptr<std::byte> given, std::vector<Tensor> from) : bytes(std::move(given)), sources(std::move(from)), address(sources[0].raw()) {}
+  Packed(std::shared_ptr<std::byte> given, std::vector<Tensor> from)
+      : bytes(std::move(given)), sources(std::move(from)), address(sources[0].raw()) {}
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
   ~Packed() {
     const std::lock_guard<std::mutex> lock(cache().mutex);
-    const std::map<const std::byte*, std::vector<Entry>>::iterator found = cache().entries.find(address);
+    const std::map<const std::byte*, std::vector<Entry>>::iterator found =
+        cache().entries.find(address);
     if (found == cache().entries.end()) return;
     std::erase_if(found->second, [](const Entry& entry) { return entry.packed.expired(); });
     if (found->second.empty()) cache().entries.erase(found);
@@ -52,7 +55,8 @@ struct Packed {
 // Null when there is none.
 std::shared_ptr<Packed> find(const std::byte* address, const PackedForm& form) {
   const std::lock_guard<std::mutex> lock(cache().mutex);
-  const std::map<const std::byte*, std::vector<Entry>>::const_iterator found = cache().entries.find(address);
+  const std::map<const std::byte*, std::vector<Entry>>::const_iterator found =
+      cache().entries.find(address);
   if (found == cache().entries.end()) return nullptr;
   for (const Entry& entry : found->second)
     if (entry.form == form)
@@ -60,7 +64,9 @@ std::shared_ptr<Packed> find(const std::byte* address, const PackedForm& form) {
   return nullptr;
 }
 
-std::shared_ptr<std::byte> bytes_of(const std::shared_ptr<Packed>& packed) { return std::shared_ptr<std::byte>(packed, packed->bytes.get()); }
+std::shared_ptr<std::byte> bytes_of(const std::shared_ptr<Packed>& packed) {
+  return std::shared_ptr<std::byte>(packed, packed->bytes.get());
+}
 
 using Pack = std::function<PackedBlock()>;
 
@@ -68,27 +74,34 @@ using Pack = std::function<PackedBlock()>;
 std::optional<std::string> describe(const dnnl::memory::desc& layout) {
   if (layout.get_size() == 0) return "none";
   if (layout.get_format_kind() != dnnl::memory::format_kind::blocked) return std::nullopt;
-  return fmt::format("{} [{}] [{}] [{}] [{}] {} [{}] [{}], {} bytes", static_cast<int>(layout.get_data_type()), fmt::join(layout.get_dims(), ","),
-                     fmt::join(layout.get_padded_dims(), ","), fmt::join(layout.get_padded_offsets(), ","), fmt::join(layout.get_strides(), ","),
-                     layout.get_submemory_offset(), fmt::join(layout.get_inner_blks(), ","), fmt::join(layout.get_inner_idxs(), ","),
-                     layout.get_size());
+  return fmt::format(
+      "{} [{}] [{}] [{}] [{}] {} [{}] [{}], {} bytes", static_cast<int>(layout.get_data_type()),
+      fmt::join(layout.get_dims(), ","), fmt::join(layout.get_padded_dims(), ","),
+      fmt::join(layout.get_padded_offsets(), ","), fmt::join(layout.get_strides(), ","),
+      layout.get_submemory_offset(), fmt::join(layout.get_inner_blks(), ","),
+      fmt::join(layout.get_inner_idxs(), ","), layout.get_size());
 }
 
 // The same for the same contents in each process.
-std::optional<std::string> key_of(const PackedCache& kept, const std::vector<Tensor>& sources, const PackedForm& form) {
+std::optional<std::string> key_of(const PackedCache& kept, const std::vector<Tensor>& sources,
+                                  const PackedForm& form) {
   const std::optional<std::string> plain = describe(form.plain), packed = describe(form.packed);
   if (!plain || !packed) return std::nullopt;
   std::string key = fmt::format("{}; {} to {}", form.own, *plain, *packed);
   for (const Tensor& source : sources) {
     if (!source.defined()) continue;
-    key += fmt::format("; {}[{}] {}", short_name_of(source.dtype()), fmt::join(source.shape(), ","), kept.name_of({source.raw(), source.nbytes()}));
+    key += fmt::format("; {}[{}] {}", short_name_of(source.dtype()), fmt::join(source.shape(), ","),
+                       kept.name_of({source.raw(), source.nbytes()}));
   }
   return key;
 }
 
-PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& form, const Pack& pack) {
+PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& form,
+                         const Pack& pack) {
   PackedCache* kept = PackedCache::current();
-  if (kept == nullptr || !std::all_of(sources.begin(), sources.end(), [](const Tensor& t) { return !t.defined() || t.is_contiguous(); }))
+  if (kept == nullptr || !std::all_of(sources.begin(), sources.end(), [](const Tensor& t) {
+        return !t.defined() || t.is_contiguous();
+      }))
     return pack();
   const std::optional<std::string> key = key_of(*kept, sources, form);
   if (!key) return pack();
@@ -98,8 +111,10 @@ PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& f
   return block;
 }
 
-// The first source is the one to be found by. in_memory: `form` with what tells the others apart in this process.
-std::shared_ptr<std::byte> find_or_pack(std::vector<Tensor> sources, const PackedForm& form, const PackedForm& in_memory, const Pack& pack) {
+// The first source is the one to be found by. in_memory: `form` with what tells the others apart in
+// this process.
+std::shared_ptr<std::byte> find_or_pack(std::vector<Tensor> sources, const PackedForm& form,
+                                        const PackedForm& in_memory, const Pack& pack) {
   const Tensor key = sources[0];
   if (!key.is_contiguous()) return pack().bytes;
   if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);
@@ -109,7 +124,8 @@ std::shared_ptr<std::byte> find_or_pack(std::vector<Tensor> sources, const Packe
   });
   const std::shared_ptr<Packed> made = std::make_shared<Packed>(block.bytes, std::move(sources));
   release_pages(key);
-  if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);  // another thread was faster
+  // another thread was faster
+  if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);
   const std::lock_guard<std::mutex> lock(cache().mutex);
   cache().entries[made->address].push_back({in_memory, made});
   return bytes_of(made);
@@ -119,14 +135,18 @@ const void* address_of(const Tensor& tensor) { return tensor.defined() ? tensor.
 
 }  // namespace
 
-std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form, const Pack& pack) {
+std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
+                                        const Pack& pack) {
   return find_or_pack(std::vector<Tensor>{constant}, form, form, pack);
 }
 
-std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form, const Pack& pack) {
+std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
+                                        const Pack& pack) {
   PackedForm in_memory = form;
-  in_memory.own += fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
-  return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form, in_memory, pack);
+  in_memory.own +=
+      fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
+  return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form,
+                      in_memory, pack);
 }
 
 }  // namespace octet::onednn

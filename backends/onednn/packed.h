@@ -1,4 +1,5 @@
-// Packed weights, shared by all segments of the process that pack one constant in one way: sessions of a loaded program, the sizes of an open one.
+// Packed weights, shared by all segments of the process that pack one constant in one way: sessions
+// of a loaded program, the sizes of an open one.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,8 @@
 
 namespace octet::onednn {
 
-// How the bytes were made of the constant's: in oneDNN's layouts, or by an own kernel in its order for all that `own` names.
+// How the bytes were made of the constant's: in oneDNN's layouts, or by an own kernel in its order
+// for all that `own` names.
 struct PackedForm {
   std::string own;
   dnnl::memory::desc plain;
@@ -20,11 +22,14 @@ struct PackedForm {
   bool operator==(const PackedForm&) const = default;
 };
 
-// What `pack` gives, or gave before for the same elements in memory, or what PackedCache::current() has of the same contents; kept as long as somebody has it.
-// Only to be read. The constant's pages in a mapped file are given back (lowering/program/mapped_file.h). Thread-safe. A constant that is not contiguous is not
-// shared.
-std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form, const std::function<PackedBlock()>& pack);
+// What `pack` gives, or gave before for the same elements in memory, or what PackedCache::current()
+// has of the same contents; kept as long as somebody has it. Only to be read. The constant's pages
+// in a mapped file are given back (lowering/program/mapped_file.h). Thread-safe. A constant that is
+// not contiguous is not shared.
+std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
+                                        const std::function<PackedBlock()>& pack);
 // The same of an expanded constant: with the same integers, scales and zero points.
-std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form, const std::function<PackedBlock()>& pack);
+std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
+                                        const std::function<PackedBlock()>& pack);
 
 }  // namespace octet::onednn

@@ -18,7 +18,9 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-int64_t round_up(int64_t bytes) { return (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t round_up(int64_t bytes) {
+  return (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::shared_ptr<std::byte> zeroed_block(int64_t bytes) {
   std::shared_ptr<std::byte> block = aligned_block(bytes);
@@ -26,7 +28,8 @@ std::shared_ptr<std::byte> zeroed_block(int64_t bytes) {
   return block;
 }
 
-// Both ends of what the step would do in place; nullptr when there are none, or when the step reads the source in another argument as well.
+// Both ends of what the step would do in place; nullptr when there are none, or when the step reads
+// the source in another argument as well.
 std::pair<Argument*, Argument*> ends_of(Step& step) {
   Argument* from = nullptr;
   Argument* to = nullptr;
@@ -44,10 +47,13 @@ std::pair<Argument*, Argument*> ends_of(Step& step) {
   return {from, to};
 }
 
-// A step that may write over its source does so, when nothing reads the source later and both fill buffers of their own.
-void write_in_place(std::vector<Step>& steps, const std::vector<Buffer>& buffers, std::vector<ArenaBuffer>& uses) {
+// A step that may write over its source does so, when nothing reads the source later and both fill
+// buffers of their own.
+void write_in_place(std::vector<Step>& steps, const std::vector<Buffer>& buffers,
+                    std::vector<ArenaBuffer>& uses) {
   const auto is_whole = [&](const Place& place) {
-    return place.buffer >= 0 && place.offset == 0 && buffers[static_cast<size_t>(place.buffer)].kind == BufferKind::kArena;
+    return place.buffer >= 0 && place.offset == 0 &&
+           buffers[static_cast<size_t>(place.buffer)].kind == BufferKind::kArena;
   };
   for (size_t s = 0; s < steps.size(); ++s) {
     if (!steps[s].can_be_in_place) continue;
@@ -56,7 +62,8 @@ void write_in_place(std::vector<Step>& steps, const std::vector<Buffer>& buffers
     const int source = from->place.buffer, target = to->place.buffer;
     ArenaBuffer& source_use = uses[static_cast<size_t>(source)];
     ArenaBuffer& target_use = uses[static_cast<size_t>(target)];
-    if (buffers[static_cast<size_t>(source)].bytes != buffers[static_cast<size_t>(target)].bytes) continue;
+    if (buffers[static_cast<size_t>(source)].bytes != buffers[static_cast<size_t>(target)].bytes)
+      continue;
     if (source_use.last != static_cast<int>(s) || target_use.first != static_cast<int>(s)) continue;
     for (size_t later = s; later < steps.size(); ++later)
       for (Argument& argument : steps[later].arguments)
@@ -68,7 +75,8 @@ void write_in_place(std::vector<Step>& steps, const std::vector<Buffer>& buffers
 
 }  // namespace
 
-OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(threads), stream_(cpu_engine()) {
+OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads)
+    : threads_(threads), stream_(cpu_engine()) {
   const std::vector<Buffer>& buffers = builder.buffers();
   for (Step& step : builder.steps())
     for (Argument& argument : step.arguments) argument.place = builder.resolve(argument.place);
@@ -81,7 +89,9 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(th
       if (argument.place.buffer < 0) continue;
       ArenaBuffer& use = arena[static_cast<size_t>(argument.place.buffer)];
       if (use.first < 0)
-        use = {static_cast<size_t>(round_up(buffers[static_cast<size_t>(argument.place.buffer)].bytes)), static_cast<int>(s), static_cast<int>(s)};
+        use = {static_cast<size_t>(
+                   round_up(buffers[static_cast<size_t>(argument.place.buffer)].bytes)),
+               static_cast<int>(s), static_cast<int>(s)};
       use.last = static_cast<int>(s);
     }
   }
@@ -97,14 +107,16 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads) : threads_(th
   arena_ = zeroed_block(static_cast<int64_t>(plan.bytes));
   scratch_ = zeroed_block(scratch_bytes);
   base_.assign(buffers.size(), nullptr);
-  for (size_t i = 0; i < planned.size(); ++i) base_[planned_index[i]] = arena_.get() + plan.offsets[i];
+  for (size_t i = 0; i < planned.size(); ++i)
+    base_[planned_index[i]] = arena_.get() + plan.offsets[i];
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].kind != BufferKind::kConstant) continue;
     base_[i] = static_cast<std::byte*>(buffers[i].constant.get());
     constants_.push_back(buffers[i].constant);
   }
   for (Step& step : builder.steps()) add_step(step, buffers);
-  if (!builder.saturating_ops().empty()) warnings_.push_back(saturation_warning(builder.saturating_ops()));
+  if (!builder.saturating_ops().empty())
+    warnings_.push_back(saturation_warning(builder.saturating_ops()));
 }
 
 void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {
@@ -115,11 +127,14 @@ void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {
   call.loop = step.loop;
   for (const Argument& argument : step.arguments) {
     const bool is_scratch = argument.place.buffer < 0;
-    std::byte* base = is_scratch ? scratch_.get() : base_[static_cast<size_t>(argument.place.buffer)];
+    std::byte* base =
+        is_scratch ? scratch_.get() : base_[static_cast<size_t>(argument.place.buffer)];
     std::byte* address = base == nullptr ? nullptr : base + argument.place.offset;
-    const BufferKind kind = is_scratch ? BufferKind::kArena : buffers[static_cast<size_t>(argument.place.buffer)].kind;
+    const BufferKind kind =
+        is_scratch ? BufferKind::kArena : buffers[static_cast<size_t>(argument.place.buffer)].kind;
     if (kind == BufferKind::kInput || kind == BufferKind::kOutput) {
-      Patch patch{kind == BufferKind::kInput, static_cast<size_t>(buffers[static_cast<size_t>(argument.place.buffer)].external),
+      Patch patch{kind == BufferKind::kInput,
+                  static_cast<size_t>(buffers[static_cast<size_t>(argument.place.buffer)].external),
                   argument.place.offset, nullptr, 0};
       if (step.loop) {
         patch.address = addresses_.size();
@@ -150,9 +165,10 @@ void OneDnnSegment::time_kernels(bool on) {
 
 void OneDnnSegment::execute(const Call& call) {
   if (call.loop) return call.loop(addresses_.data() + call.first_argument);
-  dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(call.primitive.get(), stream_.get(), static_cast<int>(call.argument_count), arguments_.data() + call.first_argument),
-      "oneDNN did not run a primitive");
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(call.primitive.get(), stream_.get(),
+                                                 static_cast<int>(call.argument_count),
+                                                 arguments_.data() + call.first_argument),
+                          "oneDNN did not run a primitive");
 }
 
 void OneDnnSegment::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
@@ -163,7 +179,8 @@ void OneDnnSegment::run(std::span<const Tensor> inputs, std::span<Tensor> output
     if (patch.memory == nullptr) {
       addresses_[patch.address] = address;
     } else {
-      dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(patch.memory, address), "oneDNN refused a data handle");
+      dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(patch.memory, address),
+                              "oneDNN refused a data handle");
     }
   }
   using Clock = std::chrono::steady_clock;
@@ -175,7 +192,8 @@ void OneDnnSegment::run(std::span<const Tensor> inputs, std::span<Tensor> output
     const Clock::time_point start = Clock::now();
     execute(calls_[i]);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    kernels_[i].seconds = kernels_[i].seconds == 0 ? seconds : std::min(kernels_[i].seconds, seconds);
+    kernels_[i].seconds =
+        kernels_[i].seconds == 0 ? seconds : std::min(kernels_[i].seconds, seconds);
   }
   dnnl::error::wrap_c_api(dnnl_stream_wait(stream_.get()), "oneDNN did not finish");
 }

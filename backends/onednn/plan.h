@@ -1,4 +1,5 @@
-// A compiled segment: a flat list of calls with their arguments made beforehand. Running it allocates nothing and looks nothing up.
+// A compiled segment: a flat list of calls with their arguments made beforehand. Running it
+// allocates nothing and looks nothing up.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,8 @@ namespace octet::onednn {
 
 class OneDnnSegment : public CompiledSegment {
  public:
-  // Takes the builder's steps and constants; plans one arena for everything in between. threads: at least 1.
+  // Takes the builder's steps and constants; plans one arena for everything in between. threads: at
+  // least 1.
   OneDnnSegment(SegmentBuilder& builder, int threads);
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
   std::vector<KernelReport> kernels() const override { return kernels_; }

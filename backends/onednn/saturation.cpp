@@ -13,15 +13,21 @@ namespace {
 
 constexpr uint8_t kHighest = 255;
 // Their outputs hold no other values than their inputs.
-const std::string_view kMoves[] = {"reshape", "permute", "slice", "expand", "copy", "max_pool", "cat"};
+const std::string_view kMoves[] = {"reshape", "permute",  "slice", "expand",
+                                   "copy",    "max_pool", "cat"};
 
-bool is_move(const ProgramOp& op) { return std::find(std::begin(kMoves), std::end(kMoves), op.kind) != std::end(kMoves); }
+bool is_move(const ProgramOp& op) {
+  return std::find(std::begin(kMoves), std::end(kMoves), op.kind) != std::end(kMoves);
+}
 
 // Of an integer per-tensor output.
-uint8_t highest_written(const Program& program, const ProgramOp& op, const std::vector<uint8_t>& highest) {
+uint8_t highest_written(const Program& program, const ProgramOp& op,
+                        const std::vector<uint8_t>& highest) {
   const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
   const int shift = y.dtype == DType::kInt8 ? 128 : 0;
-  if (op.kind == "quantize") return static_cast<uint8_t>(std::clamp<int64_t>(op.integer("quant_max", kHighest - shift) + shift, 0, kHighest));
+  if (op.kind == "quantize")
+    return static_cast<uint8_t>(
+        std::clamp<int64_t>(op.integer("quant_max", kHighest - shift) + shift, 0, kHighest));
   if (is_move(op)) {
     uint8_t most = 0;
     for (int input : op.inputs) {
@@ -42,7 +48,8 @@ uint8_t highest_written(const Program& program, const ProgramOp& op, const std::
 bool sums_in_16_bits() {
 #if defined(__x86_64__)
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  return isa == dnnl::cpu_isa::sse41 || isa == dnnl::cpu_isa::avx || isa == dnnl::cpu_isa::avx2 || isa == dnnl::cpu_isa::avx512_core;
+  return isa == dnnl::cpu_isa::sse41 || isa == dnnl::cpu_isa::avx || isa == dnnl::cpu_isa::avx2 ||
+         isa == dnnl::cpu_isa::avx512_core;
 #else
   return false;
 #endif
@@ -54,7 +61,8 @@ std::vector<uint8_t> highest_bytes(const Program& program) {
     if (op.outputs.size() != 1) continue;
     const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
     const bool is_byte = y.dtype == DType::kUInt8 || y.dtype == DType::kInt8;
-    if (is_byte && y.qparams && y.qparams->is_per_tensor()) highest[static_cast<size_t>(op.outputs[0])] = highest_written(program, op, highest);
+    if (is_byte && y.qparams && y.qparams->is_per_tensor())
+      highest[static_cast<size_t>(op.outputs[0])] = highest_written(program, op, highest);
   }
   return highest;
 }
@@ -63,15 +71,19 @@ int greatest_magnitude(const Tensor& weights) {
   const Tensor data = weights.contiguous();
   const int8_t* values = data.data<int8_t>();
   int most = 0;
-  for (int64_t i = 0; i < data.numel(); ++i) most = std::max(most, std::abs(static_cast<int>(values[i])));
+  for (int64_t i = 0; i < data.numel(); ++i)
+    most = std::max(most, std::abs(static_cast<int>(values[i])));
   return most;
 }
 
-bool fits_16_bits(uint8_t highest, int magnitude) { return 2 * magnitude * static_cast<int>(highest) <= 32767; }
+bool fits_16_bits(uint8_t highest, int magnitude) {
+  return 2 * magnitude * static_cast<int>(highest) <= 32767;
+}
 
 Warning saturation_warning(const std::set<std::string>& names) {
   return {
-      "computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 bits; quantize with --quantizer x86 "
+      "computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 "
+      "bits; quantize with --quantizer x86 "
       "--reduce-range",
       {names.begin(), names.end()}
   };

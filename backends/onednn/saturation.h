@@ -1,5 +1,6 @@
-// x86 CPUs without VNNI add u8 x s8 products in pairs in 16 bits, which cut off at 32767: oneDNN's results are then wrong by any number of steps. Here is
-// known which products can reach that; those are computed in floats.
+// x86 CPUs without VNNI add u8 x s8 products in pairs in 16 bits, which cut off at 32767: oneDNN's
+// results are then wrong by any number of steps. Here is known which products can reach that; those
+// are computed in floats.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,20 @@
 
 namespace octet::onednn {
 
-// Whether oneDNN's int8 kernels on this CPU do so. ONEDNN_MAX_CPU_ISA can lower what oneDNN takes the CPU for.
+// Whether oneDNN's int8 kernels on this CPU do so. ONEDNN_MAX_CPU_ISA can lower what oneDNN takes
+// the CPU for.
 bool sums_in_16_bits();
 
-// For each tensor, the highest byte that it holds when it is kept as u8 (s8: 128 more); 255 where nothing bounds it. Ranges narrower than the type
-// (reduce_range) and clamps are followed through ops that only move or select values.
+// For each tensor, the highest byte that it holds when it is kept as u8 (s8: 128 more); 255 where
+// nothing bounds it. Ranges narrower than the type (reduce_range) and clamps are followed through
+// ops that only move or select values.
 std::vector<uint8_t> highest_bytes(const Program& program);
 
 // The greatest |w| of int8 weights: 0 to 128.
 int greatest_magnitude(const Tensor& weights);
 
-// Whether the sum of two products of bytes of at most `highest` and weights of at most `magnitude` always fits.
+// Whether the sum of two products of bytes of at most `highest` and weights of at most `magnitude`
+// always fits.
 bool fits_16_bits(uint8_t highest, int magnitude);
 
 // Tells about ops that are computed in floats for this reason; `names` is not empty.

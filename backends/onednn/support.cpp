@@ -18,13 +18,18 @@ std::string print(const Attribute& attribute) {
     std::string operator()(int64_t value) const { return fmt::to_string(value); }
     std::string operator()(double value) const { return fmt::to_string(value); }
     std::string operator()(const std::string& value) const { return value; }
-    std::string operator()(const std::vector<int64_t>& values) const { return fmt::format("{}", values); }
-    std::string operator()(const std::vector<double>& values) const { return fmt::format("{}", values); }
+    std::string operator()(const std::vector<int64_t>& values) const {
+      return fmt::format("{}", values);
+    }
+    std::string operator()(const std::vector<double>& values) const {
+      return fmt::format("{}", values);
+    }
   };
   return std::visit(Printer{}, attribute);
 }
 
-// Equal for ops that the library treats alike: kinds, dtypes, shapes, the presence of zero points, attributes.
+// Equal for ops that the library treats alike: kinds, dtypes, shapes, the presence of zero points,
+// attributes.
 std::string signature(const Program& program, const ProgramOp& op) {
   std::string text = op.kind;
   const auto append_tensor = [&](int index) {
@@ -33,7 +38,8 @@ std::string signature(const Program& program, const ProgramOp& op) {
       return;
     }
     const ProgramTensor& t = program.tensors[static_cast<size_t>(index)];
-    text += fmt::format(" {}{}{}", name_of(t.dtype), t.shape, t.role == ProgramTensor::Role::kConstant ? "c" : "");
+    text += fmt::format(" {}{}{}", name_of(t.dtype), t.shape,
+                        t.role == ProgramTensor::Role::kConstant ? "c" : "");
     if (!t.qparams) return;
     bool is_symmetric = true;
     for (int32_t zero_point : t.qparams->zero_point) is_symmetric = is_symmetric && zero_point == 0;
@@ -56,10 +62,13 @@ Verdict check_tensors(const Program& program, const ProgramOp& op) {
       if (index < 0) continue;
       const ProgramTensor& t = program.tensors[static_cast<size_t>(index)];
       if (t.numel() == 0) return Verdict::refuse(fmt::format("{} has no elements", t.name));
-      if (t.shape.size() > 6) return Verdict::refuse(fmt::format("{} has rank {}, want at most 6", t.name, t.shape.size()));
+      if (t.shape.size() > 6)
+        return Verdict::refuse(
+            fmt::format("{} has rank {}, want at most 6", t.name, t.shape.size()));
     }
   }
-  if (op.outputs.size() != 1 && op.kind != "recurrent") return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
+  if (op.outputs.size() != 1 && op.kind != "recurrent")
+    return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
   if (op.inputs.empty() || op.inputs[0] < 0) return Verdict::refuse("it has no input");
   return Verdict::accept();
 }
@@ -69,8 +78,11 @@ Segment segment_of(const Program& program, const ProgramOp& op) {
   Segment segment;
   segment.backend = "onednn";
   for (int index : op.inputs) {
-    if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant) continue;
-    if (std::find(segment.inputs.begin(), segment.inputs.end(), index) == segment.inputs.end()) segment.inputs.push_back(index);
+    if (index < 0 ||
+        program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant)
+      continue;
+    if (std::find(segment.inputs.begin(), segment.inputs.end(), index) == segment.inputs.end())
+      segment.inputs.push_back(index);
   }
   segment.outputs = op.outputs;
   return segment;
@@ -86,13 +98,16 @@ Verdict prove(const Program& program, const ProgramOp& op, const onednn::OpRow& 
   } catch (const onednn::Refusal& refusal) {
     return Verdict::refuse(refusal.reason);
   } catch (const dnnl::error& error) {
-    return Verdict::refuse(fmt::format("oneDNN has no kernel for these types and shapes ({})", error.what()));
+    return Verdict::refuse(
+        fmt::format("oneDNN has no kernel for these types and shapes ({})", error.what()));
   }
 }
 
 }  // namespace
 
-std::map<std::string, std::string> OneDnnSupport::versions() const { return onednn::library_versions(); }
+std::map<std::string, std::string> OneDnnSupport::versions() const {
+  return onednn::library_versions();
+}
 
 Verdict OneDnnSupport::accepts(const Program& program, const ProgramOp& op) const {
   const onednn::OpRow* row = onednn::find_op_row(op.kind);

@@ -1,4 +1,5 @@
-// What the oneDNN backend accepts: a table of checks by op kind, then the proof that the linked library creates the primitives.
+// What the oneDNN backend accepts: a table of checks by op kind, then the proof that the linked
+// library creates the primitives.
 #pragma once
 
 #include <map>

@@ -5,7 +5,8 @@
 
 namespace octet::onednn {
 
-// Sets OpenMP's thread count and puts the caller's back. oneDNN's primitives take the count of the moment when they are made.
+// Sets OpenMP's thread count and puts the caller's back. oneDNN's primitives take the count of the
+// moment when they are made.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {

@@ -38,7 +38,8 @@ void visit_integer_type(DType dtype, const Visit& visit) {
     case DType::kBool:
       return visit(static_cast<bool*>(nullptr));
     default:
-      OCTET_ASSERT(false, "dtype " + std::string(name_of(dtype)) + " is not for the reference kernels");
+      OCTET_ASSERT(false,
+                   "dtype " + std::string(name_of(dtype)) + " is not for the reference kernels");
   }
 }
 
@@ -51,13 +52,15 @@ struct Slices {
 Slices slices_of(const ProgramTensor& info, int64_t count) {
   const bool is_sliced = info.qparams && !info.qparams->is_per_tensor();
   return {
-      is_sliced ? split_at(info.shape, static_cast<size_t>(info.qparams->axis)) : DimSplit{1, 1, count}
+      is_sliced ? split_at(info.shape, static_cast<size_t>(info.qparams->axis))
+                : DimSplit{1, 1, count}
   };
 }
 
 // Dequantizes like torch: in float for T = float.
 template <typename T, typename E>
-void dequantize(const E* data, const TensorQParams& qparams, const Slices& slices, std::span<T> out) {
+void dequantize(const E* data, const TensorQParams& qparams, const Slices& slices,
+                std::span<T> out) {
   const DimSplit& split = slices.split;
   int64_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
@@ -76,7 +79,8 @@ void convert_to(const std::byte* data, std::span<T> out, const Convert& convert)
 }
 
 template <typename T>
-void read_other(const std::byte* data, const ProgramTensor& info, const Slices& slices, std::span<T> out) {
+void read_other(const std::byte* data, const ProgramTensor& info, const Slices& slices,
+                std::span<T> out) {
   switch (info.dtype) {
     case DType::kFloat32:
       return convert_to<T, float>(data, out, [](float v) { return static_cast<T>(v); });
@@ -126,7 +130,8 @@ Buffer<double> KernelCall::reals(std::string_view key) const {
 template <typename T>
 Reals<T>::Reals(const Tensor& tensor, const ProgramTensor& info) {
   const size_t count = static_cast<size_t>(tensor.numel());
-  if ((std::is_same_v<T, float> && tensor.dtype() == DType::kFloat32) || (std::is_same_v<T, double> && tensor.dtype() == DType::kFloat64)) {
+  if ((std::is_same_v<T, float> && tensor.dtype() == DType::kFloat32) ||
+      (std::is_same_v<T, double> && tensor.dtype() == DType::kFloat64)) {
     view_ = {tensor.data<T>(), count};
     return;
   }
@@ -137,7 +142,8 @@ Reals<T>::Reals(const Tensor& tensor, const ProgramTensor& info) {
 template class Reals<float>;
 template class Reals<double>;
 
-void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::span<float> values) {
+void read_row(const Tensor& table, const ProgramTensor& info, int64_t row,
+              std::span<float> values) {
   if (info.stored) return expand_row(*info.stored, row, values);
   const int64_t width = static_cast<int64_t>(values.size());
   Slices slices{
@@ -145,7 +151,8 @@ void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::
   };
   if (info.qparams && info.qparams->axis == 0) slices.first = row;
   if (info.qparams && info.qparams->axis == 1) slices.split = {1, width, 1};
-  read_other(table.raw() + static_cast<size_t>(row) * values.size() * size_of(info.dtype), info, slices, values);
+  read_other(table.raw() + static_cast<size_t>(row) * values.size() * size_of(info.dtype), info,
+             slices, values);
 }
 
 int64_t round_to(double value, const IntegerRange& range) {
@@ -163,12 +170,14 @@ template <typename T, typename E>
 void quantize(std::span<const T> values, const ProgramTensor& info, E* out) {
   const TensorQParams& qparams = *info.qparams;
   const IntegerRange range = integer_range(info.dtype);
-  const DimSplit split =
-      qparams.is_per_tensor() ? DimSplit{1, 1, static_cast<int64_t>(values.size())} : split_at(info.shape, static_cast<size_t>(qparams.axis));
+  const DimSplit split = qparams.is_per_tensor()
+                             ? DimSplit{1, 1, static_cast<int64_t>(values.size())}
+                             : split_at(info.shape, static_cast<size_t>(qparams.axis));
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t channel = 0; channel < split.size; ++channel) {
-      const T inverse = static_cast<T>(1.0 / static_cast<double>(qparams.scale[static_cast<size_t>(channel)]));
+      const T inverse =
+          static_cast<T>(1.0 / static_cast<double>(qparams.scale[static_cast<size_t>(channel)]));
       const T zero = static_cast<T>(qparams.zero_point[static_cast<size_t>(channel)]);
       const T low = static_cast<T>(range.min);
       const T high = static_cast<T>(range.max);
@@ -192,9 +201,11 @@ void store_integers(std::span<const T> values, const ProgramTensor& info, const 
       for (size_t i = 0; i < values.size(); ++i) data[i] = values[i] != 0;
     } else {
       if (info.qparams) return quantize(values, info, data);
-      const IntegerRange range = sizeof(E) < 8 ? integer_range(info.dtype) : IntegerRange{INT64_MIN, INT64_MAX};
+      const IntegerRange range =
+          sizeof(E) < 8 ? integer_range(info.dtype) : IntegerRange{INT64_MIN, INT64_MAX};
       for (size_t i = 0; i < values.size(); ++i)
-        data[i] = static_cast<E>(round_to(std::trunc(static_cast<double>(values[i])), range));  // as casts do
+        // as casts do
+        data[i] = static_cast<E>(round_to(std::trunc(static_cast<double>(values[i])), range));
     }
   });
 }
@@ -205,7 +216,8 @@ template <typename T>
 void store(const KernelCall& call, std::span<const T> values, size_t output) {
   const ProgramTensor& info = call.output(output);
   const Tensor& out = call.outputs[output];
-  OCTET_ASSERT(static_cast<int64_t>(values.size()) == out.numel(), call.op.name + ": element count");
+  OCTET_ASSERT(static_cast<int64_t>(values.size()) == out.numel(),
+               call.op.name + ": element count");
   Buffer<T> clamped;
   const std::optional<double> low = call.op.find_real("post_min");
   const std::optional<double> high = call.op.find_real("post_max");
@@ -213,21 +225,25 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
     const T least = static_cast<T>(low.value_or(-INFINITY));
     const T most = static_cast<T>(high.value_or(INFINITY));
     clamped.assign(values.begin(), values.end());
-    for (T& value : clamped) value = value < least ? least : value > most ? most : value;  // keeps NaN
+    // keeps NaN
+    for (T& value : clamped) value = value < least ? least : value > most ? most : value;
     values = clamped;
   }
   switch (info.dtype) {
     case DType::kFloat32:
-      std::transform(values.begin(), values.end(), out.data<float>(), [](T v) { return static_cast<float>(v); });
+      std::transform(values.begin(), values.end(), out.data<float>(),
+                     [](T v) { return static_cast<float>(v); });
       return;
     case DType::kFloat64:
       std::copy(values.begin(), values.end(), out.data<double>());
       return;
     case DType::kFloat16:
-      std::transform(values.begin(), values.end(), out.data<uint16_t>(), [](T v) { return float_to_half(static_cast<float>(v)); });
+      std::transform(values.begin(), values.end(), out.data<uint16_t>(),
+                     [](T v) { return float_to_half(static_cast<float>(v)); });
       return;
     case DType::kBFloat16:
-      std::transform(values.begin(), values.end(), out.data<uint16_t>(), [](T v) { return float_to_bfloat(static_cast<float>(v)); });
+      std::transform(values.begin(), values.end(), out.data<uint16_t>(),
+                     [](T v) { return float_to_bfloat(static_cast<float>(v)); });
       return;
     default:
       store_integers(values, info, out);
@@ -236,12 +252,16 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
 template void store<float>(const KernelCall&, std::span<const float>, size_t);
 template void store<double>(const KernelCall&, std::span<const double>, size_t);
 
-bool is_small_quantized(const ProgramTensor& tensor) { return tensor.qparams.has_value() && size_of(tensor.dtype) <= 2; }
+bool is_small_quantized(const ProgramTensor& tensor) {
+  return tensor.qparams.has_value() && size_of(tensor.dtype) <= 2;
+}
 
 Buffer<int32_t> centered(const Tensor& tensor, const ProgramTensor& info) {
   const TensorQParams& qparams = *info.qparams;
   Buffer<int32_t> values(static_cast<size_t>(tensor.numel()));
-  const DimSplit split = qparams.is_per_tensor() ? DimSplit{1, 1, tensor.numel()} : split_at(info.shape, static_cast<size_t>(qparams.axis));
+  const DimSplit split = qparams.is_per_tensor()
+                             ? DimSplit{1, 1, tensor.numel()}
+                             : split_at(info.shape, static_cast<size_t>(qparams.axis));
   visit_integer_type(tensor.dtype(), [&](auto* type) {
     using E = std::remove_pointer_t<decltype(type)>;
     const E* data = tensor.data<E>();
@@ -249,7 +269,8 @@ Buffer<int32_t> centered(const Tensor& tensor, const ProgramTensor& info) {
     for (int64_t outer = 0; outer < split.outer; ++outer)
       for (int64_t channel = 0; channel < split.size; ++channel) {
         const int32_t zero = qparams.zero_point[static_cast<size_t>(channel)];
-        for (int64_t inner = 0; inner < split.inner; ++inner, ++i) values[i] = static_cast<int32_t>(data[i]) - zero;
+        for (int64_t inner = 0; inner < split.inner; ++inner, ++i)
+          values[i] = static_cast<int32_t>(data[i]) - zero;
       }
   });
   return values;
@@ -287,19 +308,26 @@ bool is_broadcastable(const std::vector<int64_t>& shape, const std::vector<int64
 
 DimSplit split_at(const std::vector<int64_t>& shape, size_t dim) {
   DimSplit split;
-  for (size_t d = 0; d < shape.size(); ++d) (d < dim ? split.outer : d == dim ? split.size : split.inner) *= shape[d];
+  for (size_t d = 0; d < shape.size(); ++d)
+    (d < dim ? split.outer : d == dim ? split.size : split.inner) *= shape[d];
   return split;
 }
 
 const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i) {
-  return i < op.inputs.size() && op.inputs[i] >= 0 ? &program.tensors[static_cast<size_t>(op.inputs[i])] : nullptr;
+  return i < op.inputs.size() && op.inputs[i] >= 0
+             ? &program.tensors[static_cast<size_t>(op.inputs[i])]
+             : nullptr;
 }
 
 Verdict check_counts(const ProgramOp& op, size_t required, size_t most) {
-  if (op.outputs.size() != 1) return Verdict::refuse(fmt::format("{} has {} outputs, want 1", op.kind, op.outputs.size()));
-  if (op.inputs.size() > most) return Verdict::refuse(fmt::format("{} has {} inputs, want at most {}", op.kind, op.inputs.size(), most));
+  if (op.outputs.size() != 1)
+    return Verdict::refuse(fmt::format("{} has {} outputs, want 1", op.kind, op.outputs.size()));
+  if (op.inputs.size() > most)
+    return Verdict::refuse(
+        fmt::format("{} has {} inputs, want at most {}", op.kind, op.inputs.size(), most));
   for (size_t i = 0; i < required; ++i)
-    if (i >= op.inputs.size() || op.inputs[i] < 0) return Verdict::refuse(fmt::format("{} lacks input {}", op.kind, i));
+    if (i >= op.inputs.size() || op.inputs[i] < 0)
+      return Verdict::refuse(fmt::format("{} lacks input {}", op.kind, i));
   return Verdict::accept();
 }
 
@@ -309,6 +337,8 @@ std::optional<size_t> find_dim(int64_t dim, size_t rank) {
   return static_cast<size_t>(positive);
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 }  // namespace octet::reference

@@ -13,7 +13,8 @@
 
 namespace octet::reference {
 
-// One op about to run. Tensors are contiguous; an absent input is undefined, as one is that its kernel reads as stored.
+// One op about to run. Tensors are contiguous; an absent input is undefined, as one is that its
+// kernel reads as stored.
 struct KernelCall {
   const Program& program;
   const ProgramOp& op;
@@ -22,8 +23,12 @@ struct KernelCall {
 
   size_t input_count() const { return inputs.size(); }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
-  const ProgramTensor& input(size_t i) const { return program.tensors[static_cast<size_t>(op.inputs[i])]; }
-  const ProgramTensor& output(size_t i = 0) const { return program.tensors[static_cast<size_t>(op.outputs[i])]; }
+  const ProgramTensor& input(size_t i) const {
+    return program.tensors[static_cast<size_t>(op.inputs[i])];
+  }
+  const ProgramTensor& output(size_t i = 0) const {
+    return program.tensors[static_cast<size_t>(op.outputs[i])];
+  }
   const std::vector<int64_t>& input_shape(size_t i) const { return input(i).shape; }
   const std::vector<int64_t>& output_shape() const { return output().shape; }
 
@@ -33,7 +38,8 @@ struct KernelCall {
   Buffer<double> reals(std::string_view key) const;
 };
 
-// Whether the kernel reads what is stored for that input itself, so that nobody expands it: the table of an embedding.
+// Whether the kernel reads what is stored for that input itself, so that nobody expands it: the
+// table of an embedding.
 inline bool reads_as_stored(const ProgramOp& op, size_t input, const ProgramTensor& tensor) {
   return tensor.stored && op.kind == "embedding" && input == 0;
 }
@@ -43,7 +49,8 @@ using Kernel = void (*)(const KernelCall&);
 struct KernelRow {
   const char* kind;
   Kernel run;
-  Verdict (*check)(const Program&, const ProgramOp&);  // shapes, counts and attributes; may assume nothing but valid tensor indices
+  // shapes, counts and attributes; may assume nothing but valid tensor indices
+  Verdict (*check)(const Program&, const ProgramOp&);
 };
 
 // The rows of each family.
@@ -57,8 +64,8 @@ std::span<const KernelRow> norm_kernels();
 std::span<const KernelRow> shape_kernels();
 std::span<const KernelRow> custom_kernels();
 
-// The elements of a tensor as reals, row-major: a view when they are stored as T already, else a converted copy. Integers with qparams
-// give scale * (q - zero_point), others their value.
+// The elements of a tensor as reals, row-major: a view when they are stored as T already, else a
+// converted copy. Integers with qparams give scale * (q - zero_point), others their value.
 template <typename T>
 class Reals {
  public:
@@ -72,14 +79,19 @@ class Reals {
   std::span<const T> view_;
 };
 
-inline Reals<float> floats(const KernelCall& call, size_t i) { return Reals<float>(call.inputs[i], call.input(i)); }
-inline Reals<double> doubles(const KernelCall& call, size_t i) { return Reals<double>(call.inputs[i], call.input(i)); }
+inline Reals<float> floats(const KernelCall& call, size_t i) {
+  return Reals<float>(call.inputs[i], call.input(i));
+}
+inline Reals<double> doubles(const KernelCall& call, size_t i) {
+  return Reals<double>(call.inputs[i], call.input(i));
+}
 
-// Row `row` of a table [rows, values.size()], as reals; of a stored one, whose tensor is not looked at, too.
+// Row `row` of a table [rows, values.size()], as reals; of a stored one, whose tensor is not looked
+// at, too.
 void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::span<float> values);
 
-// Applies the op's post_min and post_max and stores `values` as the output's dtype: quantized when it has qparams, rounded to even and
-// clamped when it is another integer, cast otherwise.
+// Applies the op's post_min and post_max and stores `values` as the output's dtype: quantized when
+// it has qparams, rounded to even and clamped when it is another integer, cast otherwise.
 template <typename T>
 void store(const KernelCall& call, std::span<const T> values, size_t output = 0);
 
@@ -102,10 +114,12 @@ inline int32_t integer_at(const Tensor& tensor, int64_t i) {
   }
 }
 
-// True for integer dtypes up to 16 bits with qparams: those whose products fit the 64-bit accumulators.
+// True for integer dtypes up to 16 bits with qparams: those whose products fit the 64-bit
+// accumulators.
 bool is_small_quantized(const ProgramTensor& tensor);
 
-// The integer values minus their zero point (per tensor, or along axis 0), as int16 (they need at most 17 bits: int32 for 16-bit dtypes).
+// The integer values minus their zero point (per tensor, or along axis 0), as int16 (they need at
+// most 17 bits: int32 for 16-bit dtypes).
 Buffer<int32_t> centered(const Tensor& tensor, const ProgramTensor& info);
 
 // Scale of slice `channel` (the same for all when per tensor).
@@ -116,11 +130,14 @@ inline double scale_at(const TensorQParams& qparams, int64_t channel) {
 // A bias [channels] in real units, zeros when absent.
 Buffer<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t channels);
 
-// Walks the elements of `shape` in row-major order and gives, for each, the offset under `strides` (0 in broadcast dimensions).
+// Walks the elements of `shape` in row-major order and gives, for each, the offset under `strides`
+// (0 in broadcast dimensions).
 class StridedWalk {
  public:
   StridedWalk(std::span<const int64_t> shape, Sizes strides)
-      : shape_(shape.begin(), shape.end()), strides_(std::move(strides)), index_(shape_.size(), 0) {}
+      : shape_(shape.begin(), shape.end()),
+        strides_(std::move(strides)),
+        index_(shape_.size(), 0) {}
   int64_t offset() const { return offset_; }
   void next() {
     for (size_t d = shape_.size(); d-- > 0;) {
@@ -159,7 +176,8 @@ inline constexpr int64_t kLargestAttribute = int64_t{1} << 30;
 
 // The tensor behind input i; null when absent.
 const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i);
-// Refuses when fewer than `required` inputs are there, more than `most` are given, or the output count is not 1.
+// Refuses when fewer than `required` inputs are there, more than `most` are given, or the output
+// count is not 1.
 Verdict check_counts(const ProgramOp& op, size_t required, size_t most);
 // A dimension number in [-rank, rank) made positive; nullopt otherwise.
 std::optional<size_t> find_dim(int64_t dim, size_t rank);

@@ -1,4 +1,5 @@
-// conv and conv_transpose in one, two and three dimensions: integer tensors are accumulated as integers, others in double.
+// conv and conv_transpose in one, two and three dimensions: integer tensors are accumulated as
+// integers, others in double.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +18,8 @@ using Size3 = std::array<int64_t, kMaxSpatial>;
 struct Geometry {
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 1, out_channels = 1;  // per group
-  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
+      dilation{1, 1, 1};
 
   int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
@@ -50,7 +52,8 @@ Geometry make_geometry(const KernelCall& call, bool is_transposed) {
   return g;
 }
 
-// Copies what the kernel sees at output pixels [first, first + count) into columns[k, count], k over (channel, kernel position).
+// Copies what the kernel sees at output pixels [first, first + count) into columns[k, count], k
+// over (channel, kernel position).
 template <typename E>
 void fill_columns(const Geometry& g, const E* image, int64_t first, int64_t count, E* columns) {
   for (int64_t c = 0; c < g.in_channels; ++c)
@@ -64,7 +67,8 @@ void fill_columns(const Geometry& g, const E* image, int64_t first, int64_t coun
             const int64_t x = ox * g.stride[2] - g.padding[2] + kx * g.dilation[2];
             const int64_t y = oy * g.stride[1] - g.padding[1] + ky * g.dilation[1];
             const int64_t z = oz * g.stride[0] - g.padding[0] + kz * g.dilation[0];
-            const bool inside = x >= 0 && x < g.in[2] && y >= 0 && y < g.in[1] && z >= 0 && z < g.in[0];
+            const bool inside =
+                x >= 0 && x < g.in[2] && y >= 0 && y < g.in[1] && z >= 0 && z < g.in[0];
             columns[p] = inside ? image[((c * g.in[0] + z) * g.in[1] + y) * g.in[2] + x] : E(0);
             if (++ox == g.out[2]) {
               ox = 0;
@@ -77,7 +81,8 @@ void fill_columns(const Geometry& g, const E* image, int64_t first, int64_t coun
         }
 }
 
-// y[batch, groups * out_channels, out] as sums of products; padding counts as 0, so x must be centered.
+// y[batch, groups * out_channels, out] as sums of products; padding counts as 0, so x must be
+// centered.
 template <typename E, typename Acc>
 void convolve(const Geometry& g, const E* x, const E* w, double* y) {
   constexpr int64_t kTile = 256;
@@ -95,16 +100,19 @@ void convolve(const Geometry& g, const E* x, const E* w, double* y) {
         for (int64_t k = 0; k < depth; ++k) {
           const Acc weight = weights[o * depth + k];
           const E* column = columns.data() + k * count;
-          for (int64_t p = 0; p < count; ++p) sums[static_cast<size_t>(p)] += weight * static_cast<Acc>(column[p]);
+          for (int64_t p = 0; p < count; ++p)
+            sums[static_cast<size_t>(p)] += weight * static_cast<Acc>(column[p]);
         }
         double* row = y + (ng * g.out_channels + o) * pixels + first;
-        for (int64_t p = 0; p < count; ++p) row[p] = static_cast<double>(sums[static_cast<size_t>(p)]);
+        for (int64_t p = 0; p < count; ++p)
+          row[p] = static_cast<double>(sums[static_cast<size_t>(p)]);
       }
     }
   }
 }
 
-// The transpose: each input pixel is spread over the output. w is [groups * in_channels, out_channels, kernel].
+// The transpose: each input pixel is spread over the output. w is [groups * in_channels,
+// out_channels, kernel].
 template <typename E, typename Acc>
 void convolve_transposed(const Geometry& g, const E* x, const E* w, double* y) {
   const int64_t pixels = g.out_pixels();
@@ -114,23 +122,30 @@ void convolve_transposed(const Geometry& g, const E* x, const E* w, double* y) {
       std::fill(sums.begin(), sums.end(), Acc(0));
       for (int64_t c = 0; c < g.in_channels; ++c) {
         const E* image = x + (ng * g.in_channels + c) * g.in_pixels();
-        const E* weight = w + (((ng % g.groups) * g.in_channels + c) * g.out_channels + o) * g.kernel_size();
+        const E* weight =
+            w + (((ng % g.groups) * g.in_channels + c) * g.out_channels + o) * g.kernel_size();
         for (int64_t i = 0; i < g.in_pixels(); ++i) {
           const int64_t ix = i % g.in[2], iy = i / g.in[2] % g.in[1], iz = i / g.in[2] / g.in[1];
           for (int64_t k = 0; k < g.kernel_size(); ++k) {
             const int64_t ox = ix * g.stride[2] - g.padding[2] + k % g.kernel[2] * g.dilation[2];
-            const int64_t oy = iy * g.stride[1] - g.padding[1] + k / g.kernel[2] % g.kernel[1] * g.dilation[1];
-            const int64_t oz = iz * g.stride[0] - g.padding[0] + k / g.kernel[2] / g.kernel[1] * g.dilation[0];
-            if (ox < 0 || ox >= g.out[2] || oy < 0 || oy >= g.out[1] || oz < 0 || oz >= g.out[0]) continue;
-            sums[static_cast<size_t>((oz * g.out[1] + oy) * g.out[2] + ox)] += static_cast<Acc>(image[i]) * static_cast<Acc>(weight[k]);
+            const int64_t oy =
+                iy * g.stride[1] - g.padding[1] + k / g.kernel[2] % g.kernel[1] * g.dilation[1];
+            const int64_t oz =
+                iz * g.stride[0] - g.padding[0] + k / g.kernel[2] / g.kernel[1] * g.dilation[0];
+            if (ox < 0 || ox >= g.out[2] || oy < 0 || oy >= g.out[1] || oz < 0 || oz >= g.out[0])
+              continue;
+            sums[static_cast<size_t>((oz * g.out[1] + oy) * g.out[2] + ox)] +=
+                static_cast<Acc>(image[i]) * static_cast<Acc>(weight[k]);
           }
         }
       }
-      std::transform(sums.begin(), sums.end(), y + (ng * g.out_channels + o) * pixels, [](Acc sum) { return static_cast<double>(sum); });
+      std::transform(sums.begin(), sums.end(), y + (ng * g.out_channels + o) * pixels,
+                     [](Acc sum) { return static_cast<double>(sum); });
     }
 }
 
-// Weight scales by output channel. A transposed weight has its output channels in dimension 1 (one group) or its scales per tensor.
+// Weight scales by output channel. A transposed weight has its output channels in dimension 1 (one
+// group) or its scales per tensor.
 double weight_scale(const KernelCall& call, const Geometry& g, int64_t channel) {
   const TensorQParams& qparams = *call.input(1).qparams;
   return scale_at(qparams, qparams.axis == 1 ? channel % g.out_channels : channel);
@@ -151,7 +166,8 @@ void run_conv(const KernelCall& call, bool is_transposed) {
   if (on_integers) {
     const Buffer<int32_t> x = centered(call.inputs[0], call.input(0));
     const Buffer<int32_t> w = centered(call.inputs[1], call.input(1));
-    const bool fits = size_of(call.input(0).dtype) == 1 && size_of(call.input(1).dtype) == 1 && g.in_channels * g.kernel_size() < 16000;
+    const bool fits = size_of(call.input(0).dtype) == 1 && size_of(call.input(1).dtype) == 1 &&
+                      g.in_channels * g.kernel_size() < 16000;
     if (is_transposed) {
       convolve_transposed<int32_t, int64_t>(g, x.data(), w.data(), y.data());
     } else if (fits) {
@@ -162,15 +178,19 @@ void run_conv(const KernelCall& call, bool is_transposed) {
   } else {
     const Reals<float> x = floats(call, 0);
     const Reals<float> w = floats(call, 1);
-    is_transposed ? convolve_transposed<float, double>(g, x.data(), w.data(), y.data()) : convolve<float, double>(g, x.data(), w.data(), y.data());
+    is_transposed ? convolve_transposed<float, double>(g, x.data(), w.data(), y.data())
+                  : convolve<float, double>(g, x.data(), w.data(), y.data());
   }
   const int64_t channels = g.groups * g.out_channels;
   const Buffer<double> bias = bias_or_zeros(call, 2, channels);
   for (int64_t nc = 0; nc < g.batch * channels; ++nc) {
     const int64_t channel = nc % channels;
-    const double scale = on_integers ? static_cast<double>(call.input(0).qparams->scale[0]) * weight_scale(call, g, channel) : 1.0;
+    const double scale = on_integers ? static_cast<double>(call.input(0).qparams->scale[0]) *
+                                           weight_scale(call, g, channel)
+                                     : 1.0;
     double* row = y.data() + nc * g.out_pixels();
-    for (int64_t p = 0; p < g.out_pixels(); ++p) row[p] = row[p] * scale + bias[static_cast<size_t>(channel)];
+    for (int64_t p = 0; p < g.out_pixels(); ++p)
+      row[p] = row[p] * scale + bias[static_cast<size_t>(channel)];
   }
   store<double>(call, y);
 }
@@ -181,10 +201,12 @@ void conv_transpose(const KernelCall& call) { run_conv(call, true); }
 Verdict check_attribute(const ProgramOp& op, const char* key, size_t count, int64_t least) {
   if (!op.attributes.contains(key)) return Verdict::accept();
   const std::vector<int64_t> values = op.integers(key);
-  if (values.size() != count) return Verdict::refuse(fmt::format("{} has {} entries, want {}", key, values.size(), count));
+  if (values.size() != count)
+    return Verdict::refuse(fmt::format("{} has {} entries, want {}", key, values.size(), count));
   for (int64_t value : values)
     if (value < least || value > kLargestAttribute)
-      return Verdict::refuse(fmt::format("{} has entry {}, want {} to {}", key, value, least, kLargestAttribute));
+      return Verdict::refuse(
+          fmt::format("{} has entry {}, want {} to {}", key, value, least, kLargestAttribute));
   return Verdict::accept();
 }
 
@@ -199,20 +221,28 @@ Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_t
   const int64_t out_channels = is_transposed ? w[1] * groups : w[0];
   std::vector<int64_t> want = {x[0], out_channels};
   if ((is_transposed ? w[0] : w[1] * groups) != x[1])
-    return Verdict::refuse(fmt::format("weight {} does not fit {} input channels in {} groups", shape_text(w), x[1], groups));
+    return Verdict::refuse(fmt::format("weight {} does not fit {} input channels in {} groups",
+                                       shape_text(w), x[1], groups));
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
-  const std::vector<int64_t> stride = op.integers("stride", ones), padding = op.integers("padding", zeros), dilation = op.integers("dilation", ones);
-  const std::vector<int64_t> extra = op.integers("output_padding", zeros), padding_end = op.integers("padding_end", padding);
+  const std::vector<int64_t> stride = op.integers("stride", ones),
+                             padding = op.integers("padding", zeros),
+                             dilation = op.integers("dilation", ones);
+  const std::vector<int64_t> extra = op.integers("output_padding", zeros),
+                             padding_end = op.integers("padding_end", padding);
   for (size_t d = 0; d < spatial; ++d) {
     const int64_t reach = dilation[d] * (w[2 + d] - 1);
-    const int64_t size = is_transposed ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1
-                                       : (x[2 + d] + padding[d] + padding_end[d] - reach - 1) / stride[d] + 1;
+    const int64_t size = is_transposed
+                             ? (x[2 + d] - 1) * stride[d] - 2 * padding[d] + reach + extra[d] + 1
+                             : (x[2 + d] + padding[d] + padding_end[d] - reach - 1) / stride[d] + 1;
     want.push_back(size);
   }
-  if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
+  if (y != want)
+    return Verdict::refuse(
+        fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
   const ProgramTensor* bias = find_input(program, op, 2);
   if (bias != nullptr && bias->shape != std::vector<int64_t>{out_channels})
-    return Verdict::refuse(fmt::format("bias {}, want [{}]", shape_text(bias->shape), out_channels));
+    return Verdict::refuse(
+        fmt::format("bias {}, want [{}]", shape_text(bias->shape), out_channels));
   return Verdict::accept();
 }
 
@@ -220,7 +250,8 @@ Verdict check_conv_kind(const Program& program, const ProgramOp& op, bool is_tra
   if (Verdict counts = check_counts(op, 2, 3); !counts) return counts;
   const size_t rank = find_input(program, op, 0)->shape.size();
   if (rank < 3 || rank > 2 + kMaxSpatial || find_input(program, op, 1)->shape.size() != rank)
-    return Verdict::refuse(fmt::format("input rank {} and weight rank {}, want both 3 to 5", rank, find_input(program, op, 1)->shape.size()));
+    return Verdict::refuse(fmt::format("input rank {} and weight rank {}, want both 3 to 5", rank,
+                                       find_input(program, op, 1)->shape.size()));
   struct Limit {
     const char* key;
     int64_t least;
@@ -232,12 +263,17 @@ Verdict check_conv_kind(const Program& program, const ProgramOp& op, bool is_tra
            Limit{"padding_end",    0},
            Limit{"output_padding", 0}
   })
-    if (Verdict verdict = check_attribute(op, limit.key, rank - 2, limit.least); !verdict) return verdict;
+    if (Verdict verdict = check_attribute(op, limit.key, rank - 2, limit.least); !verdict)
+      return verdict;
   return check_conv_shapes(program, op, is_transposed);
 }
 
-Verdict check_conv(const Program& program, const ProgramOp& op) { return check_conv_kind(program, op, false); }
-Verdict check_conv_transpose(const Program& program, const ProgramOp& op) { return check_conv_kind(program, op, true); }
+Verdict check_conv(const Program& program, const ProgramOp& op) {
+  return check_conv_kind(program, op, false);
+}
+Verdict check_conv_transpose(const Program& program, const ProgramOp& op) {
+  return check_conv_kind(program, op, true);
+}
 
 constexpr KernelRow kRows[] = {
     {"conv",           conv,           check_conv          },

@@ -17,18 +17,23 @@ void run_custom(const KernelCall& call) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error("run", fmt::format("{} ({})", call.op.name, name), fmt::format("its kernel says: {}", error.what()));
+    throw Error("run", fmt::format("{} ({})", call.op.name, name),
+                fmt::format("its kernel says: {}", error.what()));
   }
 }
 
 Verdict check_custom(const Program& program, const ProgramOp& op) {
   const std::string name = op.text(kCustomOpAttribute, "");
   if (find_custom_kernel(name) == nullptr)
-    return Verdict::refuse(fmt::format("the custom op {} has no kernel in this process, want it registered; load its library (--library)", name));
+    return Verdict::refuse(
+        fmt::format("the custom op {} has no kernel in this process, want it registered; load its "
+                    "library (--library)",
+                    name));
   for (const std::vector<int>* tensors : {&op.inputs, &op.outputs})
     for (int index : *tensors)
       if (index >= 0 && program.tensors[static_cast<size_t>(index)].qparams)
-        return Verdict::refuse(fmt::format("{} is quantized, and custom ops compute in float", program.tensors[static_cast<size_t>(index)].name));
+        return Verdict::refuse(fmt::format("{} is quantized, and custom ops compute in float",
+                                           program.tensors[static_cast<size_t>(index)].name));
   return op.outputs.empty() ? Verdict::refuse("it has no output") : Verdict::accept();
 }
 

@@ -23,7 +23,8 @@ void binary(const KernelCall& call, const Function& function) {
   const std::vector<int64_t>& shape = call.output_shape();
   Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
   if (call.input_shape(0) == shape && call.input_shape(1) == shape) {
-    for (size_t i = 0; i < y.size(); ++i) y[i] = function(a[static_cast<int64_t>(i)], b[static_cast<int64_t>(i)]);
+    for (size_t i = 0; i < y.size(); ++i)
+      y[i] = function(a[static_cast<int64_t>(i)], b[static_cast<int64_t>(i)]);
   } else {
     StridedWalk walk_a(shape, broadcast_strides(call.input_shape(0), shape));
     StridedWalk walk_b(shape, broadcast_strides(call.input_shape(1), shape));
@@ -36,7 +37,8 @@ void binary(const KernelCall& call, const Function& function) {
   store<double>(call, y);
 }
 
-double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }  // NaN wins, as in torch
+// NaN wins, as in torch
+double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 void add(const KernelCall& call) {
@@ -60,9 +62,11 @@ template <typename T>
 void choose(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.output_shape();
   const Reals<float> condition = floats(call, 0);
-  const Reals<T> operands[] = {Reals<T>(call.inputs[1], call.input(1)), Reals<T>(call.inputs[2], call.input(2))};
+  const Reals<T> operands[] = {Reals<T>(call.inputs[1], call.input(1)),
+                               Reals<T>(call.inputs[2], call.input(2))};
   Buffer<StridedWalk> walks;
-  for (size_t i = 0; i < 3; ++i) walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
+  for (size_t i = 0; i < 3; ++i)
+    walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
   Buffer<T> y(static_cast<size_t>(call.outputs[0].numel()));
   for (T& value : y) {
     const size_t chosen = condition[walks[0].offset()] != 0 ? 0 : 1;
@@ -73,7 +77,8 @@ void choose(const KernelCall& call) {
 }
 
 void where(const KernelCall& call) {
-  const bool is_float = call.input(1).dtype == DType::kFloat32 && call.input(2).dtype == DType::kFloat32;
+  const bool is_float =
+      call.input(1).dtype == DType::kFloat32 && call.input(2).dtype == DType::kFloat32;
   is_float ? choose<float>(call) : choose<double>(call);
 }
 
@@ -83,7 +88,8 @@ template <typename Function>
 void map_floats(const KernelCall& call, const Function& function) {
   const Reals<float> x = floats(call, 0);
   Buffer<float> y(x.size());
-  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(function(static_cast<double>(x[static_cast<int64_t>(i)])));
+  for (size_t i = 0; i < y.size(); ++i)
+    y[i] = static_cast<float>(function(static_cast<double>(x[static_cast<int64_t>(i)])));
   store<float>(call, y);
 }
 
@@ -105,31 +111,37 @@ void unary(const KernelCall& call) {
 void prelu(const KernelCall& call) {
   const Reals<double> x = doubles(call, 0);
   const Reals<double> weight = doubles(call, 1);
-  const DimSplit split = weight.size() == 1 ? DimSplit{1, 1, static_cast<int64_t>(x.size())} : split_at(call.input_shape(0), 1);
+  const DimSplit split = weight.size() == 1 ? DimSplit{1, 1, static_cast<int64_t>(x.size())}
+                                            : split_at(call.input_shape(0), 1);
   Buffer<double> y(x.size());
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t c = 0; c < split.size; ++c)
       for (int64_t inner = 0; inner < split.inner; ++inner, ++i)
-        y[i] = x[static_cast<int64_t>(i)] >= 0 ? x[static_cast<int64_t>(i)] : weight[c] * x[static_cast<int64_t>(i)];
+        y[i] = x[static_cast<int64_t>(i)] >= 0 ? x[static_cast<int64_t>(i)]
+                                               : weight[c] * x[static_cast<int64_t>(i)];
   store<double>(call, y);
 }
 
 // ---- conversions
 
-// quantize, dequantize, requantize: read as reals, store. quant_min and quant_max narrow what the dtype holds.
+// quantize, dequantize, requantize: read as reals, store. quant_min and quant_max narrow what the
+// dtype holds.
 void convert(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   store<float>(call, {x.data(), x.size()});
   const ProgramTensor& info = call.output();
-  if (!call.op.attributes.contains("quant_min") && !call.op.attributes.contains("quant_max")) return;
+  if (!call.op.attributes.contains("quant_min") && !call.op.attributes.contains("quant_max"))
+    return;
   const IntegerRange range = integer_range(info.dtype);
   const int64_t low = call.op.integer("quant_min", range.min);
   const int64_t high = call.op.integer("quant_max", range.max);
   const Tensor& out = call.outputs[0];
   for (int64_t i = 0, n = out.numel(); i < n; ++i) {
     const int64_t value = std::clamp<int64_t>(integer_at(out, i), low, high);
-    std::memcpy(out.raw() + i * static_cast<int64_t>(size_of(info.dtype)), &value, size_of(info.dtype));  // little endian
+    // little endian
+    std::memcpy(out.raw() + i * static_cast<int64_t>(size_of(info.dtype)), &value,
+                size_of(info.dtype));
   }
 }
 
@@ -139,19 +151,26 @@ void cast(const KernelCall& call) {
 }
 
 // The zero point is added after rounding in float, or before in double, as torch's ops do.
-void fake_quantize(float* values, int64_t count, const DynamicStep& step, const DynamicMapping& mapping) {
+void fake_quantize(float* values, int64_t count, const DynamicStep& step,
+                   const DynamicMapping& mapping) {
   const float scale = static_cast<float>(step.scale), zero = static_cast<float>(step.zero_point);
   if (mapping.rounds_last()) {
-    const double inverse = 1.0 / step.scale, low = static_cast<double>(mapping.quant_min), high = static_cast<double>(mapping.quant_max);
+    const double inverse = 1.0 / step.scale, low = static_cast<double>(mapping.quant_min),
+                 high = static_cast<double>(mapping.quant_max);
     for (int64_t i = 0; i < count; ++i) {
-      const double q = std::min(std::max(std::nearbyint(static_cast<double>(values[i]) * inverse + step.zero_point), low), high);
+      const double q = std::min(
+          std::max(std::nearbyint(static_cast<double>(values[i]) * inverse + step.zero_point), low),
+          high);
       values[i] = static_cast<float>((q - step.zero_point) * step.scale);
     }
     return;
   }
   const float inverse = 1.0f / scale;
   for (int64_t i = 0; i < count; ++i)
-    values[i] = (std::min(std::max(std::nearbyint(values[i] * inverse) + zero, mapping.quant_min), mapping.quant_max) - zero) * scale;
+    values[i] = (std::min(std::max(std::nearbyint(values[i] * inverse) + zero, mapping.quant_min),
+                          mapping.quant_max) -
+                 zero) *
+                scale;
 }
 
 // The range of each block, widened to hold 0, mapped onto [quant_min, quant_max].
@@ -171,7 +190,8 @@ void fake_quantize_dynamic(const KernelCall& call) {
     }
   });
   Buffer<DynamicStep> steps;
-  for (size_t block = 0; block < block_count; ++block) steps.push_back(choose_step(mapping, low[block], high[block]));
+  for (size_t block = 0; block < block_count; ++block)
+    steps.push_back(choose_step(mapping, low[block], high[block]));
   for_each_block_run(call.input_shape(0), blocks, [&](int64_t first, int64_t count, int64_t block) {
     fake_quantize(y.data() + first, count, steps[static_cast<size_t>(block)], mapping);
   });
@@ -185,34 +205,49 @@ Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inpu
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
   for (size_t i = 0; i < inputs; ++i) {
     const std::vector<int64_t>& x = find_input(program, op, i)->shape;
-    if (!is_broadcastable(x, y)) return Verdict::refuse(fmt::format("input {} does not broadcast to {}", shape_text(x), shape_text(y)));
+    if (!is_broadcastable(x, y))
+      return Verdict::refuse(
+          fmt::format("input {} does not broadcast to {}", shape_text(x), shape_text(y)));
   }
   return Verdict::accept();
 }
-Verdict check_binary(const Program& program, const ProgramOp& op) { return check_broadcast(program, op, 2); }
-Verdict check_where(const Program& program, const ProgramOp& op) { return check_broadcast(program, op, 3); }
+Verdict check_binary(const Program& program, const ProgramOp& op) {
+  return check_broadcast(program, op, 2);
+}
+Verdict check_where(const Program& program, const ProgramOp& op) {
+  return check_broadcast(program, op, 3);
+}
 
 Verdict check_same_shape(const Program& program, const ProgramOp& op, size_t inputs) {
   if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
-  if (x != y) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
+  if (x != y)
+    return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
   return Verdict::accept();
 }
-Verdict check_one(const Program& program, const ProgramOp& op) { return check_same_shape(program, op, 1); }
+Verdict check_one(const Program& program, const ProgramOp& op) {
+  return check_same_shape(program, op, 1);
+}
 
 Verdict check_dynamic(const Program& program, const ProgramOp& op) {
   if (Verdict same = check_one(program, op); !same) return same;
   const std::vector<int64_t>& shape = find_input(program, op, 0)->shape;
   const std::vector<int64_t> blocks = op.integers("blocks", std::vector<int64_t>(shape.size(), 1));
   bool divides = blocks.size() == shape.size();
-  for (size_t d = 0; divides && d < shape.size(); ++d) divides = blocks[d] > 0 ? shape[d] % blocks[d] == 0 : blocks[d] == 0 && shape[d] == 0;
-  if (!divides) return Verdict::refuse(fmt::format("shape {} is cut into {} blocks, want divisors", shape_text(shape), shape_text(blocks)));
+  for (size_t d = 0; divides && d < shape.size(); ++d)
+    divides = blocks[d] > 0 ? shape[d] % blocks[d] == 0 : blocks[d] == 0 && shape[d] == 0;
+  if (!divides)
+    return Verdict::refuse(fmt::format("shape {} is cut into {} blocks, want divisors",
+                                       shape_text(shape), shape_text(blocks)));
   const std::string mapping = op.text("mapping", "asymmetric");
-  static const char* const kMappings[] = {"asymmetric", "symmetric", "symmetric_unclipped", "least_error"};
-  if (std::none_of(std::begin(kMappings), std::end(kMappings), [&](const char* name) { return mapping == name; }))
+  static const char* const kMappings[] = {"asymmetric", "symmetric", "symmetric_unclipped",
+                                          "least_error"};
+  if (std::none_of(std::begin(kMappings), std::end(kMappings),
+                   [&](const char* name) { return mapping == name; }))
     return Verdict::refuse(fmt::format("mapping \"{}\" is unknown", mapping));
-  if (op.integer("quant_min", -128) >= op.integer("quant_max", 127)) return Verdict::refuse("quant_min is not below quant_max");
+  if (op.integer("quant_min", -128) >= op.integer("quant_max", 127))
+    return Verdict::refuse("quant_min is not below quant_max");
   return Verdict::accept();
 }
 
@@ -220,18 +255,22 @@ Verdict check_dynamic(const Program& program, const ProgramOp& op) {
 Verdict check_convert(const Program& program, const ProgramOp& op) {
   if (Verdict shapes = check_one(program, op); !shapes) return shapes;
   const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
-  if (!y.qparams && op.kind != "dequantize") return Verdict::refuse("its output has no scale and zero point");
-  if (!op.attributes.contains("quant_min") && !op.attributes.contains("quant_max")) return Verdict::accept();
+  if (!y.qparams && op.kind != "dequantize")
+    return Verdict::refuse("its output has no scale and zero point");
+  if (!op.attributes.contains("quant_min") && !op.attributes.contains("quant_max"))
+    return Verdict::accept();
   if (!y.qparams) return Verdict::refuse("it narrows the range of an output that is not quantized");
   const IntegerRange range = integer_range(y.dtype);
   const int64_t low = op.integer("quant_min", range.min), high = op.integer("quant_max", range.max);
   if (low < range.min || high > range.max || low > high)
-    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are no part of {}", low, high, name_of(y.dtype)));
+    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are no part of {}", low, high,
+                                       name_of(y.dtype)));
   return Verdict::accept();
 }
 
 Verdict check_unary(const Program& program, const ProgramOp& op) {
-  if (find_real_function(op.text("fn", "")) == nullptr) return Verdict::refuse(fmt::format("unknown function \"{}\"", op.text("fn", "")));
+  if (find_real_function(op.text("fn", "")) == nullptr)
+    return Verdict::refuse(fmt::format("unknown function \"{}\"", op.text("fn", "")));
   return check_one(program, op);
 }
 
@@ -239,7 +278,8 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
   if (Verdict shapes = check_same_shape(program, op, 2); !shapes) return shapes;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const int64_t count = find_input(program, op, 1)->numel();
-  if (count != 1 && (x.size() < 2 || count != x[1])) return Verdict::refuse(fmt::format("{} slopes for input {}", count, shape_text(x)));
+  if (count != 1 && (x.size() < 2 || count != x[1]))
+    return Verdict::refuse(fmt::format("{} slopes for input {}", count, shape_text(x)));
   return Verdict::accept();
 }
 

@@ -14,7 +14,8 @@ void multiply_rows(int64_t m, int64_t n, int64_t k, const E* a, const E* b, doub
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
       Acc sum = 0;
-      for (int64_t p = 0; p < k; ++p) sum += static_cast<Acc>(a[i * k + p]) * static_cast<Acc>(b[j * k + p]);
+      for (int64_t p = 0; p < k; ++p)
+        sum += static_cast<Acc>(a[i * k + p]) * static_cast<Acc>(b[j * k + p]);
       y[i * n + j] = static_cast<double>(sum);
     }
 }
@@ -27,9 +28,11 @@ void multiply(int64_t m, int64_t n, int64_t k, const E* a, const E* b, double* y
     std::fill(sums.begin(), sums.end(), Acc(0));
     for (int64_t p = 0; p < k; ++p) {
       const Acc factor = a[i * k + p];
-      for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] += factor * static_cast<Acc>(b[p * n + j]);
+      for (int64_t j = 0; j < n; ++j)
+        sums[static_cast<size_t>(j)] += factor * static_cast<Acc>(b[p * n + j]);
     }
-    for (int64_t j = 0; j < n; ++j) y[i * n + j] = static_cast<double>(sums[static_cast<size_t>(j)]);
+    for (int64_t j = 0; j < n; ++j)
+      y[i * n + j] = static_cast<double>(sums[static_cast<size_t>(j)]);
   }
 }
 
@@ -38,9 +41,11 @@ void linear(const KernelCall& call) {
   const ProgramTensor& w = call.input(1);
   const int64_t out = w.shape[0];
   const int64_t in = w.shape[1];
-  const int64_t rows = in == 0 ? call.outputs[0].numel() / std::max<int64_t>(out, 1) : call.inputs[0].numel() / in;
+  const int64_t rows =
+      in == 0 ? call.outputs[0].numel() / std::max<int64_t>(out, 1) : call.inputs[0].numel() / in;
   Buffer<double> y(static_cast<size_t>(rows * out));
-  const bool on_integers = is_small_quantized(x) && is_small_quantized(w) && x.qparams->is_per_tensor() && w.qparams->axis <= 0;
+  const bool on_integers = is_small_quantized(x) && is_small_quantized(w) &&
+                           x.qparams->is_per_tensor() && w.qparams->axis <= 0;
   if (on_integers) {
     const Buffer<int32_t> a = centered(call.inputs[0], x);
     const Buffer<int32_t> b = centered(call.inputs[1], w);
@@ -50,12 +55,14 @@ void linear(const KernelCall& call) {
       multiply_rows<int32_t, int64_t>(rows, out, in, a.data(), b.data(), y.data());
     }
   } else {
-    multiply_rows<float, double>(rows, out, in, floats(call, 0).data(), floats(call, 1).data(), y.data());
+    multiply_rows<float, double>(rows, out, in, floats(call, 0).data(), floats(call, 1).data(),
+                                 y.data());
   }
   const Buffer<double> bias = bias_or_zeros(call, 2, out);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < out; ++j) {
-      const double scale = on_integers ? static_cast<double>(x.qparams->scale[0]) * scale_at(*w.qparams, j) : 1.0;
+      const double scale =
+          on_integers ? static_cast<double>(x.qparams->scale[0]) * scale_at(*w.qparams, j) : 1.0;
       double& value = y[static_cast<size_t>(i * out + j)];
       value = value * scale + bias[static_cast<size_t>(j)];
     }
@@ -72,16 +79,20 @@ void multiply_batches(const KernelCall& call, const E* a, const E* b, double* y)
   StridedWalk walk_a(batch, broadcast_strides(std::span(sa).first(sa.size() - 2), batch));
   StridedWalk walk_b(batch, broadcast_strides(std::span(sb).first(sb.size() - 2), batch));
   for (int64_t i = 0, count = product(batch); i < count; ++i, walk_a.next(), walk_b.next())
-    multiply<E, Acc>(m, n, k, a + walk_a.offset() * m * k, b + walk_b.offset() * k * n, y + i * m * n);
+    multiply<E, Acc>(m, n, k, a + walk_a.offset() * m * k, b + walk_b.offset() * k * n,
+                     y + i * m * n);
 }
 
 void matmul(const KernelCall& call) {
   const ProgramTensor& a = call.input(0);
   const ProgramTensor& b = call.input(1);
   Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
-  if (is_small_quantized(a) && is_small_quantized(b) && a.qparams->is_per_tensor() && b.qparams->is_per_tensor()) {
-    multiply_batches<int32_t, int64_t>(call, centered(call.inputs[0], a).data(), centered(call.inputs[1], b).data(), y.data());
-    const double scale = static_cast<double>(a.qparams->scale[0]) * static_cast<double>(b.qparams->scale[0]);
+  if (is_small_quantized(a) && is_small_quantized(b) && a.qparams->is_per_tensor() &&
+      b.qparams->is_per_tensor()) {
+    multiply_batches<int32_t, int64_t>(call, centered(call.inputs[0], a).data(),
+                                       centered(call.inputs[1], b).data(), y.data());
+    const double scale =
+        static_cast<double>(a.qparams->scale[0]) * static_cast<double>(b.qparams->scale[0]);
     for (double& value : y) value *= scale;
   } else {
     multiply_batches<float, double>(call, floats(call, 0).data(), floats(call, 1).data(), y.data());
@@ -94,11 +105,14 @@ Verdict check_linear(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& w = find_input(program, op, 1)->shape;
   if (w.size() != 2 || x.empty() || x.back() != w[1])
-    return Verdict::refuse(fmt::format("input {} does not fit weight {}", shape_text(x), shape_text(w)));
+    return Verdict::refuse(
+        fmt::format("input {} does not fit weight {}", shape_text(x), shape_text(w)));
   std::vector<int64_t> want = x;
   want.back() = w[0];
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
-  if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
+  if (y != want)
+    return Verdict::refuse(
+        fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
   const ProgramTensor* bias = find_input(program, op, 2);
   if (bias != nullptr && bias->shape != std::vector<int64_t>{w[0]})
     return Verdict::refuse(fmt::format("bias {}, want [{}]", shape_text(bias->shape), w[0]));
@@ -110,10 +124,14 @@ Verdict check_matmul(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& a = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& b = find_input(program, op, 1)->shape;
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
-  const bool fits = a.size() >= 2 && b.size() >= 2 && y.size() >= 2 && a.back() == b[b.size() - 2] && y[y.size() - 2] == a[a.size() - 2] &&
-                    y.back() == b.back() && is_broadcastable({a.begin(), a.end() - 2}, {y.begin(), y.end() - 2}) &&
+  const bool fits = a.size() >= 2 && b.size() >= 2 && y.size() >= 2 &&
+                    a.back() == b[b.size() - 2] && y[y.size() - 2] == a[a.size() - 2] &&
+                    y.back() == b.back() &&
+                    is_broadcastable({a.begin(), a.end() - 2}, {y.begin(), y.end() - 2}) &&
                     is_broadcastable({b.begin(), b.end() - 2}, {y.begin(), y.end() - 2});
-  if (!fits) return Verdict::refuse(fmt::format("shapes {} x {} -> {} do not fit", shape_text(a), shape_text(b), shape_text(y)));
+  if (!fits)
+    return Verdict::refuse(fmt::format("shapes {} x {} -> {} do not fit", shape_text(a),
+                                       shape_text(b), shape_text(y)));
   return Verdict::accept();
 }
 

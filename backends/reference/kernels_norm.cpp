@@ -12,16 +12,22 @@ namespace {
 void softmax(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const DimSplit split = shape.empty() ? DimSplit{} : split_at(shape, *find_dim(call.op.integer("dim", -1), shape.size()));
+  const DimSplit split = shape.empty()
+                             ? DimSplit{}
+                             : split_at(shape, *find_dim(call.op.integer("dim", -1), shape.size()));
   Buffer<double> y(x.size());
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t inner = 0; inner < split.inner; ++inner) {
       const int64_t base = outer * split.size * split.inner + inner;
       double greatest = -INFINITY;
-      for (int64_t i = 0; i < split.size; ++i) greatest = std::max<double>(greatest, x[base + i * split.inner]);
+      for (int64_t i = 0; i < split.size; ++i)
+        greatest = std::max<double>(greatest, x[base + i * split.inner]);
       double sum = 0;
-      for (int64_t i = 0; i < split.size; ++i) sum += y[static_cast<size_t>(base + i * split.inner)] = std::exp(x[base + i * split.inner] - greatest);
-      for (int64_t i = 0; i < split.size; ++i) y[static_cast<size_t>(base + i * split.inner)] /= sum;
+      for (int64_t i = 0; i < split.size; ++i)
+        sum += y[static_cast<size_t>(base + i * split.inner)] =
+            std::exp(x[base + i * split.inner] - greatest);
+      for (int64_t i = 0; i < split.size; ++i)
+        y[static_cast<size_t>(base + i * split.inner)] /= sum;
     }
   store<double>(call, y);
 }
@@ -37,7 +43,8 @@ void layer_norm(const KernelCall& call) {
   Buffer<double> weight(static_cast<size_t>(width), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, width);
   Buffer<double> y(x.size());
-  for (int64_t row = 0, rows = width == 0 ? 0 : static_cast<int64_t>(x.size()) / width; row < rows; ++row) {
+  for (int64_t row = 0, rows = width == 0 ? 0 : static_cast<int64_t>(x.size()) / width; row < rows;
+       ++row) {
     const float* in = x.data() + row * width;
     double sum = 0;
     for (int64_t i = 0; i < width; ++i) sum += in[i];
@@ -46,7 +53,9 @@ void layer_norm(const KernelCall& call) {
     for (int64_t i = 0; i < width; ++i) squares += (in[i] - center) * (in[i] - center);
     const double inverse = 1 / std::sqrt(squares / static_cast<double>(width) + eps);
     for (int64_t i = 0; i < width; ++i)
-      y[static_cast<size_t>(row * width + i)] = (in[i] - center) * inverse * weight[static_cast<size_t>(i)] + bias[static_cast<size_t>(i)];
+      y[static_cast<size_t>(row * width + i)] =
+          (in[i] - center) * inverse * weight[static_cast<size_t>(i)] +
+          bias[static_cast<size_t>(i)];
   }
   store<double>(call, y);
 }
@@ -65,7 +74,8 @@ void batch_norm(const KernelCall& call) {
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (size_t c = 0; c < static_cast<size_t>(split.size); ++c) {
       const double factor = weight[c] / std::sqrt(variance[c] + eps);
-      for (int64_t inner = 0; inner < split.inner; ++inner, ++i) y[i] = (x[static_cast<int64_t>(i)] - center[c]) * factor + bias[c];
+      for (int64_t inner = 0; inner < split.inner; ++inner, ++i)
+        y[i] = (x[static_cast<int64_t>(i)] - center[c]) * factor + bias[c];
     }
   store<double>(call, y);
 }
@@ -88,7 +98,8 @@ void group_norm(const KernelCall& call) {
     for (int64_t i = 0; i < size; ++i) squares += (in[i] - center) * (in[i] - center);
     const double inverse = 1 / std::sqrt(squares / static_cast<double>(size) + eps);
     for (int64_t i = 0; i < size; ++i) {
-      const size_t c = static_cast<size_t>(group % groups * (split.size / groups) + i / split.inner);
+      const size_t c =
+          static_cast<size_t>(group % groups * (split.size / groups) + i / split.inner);
       y[static_cast<size_t>(group * size + i)] = (in[i] - center) * inverse * weight[c] + bias[c];
     }
   }
@@ -100,7 +111,8 @@ void group_norm(const KernelCall& call) {
 Verdict check_shape_kept(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
-  if (x != y) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
+  if (x != y)
+    return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
   return Verdict::accept();
 }
 
@@ -109,7 +121,8 @@ Verdict check_parameters(const Program& program, const ProgramOp& op, size_t fir
   for (size_t i = first; i < op.inputs.size(); ++i) {
     const ProgramTensor* parameter = find_input(program, op, i);
     if (parameter != nullptr && parameter->numel() != count)
-      return Verdict::refuse(fmt::format("input {} has {} elements, want {}", i, parameter->numel(), count));
+      return Verdict::refuse(
+          fmt::format("input {} has {} elements, want {}", i, parameter->numel(), count));
   }
   return check_shape_kept(program, op);
 }
@@ -118,7 +131,8 @@ Verdict check_softmax(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   if (!x.empty() && !find_dim(op.integer("dim", -1), x.size()))
-    return Verdict::refuse(fmt::format("dimension {} of input {}", op.integer("dim", -1), shape_text(x)));
+    return Verdict::refuse(
+        fmt::format("dimension {} of input {}", op.integer("dim", -1), shape_text(x)));
   return check_shape_kept(program, op);
 }
 
@@ -127,14 +141,16 @@ Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const int64_t trailing = op.integer("normalized_dims", 1);
   if (trailing < 1 || trailing > static_cast<int64_t>(x.size()))
-    return Verdict::refuse(fmt::format("{} normalized dimensions of input {}", trailing, shape_text(x)));
+    return Verdict::refuse(
+        fmt::format("{} normalized dimensions of input {}", trailing, shape_text(x)));
   return check_parameters(program, op, 1, product({x.end() - trailing, x.end()}));
 }
 
 Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 3, 5); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  if (x.size() < 2) return Verdict::refuse(fmt::format("input {}, want at least 2 dimensions", shape_text(x)));
+  if (x.size() < 2)
+    return Verdict::refuse(fmt::format("input {}, want at least 2 dimensions", shape_text(x)));
   return check_parameters(program, op, 1, x[1]);
 }
 
@@ -143,7 +159,8 @@ Verdict check_group_norm(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const int64_t groups = op.integer("groups", 1);
   if (x.size() < 2 || groups < 1 || x[1] % groups != 0)
-    return Verdict::refuse(fmt::format("{} groups of the channels of input {}", groups, shape_text(x)));
+    return Verdict::refuse(
+        fmt::format("{} groups of the channels of input {}", groups, shape_text(x)));
   return check_parameters(program, op, 1, x[1]);
 }
 

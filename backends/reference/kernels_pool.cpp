@@ -16,12 +16,15 @@ using Size3 = std::array<int64_t, kMaxSpatial>;
 // Pooling sizes, with leading spatial dimensions of 1 up to three.
 struct Window {
   int64_t planes = 1;  // batch * channels
-  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
+      dilation{1, 1, 1};
   int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
 };
 
-const char* size_key(const ProgramOp& op) { return op.kind == "adaptive_avg_pool" ? "output_size" : "kernel_size"; }
+const char* size_key(const ProgramOp& op) {
+  return op.kind == "adaptive_avg_pool" ? "output_size" : "kernel_size";
+}
 
 size_t spatial_rank(const ProgramOp& op) { return op.integers(size_key(op)).size(); }
 
@@ -31,7 +34,8 @@ Window make_window(const KernelCall& call) {
   const size_t lead = x.size() - spatial;
   const Sizes ones(spatial, 1), zeros(spatial, 0);
   const Sizes kernel = call.integers("kernel_size", ones);
-  const Sizes stride = call.integers("stride", kernel), padding = call.integers("padding", zeros), dilation = call.integers("dilation", ones);
+  const Sizes stride = call.integers("stride", kernel), padding = call.integers("padding", zeros),
+              dilation = call.integers("dilation", ones);
   Window window;
   for (size_t d = 0; d < lead; ++d) window.planes *= x[d];
   for (size_t d = 0; d < spatial; ++d) {
@@ -46,23 +50,28 @@ Window make_window(const KernelCall& call) {
   return window;
 }
 
-// Calls visit(index into the plane) for each input pixel of the window at `start` that is not padding.
+// Calls visit(index into the plane) for each input pixel of the window at `start` that is not
+// padding.
 template <typename Visit>
 void visit_window(const Window& w, const Size3& start, const Visit& visit) {
   Size3 first, end;  // of the kernel's positions
   for (size_t d = 0; d < kMaxSpatial; ++d) {
     first[d] = start[d] < 0 ? (w.dilation[d] - 1 - start[d]) / w.dilation[d] : 0;
-    end[d] = start[d] < w.in[d] ? std::min(w.kernel[d], (w.in[d] - 1 - start[d]) / w.dilation[d] + 1) : 0;
+    end[d] = start[d] < w.in[d]
+                 ? std::min(w.kernel[d], (w.in[d] - 1 - start[d]) / w.dilation[d] + 1)
+                 : 0;
   }
   for (int64_t kz = first[0]; kz < end[0]; ++kz)
     for (int64_t ky = first[1]; ky < end[1]; ++ky)
       for (int64_t kx = first[2]; kx < end[2]; ++kx) {
-        const int64_t z = start[0] + kz * w.dilation[0], y = start[1] + ky * w.dilation[1], x = start[2] + kx * w.dilation[2];
+        const int64_t z = start[0] + kz * w.dilation[0], y = start[1] + ky * w.dilation[1],
+                      x = start[2] + kx * w.dilation[2];
         visit((z * w.in[1] + y) * w.in[2] + x);
       }
 }
 
-// Calls pool(plane, start of the window) for each output pixel, in order, and stores what it returns.
+// Calls pool(plane, start of the window) for each output pixel, in order, and stores what it
+// returns.
 template <typename Pool>
 void for_each_window(const KernelCall& call, const Window& w, const Pool& pool) {
   Buffer<double> y;
@@ -71,7 +80,9 @@ void for_each_window(const KernelCall& call, const Window& w, const Pool& pool) 
     for (int64_t oz = 0; oz < w.out[0]; ++oz)
       for (int64_t oy = 0; oy < w.out[1]; ++oy)
         for (int64_t ox = 0; ox < w.out[2]; ++ox)
-          y.push_back(pool(plane, Size3{oz * w.stride[0] - w.padding[0], oy * w.stride[1] - w.padding[1], ox * w.stride[2] - w.padding[2]}));
+          y.push_back(
+              pool(plane, Size3{oz * w.stride[0] - w.padding[0], oy * w.stride[1] - w.padding[1],
+                                ox * w.stride[2] - w.padding[2]}));
   store<double>(call, y);
 }
 
@@ -102,9 +113,11 @@ void avg_pool(const KernelCall& call) {
     });
     if (count_padding) {
       count = 1;
-      for (size_t d = 0; d < kMaxSpatial; ++d) count *= std::min(start[d] + w.kernel[d], w.in[d] + w.padding[d]) - start[d];
+      for (size_t d = 0; d < kMaxSpatial; ++d)
+        count *= std::min(start[d] + w.kernel[d], w.in[d] + w.padding[d]) - start[d];
     }
-    return count == 0 && divisor == 0 ? 0.0 : sum / static_cast<double>(divisor != 0 ? divisor : count);
+    return count == 0 && divisor == 0 ? 0.0
+                                      : sum / static_cast<double>(divisor != 0 ? divisor : count);
   });
 }
 
@@ -113,14 +126,19 @@ void adaptive_avg_pool(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   Buffer<double> result;
   const auto begin = [&](size_t d, int64_t o) { return o * w.in[d] / w.out[d]; };
-  const auto end = [&](size_t d, int64_t o) { return ((o + 1) * w.in[d] + w.out[d] - 1) / w.out[d]; };
+  const auto end = [&](size_t d, int64_t o) {
+    return ((o + 1) * w.in[d] + w.out[d] - 1) / w.out[d];
+  };
   for (int64_t i = 0, n = w.planes * w.out_pixels(); i < n; ++i) {
-    const int64_t ox = i % w.out[2], oy = i / w.out[2] % w.out[1], oz = i / w.out[2] / w.out[1] % w.out[0], plane = i / w.out_pixels();
+    const int64_t ox = i % w.out[2], oy = i / w.out[2] % w.out[1],
+                  oz = i / w.out[2] / w.out[1] % w.out[0], plane = i / w.out_pixels();
     double sum = 0;
     for (int64_t z = begin(0, oz); z < end(0, oz); ++z)
       for (int64_t y = begin(1, oy); y < end(1, oy); ++y)
-        for (int64_t xx = begin(2, ox); xx < end(2, ox); ++xx) sum += x[plane * w.in_pixels() + (z * w.in[1] + y) * w.in[2] + xx];
-    const int64_t count = (end(0, oz) - begin(0, oz)) * (end(1, oy) - begin(1, oy)) * (end(2, ox) - begin(2, ox));
+        for (int64_t xx = begin(2, ox); xx < end(2, ox); ++xx)
+          sum += x[plane * w.in_pixels() + (z * w.in[1] + y) * w.in[2] + xx];
+    const int64_t count =
+        (end(0, oz) - begin(0, oz)) * (end(1, oy) - begin(1, oy)) * (end(2, ox) - begin(2, ox));
     result.push_back(sum / static_cast<double>(count));
   }
   store<double>(call, result);
@@ -141,14 +159,18 @@ Verdict check_pool_attributes(const ProgramOp& op, size_t spatial) {
   }) {
     if (!op.attributes.contains(limit.key)) continue;
     const std::vector<int64_t> values = op.integers(limit.key);
-    if (values.size() != spatial) return Verdict::refuse(fmt::format("{} has {} entries, want {}", limit.key, values.size(), spatial));
+    if (values.size() != spatial)
+      return Verdict::refuse(
+          fmt::format("{} has {} entries, want {}", limit.key, values.size(), spatial));
     for (int64_t value : values)
-      if (value < limit.least || value > kLargestAttribute) return Verdict::refuse(fmt::format("{} has entry {}", limit.key, value));
+      if (value < limit.least || value > kLargestAttribute)
+        return Verdict::refuse(fmt::format("{} has entry {}", limit.key, value));
   }
   return Verdict::accept();
 }
 
-int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode) {
+int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+                    bool ceil_mode) {
   const int64_t reach = in + 2 * padding - dilation * (kernel - 1) - 1;
   if (reach < 0) return 0;
   int64_t size = (reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
@@ -162,7 +184,8 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
   const size_t spatial = spatial_rank(op);
   if (spatial < 1 || spatial > kMaxSpatial || x.size() < spatial)
-    return Verdict::refuse(fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
+    return Verdict::refuse(
+        fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
   const size_t lead = x.size() - spatial;
   std::vector<int64_t> want = x;
   if (Verdict attributes = check_pool_attributes(op, spatial); !attributes) return attributes;
@@ -170,13 +193,18 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
     const std::vector<int64_t> sizes = op.integers("output_size");
     for (size_t d = 0; d < spatial; ++d) want[lead + d] = sizes[d];
   } else {
-    const std::vector<int64_t> kernel = op.integers("kernel_size"), ones(spatial, 1), zeros(spatial, 0);
-    const std::vector<int64_t> stride = op.integers("stride", kernel), padding = op.integers("padding", zeros),
+    const std::vector<int64_t> kernel = op.integers("kernel_size"), ones(spatial, 1),
+                               zeros(spatial, 0);
+    const std::vector<int64_t> stride = op.integers("stride", kernel),
+                               padding = op.integers("padding", zeros),
                                dilation = op.integers("dilation", ones);
     for (size_t d = 0; d < spatial; ++d)
-      want[lead + d] = pooled_size(x[lead + d], kernel[d], stride[d], padding[d], dilation[d], op.flag("ceil_mode"));
+      want[lead + d] = pooled_size(x[lead + d], kernel[d], stride[d], padding[d], dilation[d],
+                                   op.flag("ceil_mode"));
   }
-  if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
+  if (y != want)
+    return Verdict::refuse(
+        fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
   return Verdict::accept();
 }
 

@@ -16,9 +16,11 @@ Buffer<bool> reduced_dims(std::span<const int64_t> dims, size_t rank) {
   return is_reduced;
 }
 
-// Results of `combine` over the reduced elements of x, begun with `start`; *count: how many go into each.
+// Results of `combine` over the reduced elements of x, begun with `start`; *count: how many go into
+// each.
 template <typename Combine>
-Buffer<double> reduce_elements(const KernelCall& call, double start, int64_t* count, const Combine& combine) {
+Buffer<double> reduce_elements(const KernelCall& call, double start, int64_t* count,
+                               const Combine& combine) {
   const Reals<float> x = floats(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
   const Buffer<bool> is_reduced = reduced_dims(call.integers("dims"), shape.size());
@@ -40,7 +42,8 @@ Buffer<double> reduce_elements(const KernelCall& call, double start, int64_t* co
 
 double plus(double a, double b) { return a + b; }
 double times(double a, double b) { return a * b; }
-double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }  // NaN wins, as in torch
+// NaN wins, as in torch
+double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 struct Reduction {
@@ -82,18 +85,22 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   for (int64_t dim : op.integers("dims"))
-    if (!find_dim(dim, x.size())) return Verdict::refuse(fmt::format("dimension {} of input {}", dim, shape_text(x)));
+    if (!find_dim(dim, x.size()))
+      return Verdict::refuse(fmt::format("dimension {} of input {}", dim, shape_text(x)));
   const Buffer<bool> is_reduced = reduced_dims(op.integers("dims"), x.size());
   std::vector<int64_t> want;
   for (size_t d = 0; d < x.size(); ++d)
     if (!is_reduced[d] || op.flag("keepdim")) want.push_back(is_reduced[d] ? 1 : x[d]);
   const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
-  if (y != want) return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
+  if (y != want)
+    return Verdict::refuse(
+        fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
   return Verdict::accept();
 }
 
 Verdict check_reduce(const Program& program, const ProgramOp& op) {
-  if (find_reduction(op) == nullptr) return Verdict::refuse(fmt::format("unknown reduction \"{}\"", op.text("fn", "")));
+  if (find_reduction(op) == nullptr)
+    return Verdict::refuse(fmt::format("unknown reduction \"{}\"", op.text("fn", "")));
   return check_mean(program, op);
 }
 

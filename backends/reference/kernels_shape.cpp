@@ -1,5 +1,6 @@
-// Moving elements: reshape, permute, cat, slice, expand, pad, upsample, embedding. Where input and output store elements alike (dtype and
-// qparams), bytes are moved; otherwise they go through reals.
+// Moving elements: reshape, permute, cat, slice, expand, pad, upsample, embedding. Where input and
+// output store elements alike (dtype and qparams), bytes are moved; otherwise they go through
+// reals.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -58,7 +59,8 @@ void gather(const KernelCall& call, const Source& source, double fill = 0) {
 
 void reshape(const KernelCall& call) {
   if (is_stored_alike(call.input(0), call.output())) {
-    if (call.outputs[0].numel() > 0) std::memcpy(call.outputs[0].raw(), call.inputs[0].raw(), call.outputs[0].nbytes());
+    if (call.outputs[0].numel() > 0)
+      std::memcpy(call.outputs[0].raw(), call.inputs[0].raw(), call.outputs[0].nbytes());
     return;
   }
   int64_t next = 0;
@@ -86,11 +88,15 @@ void slice(const KernelCall& call) {
   Sizes strides = strides_of(call.input_shape(0));
   const size_t dim = *find_dim(call.op.integer("dim", 0), strides.size());
   const int64_t offset = call.op.integer("start", 0) * strides[dim];
-  strides[dim] *= std::min(call.op.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));  // a longer step is never taken
+  // a longer step is never taken
+  strides[dim] *=
+      std::min(call.op.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));
   gather_strided(call, std::move(strides), offset);
 }
 
-void expand(const KernelCall& call) { gather_strided(call, broadcast_strides(call.input_shape(0), call.output_shape()), 0); }
+void expand(const KernelCall& call) {
+  gather_strided(call, broadcast_strides(call.input_shape(0), call.output_shape()), 0);
+}
 
 void pad(const KernelCall& call) {
   const Sizes pads = call.integers("pads");
@@ -120,7 +126,8 @@ void cat(const KernelCall& call) {
   const size_t dim = *find_dim(call.op.integer("dim", 0), shape.size());
   const DimSplit whole = split_at(shape, dim);
   bool is_alike = true;
-  for (size_t i = 0; i < call.input_count(); ++i) is_alike = is_alike && is_stored_alike(call.input(i), call.output());
+  for (size_t i = 0; i < call.input_count(); ++i)
+    is_alike = is_alike && is_stored_alike(call.input(i), call.output());
   const size_t element = size_of(call.output().dtype);
   Buffer<double> y(is_alike ? 0 : static_cast<size_t>(call.outputs[0].numel()));
   int64_t start = 0;
@@ -129,14 +136,16 @@ void cat(const KernelCall& call) {
     for (int64_t outer = 0; outer < whole.outer; ++outer) {
       const int64_t to = (outer * whole.size + start) * whole.inner;
       if (is_alike) {
-        std::memcpy(call.outputs[0].raw() + static_cast<size_t>(to) * element, call.inputs[i].raw() + static_cast<size_t>(outer * run) * element,
+        std::memcpy(call.outputs[0].raw() + static_cast<size_t>(to) * element,
+                    call.inputs[i].raw() + static_cast<size_t>(outer * run) * element,
                     static_cast<size_t>(run) * element);
       }
     }
     if (!is_alike) {
       const Reals<double> x = doubles(call, i);
       for (int64_t outer = 0; outer < whole.outer; ++outer)
-        std::copy_n(x.data() + outer * run, run, y.data() + (outer * whole.size + start) * whole.inner);
+        std::copy_n(x.data() + outer * run, run,
+                    y.data() + (outer * whole.size + start) * whole.inner);
     }
     start += call.input_shape(i)[dim];
   }
@@ -154,11 +163,14 @@ struct Tap {
 
 Tap tap_at(const KernelCall& call, double scale, int64_t out, int64_t in_size) {
   if (call.text("mode", "nearest") == "nearest") {
-    const int64_t at = std::min(static_cast<int64_t>(std::floor(static_cast<float>(out) * static_cast<float>(scale))), in_size - 1);
+    const int64_t at = std::min(
+        static_cast<int64_t>(std::floor(static_cast<float>(out) * static_cast<float>(scale))),
+        in_size - 1);
     return {at, at, 0};
   }
-  const double position =
-      call.op.flag("align_corners") ? static_cast<double>(out) * scale : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
+  const double position = call.op.flag("align_corners")
+                              ? static_cast<double>(out) * scale
+                              : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
   const int64_t low = std::min(static_cast<int64_t>(position), in_size - 1);
   return {low, std::min(low + 1, in_size - 1), position - static_cast<double>(low)};
 }
@@ -175,9 +187,13 @@ void upsample(const KernelCall& call) {
       const Tap row = tap_at(call, scales[0], oy, in[2]);
       for (int64_t ox = 0; ox < out[3]; ++ox) {
         const Tap column = tap_at(call, scales[1], ox, in[3]);
-        const auto at = [&](int64_t iy, int64_t ix) { return static_cast<double>(x[(plane * in[2] + iy) * in[3] + ix]); };
-        const double top = at(row.low, column.low) * (1 - column.weight) + at(row.low, column.high) * column.weight;
-        const double bottom = at(row.high, column.low) * (1 - column.weight) + at(row.high, column.high) * column.weight;
+        const auto at = [&](int64_t iy, int64_t ix) {
+          return static_cast<double>(x[(plane * in[2] + iy) * in[3] + ix]);
+        };
+        const double top = at(row.low, column.low) * (1 - column.weight) +
+                           at(row.low, column.high) * column.weight;
+        const double bottom = at(row.high, column.low) * (1 - column.weight) +
+                              at(row.high, column.high) * column.weight;
         y.push_back(top * (1 - row.weight) + bottom * row.weight);
       }
     }
@@ -191,21 +207,26 @@ void embedding(const KernelCall& call) {
   const Tensor& indices = call.inputs[1];
   Sizes chosen;
   for (int64_t i = 0, n = indices.numel(); i < n; ++i) {
-    const int64_t row = indices.dtype() == DType::kInt64 ? indices.data<int64_t>()[i] : indices.data<int32_t>()[i];
+    const int64_t row =
+        indices.dtype() == DType::kInt64 ? indices.data<int64_t>()[i] : indices.data<int32_t>()[i];
     if (row < 0 || row >= rows)
-      throw Error("run", call.op.name, fmt::format("index {} is outside of the table's {} rows; check the input", row, rows));
+      throw Error(
+          "run", call.op.name,
+          fmt::format("index {} is outside of the table's {} rows; check the input", row, rows));
     chosen.push_back(row);
   }
   if (!table.stored && is_stored_alike(table, call.output())) {
     const size_t bytes = static_cast<size_t>(width) * size_of(table.dtype);
     for (size_t i = 0; i < chosen.size(); ++i)
-      std::memcpy(call.outputs[0].raw() + i * bytes, call.inputs[0].raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
+      std::memcpy(call.outputs[0].raw() + i * bytes,
+                  call.inputs[0].raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
     return;
   }
   // Only the chosen rows are converted.
   Buffer<float> y(chosen.size() * static_cast<size_t>(width));
   for (size_t i = 0; i < chosen.size(); ++i)
-    read_row(call.inputs[0], table, chosen[i], std::span(y).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width)));
+    read_row(call.inputs[0], table, chosen[i],
+             std::span(y).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width)));
   store<float>(call, y);
 }
 
@@ -217,14 +238,16 @@ const std::vector<int64_t>& output_shape(const Program& program, const ProgramOp
 
 Verdict check_want(const Program& program, const ProgramOp& op, const std::vector<int64_t>& want) {
   if (output_shape(program, op) == want) return Verdict::accept();
-  return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(output_shape(program, op)), shape_text(want)));
+  return Verdict::refuse(fmt::format("output shape {}, want {}",
+                                     shape_text(output_shape(program, op)), shape_text(want)));
 }
 
 Verdict check_reshape(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const ProgramTensor& x = *find_input(program, op, 0);
   if (x.numel() != product(output_shape(program, op)))
-    return Verdict::refuse(fmt::format("{} elements into shape {}", x.numel(), shape_text(output_shape(program, op))));
+    return Verdict::refuse(
+        fmt::format("{} elements into shape {}", x.numel(), shape_text(output_shape(program, op))));
   return Verdict::accept();
 }
 
@@ -235,7 +258,9 @@ Verdict check_permute(const Program& program, const ProgramOp& op) {
   std::vector<int64_t> want;
   for (int64_t dim : op.integers("dims")) {
     const std::optional<size_t> found = find_dim(dim, x.size());
-    if (!found || is_seen[*found]) return Verdict::refuse(fmt::format("dims {} of input {}", shape_text(op.integers("dims")), shape_text(x)));
+    if (!found || is_seen[*found])
+      return Verdict::refuse(
+          fmt::format("dims {} of input {}", shape_text(op.integers("dims")), shape_text(x)));
     is_seen[*found] = true;
     want.push_back(x[*found]);
   }
@@ -248,9 +273,11 @@ Verdict check_slice(const Program& program, const ProgramOp& op) {
   const std::optional<size_t> dim = find_dim(op.integer("dim", 0), x.size());
   const int64_t start = op.integer("start", 0), step = op.integer("step", 1);
   const std::vector<int64_t>& y = output_shape(program, op);
-  if (!dim || step < 1 || start < 0 || y.size() != x.size()) return Verdict::refuse("slice with dimension, start or step out of range");
+  if (!dim || step < 1 || start < 0 || y.size() != x.size())
+    return Verdict::refuse("slice with dimension, start or step out of range");
   if (y[*dim] > 0 && (start >= x[*dim] || y[*dim] - 1 > (x[*dim] - 1 - start) / step))
-    return Verdict::refuse(fmt::format("slice {} of {} reaches outside", shape_text(y), shape_text(x)));
+    return Verdict::refuse(
+        fmt::format("slice {} of {} reaches outside", shape_text(y), shape_text(x)));
   std::vector<int64_t> want = x;
   want[*dim] = y[*dim];
   return check_want(program, op, want);
@@ -267,9 +294,11 @@ Verdict check_pad(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   std::vector<int64_t> want = find_input(program, op, 0)->shape;
   const std::vector<int64_t> pads = op.integers("pads");
-  if (pads.size() != 2 * want.size()) return Verdict::refuse(fmt::format("{} pads for {} dimensions", pads.size(), want.size()));
+  if (pads.size() != 2 * want.size())
+    return Verdict::refuse(fmt::format("{} pads for {} dimensions", pads.size(), want.size()));
   for (int64_t count : pads)
-    if (count < -kLargestAttribute || count > kLargestAttribute) return Verdict::refuse(fmt::format("pads has entry {}", count));
+    if (count < -kLargestAttribute || count > kLargestAttribute)
+      return Verdict::refuse(fmt::format("pads has entry {}", count));
   for (size_t d = 0; d < want.size(); ++d) want[d] += pads[2 * d] + pads[2 * d + 1];
   return check_want(program, op, want);
 }
@@ -278,12 +307,14 @@ Verdict check_cat(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, op.inputs.size(), op.inputs.size()); !counts) return counts;
   const std::vector<int64_t>& y = output_shape(program, op);
   const std::optional<size_t> dim = find_dim(op.integer("dim", 0), y.size());
-  if (!dim || op.inputs.empty()) return Verdict::refuse("cat of nothing or along a dimension out of range");
+  if (!dim || op.inputs.empty())
+    return Verdict::refuse("cat of nothing or along a dimension out of range");
   std::vector<int64_t> want = y;
   want[*dim] = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     std::vector<int64_t> x = find_input(program, op, i)->shape;
-    if (x.size() != y.size()) return Verdict::refuse(fmt::format("input {} into {}", shape_text(x), shape_text(y)));
+    if (x.size() != y.size())
+      return Verdict::refuse(fmt::format("input {} into {}", shape_text(x), shape_text(y)));
     want[*dim] += x[*dim];
     x[*dim] = y[*dim];
     if (x != y) return Verdict::refuse(fmt::format("input {} does not fit {}", i, shape_text(y)));
@@ -296,7 +327,8 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = output_shape(program, op);
   const std::vector<double> scales = op.reals("scales");
-  if (x.size() != 4 || y.size() != 4 || x[0] != y[0] || x[1] != y[1] || scales.size() != 2 || product(x) == 0)
+  if (x.size() != 4 || y.size() != 4 || x[0] != y[0] || x[1] != y[1] || scales.size() != 2 ||
+      product(x) == 0)
     return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
   for (double scale : scales)
     if (!(scale >= 0 && scale < 1e9)) return Verdict::refuse(fmt::format("scale {}", scale));
@@ -307,7 +339,8 @@ Verdict check_embedding(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
   const ProgramTensor& weight = *find_input(program, op, 0);
   const ProgramTensor& indices = *find_input(program, op, 1);
-  if (weight.shape.size() != 2 || (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32))
+  if (weight.shape.size() != 2 ||
+      (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32))
     return Verdict::refuse("embedding wants a table [V, D] and integer indices");
   std::vector<int64_t> want = indices.shape;
   want.push_back(weight.shape[1]);

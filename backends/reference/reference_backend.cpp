@@ -15,40 +15,49 @@ namespace octet {
 namespace {
 
 const reference::KernelRow* find_kernel(const std::string& kind) {
-  for (const auto& rows : {reference::conv_kernels(), reference::matmul_kernels(), reference::elementwise_kernels(), reference::pool_kernels(),
-                           reference::norm_kernels(), reference::shape_kernels(), reference::reduce_kernels(), reference::recurrent_kernels(),
-                           reference::custom_kernels()})
+  for (const auto& rows :
+       {reference::conv_kernels(), reference::matmul_kernels(), reference::elementwise_kernels(),
+        reference::pool_kernels(), reference::norm_kernels(), reference::shape_kernels(),
+        reference::reduce_kernels(), reference::recurrent_kernels(), reference::custom_kernels()})
     for (const reference::KernelRow& row : rows)
       if (kind == row.kind) return &row;
   return nullptr;
 }
 
-bool is_known_dtype(DType dtype) { return dtype == DType::kBool || is_integer(dtype) || (is_floating_point(dtype) && size_of(dtype) >= 2); }
+bool is_known_dtype(DType dtype) {
+  return dtype == DType::kBool || is_integer(dtype) ||
+         (is_floating_point(dtype) && size_of(dtype) >= 2);
+}
 
 Verdict check_op(const Program& program, const ProgramOp& op) {
   const reference::KernelRow* row = find_kernel(op.kind);
-  if (row == nullptr) return Verdict::refuse(fmt::format("{} has no kernel in the reference backend", op.kind));
+  if (row == nullptr)
+    return Verdict::refuse(fmt::format("{} has no kernel in the reference backend", op.kind));
   for (const std::vector<int>* tensors : {&op.inputs, &op.outputs})
     for (int index : *tensors) {
       if (index < 0) continue;
       const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
       if (!is_known_dtype(tensor.dtype))
-        return Verdict::refuse(fmt::format("{} has dtype {}, which the reference kernels lack", tensor.name, name_of(tensor.dtype)));
+        return Verdict::refuse(fmt::format("{} has dtype {}, which the reference kernels lack",
+                                           tensor.name, name_of(tensor.dtype)));
       if (tensor.qparams && size_of(tensor.dtype) > 4)
-        return Verdict::refuse(fmt::format("{} is quantized to {}, want at most 32 bits", tensor.name, name_of(tensor.dtype)));
+        return Verdict::refuse(fmt::format("{} is quantized to {}, want at most 32 bits",
+                                           tensor.name, name_of(tensor.dtype)));
     }
   return row->check(program, op);
 }
 
 class ReferenceSegment : public CompiledSegment {
  public:
-  ReferenceSegment(const Program& program, const Segment& segment) : program_(program), segment_(segment) {
+  ReferenceSegment(const Program& program, const Segment& segment)
+      : program_(program), segment_(segment) {
     for (int index : segment_.ops) {
       const ProgramOp& op = program_.ops[static_cast<size_t>(index)];
       const Verdict verdict = check_op(program_, op);
       if (verdict) continue;
       throw Error("session", op.name,
-                  fmt::format("cannot run on the reference backend: {}{}", verdict.reason(), op.kind == "custom" ? "" : "; lower the model again"));
+                  fmt::format("cannot run on the reference backend: {}{}", verdict.reason(),
+                              op.kind == "custom" ? "" : "; lower the model again"));
     }
     tensors_.resize(program_.tensors.size());
     plan_memory();
@@ -56,8 +65,10 @@ class ReferenceSegment : public CompiledSegment {
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
-    for (size_t i = 0; i < segment_.inputs.size(); ++i) tensors_[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
-    for (size_t i = 0; i < segment_.outputs.size(); ++i) tensors_[static_cast<size_t>(segment_.outputs[i])] = outputs[i];
+    for (size_t i = 0; i < segment_.inputs.size(); ++i)
+      tensors_[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
+    for (size_t i = 0; i < segment_.outputs.size(); ++i)
+      tensors_[static_cast<size_t>(segment_.outputs[i])] = outputs[i];
     const reference::ScratchPool::Use scratch(pool_);
     for (Call& call : calls_) {
       bind(call.call.op.inputs, call.call.inputs);
@@ -79,25 +90,32 @@ class ReferenceSegment : public CompiledSegment {
       const ProgramOp& op = program_.ops[static_cast<size_t>(segment_.ops[step])];
       for (int index : op.outputs) {
         const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-        buffers.try_emplace(index, ArenaBuffer{static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype), static_cast<int>(step), 0});
+        buffers.try_emplace(index,
+                            ArenaBuffer{static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype),
+                                        static_cast<int>(step), 0});
         buffers[index].last = static_cast<int>(step);
       }
       for (int index : op.inputs)
-        if (const auto found = buffers.find(index); found != buffers.end()) found->second.last = static_cast<int>(step);
+        if (const auto found = buffers.find(index); found != buffers.end())
+          found->second.last = static_cast<int>(step);
     }
     for (int index : segment_.outputs) buffers.erase(index);  // the caller's memory
-    for (auto& [index, view] : allocate_arena(program_, buffers).tensors) tensors_[static_cast<size_t>(index)] = std::move(view);
+    for (auto& [index, view] : allocate_arena(program_, buffers).tensors)
+      tensors_[static_cast<size_t>(index)] = std::move(view);
   }
 
   void add_call(const ProgramOp& op) {
     calls_.push_back({
-        find_kernel(op.kind)->run, {program_, op, std::vector<Tensor>(op.inputs.size()), std::vector<Tensor>(op.outputs.size())}
+        find_kernel(op.kind)->run,
+        {program_, op, std::vector<Tensor>(op.inputs.size()),
+                        std::vector<Tensor>(op.outputs.size())}
     });
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.inputs[i] < 0) continue;
       const size_t index = static_cast<size_t>(op.inputs[i]);
       const ProgramTensor& tensor = program_.tensors[index];
-      if (tensor.role == ProgramTensor::Role::kConstant && !tensors_[index].defined() && !reference::reads_as_stored(op, i, tensor))
+      if (tensor.role == ProgramTensor::Role::kConstant && !tensors_[index].defined() &&
+          !reference::reads_as_stored(op, i, tensor))
         tensors_[index] = constant_data(tensor);
     }
   }
@@ -107,22 +125,27 @@ class ReferenceSegment : public CompiledSegment {
     for (size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0) continue;
       tensors[i] = tensors_[static_cast<size_t>(indices[i])];
-      OCTET_ASSERT(tensors[i].defined() || program_.tensors[static_cast<size_t>(indices[i])].stored, "a tensor of the segment is there");
+      OCTET_ASSERT(tensors[i].defined() || program_.tensors[static_cast<size_t>(indices[i])].stored,
+                   "a tensor of the segment is there");
     }
   }
 
   const Program& program_;
   const Segment segment_;
-  std::vector<Tensor> tensors_;  // by tensor index: constants, views of the arena, and of each run inputs and outputs
+  // by tensor index: constants, views of the arena, and of each run inputs and outputs
+  std::vector<Tensor> tensors_;
   reference::ScratchPool pool_;
   std::vector<Call> calls_;
 };
 
 }  // namespace
 
-Verdict ReferenceSupport::accepts(const Program& program, const ProgramOp& op) const { return check_op(program, op); }
+Verdict ReferenceSupport::accepts(const Program& program, const ProgramOp& op) const {
+  return check_op(program, op);
+}
 
-std::unique_ptr<CompiledSegment> ReferenceBackend::compile(const Program& program, const Segment& segment, int) const {
+std::unique_ptr<CompiledSegment> ReferenceBackend::compile(const Program& program,
+                                                           const Segment& segment, int) const {
   return std::make_unique<ReferenceSegment>(program, segment);
 }
 

@@ -1,5 +1,6 @@
-// Memory of a run that the next run takes again: what kernels put into a Buffer comes from the pool of the segment that runs, and goes back to it. A second
-// run asks for the same sizes in the same order, so it finds all of them there and the heap is left alone.
+// Memory of a run that the next run takes again: what kernels put into a Buffer comes from the pool
+// of the segment that runs, and goes back to it. A second run asks for the same sizes in the same
+// order, so it finds all of them there and the heap is left alone.
 #pragma once
 
 #include <cstddef>

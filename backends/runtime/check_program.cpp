@@ -15,7 +15,9 @@
 namespace octet {
 namespace {
 
-size_t bytes_of(const ProgramTensor& tensor) { return static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype); }
+size_t bytes_of(const ProgramTensor& tensor) {
+  return static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
+}
 
 size_t saturating_add(size_t a, size_t b) {
   size_t sum = 0;
@@ -24,7 +26,8 @@ size_t saturating_add(size_t a, size_t b) {
 
 size_t machine_bytes() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page) : std::numeric_limits<size_t>::max();
+  return pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page)
+                               : std::numeric_limits<size_t>::max();
 }
 
 // Ops in execution order.
@@ -44,12 +47,17 @@ size_t peak_bytes(const Program& program) {
     for (const std::vector<int>* tensors : {&ops[step]->inputs, &ops[step]->outputs})
       for (int index : *tensors)
         if (index >= 0) last[static_cast<size_t>(index)] = step;
-  const auto held = [&](int index) { return index >= 0 && program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant; };
+  const auto held = [&](int index) {
+    return index >= 0 &&
+           program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant;
+  };
   size_t live = 0;
   for (int index : program.inputs)
-    if (held(index)) live = saturating_add(live, bytes_of(program.tensors[static_cast<size_t>(index)]));
+    if (held(index))
+      live = saturating_add(live, bytes_of(program.tensors[static_cast<size_t>(index)]));
   for (int index : program.outputs) {
-    live = saturating_add(live, bytes_of(program.tensors[static_cast<size_t>(index)]));  // the caller's copy
+    // the caller's copy
+    live = saturating_add(live, bytes_of(program.tensors[static_cast<size_t>(index)]));
   }
   std::vector<bool> stays(program.tensors.size(), false);  // counted once, above
   for (const std::vector<int>* given : {&program.inputs, &program.outputs})
@@ -58,7 +66,8 @@ size_t peak_bytes(const Program& program) {
   size_t peak = live;
   std::vector<std::vector<int>> dead_after(ops.size());
   for (size_t i = 0; i < program.tensors.size(); ++i)
-    if (!ops.empty() && !stays[i] && held(static_cast<int>(i))) dead_after[last[i]].push_back(static_cast<int>(i));
+    if (!ops.empty() && !stays[i] && held(static_cast<int>(i)))
+      dead_after[last[i]].push_back(static_cast<int>(i));
   std::vector<bool> made(program.tensors.size(), false);
   for (size_t step = 0; step < ops.size(); ++step) {
     for (int index : ops[step]->outputs)
@@ -69,18 +78,24 @@ size_t peak_bytes(const Program& program) {
     peak = std::max(peak, live);
     if (live == std::numeric_limits<size_t>::max()) return live;
     for (int index : dead_after[step])
-      if (made[static_cast<size_t>(index)]) live -= bytes_of(program.tensors[static_cast<size_t>(index)]);
+      if (made[static_cast<size_t>(index)])
+        live -= bytes_of(program.tensors[static_cast<size_t>(index)]);
   }
   return peak;
 }
 
 void check_runnable(const Program& program, size_t memory_limit) {
   if (program.segments.empty() && !program.ops.empty())
-    throw Error("session", program.ops.front().name, "the program's ops are in no segment, want each on a backend; lower the model again");
-  const size_t need = peak_bytes(program), limit = memory_limit == 0 ? machine_bytes() : memory_limit;
+    throw Error(
+        "session", program.ops.front().name,
+        "the program's ops are in no segment, want each on a backend; lower the model again");
+  const size_t need = peak_bytes(program),
+               limit = memory_limit == 0 ? machine_bytes() : memory_limit;
   if (need > limit)
     throw Error("session", "memory",
-                fmt::format("the program needs {} bytes at once, want at most {}; raise the limit or lower a smaller model", need, limit));
+                fmt::format("the program needs {} bytes at once, want at most {}; raise the limit "
+                            "or lower a smaller model",
+                            need, limit));
   const ReferenceSupport support;
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
@@ -89,7 +104,8 @@ void check_runnable(const Program& program, size_t memory_limit) {
       if (verdict) continue;
       throw Error(
           "session", op.name,
-          fmt::format("cannot run on the {} backend: {}{}", segment.backend, verdict.reason(), op.kind == "custom" ? "" : "; lower the model again"));
+          fmt::format("cannot run on the {} backend: {}{}", segment.backend, verdict.reason(),
+                      op.kind == "custom" ? "" : "; lower the model again"));
     }
 }
 

@@ -1,4 +1,5 @@
-// What must hold of a Program before a segment of it is compiled: it may come from a damaged or hostile file. Free of torch.
+// What must hold of a Program before a segment of it is compiled: it may come from a damaged or
+// hostile file. Free of torch.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,9 @@
 
 namespace octet {
 
-// Of a verified program: every op is in a segment, fits its shapes and attributes (the reference backend's checks, whatever backend runs it), and
-// peak_bytes() is at most `memory_limit` (0: the machine's memory). Throws Error; allocates nothing that a shape decides.
+// Of a verified program: every op is in a segment, fits its shapes and attributes (the reference
+// backend's checks, whatever backend runs it), and peak_bytes() is at most `memory_limit` (0: the
+// machine's memory). Throws Error; allocates nothing that a shape decides.
 void check_runnable(const Program& program, size_t memory_limit);
 
 }  // namespace octet

@@ -27,34 +27,48 @@ std::string major_minor(const std::string& version) {
 void check_versions(const Program& program, const Backend& backend) {
   for (const auto& [library, version] : backend.versions()) {
     const auto lowered = program.versions.find(library);
-    if (lowered == program.versions.end() || major_minor(lowered->second) == major_minor(version)) continue;
-    throw Error("session", library,
-                fmt::format("the program was lowered for {} {}, this build has {}; lower the model again", library, lowered->second, version));
+    if (lowered == program.versions.end() || major_minor(lowered->second) == major_minor(version))
+      continue;
+    throw Error(
+        "session", library,
+        fmt::format("the program was lowered for {} {}, this build has {}; lower the model again",
+                    library, lowered->second, version));
   }
 }
 
-void check_address(const Program& program, int index, const char* what, size_t position, const void* address) {
+void check_address(const Program& program, int index, const char* what, size_t position,
+                   const void* address) {
   const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
   const size_t element = size_of(tensor.dtype);
-  if (tensor.numel() == 0 || (address != nullptr && reinterpret_cast<uintptr_t>(address) % element == 0)) return;
+  if (tensor.numel() == 0 ||
+      (address != nullptr && reinterpret_cast<uintptr_t>(address) % element == 0))
+    return;
   const std::string subject = fmt::format("{} {} ({})", what, position, tensor.name);
   if (address == nullptr)
-    throw Error("session", subject, fmt::format("got no address, want that of {} bytes", static_cast<size_t>(tensor.numel()) * element));
-  throw Error("session", subject, fmt::format("got address {}, want a multiple of {}, the size of an element", fmt::ptr(address), element));
+    throw Error("session", subject,
+                fmt::format("got no address, want that of {} bytes",
+                            static_cast<size_t>(tensor.numel()) * element));
+  throw Error("session", subject,
+              fmt::format("got address {}, want a multiple of {}, the size of an element",
+                          fmt::ptr(address), element));
 }
 
 // A view of memory that is given for each run.
 Tensor unbound(const ProgramTensor& tensor) {
   auto storage = std::make_shared<Storage>();
   storage->size = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
-  return Tensor(std::move(storage), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+  return Tensor(std::move(storage), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape),
+                0);
 }
 
-bool is_conversion(const ProgramOp& op) { return op.kind == "quantize" || op.kind == "dequantize" || op.kind == "requantize"; }
+bool is_conversion(const ProgramOp& op) {
+  return op.kind == "quantize" || op.kind == "dequantize" || op.kind == "requantize";
+}
 
-// Ops whose integer input a call of their own turns into floats. Products are left out, as that may be the input of an addition behind them; where their
-// integers go unused the segment warns of it.
-std::set<std::string> ops_in_floats(const Program& program, const std::vector<KernelReport>& kernels) {
+// Ops whose integer input a call of their own turns into floats. Products are left out, as that may
+// be the input of an addition behind them; where their integers go unused the segment warns of it.
+std::set<std::string> ops_in_floats(const Program& program,
+                                    const std::vector<KernelReport>& kernels) {
   std::set<std::string> others;
   for (const ProgramOp& op : program.ops)
     if (is_conversion(op) || op.macs > 0) others.insert(op.name);
@@ -71,11 +85,14 @@ std::set<std::string> ops_in_floats(const Program& program, const std::vector<Ke
 
 void check_count(const char* what, size_t got, size_t want) {
   if (got != want)
-    throw Error("session", fmt::format("{}s", what), fmt::format("got {} {}s, want {}; give one tensor per {} of the model", got, what, want, what));
+    throw Error("session", fmt::format("{}s", what),
+                fmt::format("got {} {}s, want {}; give one tensor per {} of the model", got, what,
+                            want, what));
 }
 
 void check_backends(const Program& program) {
-  for (const Segment& segment : program.segments) check_versions(program, *make_backend(segment.backend));
+  for (const Segment& segment : program.segments)
+    check_versions(program, *make_backend(segment.backend));
 }
 
 CompiledProgram::CompiledProgram(const Program& program, int threads) : program_(program) {
@@ -104,18 +121,21 @@ void CompiledProgram::plan_memory() {
   tensors_.resize(program_.tensors.size());
   for (int index : program_.outputs) {
     const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-    if (tensor.role == ProgramTensor::Role::kConstant) tensors_[static_cast<size_t>(index)] = constant_data(tensor);
+    if (tensor.role == ProgramTensor::Role::kConstant)
+      tensors_[static_cast<size_t>(index)] = constant_data(tensor);
   }
   for (const std::vector<int>* given : {&program_.inputs, &program_.outputs})
     for (int index : *given)
       if (index >= 0 && !tensors_[static_cast<size_t>(index)].defined())
-        tensors_[static_cast<size_t>(index)] = unbound(program_.tensors[static_cast<size_t>(index)]);
+        tensors_[static_cast<size_t>(index)] =
+            unbound(program_.tensors[static_cast<size_t>(index)]);
   std::map<int, ArenaBuffer> buffers;  // by tensor
   for (size_t step = 0; step < program_.segments.size(); ++step) {
     for (int index : program_.segments[step].outputs) {
       if (tensors_[static_cast<size_t>(index)].defined()) continue;  // the caller's memory
       const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-      buffers[index] = {static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype), static_cast<int>(step), static_cast<int>(step)};
+      buffers[index] = {static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype),
+                        static_cast<int>(step), static_cast<int>(step)};
     }
     for (int index : program_.segments[step].inputs) {
       const auto found = buffers.find(index);
@@ -131,13 +151,16 @@ void CompiledProgram::plan_outputs() {
   std::set<int> placed(program_.inputs.begin(), program_.inputs.end());
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     const int index = program_.outputs[i];
-    const bool is_constant = program_.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant;
-    if (is_constant || !placed.insert(index).second) copied_.push_back({static_cast<size_t>(index), i});
+    const bool is_constant =
+        program_.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant;
+    if (is_constant || !placed.insert(index).second)
+      copied_.push_back({static_cast<size_t>(index), i});
   }
 }
 
 void CompiledProgram::bind(int tensor, const void* address) {
-  tensors_[static_cast<size_t>(tensor)].storage()->data = static_cast<std::byte*>(const_cast<void*>(address));
+  tensors_[static_cast<size_t>(tensor)].storage()->data =
+      static_cast<std::byte*>(const_cast<void*>(address));
 }
 
 void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
@@ -158,10 +181,12 @@ void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* c
     }
   }
   for (Step& step : steps_) {
-    const std::chrono::steady_clock::time_point start = is_timed_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    const std::chrono::steady_clock::time_point start =
+        is_timed_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     step.segment->run(step.inputs, step.outputs);
     if (!is_timed_) continue;
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     step.seconds = step.seconds == 0 ? seconds : std::min(step.seconds, seconds);
   }
   for (const CopiedOutput& copy : copied_) {
@@ -176,8 +201,10 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
     const std::vector<KernelReport> told = steps_[i].segment->kernels();
     all.insert(all.end(), told.begin(), told.end());
     if (!told.empty()) continue;
-    KernelReport whole{{}, "segment", program_.segments[i].backend, "rows -> rows", {}, steps_[i].seconds};
-    for (int op : program_.segments[i].ops) whole.ops.push_back(program_.ops[static_cast<size_t>(op)].name);
+    KernelReport whole{{}, "segment",        program_.segments[i].backend, "rows -> rows",
+                       {}, steps_[i].seconds};
+    for (int op : program_.segments[i].ops)
+      whole.ops.push_back(program_.ops[static_cast<size_t>(op)].name);
     all.push_back(std::move(whole));
   }
   add_notes(all);
@@ -186,15 +213,18 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
 
 void CompiledProgram::add_notes(std::vector<KernelReport>& kernels) const {
   std::map<std::string, std::string> notes;  // by op
-  for (const auto& [op, reason] : program_.reasons) notes[op] = fmt::format("not on {}: {}", program_.backend, reason);
-  for (const std::string& op : ops_in_floats(program_, kernels)) notes.try_emplace(op, "computed in floats: there is no kernel for these integers");
+  for (const auto& [op, reason] : program_.reasons)
+    notes[op] = fmt::format("not on {}: {}", program_.backend, reason);
+  for (const std::string& op : ops_in_floats(program_, kernels))
+    notes.try_emplace(op, "computed in floats: there is no kernel for these integers");
   for (const Warning& warning : merged_warnings())
     for (const std::string& op : warning.ops) notes[op] = warning.cause;
   for (KernelReport& kernel : kernels) {
     std::set<std::string> told;
     for (const std::string& op : kernel.ops) {
       const auto found = notes.find(op);
-      if (found != notes.end() && told.insert(found->second).second) kernel.note += (kernel.note.empty() ? "" : "; ") + found->second;
+      if (found != notes.end() && told.insert(found->second).second)
+        kernel.note += (kernel.note.empty() ? "" : "; ") + found->second;
     }
   }
 }
@@ -203,7 +233,9 @@ std::vector<Warning> CompiledProgram::merged_warnings() const {
   std::vector<Warning> all;
   for (const Step& step : steps_)
     for (Warning& warning : step.segment->warnings()) {
-      const auto same = std::find_if(all.begin(), all.end(), [&](const Warning& known) { return known.cause == warning.cause; });
+      const auto same = std::find_if(all.begin(), all.end(), [&](const Warning& known) {
+        return known.cause == warning.cause;
+      });
       if (same == all.end())
         all.push_back(std::move(warning));
       else
@@ -215,7 +247,8 @@ std::vector<Warning> CompiledProgram::merged_warnings() const {
 std::vector<std::string> CompiledProgram::warnings() const {
   std::vector<std::string> lines;
   for (const Warning& warning : merged_warnings()) {
-    const std::string others = warning.ops.size() == 1 ? "" : fmt::format(" and {} more", warning.ops.size() - 1);
+    const std::string others =
+        warning.ops.size() == 1 ? "" : fmt::format(" and {} more", warning.ops.size() - 1);
     lines.push_back(fmt::format("{}{}: {}", warning.ops.front(), others, warning.cause));
   }
   return lines;

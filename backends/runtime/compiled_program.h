@@ -1,4 +1,5 @@
-// A Program at fixed sizes, compiled: its segments, the memory between them, and what binds the caller's memory for a run. Used by Session only.
+// A Program at fixed sizes, compiled: its segments, the memory between them, and what binds the
+// caller's memory for a run. Used by Session only.
 #pragma once
 
 #include <memory>
@@ -12,19 +13,23 @@ namespace octet {
 
 class CompiledProgram {
  public:
-  // Plans the memory and compiles every segment. `program` has no symbols, is checked (check_runnable), and stays as long as this does. Throws Error when
-  // a backend is not in this build, is of another version, or refuses a segment.
+  // Plans the memory and compiles every segment. `program` has no symbols, is checked
+  // (check_runnable), and stays as long as this does. Throws Error when a backend is not in this
+  // build, is of another version, or refuses a segment.
   CompiledProgram(const Program& program, int threads);
 
-  // Addresses by position in Program::inputs and ::outputs. Throws Error on a wrong count or a null address.
+  // Addresses by position in Program::inputs and ::outputs. Throws Error on a wrong count or a null
+  // address.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
 
   const Program& program() const { return program_; }
   size_t arena_bytes() const { return arena_->size; }
-  // In the order of the run; a backend that does not tell has one entry for each of its segments. With their notes.
+  // In the order of the run; a backend that does not tell has one entry for each of its segments.
+  // With their notes.
   std::vector<KernelReport> kernels() const;
   void time_kernels(bool on);
-  // A line for each cause, with the first of the ops and how many there are: "conv1 and 3 more: computed in floats, ...".
+  // A line for each cause, with the first of the ops and how many there are: "conv1 and 3 more:
+  // computed in floats, ...".
   std::vector<std::string> warnings() const;
 
  private:
@@ -34,7 +39,8 @@ class CompiledProgram {
     std::vector<Tensor> outputs;
     double seconds = 0;  // in the fastest timed run
   };
-  // An output that no segment writes into the caller's memory: an input, a constant, or one that was given already.
+  // An output that no segment writes into the caller's memory: an input, a constant, or one that
+  // was given already.
   struct CopiedOutput {
     size_t tensor;
     size_t position;
@@ -50,13 +56,16 @@ class CompiledProgram {
 
   const Program& program_;
   std::vector<Step> steps_;
-  std::vector<Tensor> tensors_;  // by tensor index: arena views and constants that are outputs; inputs and outputs are views of the caller's memory
+  // by tensor index: arena views and constants that are outputs; inputs and outputs are views of
+  // the caller's memory
+  std::vector<Tensor> tensors_;
   std::shared_ptr<Storage> arena_;
   std::vector<CopiedOutput> copied_;
   bool is_timed_ = false;
 };
 
-// Throws Error unless every segment's backend is in this build and of the version that the program was lowered for.
+// Throws Error unless every segment's backend is in this build and of the version that the program
+// was lowered for.
 void check_backends(const Program& program);
 void check_count(const char* what, size_t got, size_t want);
 

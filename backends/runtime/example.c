@@ -1,4 +1,5 @@
-/* The C interface in 30 lines: example model.octet [input.raw...] writes the outputs' bytes to the standard output. Inputs not given are zeros. */
+/* The C interface in 30 lines: example model.octet [input.raw...] writes the outputs' bytes to
+ * the standard output. Inputs not given are zeros. */
 #include <octet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,17 @@ int main(int argc, char** argv) {
   void** buffers = calloc(inputs + outputs, sizeof(void*));
   octet_tensor_info info = {.size = sizeof(info)};
   for (size_t i = 0; i < inputs + outputs; ++i) {
-    if (i < inputs ? octet_input(model, i, &info) : octet_output(model, i - inputs, &info)) return fail(octet_last_error());
+    if (i < inputs ? octet_input(model, i, &info) : octet_output(model, i - inputs, &info))
+      return fail(octet_last_error());
     fprintf(stderr, "%s %s: %zu bytes\n", i < inputs ? "input" : "output", info.name, info.bytes);
     buffers[i] = calloc(1, info.bytes + 1);
     FILE* file = i < inputs && 2 + i < (size_t)argc ? fopen(argv[2 + i], "rb") : NULL;
-    if (file != NULL && fread(buffers[i], 1, info.bytes, file) != info.bytes) return fail("an input file is too short");
+    if (file != NULL && fread(buffers[i], 1, info.bytes, file) != info.bytes)
+      return fail("an input file is too short");
     if (file != NULL) fclose(file);
   }
-  if (octet_run(model, (const void* const*)buffers, buffers + inputs)) return fail(octet_last_error());
+  if (octet_run(model, (const void* const*)buffers, buffers + inputs))
+    return fail(octet_last_error());
   for (size_t i = 0; i < outputs; ++i) {
     octet_output(model, i, &info);
     fwrite(buffers[inputs + i], 1, info.bytes, stdout);

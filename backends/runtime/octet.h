@@ -1,11 +1,14 @@
-/* Octet's runtime for C, and for every language that calls C: loads an .octet file and runs it. Needs neither LibTorch nor Python.
+/* Octet's runtime for C, and for every language that calls C: loads an .octet file and runs it.
+ * Needs neither LibTorch nor Python.
  *
- * Functions that can fail return NULL or a status other than 0 and leave a text of one line behind, octet_last_error(). Nothing throws or exits.
- * One octet_model runs in one thread at a time; different ones run at the same time.
+ * Functions that can fail return NULL or a status other than 0 and leave a text of one line behind,
+ * octet_last_error(). Nothing throws or exits. One octet_model runs in one thread at a time;
+ * different ones run at the same time.
  *
- * The binary interface is versioned: within one OCTET_ABI_VERSION functions, numbers and struct members are only added, never changed. A program that was
- * compiled against an older header runs with a newer library of the same OCTET_ABI_VERSION; who opens the library at run time compares that number with
- * octet_abi_version(). Texts are UTF-8 and belong to the library. */
+ * The binary interface is versioned: within one OCTET_ABI_VERSION functions, numbers and struct
+ * members are only added, never changed. A program that was compiled against an older header
+ * runs with a newer library of the same OCTET_ABI_VERSION; who opens the library at run time
+ * compares that number with octet_abi_version(). Texts are UTF-8 and belong to the library. */
 #ifndef OCTET_H
 #define OCTET_H
 
@@ -54,13 +57,22 @@ typedef struct octet_model octet_model;
 /* Zero-initialize, set `size` to sizeof(octet_options), then what is wanted. */
 typedef struct octet_options {
   size_t size;
-  int threads;           /* at most 1024; 0: one; more than there are CPUs for the process are not used, which octet_warning says */
-  int skip_checksum;     /* 1: the bytes of the file are not compared with its checksum, and only those that are used are read */
-  uint64_t memory_limit; /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
-  size_t cached_shapes;  /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0: four */
-  /* A folder, made when needed, where packed weights of models on oneDNN are kept for the next octet_load, which then maps them; NULL: nowhere. What is there is
-   * an aid alone: when it is missing, damaged, of another CPU, or cannot be written, the model loads as without, and octet_warning says so. Nobody may cut
-   * such a file off while a model uses it. Models whose file has a checksum, as `octet lower` writes it. */
+  /* at most 1024; 0: one; more than there are CPUs for the process are not used, which
+   * octet_warning says */
+  int threads;
+  /* 1: the bytes of the file are not compared with its checksum, and only those that are used
+   * are read */
+  int skip_checksum;
+  /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
+  uint64_t memory_limit;
+  /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0:
+   * four */
+  size_t cached_shapes;
+  /* A folder, made when needed, where packed weights of models on oneDNN are kept for the next
+   * octet_load, which then maps them; NULL: nowhere. What is there is an aid alone: when it is
+   * missing, damaged, of another CPU, or cannot be written, the model loads as without, and
+   * octet_warning says so. Nobody may cut such a file off while a model uses it. Models whose
+   * file has a checksum, as `octet lower` writes it. */
   const char* cache_folder;
 } octet_options;
 
@@ -72,11 +84,14 @@ typedef struct octet_tensor_info {
   int rank;
   const int64_t* shape; /* `rank` sizes; -1 for an open one, see octet_bind */
   size_t bytes;         /* of its row-major elements, at the bound sizes */
-  float scale;          /* of quantized integers: real = scale * (integer - zero_point); 0 otherwise */
+  /* of quantized integers: real = scale * (integer - zero_point); 0 otherwise */
+  float scale;
   int32_t zero_point;
-  const int64_t* min_shape;   /* `rank` sizes: the least that each may be */
-  const int64_t* max_shape;   /* and the greatest; where one open size decides another, at its ends */
-  const int64_t* bound_shape; /* `rank` sizes, those of the next octet_run; valid until the next octet_bind */
+  const int64_t* min_shape; /* `rank` sizes: the least that each may be */
+  /* and the greatest; where one open size decides another, at its ends */
+  const int64_t* max_shape;
+  /* `rank` sizes, those of the next octet_run; valid until the next octet_bind */
+  const int64_t* bound_shape;
 } octet_tensor_info;
 
 /* The library's OCTET_ABI_VERSION, and its version as text ("0.1.0"). */
@@ -85,37 +100,49 @@ OCTET_API const char* octet_version(void);
 /* Names of the backends in this library, separated by spaces. */
 OCTET_API const char* octet_backends(void);
 
-/* Maps a file, checks it, compiles it. options may be NULL. Returns NULL on failure. Until octet_free nobody may write into the file or cut it off (the
- * system ends a process that reads what is no longer there); another file may take its place by a rename. */
+/* Maps a file, checks it, compiles it. options may be NULL. Returns NULL on failure. Until
+ * octet_free nobody may write into the file or cut it off (the system ends a process that reads
+ * what is no longer there); another file may take its place by a rename. */
 OCTET_API octet_model* octet_load(const char* path, const octet_options* options);
-/* The same of a file's bytes, which must stay as they are until octet_free. They are not copied when they start at a multiple of 64. */
-OCTET_API octet_model* octet_load_memory(const void* bytes, size_t size, const octet_options* options);
+/* The same of a file's bytes, which must stay as they are until octet_free. They are not copied
+ * when they start at a multiple of 64. */
+OCTET_API octet_model* octet_load_memory(const void* bytes, size_t size,
+                                         const octet_options* options);
 OCTET_API void octet_free(octet_model* model);
 
-/* The same model once more, for another thread: compiled anew, without reading the file again. Weights are shared, and each of the two is freed for itself, in any
- * order. Not while `model` is running. Returns NULL on failure. */
+/* The same model once more, for another thread: compiled anew, without reading the file again.
+ * Weights are shared, and each of the two is freed for itself, in any order. Not while `model`
+ * is running. Returns NULL on failure. */
 OCTET_API octet_model* octet_duplicate(const octet_model* model);
-/* What this machine does less well than the model was made for: a line of text for each cause, from index 0 on, NULL behind the last. Valid as long as the
- * model. Those of a model whose sizes are not all fixed are known once octet_bind or octet_run has compiled it. */
+/* What this machine does less well than the model was made for: a line of text for each cause,
+ * from index 0 on, NULL behind the last. Valid as long as the model. Those of a model whose
+ * sizes are not all fixed are known once octet_bind or octet_run has compiled it. */
 OCTET_API const char* octet_warning(const octet_model* model, size_t index);
 
-/* Inputs and outputs are numbered as those of the exported program. An input that the program does not read has 0 bytes and the name "". */
+/* Inputs and outputs are numbered as those of the exported program. An input that the program
+ * does not read has 0 bytes and the name "". */
 OCTET_API size_t octet_input_count(const octet_model* model);
 OCTET_API size_t octet_output_count(const octet_model* model);
 OCTET_API octet_status octet_input(const octet_model* model, size_t index, octet_tensor_info* info);
-OCTET_API octet_status octet_output(const octet_model* model, size_t index, octet_tensor_info* info);
-/* Bytes of the block that holds what flows between backends; allocated by octet_load, or for open sizes by octet_bind (0 before). */
+OCTET_API octet_status octet_output(const octet_model* model, size_t index,
+                                    octet_tensor_info* info);
+/* Bytes of the block that holds what flows between backends; allocated by octet_load, or for
+ * open sizes by octet_bind (0 before). */
 OCTET_API size_t octet_arena_bytes(const octet_model* model);
 
-/* Of a model whose sizes are not all fixed (exported with a dynamic batch, say): the sizes of the inputs of the octet_run calls that follow. shapes[i]:
- * address of the sizes of input i, as many as its rank; may be NULL for an input with 0 bytes and the name "". New sizes are compiled; sizes that are
- * still compiled (octet_options.cached_shapes) cost little, and those of before nothing. Before the first octet_bind, the sizes of the exported example
- * are bound. After a failure they may be again. */
+/* Of a model whose sizes are not all fixed (exported with a dynamic batch, say): the sizes of
+ * the inputs of the octet_run calls that follow. shapes[i]: address of the sizes of input i, as
+ * many as its rank; may be NULL for an input with 0 bytes and the name "". New sizes are
+ * compiled; sizes that are still compiled (octet_options.cached_shapes) cost little, and those
+ * of before nothing. Before the first octet_bind, the sizes of the exported example are bound.
+ * After a failure they may be again. */
 OCTET_API octet_status octet_bind(octet_model* model, const int64_t* const* shapes);
 
-/* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes, aligned to the element size, outputs apart from each other
- * and from the inputs. After the first run nothing is allocated for segments of XNNPACK and the reference. */
-OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs, void* const* outputs);
+/* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes,
+ * aligned to the element size, outputs apart from each other and from the inputs. After the
+ * first run nothing is allocated for segments of XNNPACK and the reference. */
+OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs,
+                                 void* const* outputs);
 
 /* Why the last call of this thread failed, or "". Valid until this thread's next call. */
 OCTET_API const char* octet_last_error(void);

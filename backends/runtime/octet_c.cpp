@@ -29,7 +29,8 @@ struct Shapes {
 
 struct octet_model {
   octet::Session session;
-  std::vector<Shapes> shapes = {};                // by tensor index; empty for all but inputs and outputs
+  // by tensor index; empty for all but inputs and outputs
+  std::vector<Shapes> shapes = {};
   mutable std::deque<std::string> warnings = {};  // told so far; their addresses stay
 };
 
@@ -96,7 +97,9 @@ template <typename Struct>
 Struct known_part(const Struct* given, const char* name) {
   Struct whole{};
   if (given == nullptr) return whole;
-  if (given->size < sizeof(given->size)) throw Error("octet", name, fmt::format("its member size is {}, want sizeof({})", given->size, name));
+  if (given->size < sizeof(given->size))
+    throw Error("octet", name,
+                fmt::format("its member size is {}, want sizeof({})", given->size, name));
   std::memcpy(&whole, given, std::min(given->size, sizeof(Struct)));
   return whole;
 }
@@ -105,7 +108,8 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) throw Error("octet", name, "is null, want an address");
 }
 
-// At the ends of all symbols' ranges; sizes that 64 bits do not hold, and negative ones, count as the greatest.
+// At the ends of all symbols' ranges; sizes that 64 bits do not hold, and negative ones, count as
+// the greatest.
 int64_t size_at(const SizeExpr& size, const SymbolValues& values) {
   try {
     const int64_t value = size.evaluate(values);
@@ -137,13 +141,16 @@ void note_shapes(octet_model& model) {
   model.shapes.resize(program.tensors.size());
   for (const std::vector<int>* indices : {&program.inputs, &program.outputs})
     for (int index : *indices)
-      if (index >= 0) model.shapes[static_cast<size_t>(index)] = shapes_of(program, program.tensors[static_cast<size_t>(index)]);
+      if (index >= 0)
+        model.shapes[static_cast<size_t>(index)] =
+            shapes_of(program, program.tensors[static_cast<size_t>(index)]);
 }
 
 // Adds those of the present sizes.
 void note_warnings(const octet_model& model) {
   for (std::string& line : model.session.warnings())
-    if (std::find(model.warnings.begin(), model.warnings.end(), line) == model.warnings.end()) model.warnings.push_back(std::move(line));
+    if (std::find(model.warnings.begin(), model.warnings.end(), line) == model.warnings.end())
+      model.warnings.push_back(std::move(line));
 }
 
 octet_model* with_facts(Session session) {
@@ -158,21 +165,27 @@ octet_model* load(const octet_options* given, const Load& load_file) {
   guarded([&] {
     const octet_options options = known_part(given, "octet_options");
     if (options.threads < 0 || options.threads > kMostThreads)
-      throw Error("octet", "octet_options", fmt::format("threads is {}, want 0 to {}", options.threads, kMostThreads));
+      throw Error("octet", "octet_options",
+                  fmt::format("threads is {}, want 0 to {}", options.threads, kMostThreads));
     const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
-    const SessionOptions session_options{.threads = std::max(options.threads, 1),
-                                         .memory_limit = static_cast<size_t>(options.memory_limit),
-                                         .cached_shapes = options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes,
-                                         .cache_folder = options.cache_folder == nullptr ? "" : options.cache_folder};
+    const SessionOptions session_options{
+        .threads = std::max(options.threads, 1),
+        .memory_limit = static_cast<size_t>(options.memory_limit),
+        .cached_shapes =
+            options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes,
+        .cache_folder = options.cache_folder == nullptr ? "" : options.cache_folder};
     model = with_facts(Session(load_file(load_options), session_options));
   });
   return model;
 }
 
-void fill_info(const octet_model& model, const std::vector<int>& indices, size_t position, octet_tensor_info* info) {
+void fill_info(const octet_model& model, const std::vector<int>& indices, size_t position,
+               octet_tensor_info* info) {
   require(info, "info");
   const size_t size = known_part(info, "octet_tensor_info").size;
-  if (position >= indices.size()) throw Error("octet", "index", fmt::format("got {}, want less than {}", position, indices.size()));
+  if (position >= indices.size())
+    throw Error("octet", "index",
+                fmt::format("got {}, want less than {}", position, indices.size()));
   octet_tensor_info whole{};
   whole.size = size;
   whole.name = "";
@@ -238,9 +251,13 @@ const char* octet_warning(const octet_model* model, size_t index) {
   return index >= model->warnings.size() ? nullptr : model->warnings[index].c_str();
 }
 
-size_t octet_input_count(const octet_model* model) { return model == nullptr ? 0 : model->session.program().inputs.size(); }
+size_t octet_input_count(const octet_model* model) {
+  return model == nullptr ? 0 : model->session.program().inputs.size();
+}
 
-size_t octet_output_count(const octet_model* model) { return model == nullptr ? 0 : model->session.program().outputs.size(); }
+size_t octet_output_count(const octet_model* model) {
+  return model == nullptr ? 0 : model->session.program().outputs.size();
+}
 
 octet_status octet_input(const octet_model* model, size_t index, octet_tensor_info* info) {
   return octet::guarded([&] {
@@ -256,7 +273,9 @@ octet_status octet_output(const octet_model* model, size_t index, octet_tensor_i
   });
 }
 
-size_t octet_arena_bytes(const octet_model* model) { return model == nullptr ? 0 : model->session.arena_bytes(); }
+size_t octet_arena_bytes(const octet_model* model) {
+  return model == nullptr ? 0 : model->session.arena_bytes();
+}
 
 octet_status octet_bind(octet_model* model, const int64_t* const* shapes) {
   return octet::guarded([&] {

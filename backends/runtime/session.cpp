@@ -26,13 +26,15 @@ struct Entry {
   Program program;  // at these values
   CompiledProgram compiled;
 
-  Entry(SymbolValues given, Program fixed, int threads) : values(std::move(given)), program(std::move(fixed)), compiled(program, threads) {}
+  Entry(SymbolValues given, Program fixed, int threads)
+      : values(std::move(given)), program(std::move(fixed)), compiled(program, threads) {}
 };
 
 bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (program.inputs[i] < 0) continue;
-    const std::vector<int64_t>& want = program.tensors[static_cast<size_t>(program.inputs[i])].shape;
+    const std::vector<int64_t>& want =
+        program.tensors[static_cast<size_t>(program.inputs[i])].shape;
     if (!std::equal(want.begin(), want.end(), shapes[i])) return false;
   }
   return true;
@@ -52,7 +54,8 @@ std::string made_for(const Program& program) {
   std::map<std::string, std::string> versions = {
       {"octet", OCTET_VERSION}
   };
-  for (const Segment& segment : program.segments) versions.merge(make_backend(segment.backend)->versions());
+  for (const Segment& segment : program.segments)
+    versions.merge(make_backend(segment.backend)->versions());
   std::string text;
   for (const auto& [library, version] : versions) text += fmt::format("{} {}, ", library, version);
   return text + "CPU with " + usable_isas();
@@ -62,10 +65,11 @@ std::string made_for(const Program& program) {
 
 struct Session::Impl {
   SessionOptions options;
-  std::unique_ptr<PackedCache> cache;        // null without a folder
-  std::string thread_warning;                // empty: none
-  std::optional<Program> open;               // with open sizes
-  std::list<Entry> entries;                  // the last used one first; exactly one without open sizes
+  std::unique_ptr<PackedCache> cache;  // null without a folder
+  std::string thread_warning;          // empty: none
+  std::optional<Program> open;         // with open sizes
+  // the last used one first; exactly one without open sizes
+  std::list<Entry> entries;
   std::vector<const int64_t*> given_shapes;  // of one run
   std::vector<const void*> given_inputs;
   std::vector<void*> given_outputs;
@@ -77,9 +81,11 @@ struct Session::Impl {
   void check_tensor(size_t position, const Tensor& tensor) const;
 };
 
-// The entry of these values comes first; the one that was not used for longest makes room for a new one.
+// The entry of these values comes first; the one that was not used for longest makes room for a new
+// one.
 void Session::Impl::compile(SymbolValues values) {
-  const std::list<Entry>::iterator found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.values == values; });
+  const std::list<Entry>::iterator found = std::find_if(
+      entries.begin(), entries.end(), [&](const Entry& entry) { return entry.values == values; });
   if (found != entries.end()) return entries.splice(entries.begin(), entries, found);
   Program fixed = specialize(*open, values);
   verify(fixed);
@@ -98,13 +104,16 @@ void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
   const ProgramTensor& want = program().tensors[static_cast<size_t>(program().inputs[position])];
   const std::string subject = fmt::format("input {} ({})", position, want.name);
   if (!tensor.defined()) throw Error("session", subject, "got no tensor, want one");
-  const bool fits = want.sizes.empty() ? tensor.shape() == want.shape : tensor.shape().size() == want.shape.size();
+  const bool fits = want.sizes.empty() ? tensor.shape() == want.shape
+                                       : tensor.shape().size() == want.shape.size();
   if (tensor.dtype() != want.dtype || !fits)
     throw Error("session", subject,
-                fmt::format("got {}, want {}[{}]; convert the input", describe(tensor), short_name_of(want.dtype), shape_text(want, ", ")));
+                fmt::format("got {}, want {}[{}]; convert the input", describe(tensor),
+                            short_name_of(want.dtype), shape_text(want, ", ")));
 }
 
-Session::Session(Program program, int threads) : Session(std::move(program), SessionOptions{.threads = threads}) {}
+Session::Session(Program program, int threads)
+    : Session(std::move(program), SessionOptions{.threads = threads}) {}
 
 Session::Session(Program program, const SessionOptions& options) : impl_(std::make_unique<Impl>()) {
   OCTET_ASSERT(options.threads >= 1 && options.cached_shapes >= 1, "threads and cached_shapes");
@@ -114,11 +123,13 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   impl_->options = options;
   if (const int cpus = options.threads == 1 ? 1 : usable_cpus(); options.threads > cpus) {
     impl_->options.threads = cpus;
-    impl_->thread_warning = fmt::format("threads: {} are wanted, and this process may use {} CPU{}; {} run{}", options.threads, cpus,
-                                        cpus == 1 ? "" : "s", cpus, cpus == 1 ? "s" : "");
+    impl_->thread_warning =
+        fmt::format("threads: {} are wanted, and this process may use {} CPU{}; {} run{}",
+                    options.threads, cpus, cpus == 1 ? "" : "s", cpus, cpus == 1 ? "s" : "");
   }
   if (!options.cache_folder.empty() && !program.checksum.empty())
-    impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum, made_for(program), program.file);
+    impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum,
+                                                 made_for(program), program.file);
   if (program.symbols.empty()) {
     impl_->add_entry({}, std::move(program));
   } else {
@@ -165,7 +176,8 @@ std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
   }
   impl_->given_inputs.clear();
   impl_->given_outputs.clear();
-  for (const Tensor& tensor : kept) impl_->given_inputs.push_back(tensor.defined() ? tensor.raw() : nullptr);
+  for (const Tensor& tensor : kept)
+    impl_->given_inputs.push_back(tensor.defined() ? tensor.raw() : nullptr);
   for (const Tensor& tensor : outputs) impl_->given_outputs.push_back(tensor.raw());
   run(impl_->given_inputs, impl_->given_outputs);
   return outputs;
@@ -173,19 +185,25 @@ std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
 
 const Program& Session::program() const { return impl_->program(); }
 
-const Program& Session::bound_program() const { return impl_->entries.empty() ? program() : impl_->entries.front().program; }
+const Program& Session::bound_program() const {
+  return impl_->entries.empty() ? program() : impl_->entries.front().program;
+}
 
-size_t Session::arena_bytes() const { return impl_->entries.empty() ? 0 : impl_->entries.front().compiled.arena_bytes(); }
+size_t Session::arena_bytes() const {
+  return impl_->entries.empty() ? 0 : impl_->entries.front().compiled.arena_bytes();
+}
 
 std::vector<KernelReport> Session::kernels() const {
-  return impl_->entries.empty() ? std::vector<KernelReport>() : impl_->entries.front().compiled.kernels();
+  return impl_->entries.empty() ? std::vector<KernelReport>()
+                                : impl_->entries.front().compiled.kernels();
 }
 
 std::vector<std::string> Session::warnings() const {
   std::vector<std::string> lines;
   if (!impl_->entries.empty()) lines = impl_->entries.front().compiled.warnings();
   if (!impl_->thread_warning.empty()) lines.push_back(impl_->thread_warning);
-  if (impl_->cache != nullptr && !impl_->cache->warning().empty()) lines.push_back(impl_->cache->warning());
+  if (impl_->cache != nullptr && !impl_->cache->warning().empty())
+    lines.push_back(impl_->cache->warning());
   return lines;
 }
 

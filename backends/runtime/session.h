@@ -1,4 +1,5 @@
-// Loads nothing, decides nothing: runs the segments of a Program one after the other. Free of torch.
+// Loads nothing, decides nothing: runs the segments of a Program one after the other. Free of
+// torch.
 #pragma once
 
 #include <filesystem>
@@ -12,57 +13,70 @@
 namespace octet {
 
 struct SessionOptions {
-  int threads = 1;           // at least 1; more than there are CPUs for this process are not used, which warnings() says
-  size_t memory_limit = 0;   // bytes that inputs, outputs and intermediates may take at once; 0: what the machine has
-  size_t cached_shapes = 4;  // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used ones
-  // Where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h); empty: nowhere. Of programs that were read from a file.
+  // at least 1; more than there are CPUs for this process are not used, which warnings() says
+  int threads = 1;
+  // bytes that inputs, outputs and intermediates may take at once; 0: what the machine has
+  size_t memory_limit = 0;
+  // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used
+  // ones
+  size_t cached_shapes = 4;
+  // Where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h);
+  // empty: nowhere. Of programs that were read from a file.
   std::filesystem::path cache_folder = {};
 };
 
 class Session {
  public:
-  // Checks every op against its shapes and attributes, plans the memory, then compiles every segment. Throws Error when the program contradicts
-  // itself or needs more memory than allowed (before allocating any), when a backend is not in this build, or when the library that it was lowered
-  // for has another major or minor version. A program with open sizes (Program::symbols) is checked at those that it was lowered at, and compiled
-  // when a run or bind() gives sizes that no cached compilation has.
+  // Checks every op against its shapes and attributes, plans the memory, then compiles every
+  // segment. Throws Error when the program contradicts itself or needs more memory than allowed
+  // (before allocating any), when a backend is not in this build, or when the library that it was
+  // lowered for has another major or minor version. A program with open sizes (Program::symbols) is
+  // checked at those that it was lowered at, and compiled when a run or bind() gives sizes that no
+  // cached compilation has.
   explicit Session(Program program, int threads = 1);
   Session(Program program, const SessionOptions& options);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  // Another session of the same program with the same options, for another thread: constants are shared, and on oneDNN packed weights, too. Not while this
-  // one is in run() or bind().
+  // Another session of the same program with the same options, for another thread: constants are
+  // shared, and on oneDNN packed weights, too. Not while this one is in run() or bind().
   Session duplicate() const;
 
-  // One tensor per entry of Program::inputs (what stands for -1 is not read and may be undefined); returns new tensors in the order of
-  // Program::outputs. Throws Error on a wrong count, dtype or shape. Not thread-safe: one session per concurrent run.
+  // One tensor per entry of Program::inputs (what stands for -1 is not read and may be undefined);
+  // returns new tensors in the order of Program::outputs. Throws Error on a wrong count, dtype or
+  // shape. Not thread-safe: one session per concurrent run.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
 
-  // The same on plain memory: row-major elements of the dtypes and shapes in bound_program(), aligned to their element size; outputs are distinct and
-  // overlap no input. What stands for -1 may be null. Throws Error on a wrong count or a null address.
+  // The same on plain memory: row-major elements of the dtypes and shapes in bound_program(),
+  // aligned to their element size; outputs are distinct and overlap no input. What stands for -1
+  // may be null. Throws Error on a wrong count or a null address.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
 
-  // Sizes for the runs that follow: for each input the address of its sizes, as many as the program says; what stands for -1 is not read. Allocates
-  // nothing when they are those of before. Throws Error when the program does not take them; then the sizes of before may be gone, and the sizes that it
-  // was lowered at hold.
+  // Sizes for the runs that follow: for each input the address of its sizes, as many as the program
+  // says; what stands for -1 is not read. Allocates nothing when they are those of before. Throws
+  // Error when the program does not take them; then the sizes of before may be gone, and the sizes
+  // that it was lowered at hold.
   void bind(std::span<const int64_t* const> shapes);
 
   // As given: open sizes stand at those that it was lowered at.
   const Program& program() const;
   // At the sizes of the next run on plain memory.
   const Program& bound_program() const;
-  // Bytes of the arena that holds what flows between segments at these sizes; 0 when they are not compiled yet.
+  // Bytes of the arena that holds what flows between segments at these sizes; 0 when they are not
+  // compiled yet.
   size_t arena_bytes() const;
   // How many sets of sizes are compiled now.
   size_t compiled_count() const;
 
   // What the next run on plain memory calls, in order; empty when its sizes are not compiled yet.
   std::vector<KernelReport> kernels() const;
-  // What this machine does less well than the program was made for, a line for each cause: of the sizes of the next run, none when they are not compiled
-  // yet. And more threads than CPUs, and what was wrong with the cache.
+  // What this machine does less well than the program was made for, a line for each cause: of the
+  // sizes of the next run, none when they are not compiled yet. And more threads than CPUs, and
+  // what was wrong with the cache.
   std::vector<std::string> warnings() const;
-  // From now on runs at these sizes are timed kernel by kernel, or no longer; what was counted is forgotten.
+  // From now on runs at these sizes are timed kernel by kernel, or no longer; what was counted is
+  // forgotten.
   void time_kernels(bool on);
 
  private:
@@ -70,8 +84,9 @@ class Session {
   std::unique_ptr<Impl> impl_;
 };
 
-// The most bytes that inputs, outputs and intermediates of a verified program take at one time, if each lives from the op that makes it to its last
-// reader. Backends that fuse ops need less, copies in another memory order come on top.
+// The most bytes that inputs, outputs and intermediates of a verified program take at one time, if
+// each lives from the op that makes it to its last reader. Backends that fuse ops need less, copies
+// in another memory order come on top.
 size_t peak_bytes(const Program& program);
 
 }  // namespace octet

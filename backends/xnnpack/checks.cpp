@@ -14,7 +14,8 @@ namespace octet::xnnpack {
 namespace {
 
 constexpr size_t kMaxRank = 6;
-constexpr int64_t kMaxSummands = 65536;  // products of 8-bit integers that an int32 accumulator holds
+// products of 8-bit integers that an int32 accumulator holds
+constexpr int64_t kMaxSummands = 65536;
 
 constexpr double kMostRatio = 256;
 constexpr double kLeastSummand = 0x1p-10;
@@ -24,20 +25,27 @@ bool is_float(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloa
 
 Verdict check_activation(const ProgramTensor& tensor) {
   if (tensor.shape.size() > kMaxRank)
-    return Verdict::refuse(fmt::format("{} has rank {}, XNNPACK takes at most {}", tensor.name, tensor.shape.size(), kMaxRank));
+    return Verdict::refuse(fmt::format("{} has rank {}, XNNPACK takes at most {}", tensor.name,
+                                       tensor.shape.size(), kMaxRank));
   if (tensor.numel() == 0) return Verdict::refuse(fmt::format("{} is empty", tensor.name));
   if (is_float(tensor)) return Verdict::accept();
   if (tensor.dtype != DType::kInt8 && tensor.dtype != DType::kUInt8) {
-    return Verdict::refuse(fmt::format("{} is {}, XNNPACK takes float32, int8 and uint8", tensor.name, name_of(tensor.dtype)));
+    return Verdict::refuse(fmt::format("{} is {}, XNNPACK takes float32, int8 and uint8",
+                                       tensor.name, name_of(tensor.dtype)));
   }
-  if (!tensor.qparams.has_value()) return Verdict::refuse(fmt::format("{} is {} without scale and zero point", tensor.name, name_of(tensor.dtype)));
+  if (!tensor.qparams.has_value())
+    return Verdict::refuse(
+        fmt::format("{} is {} without scale and zero point", tensor.name, name_of(tensor.dtype)));
   if (!tensor.qparams->is_per_tensor())
-    return Verdict::refuse(fmt::format("{} is quantized per channel, XNNPACK takes that for weights only", tensor.name));
+    return Verdict::refuse(fmt::format(
+        "{} is quantized per channel, XNNPACK takes that for weights only", tensor.name));
   const float scale = tensor.qparams->scale.at(0);
   if (!(scale > 0) || !std::isnormal(scale))
-    return Verdict::refuse(fmt::format("{} has scale {}, XNNPACK wants a normal positive number", tensor.name, scale));
+    return Verdict::refuse(
+        fmt::format("{} has scale {}, XNNPACK wants a normal positive number", tensor.name, scale));
   const int32_t zero_point = signed_zero_point(tensor);
-  if (zero_point < -128 || zero_point > 127) return Verdict::refuse(fmt::format("{} has a zero point outside of its dtype", tensor.name));
+  if (zero_point < -128 || zero_point > 127)
+    return Verdict::refuse(fmt::format("{} has a zero point outside of its dtype", tensor.name));
   return Verdict::accept();
 }
 
@@ -46,39 +54,47 @@ Verdict check_one_kind(const Program& program, const ProgramOp& op) {
   const bool wants_float = is_float(output_of(program, op));
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (has_input(op, i) && is_float(input_of(program, op, i)) != wants_float) {
-      return Verdict::refuse(fmt::format("input {} is {} and the output {}, XNNPACK wants both integer or both float", i,
-                                         name_of(input_of(program, op, i).dtype), name_of(output_of(program, op).dtype)));
+      return Verdict::refuse(fmt::format(
+          "input {} is {} and the output {}, XNNPACK wants both integer or both float", i,
+          name_of(input_of(program, op, i).dtype), name_of(output_of(program, op).dtype)));
     }
   }
   return Verdict::accept();
 }
 
 double scale_ratio(const Program& program, const ProgramOp& op, size_t input) {
-  return double{input_of(program, op, input).qparams->scale.at(0)} / output_of(program, op).qparams->scale.at(0);
+  return double{input_of(program, op, input).qparams->scale.at(0)} /
+         output_of(program, op).qparams->scale.at(0);
 }
 
-// The ratios to the output's scale that integer kernels take. Newer releases do not refuse others: they stop the process.
+// The ratios to the output's scale that integer kernels take. Newer releases do not refuse others:
+// they stop the process.
 Verdict check_ratio(const char* what, double ratio, double least) {
   if (ratio >= least && ratio < kMostRatio) return Verdict::accept();
-  return Verdict::refuse(fmt::format("{} is {:.4g} times the output's, XNNPACK takes from {:.4g} to {}", what, ratio, least, kMostRatio));
+  return Verdict::refuse(
+      fmt::format("{} is {:.4g} times the output's, XNNPACK takes from {:.4g} to {}", what, ratio,
+                  least, kMostRatio));
 }
 
 Verdict check_float_only(const Program& program, const ProgramOp& op, const std::string& what) {
-  if (is_float(input_of(program, op, 0)) && is_float(output_of(program, op))) return Verdict::accept();
+  if (is_float(input_of(program, op, 0)) && is_float(output_of(program, op)))
+    return Verdict::accept();
   return Verdict::refuse(fmt::format("XNNPACK has {} in float32 only", what));
 }
 
 Verdict check_spatial(const Program& program, const ProgramOp& op) {
   const size_t rank = input_of(program, op, 0).shape.size();
   if (has_channels_last(input_of(program, op, 0).shape)) return Verdict::accept();
-  return Verdict::refuse(fmt::format("input has rank {}, XNNPACK takes [N, C, L] and [N, C, H, W]", rank));
+  return Verdict::refuse(
+      fmt::format("input has rank {}, XNNPACK takes [N, C, L] and [N, C, H, W]", rank));
 }
 
 Verdict check_weight(const Program& program, const ProgramOp& op, bool may_be_per_channel) {
   const ProgramTensor& w = input_of(program, op, 1);
   if (!is_constant(w)) return Verdict::refuse("weight is not a constant");
   const bool is_quantized = !is_float(input_of(program, op, 0));
-  if (is_quantized == is_float(w)) return Verdict::refuse("weight and input are not both integer or both float");
+  if (is_quantized == is_float(w))
+    return Verdict::refuse("weight and input are not both integer or both float");
   if (is_float(input_of(program, op, 0)) != is_float(output_of(program, op)))
     return Verdict::refuse("input and output are not both integer or both float");
   if (is_quantized) {
@@ -86,14 +102,17 @@ Verdict check_weight(const Program& program, const ProgramOp& op, bool may_be_pe
       return Verdict::refuse(fmt::format("weight is {}, XNNPACK takes int8", name_of(w.dtype)));
     if (!w.qparams.has_value()) return Verdict::refuse("weight has no scale");
     if (!w.qparams->is_per_tensor() && (!may_be_per_channel || w.qparams->axis != 0)) {
-      return Verdict::refuse(
-          fmt::format("weight is quantized along axis {}, XNNPACK takes {}", w.qparams->axis, may_be_per_channel ? "axis 0" : "one scale"));
+      return Verdict::refuse(fmt::format("weight is quantized along axis {}, XNNPACK takes {}",
+                                         w.qparams->axis,
+                                         may_be_per_channel ? "axis 0" : "one scale"));
     }
     for (size_t i = 0; i < w.qparams->zero_point.size(); ++i) {
-      if (signed_zero_point(w, i) != 0) return Verdict::refuse("weight has a zero point that is not the middle of its dtype");
+      if (signed_zero_point(w, i) != 0)
+        return Verdict::refuse("weight has a zero point that is not the middle of its dtype");
     }
   }
-  if (w.numel() / w.shape[0] > kMaxSummands) return Verdict::refuse("a 32-bit accumulator may overflow");
+  if (w.numel() / w.shape[0] > kMaxSummands)
+    return Verdict::refuse("a 32-bit accumulator may overflow");
   if (!has_input(op, 2)) return Verdict::accept();
   const ProgramTensor& bias = input_of(program, op, 2);
   if (!is_constant(bias)) return Verdict::refuse("bias is not a constant");
@@ -108,7 +127,8 @@ Verdict check_weight(const Program& program, const ProgramOp& op, bool may_be_pe
 
 template <typename... Checks>
 Verdict check_all(const Program& program, const ProgramOp& op, Checks... checks) {
-  const std::array<Verdict (*)(const Program&, const ProgramOp&), sizeof...(Checks)> list{checks...};
+  const std::array<Verdict (*)(const Program&, const ProgramOp&), sizeof...(Checks)> list{
+      checks...};
   for (Verdict (*check)(const Program&, const ProgramOp&) : list) {
     Verdict verdict = check(program, op);
     if (!verdict) return verdict;
@@ -119,12 +139,15 @@ Verdict check_all(const Program& program, const ProgramOp& op, Checks... checks)
 }  // namespace
 
 Verdict check_activations(const Program& program, const ProgramOp& op) {
-  if (op.inputs.empty() || op.outputs.size() != 1) return Verdict::refuse("it has no input or several outputs");
+  if (op.inputs.empty() || op.outputs.size() != 1)
+    return Verdict::refuse("it has no input or several outputs");
   bool reads_activation = false;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!has_input(op, i)) continue;
     const ProgramTensor& tensor = input_of(program, op, i);
-    if (is_constant(tensor) && (op.kind == "conv" || op.kind == "linear" || op.kind == "conv_transpose")) continue;
+    if (is_constant(tensor) &&
+        (op.kind == "conv" || op.kind == "linear" || op.kind == "conv_transpose"))
+      continue;
     reads_activation |= !is_constant(tensor);
     Verdict verdict = check_activation(tensor);
     if (!verdict) return verdict;
@@ -138,8 +161,10 @@ Verdict check_conv(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_spatial(program, op);
   if (!verdict) return verdict;
   const ProgramTensor& w = input_of(program, op, 1);
-  if (w.shape.size() != input_of(program, op, 0).shape.size()) return Verdict::refuse("input and weight differ in rank");
-  if (op.integer("groups", 1) < 1 || w.shape[0] % op.integer("groups", 1) != 0) return Verdict::refuse("groups do not divide the channels");
+  if (w.shape.size() != input_of(program, op, 0).shape.size())
+    return Verdict::refuse("input and weight differ in rank");
+  if (op.integer("groups", 1) < 1 || w.shape[0] % op.integer("groups", 1) != 0)
+    return Verdict::refuse("groups do not divide the channels");
   return check_weight(program, op, true);
 }
 
@@ -147,7 +172,8 @@ Verdict check_conv_transpose(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_spatial(program, op);
   if (!verdict) return verdict;
   const ProgramTensor& w = input_of(program, op, 1);
-  if (w.shape.size() != input_of(program, op, 0).shape.size()) return Verdict::refuse("input and weight differ in rank");
+  if (w.shape.size() != input_of(program, op, 0).shape.size())
+    return Verdict::refuse("input and weight differ in rank");
   return check_weight(program, op, false);
 }
 
@@ -158,11 +184,14 @@ Verdict check_linear(const Program& program, const ProgramOp& op) {
 
 Verdict check_binary(const Program& program, const ProgramOp& op) {
   const double alpha = op.real("alpha", 1.0);
-  if (std::abs(alpha) != 1.0) return Verdict::refuse(fmt::format("alpha is {}, XNNPACK takes 1 and -1", alpha));
+  if (std::abs(alpha) != 1.0)
+    return Verdict::refuse(fmt::format("alpha is {}, XNNPACK takes 1 and -1", alpha));
   Verdict verdict = check_one_kind(program, op);
   if (!verdict || is_float(output_of(program, op))) return verdict;
   const double a = scale_ratio(program, op, 0), b = scale_ratio(program, op, 1);
-  if (op.kind == "mul") return check_ratio("the product of the inputs' scales", a * b * output_of(program, op).qparams->scale.at(0), kLeastFactor);
+  if (op.kind == "mul")
+    return check_ratio("the product of the inputs' scales",
+                       a * b * output_of(program, op).qparams->scale.at(0), kLeastFactor);
   verdict = check_ratio("input 0's scale", a, kLeastSummand);
   return verdict ? check_ratio("input 1's scale", b, kLeastSummand) : verdict;
 }
@@ -171,7 +200,8 @@ Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
   const ProgramTensor& in = input_of(program, op, 0);
   const ProgramTensor& out = output_of(program, op);
   if (in.dtype != out.dtype) return Verdict::refuse("input and output differ in dtype");
-  if (!is_float(in) && (in.qparams->scale != out.qparams->scale || in.qparams->zero_point != out.qparams->zero_point)) {
+  if (!is_float(in) && (in.qparams->scale != out.qparams->scale ||
+                        in.qparams->zero_point != out.qparams->zero_point)) {
     return Verdict::refuse("input and output differ in scale or zero point");
   }
   return Verdict::accept();
@@ -180,22 +210,26 @@ Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
 Verdict check_max_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_same_qparams);
   if (!verdict) return verdict;
-  const Window window = pooling_window_of(op, input_of(program, op, 0).shape, output_of(program, op).shape);
+  const Window window =
+      pooling_window_of(op, input_of(program, op, 0).shape, output_of(program, op).shape);
   const bool is_dilated = window.dilation_height > 1 || window.dilation_width > 1;
-  if (is_dilated && window.has_padding()) return Verdict::refuse("XNNPACK pads a dilated max pooling with pixels outside of the window");
+  if (is_dilated && window.has_padding())
+    return Verdict::refuse("XNNPACK pads a dilated max pooling with pixels outside of the window");
   return Verdict::accept();
 }
 
 Verdict check_avg_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_one_kind);
   if (!verdict) return verdict;
-  const Window window = pooling_window_of(op, input_of(program, op, 0).shape, output_of(program, op).shape);
+  const Window window =
+      pooling_window_of(op, input_of(program, op, 0).shape, output_of(program, op).shape);
   if (!window.has_padding() || op.integer("divisor_override", 0) != 0) return Verdict::accept();
   if (!op.flag("count_include_pad", true)) {
     if (is_float(output_of(program, op))) return Verdict::accept();
     return Verdict::refuse("XNNPACK has no integer average that leaves the padding out");
   }
-  if (window.pad_bottom > window.pad_top || window.pad_right > window.pad_left) return Verdict::refuse("ceil_mode makes windows of different sizes");
+  if (window.pad_bottom > window.pad_top || window.pad_right > window.pad_left)
+    return Verdict::refuse("ceil_mode makes windows of different sizes");
   return Verdict::accept();
 }
 
@@ -205,7 +239,9 @@ Verdict check_adaptive_avg_pool(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& in = input_of(program, op, 0).shape;
   const std::vector<int64_t>& out = output_of(program, op).shape;
   for (size_t d = 2; d < in.size(); ++d) {
-    if (in[d] % out[d] != 0) return Verdict::refuse(fmt::format("output size {} does not divide the input's {}", out[d], in[d]));
+    if (in[d] % out[d] != 0)
+      return Verdict::refuse(
+          fmt::format("output size {} does not divide the input's {}", out[d], in[d]));
   }
   return Verdict::accept();
 }
@@ -217,14 +253,18 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
   std::vector<int64_t> dims = op.integers("dims");
   for (int64_t& dim : dims) dim += dim < 0 ? rank : 0;
   std::sort(dims.begin(), dims.end());
-  const std::vector<int64_t> spatial = rank == 3 ? std::vector<int64_t>{2} : std::vector<int64_t>{2, 3};
-  if (dims != spatial) return Verdict::refuse(fmt::format("it averages over dimensions [{}], XNNPACK over all spatial ones", fmt::join(dims, ", ")));
+  const std::vector<int64_t> spatial =
+      rank == 3 ? std::vector<int64_t>{2} : std::vector<int64_t>{2, 3};
+  if (dims != spatial)
+    return Verdict::refuse(fmt::format(
+        "it averages over dimensions [{}], XNNPACK over all spatial ones", fmt::join(dims, ", ")));
   return Verdict::accept();
 }
 
 Verdict check_unary(const Program& program, const ProgramOp& op) {
   constexpr std::string_view kInteger[] = {"sigmoid", "elu", "tanh"};
-  constexpr std::string_view kFloat[] = {"sigmoid", "elu", "leaky_relu", "hardswish", "hardsigmoid", "silu", "neg", "abs", "sqrt"};
+  constexpr std::string_view kFloat[] = {"sigmoid", "elu", "leaky_relu", "hardswish", "hardsigmoid",
+                                         "silu",    "neg", "abs",        "sqrt"};
   const std::string fn = op.text("fn", "");
   Verdict verdict = check_one_kind(program, op);
   if (!verdict) return verdict;
@@ -237,12 +277,14 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
     return Verdict::refuse(fmt::format("this XNNPACK has no 8-bit {}", fn));
   const ProgramTensor& out = output_of(program, op);
   if (fn == "tanh" && (out.qparams->scale[0] != 1.0f / 128 || signed_zero_point(out) != 0)) {
-    return Verdict::refuse(fmt::format("output scale is {} and zero point {}, XNNPACK's tanh wants 1/128 and the middle", out.qparams->scale[0],
-                                       out.qparams->zero_point[0]));
+    return Verdict::refuse(fmt::format(
+        "output scale is {} and zero point {}, XNNPACK's tanh wants 1/128 and the middle",
+        out.qparams->scale[0], out.qparams->zero_point[0]));
   }
   if (fn == "sigmoid" && (out.qparams->scale[0] != 1.0f / 256 || signed_zero_point(out) != -128)) {
-    return Verdict::refuse(fmt::format("output scale is {} and zero point {}, XNNPACK's sigmoid wants 1/256 and the lowest", out.qparams->scale[0],
-                                       out.qparams->zero_point[0]));
+    return Verdict::refuse(fmt::format(
+        "output scale is {} and zero point {}, XNNPACK's sigmoid wants 1/256 and the lowest",
+        out.qparams->scale[0], out.qparams->zero_point[0]));
   }
   return Verdict::accept();
 }
@@ -254,39 +296,49 @@ Verdict check_softmax(const Program& program, const ProgramOp& op) {
   const int64_t rank = static_cast<int64_t>(shape.size());
   const int64_t dim = op.integer("dim", -1) + (op.integer("dim", -1) < 0 ? rank : 0);
   if (dim == rank - 1 || (dim == 1 && has_channels_last(shape))) return Verdict::accept();
-  return Verdict::refuse(fmt::format("softmax along dimension {} of {}, XNNPACK takes the last one and channels", dim, rank));
+  return Verdict::refuse(fmt::format(
+      "softmax along dimension {} of {}, XNNPACK takes the last one and channels", dim, rank));
 }
 
 Verdict check_pad(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_same_qparams(program, op);
   if (!verdict) return verdict;
   const std::vector<int64_t> pads = op.integers("pads");
-  if (pads.size() != 2 * input_of(program, op, 0).shape.size()) return Verdict::refuse("pads are not two per dimension");
-  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; })) return Verdict::refuse("a pad is negative");
+  if (pads.size() != 2 * input_of(program, op, 0).shape.size())
+    return Verdict::refuse("pads are not two per dimension");
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; }))
+    return Verdict::refuse("a pad is negative");
   return Verdict::accept();
 }
 
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& in = input_of(program, op, 0).shape;
   const std::vector<int64_t>& out = output_of(program, op).shape;
-  if (op.text("mode", "") != "bilinear" || in.size() != 4) return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
+  if (op.text("mode", "") != "bilinear" || in.size() != 4)
+    return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
   const bool aligns = op.flag("align_corners");
   const std::vector<double> scales = op.reals("scales");
   for (size_t d = 0; d < scales.size() && d < 2; ++d) {
-    const double step = aligns ? (out[d + 2] > 1 ? static_cast<double>(in[d + 2] - 1) / static_cast<double>(out[d + 2] - 1) : 0.0)
+    const double step = aligns ? (out[d + 2] > 1 ? static_cast<double>(in[d + 2] - 1) /
+                                                       static_cast<double>(out[d + 2] - 1)
+                                                 : 0.0)
                                : static_cast<double>(in[d + 2]) / static_cast<double>(out[d + 2]);
-    if (std::abs(scales[d] - step) > 1e-6) return Verdict::refuse("the scale is not that of the sizes");
+    if (std::abs(scales[d] - step) > 1e-6)
+      return Verdict::refuse("the scale is not that of the sizes");
   }
   return check_same_qparams(program, op);
 }
 
 Verdict check_conversion(const Program& program, const ProgramOp& op) {
-  const bool reads_float = is_float(input_of(program, op, 0)), writes_float = is_float(output_of(program, op));
+  const bool reads_float = is_float(input_of(program, op, 0)),
+             writes_float = is_float(output_of(program, op));
   const bool fits = op.kind == "quantize"     ? reads_float && !writes_float
                     : op.kind == "dequantize" ? !reads_float && writes_float
                                               : !reads_float && !writes_float;
   if (!fits) return Verdict::refuse("its dtypes are not those of its kind");
-  return op.kind == "requantize" ? check_ratio("the input's scale", scale_ratio(program, op, 0), kLeastFactor) : Verdict::accept();
+  return op.kind == "requantize"
+             ? check_ratio("the input's scale", scale_ratio(program, op, 0), kLeastFactor)
+             : Verdict::accept();
 }
 
 }  // namespace octet::xnnpack

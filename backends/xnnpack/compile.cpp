@@ -30,8 +30,12 @@ template <typename How>
 void run_inner(const How& how, const InnerCopy& copy, pthreadpool_t) {
   xnnpack::run(how, copy.from, copy.to);
 }
-void run_inner(const RowQuantization& how, const InnerCopy& copy, pthreadpool_t pool) { xnnpack::run(how, copy.from, copy.to, pool); }
-void run_inner(const RowProduct& how, const InnerCopy& copy, pthreadpool_t pool) { how.run(copy.from, copy.to, pool); }
+void run_inner(const RowQuantization& how, const InnerCopy& copy, pthreadpool_t pool) {
+  xnnpack::run(how, copy.from, copy.to, pool);
+}
+void run_inner(const RowProduct& how, const InnerCopy& copy, pthreadpool_t pool) {
+  how.run(copy.from, copy.to, pool);
+}
 
 struct CompiledStage {
   std::vector<InnerCopy> before;
@@ -40,53 +44,63 @@ struct CompiledStage {
 
 class XNNPACKSegment : public CompiledSegment {
  public:
-  XNNPACKSegment(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs,
-                 int threads) {
+  XNNPACKSegment(const Program& program, std::span<const ProgramOp* const> ops,
+                 std::span<const int> inputs, std::span<const int> outputs, int threads) {
     if (threads > 1) pool_.reset(pthreadpool_create(static_cast<size_t>(threads)));
     const Plan plan = make_plan(program, ops, inputs, outputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
       for (const BufferKey& key : plan.imports) {
         if (key.tensor == inputs[i])
-          imports_.push_back({i, shuffle_of(program, key.tensor, Order::kRowMajor, key.order, true), buffer(program, key)});
+          imports_.push_back({i, shuffle_of(program, key.tensor, Order::kRowMajor, key.order, true),
+                              buffer(program, key)});
       }
     }
     for (const Stage& stage : plan.stages) add(program, stage);
     for (size_t i = 0; i < outputs.size(); ++i) {
       const BufferKey& key = plan.exports[i];
-      exports_.push_back({i, shuffle_of(program, key.tensor, key.order, Order::kRowMajor, true), buffer(program, key)});
+      exports_.push_back({i, shuffle_of(program, key.tensor, key.order, Order::kRowMajor, true),
+                          buffer(program, key)});
     }
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
-    for (const BorderCopy& copy : imports_) xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
+    for (const BorderCopy& copy : imports_)
+      xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
     for (const CompiledStage& compiled : stages_) {
-      for (const InnerCopy& copy : compiled.before) std::visit([&](const auto& how) { run_inner(how, copy, pool_.get()); }, copy.how);
+      for (const InnerCopy& copy : compiled.before)
+        std::visit([&](const auto& how) { run_inner(how, copy, pool_.get()); }, copy.how);
       if (compiled.stage.runtime == nullptr) continue;
       const xnn_status status = xnn_invoke_runtime(compiled.stage.runtime.get());
       OCTET_ASSERT(status == xnn_status_success, "a runtime that was set up runs");
     }
-    for (const BorderCopy& copy : exports_) xnnpack::run(copy.shuffle, copy.buffer, outputs[copy.border].raw());
+    for (const BorderCopy& copy : exports_)
+      xnnpack::run(copy.shuffle, copy.buffer, outputs[copy.border].raw());
   }
 
  private:
   // at_border: outside of it u8 is u8, inside it is s8.
-  static Shuffle shuffle_of(const Program& program, int tensor, Order from, Order to, bool at_border) {
+  static Shuffle shuffle_of(const Program& program, int tensor, Order from, Order to,
+                            bool at_border) {
     const ProgramTensor& t = tensor_of(program, tensor);
     return shuffle_between(t, from, to, at_border && t.dtype == DType::kUInt8);
   }
 
-  static RowLayout rows_of(const ProgramTensor& tensor) { return {tensor.numel() / tensor.shape.back(), tensor.shape.back()}; }
+  static RowLayout rows_of(const ProgramTensor& tensor) {
+    return {tensor.numel() / tensor.shape.back(), tensor.shape.back()};
+  }
 
   std::byte* buffer(const Program& program, const BufferKey& key) {
     Tensor& found = buffers_[key];
     if (!found.defined()) {
       const ProgramTensor& tensor = tensor_of(program, key.tensor);
-      const int64_t bytes = key.order == Order::kBytes ? static_cast<int64_t>(rows_of(tensor).bytes())
-                                                       : tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
+      const int64_t bytes =
+          key.order == Order::kBytes
+              ? static_cast<int64_t>(rows_of(tensor).bytes())
+              : tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
       found = Tensor::zeros(DType::kUInt8, {bytes});
       if (is_constant(tensor))
-        xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true), constant_data(tensor).contiguous().raw(),
-                     found.raw());
+        xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true),
+                     constant_data(tensor).contiguous().raw(), found.raw());
     }
     return found.raw();
   }
@@ -100,14 +114,16 @@ class XNNPACKSegment : public CompiledSegment {
 
   void add(const Program& program, const HostStep& step, std::vector<InnerCopy>& copies) {
     if (step.op == nullptr) {
-      const Shuffle shuffle = shuffle_of(program, step.from[0].tensor, step.from[0].order, step.to.order, false);
+      const Shuffle shuffle =
+          shuffle_of(program, step.from[0].tensor, step.from[0].order, step.to.order, false);
       copies.push_back({shuffle, buffer(program, step.from[0]), buffer(program, step.to)});
       return;
     }
     std::vector<Order> orders;
     for (const BufferKey& key : step.from) orders.push_back(key.order);
     for (const OwnStep& own : own_steps(program, *step.op, orders, step.to.order, pool_.get())) {
-      const decltype(InnerCopy::how) how = std::visit([](const auto& step) -> decltype(InnerCopy::how) { return step; }, own.how);
+      const decltype(InnerCopy::how) how =
+          std::visit([](const auto& step) -> decltype(InnerCopy::how) { return step; }, own.how);
       copies.push_back({how, buffer(program, step.from[own.input]), buffer(program, step.to)});
     }
     if (own_orders(*step.op).from == Order::kBytes) release_weights(program, *step.op);
@@ -134,8 +150,10 @@ class XNNPACKSegment : public CompiledSegment {
     compiled.stage = builder.finish(pool_.get());
     for (const PlannedOp& planned : stage.ops) release_weights(program, *planned.op);
     std::vector<xnn_external_value> values;
-    for (const std::pair<const BufferKey, uint32_t>& id : compiled.stage.ids) values.push_back({id.second, buffer(program, id.first)});
-    require_success(xnn_setup_runtime(compiled.stage.runtime.get(), values.size(), values.data()), "xnn_setup_runtime");
+    for (const std::pair<const BufferKey, uint32_t>& id : compiled.stage.ids)
+      values.push_back({id.second, buffer(program, id.first)});
+    require_success(xnn_setup_runtime(compiled.stage.runtime.get(), values.size(), values.data()),
+                    "xnn_setup_runtime");
   }
 
   ThreadPoolHandle pool_;  // outlives the runtimes
@@ -147,8 +165,10 @@ class XNNPACKSegment : public CompiledSegment {
 
 }  // namespace
 
-std::unique_ptr<CompiledSegment> compile(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs,
-                                         std::span<const int> outputs, int threads) {
+std::unique_ptr<CompiledSegment> compile(const Program& program,
+                                         std::span<const ProgramOp* const> ops,
+                                         std::span<const int> inputs, std::span<const int> outputs,
+                                         int threads) {
   initialize();
   return std::make_unique<XNNPACKSegment>(program, ops, inputs, outputs, threads);
 }

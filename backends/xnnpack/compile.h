@@ -8,9 +8,11 @@
 
 namespace octet::xnnpack {
 
-// ops: in execution order; inputs and outputs: tensor indices, as in Segment. threads: at least 1. Throws Refusal when XNNPACK refuses, and
-// Error when it does not start.
-std::unique_ptr<CompiledSegment> compile(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs,
-                                         std::span<const int> outputs, int threads);
+// ops: in execution order; inputs and outputs: tensor indices, as in Segment. threads: at least 1.
+// Throws Refusal when XNNPACK refuses, and Error when it does not start.
+std::unique_ptr<CompiledSegment> compile(const Program& program,
+                                         std::span<const ProgramOp* const> ops,
+                                         std::span<const int> inputs, std::span<const int> outputs,
+                                         int threads);
 
 }  // namespace octet::xnnpack

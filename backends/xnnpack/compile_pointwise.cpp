@@ -30,23 +30,30 @@ constexpr UnaryRow kUnaries[] = {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-void emit_silu(StageBuilder& builder, const ProgramTensor& like, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
+void emit_silu(StageBuilder& builder, const ProgramTensor& like, const std::vector<size_t>& dims,
+               uint32_t x, uint32_t y) {
   const uint32_t gate = builder.scratch(like, dims);
   require_success(xnn_define_sigmoid(builder.subgraph(), x, gate, 0), "xnn_define_sigmoid");
-  require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, x, gate, y, 0), "xnn_define_multiply2");
+  require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, x, gate, y, 0),
+                  "xnn_define_multiply2");
 }
 
-void emit_hardsigmoid(StageBuilder& builder, const ProgramTensor& like, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
+void emit_hardsigmoid(StageBuilder& builder, const ProgramTensor& like,
+                      const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
   const uint32_t shifted = builder.scratch(like, dims);
-  require_success(xnn_define_add2(builder.subgraph(), 0.0f, 6.0f, x, builder.scalar_f32(3.0f), shifted, 0), "xnn_define_add2");
-  require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, shifted, builder.scalar_f32(1.0f / 6.0f), y, 0),
+  require_success(
+      xnn_define_add2(builder.subgraph(), 0.0f, 6.0f, x, builder.scalar_f32(3.0f), shifted, 0),
+      "xnn_define_add2");
+  require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, shifted,
+                                       builder.scalar_f32(1.0f / 6.0f), y, 0),
                   "xnn_define_multiply2");
 }
 
 #ifndef OCTET_XNNPACK_HAS_TANH
-// tanh(x) = 2 sigmoid(2x) - 1, each step exact on the integers but for the sigmoid: with output scale 1/128 and zero point 0 the result has
-// the integers that sigmoid gives with 1/256 and -128.
-void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
+// tanh(x) = 2 sigmoid(2x) - 1, each step exact on the integers but for the sigmoid: with output
+// scale 1/128 and zero point 0 the result has the integers that sigmoid gives with 1/256 and -128.
+void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in,
+                       const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
   const auto scratch = [&](float scale, int32_t zero_point) {
     ProgramTensor like;
     like.dtype = DType::kInt8;
@@ -57,15 +64,23 @@ void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in, const std
   const uint32_t gate = scratch(1.0f / 256, -128);
   const uint32_t twice_gate = scratch(1.0f / 128, -128);
   const xnn_subgraph_t subgraph = builder.subgraph();
-  require_success(xnn_define_multiply2(subgraph, -kInfinity, kInfinity, x, builder.scalar_s8(1, 2.0f), twice, 0), "xnn_define_multiply2");
+  require_success(xnn_define_multiply2(subgraph, -kInfinity, kInfinity, x,
+                                       builder.scalar_s8(1, 2.0f), twice, 0),
+                  "xnn_define_multiply2");
   require_success(xnn_define_sigmoid(subgraph, twice, gate, 0), "xnn_define_sigmoid");
-  require_success(xnn_define_multiply2(subgraph, -kInfinity, kInfinity, gate, builder.scalar_s8(1, 2.0f), twice_gate, 0), "xnn_define_multiply2");
-  require_success(xnn_define_add2(subgraph, -kInfinity, kInfinity, twice_gate, builder.scalar_s8(-128, 1.0f / 128), y, 0), "xnn_define_add2");
+  require_success(xnn_define_multiply2(subgraph, -kInfinity, kInfinity, gate,
+                                       builder.scalar_s8(1, 2.0f), twice_gate, 0),
+                  "xnn_define_multiply2");
+  require_success(xnn_define_add2(subgraph, -kInfinity, kInfinity, twice_gate,
+                                  builder.scalar_s8(-128, 1.0f / 128), y, 0),
+                  "xnn_define_add2");
 }
 #endif
 
-void emit_same_shape(StageBuilder& builder, const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
-  require_success(xnn_define_static_reshape(builder.subgraph(), dims.size(), dims.data(), x, y, 0), "xnn_define_static_reshape");
+void emit_same_shape(StageBuilder& builder, const std::vector<size_t>& dims, uint32_t x,
+                     uint32_t y) {
+  require_success(xnn_define_static_reshape(builder.subgraph(), dims.size(), dims.data(), x, y, 0),
+                  "xnn_define_static_reshape");
 }
 
 }  // namespace
@@ -78,19 +93,24 @@ void emit_binary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   const bool subtracts = (op.kind == "sub") != (op.real("alpha", 1.0) == -1.0);
   if (op.kind == "mul") {
-    require_success(xnn_define_multiply2(builder.subgraph(), range.min, range.max, a, b, y, 0), "xnn_define_multiply2");
+    require_success(xnn_define_multiply2(builder.subgraph(), range.min, range.max, a, b, y, 0),
+                    "xnn_define_multiply2");
   } else if (subtracts) {
-    require_success(xnn_define_subtract(builder.subgraph(), range.min, range.max, a, b, y, 0), "xnn_define_subtract");
+    require_success(xnn_define_subtract(builder.subgraph(), range.min, range.max, a, b, y, 0),
+                    "xnn_define_subtract");
   } else {
-    require_success(xnn_define_add2(builder.subgraph(), range.min, range.max, a, b, y, 0), "xnn_define_add2");
+    require_success(xnn_define_add2(builder.subgraph(), range.min, range.max, a, b, y, 0),
+                    "xnn_define_add2");
   }
 }
 
 void emit_clamp(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const float min = static_cast<float>(op.find_real("min").value_or(-kInfinity));
   const float max = static_cast<float>(op.find_real("max").value_or(kInfinity));
-  require_success(xnn_define_clamp(builder.subgraph(), min, max, builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
-                  "xnn_define_clamp");
+  require_success(
+      xnn_define_clamp(builder.subgraph(), min, max, builder.input(op.inputs[0], forms.in),
+                       builder.output(op.outputs[0], forms.out), 0),
+      "xnn_define_clamp");
 }
 
 void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
@@ -103,9 +123,15 @@ void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 #ifndef OCTET_XNNPACK_HAS_TANH
   if (fn == "tanh") return emit_integer_tanh(builder, in, dims_of(in.shape, forms.in), x, y);
 #endif
-  if (fn == "elu") return require_success(xnn_define_elu(builder.subgraph(), static_cast<float>(op.real("alpha", 1.0)), x, y, 0), "xnn_define_elu");
+  if (fn == "elu")
+    return require_success(
+        xnn_define_elu(builder.subgraph(), static_cast<float>(op.real("alpha", 1.0)), x, y, 0),
+        "xnn_define_elu");
   if (fn == "leaky_relu") {
-    return require_success(xnn_define_leaky_relu(builder.subgraph(), static_cast<float>(op.real("alpha", 0.01)), x, y, 0), "xnn_define_leaky_relu");
+    return require_success(
+        xnn_define_leaky_relu(builder.subgraph(), static_cast<float>(op.real("alpha", 0.01)), x, y,
+                              0),
+        "xnn_define_leaky_relu");
   }
   for (const UnaryRow& row : kUnaries)
     if (row.fn == fn) return require_success(row.define(builder.subgraph(), x, y, 0), row.call);
@@ -113,14 +139,16 @@ void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_softmax(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  require_success(xnn_define_softmax(builder.subgraph(), builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
+  require_success(xnn_define_softmax(builder.subgraph(), builder.input(op.inputs[0], forms.in),
+                                     builder.output(op.outputs[0], forms.out), 0),
                   "xnn_define_softmax");
 }
 
 // Reshapes, copies, and permutations that only change how the same bytes are read.
 void emit_reshape(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& out = output_of(builder.program(), op);
-  emit_same_shape(builder, dims_of(out.shape, forms.out), builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out));
+  emit_same_shape(builder, dims_of(out.shape, forms.out), builder.input(op.inputs[0], forms.in),
+                  builder.output(op.outputs[0], forms.out));
 }
 
 void emit_pad(StageBuilder& builder, const ProgramOp& op, Forms forms) {
@@ -132,31 +160,40 @@ void emit_pad(StageBuilder& builder, const ProgramOp& op, Forms forms) {
     after.push_back(pads[2 * d + 1]);
   }
   std::vector<size_t> pre = dims_of(before, forms.in), post = dims_of(after, forms.in);
-  if (forms.in == Form::kChannelsLast && x.shape.size() == 3) pre[1] = post[1] = 0;  // the height that the form adds
-  require_success(xnn_define_static_constant_pad(builder.subgraph(), pre.data(), post.data(), static_cast<float>(op.real("value", 0.0)),
-                                                 builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
+  // the height that the form adds
+  if (forms.in == Form::kChannelsLast && x.shape.size() == 3) pre[1] = post[1] = 0;
+  require_success(xnn_define_static_constant_pad(builder.subgraph(), pre.data(), post.data(),
+                                                 static_cast<float>(op.real("value", 0.0)),
+                                                 builder.input(op.inputs[0], forms.in),
+                                                 builder.output(op.outputs[0], forms.out), 0),
                   "xnn_define_static_constant_pad");
 }
 
 void emit_upsample(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const std::vector<int64_t>& out = output_of(builder.program(), op).shape;
-  require_success(xnn_define_static_resize_bilinear_2d(builder.subgraph(), static_cast<size_t>(out[2]), static_cast<size_t>(out[3]),
-                                                       builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out),
-                                                       op.flag("align_corners") ? XNN_FLAG_ALIGN_CORNERS : 0),
-                  "xnn_define_static_resize_bilinear_2d");
+  require_success(
+      xnn_define_static_resize_bilinear_2d(
+          builder.subgraph(), static_cast<size_t>(out[2]), static_cast<size_t>(out[3]),
+          builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out),
+          op.flag("align_corners") ? XNN_FLAG_ALIGN_CORNERS : 0),
+      "xnn_define_static_resize_bilinear_2d");
 }
 
-// quantize and dequantize are XNNPACK's convert; requantize is a multiplication by one, or a copy where the scales agree.
+// quantize and dequantize are XNNPACK's convert; requantize is a multiplication by one, or a copy
+// where the scales agree.
 void emit_conversion(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& in = input_of(builder.program(), op, 0);
   const ProgramTensor& out = output_of(builder.program(), op);
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
-  if (op.kind != "requantize") return require_success(xnn_define_convert(builder.subgraph(), x, y, 0), "xnn_define_convert");
+  if (op.kind != "requantize")
+    return require_success(xnn_define_convert(builder.subgraph(), x, y, 0), "xnn_define_convert");
   if (in.qparams->scale == out.qparams->scale && signed_zero_point(in) == signed_zero_point(out)) {
     return emit_same_shape(builder, dims_of(out.shape, forms.out), x, y);
   }
-  require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, x, builder.scalar_s8(1, 1.0f), y, 0), "xnn_define_multiply2");
+  require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, x,
+                                       builder.scalar_s8(1, 1.0f), y, 0),
+                  "xnn_define_multiply2");
 }
 
 }  // namespace octet::xnnpack

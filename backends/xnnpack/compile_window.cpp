@@ -7,22 +7,30 @@
 namespace octet::xnnpack {
 namespace {
 
-std::vector<int64_t> spatial_of(const std::vector<int64_t>& shape) { return {shape.begin() + 2, shape.end()}; }
-
-// Averages with every window, padding included, divided by the same number: a depthwise convolution.
-void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const Window& window, double divisor) {
-  const ProgramTensor& x = input_of(builder.program(), op, 0);
-  const size_t channels = static_cast<size_t>(x.shape[1]);
-  const FilterAndBias weights = define_uniform_depthwise(builder, x, window.kernel_height, window.kernel_width, channels, 1.0 / divisor);
-  const OutputRange range = post_range_of(op);
-  require_success(xnn_define_depthwise_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
-                                                      window.kernel_height, window.kernel_width, window.stride_height, window.stride_width, 1, 1, 1,
-                                                      channels, range.min, range.max, builder.input(op.inputs[0], forms.in), weights.filter,
-                                                      weights.bias, builder.output(op.outputs[0], forms.out), 0),
-                  "xnn_define_depthwise_convolution_2d");
+std::vector<int64_t> spatial_of(const std::vector<int64_t>& shape) {
+  return {shape.begin() + 2, shape.end()};
 }
 
-// The result is [N, 1, 1, C]. Newer releases drop the dimensions of one otherwise, whatever was declared.
+// Averages with every window, padding included, divided by the same number: a depthwise
+// convolution.
+void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms forms,
+                          const Window& window, double divisor) {
+  const ProgramTensor& x = input_of(builder.program(), op, 0);
+  const size_t channels = static_cast<size_t>(x.shape[1]);
+  const FilterAndBias weights = define_uniform_depthwise(
+      builder, x, window.kernel_height, window.kernel_width, channels, 1.0 / divisor);
+  const OutputRange range = post_range_of(op);
+  require_success(
+      xnn_define_depthwise_convolution_2d(
+          builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
+          window.kernel_height, window.kernel_width, window.stride_height, window.stride_width, 1,
+          1, 1, channels, range.min, range.max, builder.input(op.inputs[0], forms.in),
+          weights.filter, weights.bias, builder.output(op.outputs[0], forms.out), 0),
+      "xnn_define_depthwise_convolution_2d");
+}
+
+// The result is [N, 1, 1, C]. Newer releases drop the dimensions of one otherwise, whatever was
+// declared.
 #ifdef OCTET_XNNPACK_HAS_KEEP_DIMS
 constexpr uint32_t kKeepDims = XNN_FLAG_KEEP_DIMS;
 #else
@@ -31,26 +39,33 @@ constexpr uint32_t kKeepDims = 0;
 
 void emit_global_average(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const OutputRange range = post_range_of(op);
-  require_success(xnn_define_global_average_pooling_2d(builder.subgraph(), range.min, range.max, builder.input(op.inputs[0], forms.in),
-                                                       builder.output(op.outputs[0], forms.out), kKeepDims),
-                  "xnn_define_global_average_pooling_2d");
+  require_success(
+      xnn_define_global_average_pooling_2d(builder.subgraph(), range.min, range.max,
+                                           builder.input(op.inputs[0], forms.in),
+                                           builder.output(op.outputs[0], forms.out), kKeepDims),
+      "xnn_define_global_average_pooling_2d");
 }
 
 // divisor: 0 when each window is divided by how many elements of the input it covers.
-void emit_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const Window& window, int64_t divisor) {
+void emit_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const Window& window,
+                  int64_t divisor) {
   const ProgramTensor& x = input_of(builder.program(), op, 0);
   if (divisor == 0 && !window.has_padding()) divisor = window.taps();
-  const bool covers_input =
-      !window.has_padding() && window.kernel_width == x.shape.back() && (x.shape.size() == 3 || window.kernel_height == x.shape[2]);
+  const bool covers_input = !window.has_padding() && window.kernel_width == x.shape.back() &&
+                            (x.shape.size() == 3 || window.kernel_height == x.shape[2]);
   if (covers_input && divisor == window.taps()) return emit_global_average(builder, op, forms);
-  if (divisor != 0 && (x.dtype != DType::kFloat32 || window.has_padding() || divisor != window.taps())) {
+  if (divisor != 0 &&
+      (x.dtype != DType::kFloat32 || window.has_padding() || divisor != window.taps())) {
     return emit_uniform_average(builder, op, forms, window, static_cast<double>(divisor));
   }
   const OutputRange range = post_range_of(op);
-  require_success(xnn_define_average_pooling_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
-                                                window.kernel_height, window.kernel_width, window.stride_height, window.stride_width, range.min,
-                                                range.max, builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
-                  "xnn_define_average_pooling_2d");
+  require_success(
+      xnn_define_average_pooling_2d(builder.subgraph(), window.pad_top, window.pad_right,
+                                    window.pad_bottom, window.pad_left, window.kernel_height,
+                                    window.kernel_width, window.stride_height, window.stride_width,
+                                    range.min, range.max, builder.input(op.inputs[0], forms.in),
+                                    builder.output(op.outputs[0], forms.out), 0),
+      "xnn_define_average_pooling_2d");
 }
 
 }  // namespace
@@ -61,24 +76,29 @@ void emit_conv(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const int64_t groups = op.integer("groups", 1);
   const Window window = window_of(op, spatial_of(w.shape));
   const bool has_depthwise = is_depthwise(builder.program(), op);
-  const FilterAndBias weights = define_filter_and_bias(builder, op, has_depthwise ? FilterLayout::kDepthwise : FilterLayout::kConvolution, groups);
+  const FilterAndBias weights = define_filter_and_bias(
+      builder, op, has_depthwise ? FilterLayout::kDepthwise : FilterLayout::kConvolution, groups);
   const OutputRange range = post_range_of(op);
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   const size_t group_outputs = static_cast<size_t>(w.shape[0] / groups);
   if (has_depthwise) {
-    require_success(xnn_define_depthwise_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
-                                                        window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
-                                                        window.dilation_height, window.dilation_width, static_cast<uint32_t>(group_outputs), channels,
-                                                        range.min, range.max, x, weights.filter, weights.bias, y, 0),
+    require_success(xnn_define_depthwise_convolution_2d(
+                        builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom,
+                        window.pad_left, window.kernel_height, window.kernel_width,
+                        window.stride_height, window.stride_width, window.dilation_height,
+                        window.dilation_width, static_cast<uint32_t>(group_outputs), channels,
+                        range.min, range.max, x, weights.filter, weights.bias, y, 0),
                     "xnn_define_depthwise_convolution_2d");
     return;
   }
   require_success(
-      xnn_define_convolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left, window.kernel_height,
-                                window.kernel_width, window.stride_height, window.stride_width, window.dilation_height, window.dilation_width,
-                                static_cast<uint32_t>(groups), static_cast<size_t>(w.shape[1]), group_outputs, range.min, range.max, x,
-                                weights.filter, weights.bias, y, 0),
+      xnn_define_convolution_2d(
+          builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
+          window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
+          window.dilation_height, window.dilation_width, static_cast<uint32_t>(groups),
+          static_cast<size_t>(w.shape[1]), group_outputs, range.min, range.max, x, weights.filter,
+          weights.bias, y, 0),
       "xnn_define_convolution_2d");
 }
 
@@ -86,42 +106,55 @@ void emit_conv_transpose(StageBuilder& builder, const ProgramOp& op, Forms forms
   const ProgramTensor& w = input_of(builder.program(), op, 1);
   const int64_t groups = op.integer("groups", 1);
   const Window window = window_of(op, spatial_of(w.shape));
-  const FilterAndBias weights = define_filter_and_bias(builder, op, FilterLayout::kTransposed, groups);
+  const FilterAndBias weights =
+      define_filter_and_bias(builder, op, FilterLayout::kTransposed, groups);
   const OutputRange range = post_range_of(op);
   require_success(
-      xnn_define_deconvolution_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left, window.adjust_height,
-                                  window.adjust_width, window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
-                                  window.dilation_height, window.dilation_width, static_cast<uint32_t>(groups),
-                                  static_cast<size_t>(w.shape[0] / groups), static_cast<size_t>(w.shape[1]), range.min, range.max,
-                                  builder.input(op.inputs[0], forms.in), weights.filter, weights.bias, builder.output(op.outputs[0], forms.out), 0),
+      xnn_define_deconvolution_2d(
+          builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
+          window.adjust_height, window.adjust_width, window.kernel_height, window.kernel_width,
+          window.stride_height, window.stride_width, window.dilation_height, window.dilation_width,
+          static_cast<uint32_t>(groups), static_cast<size_t>(w.shape[0] / groups),
+          static_cast<size_t>(w.shape[1]), range.min, range.max,
+          builder.input(op.inputs[0], forms.in), weights.filter, weights.bias,
+          builder.output(op.outputs[0], forms.out), 0),
       "xnn_define_deconvolution_2d");
 }
 
-// XNNPACK's fully connected takes no scales per channel, a 1x1 convolution does; both run the same kernels.
+// XNNPACK's fully connected takes no scales per channel, a 1x1 convolution does; both run the same
+// kernels.
 void emit_linear(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& w = input_of(builder.program(), op, 1);
   const FilterAndBias weights = define_filter_and_bias(builder, op, FilterLayout::kConvolution, 1);
   const OutputRange range = post_range_of(op);
-  require_success(xnn_define_convolution_2d(builder.subgraph(), 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, static_cast<size_t>(w.shape[1]),
-                                            static_cast<size_t>(w.shape[0]), range.min, range.max, builder.input(op.inputs[0], forms.in),
-                                            weights.filter, weights.bias, builder.output(op.outputs[0], forms.out), 0),
+  require_success(xnn_define_convolution_2d(
+                      builder.subgraph(), 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1,
+                      static_cast<size_t>(w.shape[1]), static_cast<size_t>(w.shape[0]), range.min,
+                      range.max, builder.input(op.inputs[0], forms.in), weights.filter,
+                      weights.bias, builder.output(op.outputs[0], forms.out), 0),
                   "xnn_define_convolution_2d");
 }
 
 void emit_max_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const Window window = pooling_window_of(op, input_of(builder.program(), op, 0).shape, output_of(builder.program(), op).shape);
+  const Window window = pooling_window_of(op, input_of(builder.program(), op, 0).shape,
+                                          output_of(builder.program(), op).shape);
   const OutputRange range = post_range_of(op);
   require_success(
-      xnn_define_max_pooling_2d(builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left, window.kernel_height,
-                                window.kernel_width, window.stride_height, window.stride_width, window.dilation_height, window.dilation_width,
-                                range.min, range.max, builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
+      xnn_define_max_pooling_2d(
+          builder.subgraph(), window.pad_top, window.pad_right, window.pad_bottom, window.pad_left,
+          window.kernel_height, window.kernel_width, window.stride_height, window.stride_width,
+          window.dilation_height, window.dilation_width, range.min, range.max,
+          builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out), 0),
       "xnn_define_max_pooling_2d");
 }
 
 void emit_avg_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const Window window = pooling_window_of(op, input_of(builder.program(), op, 0).shape, output_of(builder.program(), op).shape);
+  const Window window = pooling_window_of(op, input_of(builder.program(), op, 0).shape,
+                                          output_of(builder.program(), op).shape);
   const int64_t fixed = op.integer("divisor_override", 0);
-  const int64_t divisor = fixed != 0 ? fixed : op.flag("count_include_pad", true) ? window.taps() : 0;
+  const int64_t divisor = fixed != 0                           ? fixed
+                          : op.flag("count_include_pad", true) ? window.taps()
+                                                               : 0;
   emit_average(builder, op, forms, window, divisor);
 }
 
@@ -130,10 +163,13 @@ void emit_adaptive_avg_pool(StageBuilder& builder, const ProgramOp& op, Forms fo
   const std::vector<int64_t>& out = output_of(builder.program(), op).shape;
   Window window;
   window.kernel_width = window.stride_width = static_cast<uint32_t>(in.back() / out.back());
-  if (in.size() == 4) window.kernel_height = window.stride_height = static_cast<uint32_t>(in[2] / out[2]);
+  if (in.size() == 4)
+    window.kernel_height = window.stride_height = static_cast<uint32_t>(in[2] / out[2]);
   emit_average(builder, op, forms, window, window.taps());
 }
 
-void emit_mean(StageBuilder& builder, const ProgramOp& op, Forms forms) { emit_global_average(builder, op, forms); }
+void emit_mean(StageBuilder& builder, const ProgramOp& op, Forms forms) {
+  emit_global_average(builder, op, forms);
+}
 
 }  // namespace octet::xnnpack

@@ -21,23 +21,32 @@ const ProgramOp* find_maker(const Program& program, int tensor) {
   return nullptr;
 }
 
-bool is_constant_input(const Program& program, const ProgramOp& op, size_t i) { return !has_input(op, i) || is_constant(input_of(program, op, i)); }
+bool is_constant_input(const Program& program, const ProgramOp& op, size_t i) {
+  return !has_input(op, i) || is_constant(input_of(program, op, i));
+}
 
 // What keeps an op from multiplying the integers of `quantized`, which it reads.
 Verdict check_reader(const Program& program, const ProgramOp& op, int quantized) {
-  const bool is_linear = op.kind == "linear" && op.inputs.size() >= 2 && op.inputs[0] == quantized && has_input(op, 1);
+  const bool is_linear =
+      op.kind == "linear" && op.inputs.size() >= 2 && op.inputs[0] == quantized && has_input(op, 1);
   if (!is_linear) return Verdict::refuse(fmt::format("{} reads its floats", op.kind));
-  if (!is_constant_input(program, op, 1) || !is_constant_input(program, op, 2)) return Verdict::refuse("its weight or bias is not a constant");
+  if (!is_constant_input(program, op, 1) || !is_constant_input(program, op, 2))
+    return Verdict::refuse("its weight or bias is not a constant");
   const ProgramTensor& w = input_of(program, op, 1);
   const std::optional<IntegerWeights> weights = find_integer_weights(w);
   const OutputRange range = post_range_of(op);
   if (!weights)
+    return Verdict::refuse(w.stored ? fmt::format("its weight is stored as {}, want int8 with a "
+                                                  "scale per row or one, and zero points 0",
+                                                  describe(*w.stored))
+                                    : "its weight is not stored as integers");
+  if (!(range.min < range.max))
     return Verdict::refuse(
-        w.stored ? fmt::format("its weight is stored as {}, want int8 with a scale per row or one, and zero points 0", describe(*w.stored))
-                 : "its weight is not stored as integers");
-  if (!(range.min < range.max)) return Verdict::refuse(fmt::format("its results are clamped to {} and {}", range.min, range.max));
+        fmt::format("its results are clamped to {} and {}", range.min, range.max));
   for (const float scale : weights->scale)
-    if (!(scale > 0) || !std::isnormal(scale)) return Verdict::refuse(fmt::format("its weight has scale {}, want a normal positive number", scale));
+    if (!(scale > 0) || !std::isnormal(scale))
+      return Verdict::refuse(
+          fmt::format("its weight has scale {}, want a normal positive number", scale));
   if (w.shape.back() > kMaxWidth) return Verdict::refuse("a 32-bit accumulator may overflow");
   return check_native(program, op);
 }
@@ -46,51 +55,66 @@ Verdict check_reader(const Program& program, const ProgramOp& op, int quantized)
 bool are_together(const Program& program, const ProgramOp& a, const ProgramOp& b) {
   return std::all_of(program.segments.begin(), program.segments.end(), [&](const Segment& segment) {
     const auto holds = [&](const ProgramOp& op) {
-      return std::any_of(segment.ops.begin(), segment.ops.end(), [&](int index) { return &program.ops[static_cast<size_t>(index)] == &op; });
+      return std::any_of(segment.ops.begin(), segment.ops.end(), [&](int index) {
+        return &program.ops[static_cast<size_t>(index)] == &op;
+      });
     };
     return holds(a) == holds(b);
   });
 }
 
-bool is_float(const Program& program, int index) { return tensor_of(program, index).dtype == DType::kFloat32; }
+bool is_float(const Program& program, int index) {
+  return tensor_of(program, index).dtype == DType::kFloat32;
+}
 
 }  // namespace
 
 Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   const int quantized = op.outputs[0];
   const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
-  if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) || tensor_of(program, quantized).shape != shape)
+  if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) ||
+      tensor_of(program, quantized).shape != shape)
     return Verdict::refuse("it wants float32 of one shape");
   if (const Verdict fits = check_bytes(op); !fits) return fits;
   if (shape.empty()) return Verdict::refuse("the input is a scalar");
   const std::vector<int64_t> blocks = op.integers("blocks", std::vector<int64_t>(shape.size(), 1));
   if (!find_row_blocks(shape, blocks))
-    return Verdict::refuse(fmt::format("the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
+    return Verdict::refuse(fmt::format(
+        "the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
   if (std::find(program.outputs.begin(), program.outputs.end(), quantized) != program.outputs.end())
     return Verdict::refuse("its floats are an output of the program");
   for (const ProgramOp& reader : program.ops) {
-    if (std::find(reader.inputs.begin(), reader.inputs.end(), quantized) == reader.inputs.end()) continue;
+    if (std::find(reader.inputs.begin(), reader.inputs.end(), quantized) == reader.inputs.end())
+      continue;
     const Verdict verdict = check_reader(program, reader, quantized);
-    if (!verdict) return Verdict::refuse(fmt::format("{} cannot multiply its integers: {}", reader.name, verdict.reason()));
+    if (!verdict)
+      return Verdict::refuse(
+          fmt::format("{} cannot multiply its integers: {}", reader.name, verdict.reason()));
   }
   return Verdict::accept();
 }
 
 const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op) {
-  if (op.kind != "linear" || !has_input(op, 0) || is_constant(input_of(program, op, 0))) return nullptr;
+  if (op.kind != "linear" || !has_input(op, 0) || is_constant(input_of(program, op, 0)))
+    return nullptr;
   const ProgramOp* maker = find_maker(program, op.inputs[0]);
-  if (maker == nullptr || maker->kind != "fake_quantize_dynamic" || !are_together(program, *maker, op)) return nullptr;
-  return check_activations(program, *maker) && check_row_quantize(program, *maker) ? maker : nullptr;
+  if (maker == nullptr || maker->kind != "fake_quantize_dynamic" ||
+      !are_together(program, *maker, op))
+    return nullptr;
+  return check_activations(program, *maker) && check_row_quantize(program, *maker) ? maker
+                                                                                   : nullptr;
 }
 
 RowQuantization row_quantization(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
-  return {dynamic_mapping(op), *find_row_blocks(shape, op.integers("blocks", std::vector<int64_t>(shape.size(), 1)))};
+  return {dynamic_mapping(op),
+          *find_row_blocks(shape, op.integers("blocks", std::vector<int64_t>(shape.size(), 1)))};
 }
 
 RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
   const OutputRange range = post_range_of(op);
-  RowProductTerms terms = {*find_integer_weights(input_of(program, op, 1)), {}, range.min, range.max};
+  RowProductTerms terms = {
+      *find_integer_weights(input_of(program, op, 1)), {}, range.min, range.max};
   terms.bias.assign(terms.weights.scale.size(), 0.0f);
   if (!has_input(op, 2)) return terms;
   const Tensor bias = constant_data(input_of(program, op, 2)).contiguous();

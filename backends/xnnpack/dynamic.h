@@ -7,10 +7,12 @@
 
 namespace octet::xnnpack {
 
-// Accepts a fake_quantize_dynamic when all that read it in the program are linears that can multiply integers; after check_activations. (Then its floats are
-// never needed.) The reason of a refusal names the op that stands in the way.
+// Accepts a fake_quantize_dynamic when all that read it in the program are linears that can
+// multiply integers; after check_activations. (Then its floats are never needed.) The reason of a
+// refusal names the op that stands in the way.
 Verdict check_row_quantize(const Program& program, const ProgramOp& op);
-// The accepted fake_quantize_dynamic, of the same segment, whose integers a linear multiplies; null for other ops, which read floats.
+// The accepted fake_quantize_dynamic, of the same segment, whose integers a linear multiplies; null
+// for other ops, which read floats.
 const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op);
 
 // Of an accepted fake_quantize_dynamic; of a linear that multiplies integers.

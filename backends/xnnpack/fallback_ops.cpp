@@ -35,17 +35,23 @@ Shape strides_in(const Shape& shape, Order order) {
   return result;
 }
 
-bool is_byte(const ProgramTensor& tensor) { return tensor.dtype == DType::kInt8 || tensor.dtype == DType::kUInt8; }
+bool is_byte(const ProgramTensor& tensor) {
+  return tensor.dtype == DType::kInt8 || tensor.dtype == DType::kUInt8;
+}
 
-// What each signed byte of x becomes as one of y, when the real value goes through `function`. In float, as backends/reference.
+// What each signed byte of x becomes as one of y, when the real value goes through `function`. In
+// float, as backends/reference.
 template <typename Function>
 ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Function& function) {
   ByteTable table{};
-  const float inverse = static_cast<float>(1.0 / double{y.qparams->scale[0]}), zero_point = static_cast<float>(signed_zero_point(y));
+  const float inverse = static_cast<float>(1.0 / double{y.qparams->scale[0]}),
+              zero_point = static_cast<float>(signed_zero_point(y));
   for (int q = -128; q < 128; ++q) {
     const float real = static_cast<float>(q - signed_zero_point(x)) * x.qparams->scale[0];
-    const float step = std::nearbyint(static_cast<float>(function(double{real})) * inverse) + zero_point;
-    table[static_cast<uint8_t>(q)] = static_cast<uint8_t>(static_cast<int8_t>(std::isnan(step) ? zero_point : std::clamp(step, -128.0f, 127.0f)));
+    const float step =
+        std::nearbyint(static_cast<float>(function(double{real})) * inverse) + zero_point;
+    table[static_cast<uint8_t>(q)] = static_cast<uint8_t>(
+        static_cast<int8_t>(std::isnan(step) ? zero_point : std::clamp(step, -128.0f, 127.0f)));
   }
   return table;
 }
@@ -59,31 +65,37 @@ Verdict check_own_permute(const Program& program, const ProgramOp& op) {
   for (int64_t& dim : seen) dim = from_front(dim, in.size());
   for (int64_t dim : seen) want.push_back(dim < 0 ? -1 : in[static_cast<size_t>(dim)]);
   std::sort(seen.begin(), seen.end());
-  const bool is_permutation =
-      dims.size() == in.size() && (seen.empty() || seen.front() == 0) && std::adjacent_find(seen.begin(), seen.end()) == seen.end();
-  if (!is_permutation || want != output_of(program, op).shape) return Verdict::refuse("dims are no permutation that gives the output's shape");
+  const bool is_permutation = dims.size() == in.size() && (seen.empty() || seen.front() == 0) &&
+                              std::adjacent_find(seen.begin(), seen.end()) == seen.end();
+  if (!is_permutation || want != output_of(program, op).shape)
+    return Verdict::refuse("dims are no permutation that gives the output's shape");
   return check_same_qparams(program, op);
 }
 
 Verdict check_own_slice(const Program& program, const ProgramOp& op) {
   const Shape& in = input_of(program, op, 0).shape;
   const Shape& out = output_of(program, op).shape;
-  const int64_t dim = from_front(op.integer("dim", 0), in.size()), start = op.integer("start", 0), step = op.integer("step", 1);
-  if (dim < 0 || in.size() != out.size() || start < 0 || step < 1 || step > in[static_cast<size_t>(dim)])
+  const int64_t dim = from_front(op.integer("dim", 0), in.size()), start = op.integer("start", 0),
+                step = op.integer("step", 1);
+  if (dim < 0 || in.size() != out.size() || start < 0 || step < 1 ||
+      step > in[static_cast<size_t>(dim)])
     return Verdict::refuse("slice out of range");
   const size_t d = static_cast<size_t>(dim);
   Shape want = in;
   want[d] = out[d];
-  if (want != out || start >= in[d] || start + (out[d] - 1) * step >= in[d]) return Verdict::refuse("slice reaches outside of its input");
+  if (want != out || start >= in[d] || start + (out[d] - 1) * step >= in[d])
+    return Verdict::refuse("slice reaches outside of its input");
   return check_same_qparams(program, op);
 }
 
 Verdict check_own_expand(const Program& program, const ProgramOp& op) {
   const Shape& out = output_of(program, op).shape;
-  if (input_of(program, op, 0).shape.size() > out.size()) return Verdict::refuse("output has a lower rank than the input");
+  if (input_of(program, op, 0).shape.size() > out.size())
+    return Verdict::refuse("output has a lower rank than the input");
   const Shape in = padded_shape(input_of(program, op, 0).shape, out.size());
   for (size_t d = 0; d < out.size(); ++d)
-    if (in[d] != 1 && in[d] != out[d]) return Verdict::refuse("input does not broadcast to the output");
+    if (in[d] != 1 && in[d] != out[d])
+      return Verdict::refuse("input does not broadcast to the output");
   return check_same_qparams(program, op);
 }
 
@@ -96,21 +108,25 @@ Verdict check_own_cat(const Program& program, const ProgramOp& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!has_input(op, i)) return Verdict::refuse("an input is absent");
     const ProgramTensor& in = input_of(program, op, i);
-    if (in.dtype != out.dtype && !(is_byte(in) && is_byte(out))) return Verdict::refuse("inputs and output are not all integer or all float");
+    if (in.dtype != out.dtype && !(is_byte(in) && is_byte(out)))
+      return Verdict::refuse("inputs and output are not all integer or all float");
     Shape others = in.shape;
     if (others.size() != want.size()) return Verdict::refuse("inputs differ in rank");
     want[static_cast<size_t>(dim)] += in.shape[static_cast<size_t>(dim)];
     others[static_cast<size_t>(dim)] = want[static_cast<size_t>(dim)];
     if (others != want) return Verdict::refuse("inputs differ in shape");
   }
-  return want == out.shape ? Verdict::accept() : Verdict::refuse("inputs together are not the output");
+  return want == out.shape ? Verdict::accept()
+                           : Verdict::refuse("inputs together are not the output");
 }
 
 Verdict check_own_unary(const Program& program, const ProgramOp& op) {
   const ProgramTensor& in = input_of(program, op, 0);
   const ProgramTensor& out = output_of(program, op);
-  if (!is_byte(in) || !is_byte(out) || in.shape != out.shape) return Verdict::refuse("a table takes 8-bit integers of one shape");
-  if (find_real_function(op.text("fn", "")) == nullptr) return Verdict::refuse(fmt::format("unknown function {}", op.text("fn", "")));
+  if (!is_byte(in) || !is_byte(out) || in.shape != out.shape)
+    return Verdict::refuse("a table takes 8-bit integers of one shape");
+  if (find_real_function(op.text("fn", "")) == nullptr)
+    return Verdict::refuse(fmt::format("unknown function {}", op.text("fn", "")));
   return Verdict::accept();
 }
 
@@ -119,7 +135,8 @@ Verdict check_own_requantize(const Program& program, const ProgramOp& op) {
   const ProgramTensor& out = output_of(program, op);
   const bool narrows = op.attributes.contains("quant_min") || op.attributes.contains("quant_max");
   const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape && !narrows;
-  return fits ? Verdict::accept() : Verdict::refuse("a table takes 8-bit integers of one shape and the whole range");
+  return fits ? Verdict::accept()
+              : Verdict::refuse("a table takes 8-bit integers of one shape and the whole range");
 }
 
 // Whole factors only: then each pixel becomes a block of equal ones.
@@ -127,12 +144,15 @@ Verdict check_own_upsample(const Program& program, const ProgramOp& op) {
   const Shape& in = input_of(program, op, 0).shape;
   const Shape& out = output_of(program, op).shape;
   const std::vector<double> scales = op.reals("scales");
-  if (op.text("mode", "") != "nearest" || in.size() != 4 || out.size() != 4 || in[0] != out[0] || in[1] != out[1] || scales.size() != 2)
+  if (op.text("mode", "") != "nearest" || in.size() != 4 || out.size() != 4 || in[0] != out[0] ||
+      in[1] != out[1] || scales.size() != 2)
     return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
   for (size_t d = 0; d < 2; ++d) {
-    if (out[2 + d] % in[2 + d] != 0) return Verdict::refuse("the output's size is no multiple of the input's");
+    if (out[2 + d] % in[2 + d] != 0)
+      return Verdict::refuse("the output's size is no multiple of the input's");
     for (int64_t i = 0; i < out[2 + d]; ++i)  // in float, as backends/reference
-      if (std::floor(static_cast<float>(i) * static_cast<float>(scales[d])) != static_cast<float>(i / (out[2 + d] / in[2 + d])))
+      if (std::floor(static_cast<float>(i) * static_cast<float>(scales[d])) !=
+          static_cast<float>(i / (out[2 + d] / in[2 + d])))
         return Verdict::refuse("the scale is not that of the sizes");
   }
   return check_same_qparams(program, op);
@@ -141,8 +161,10 @@ Verdict check_own_upsample(const Program& program, const ProgramOp& op) {
 Verdict check_own_softmax(const Program& program, const ProgramOp& op) {
   const ProgramTensor& in = input_of(program, op, 0);
   const ProgramTensor& out = output_of(program, op);
-  const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape && from_front(op.integer("dim", -1), in.shape.size()) >= 0;
-  return fits ? Verdict::accept() : Verdict::refuse("softmax of our own takes 8-bit integers of one shape");
+  const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape &&
+                    from_front(op.integer("dim", -1), in.shape.size()) >= 0;
+  return fits ? Verdict::accept()
+              : Verdict::refuse("softmax of our own takes 8-bit integers of one shape");
 }
 
 // ---- copies
@@ -152,7 +174,8 @@ struct OwnCopy {
   StridedCopy copy;
 };
 
-// From an input to the whole output, dimension by dimension; its own shape and strides are the input's.
+// From an input to the whole output, dimension by dimension; its own shape and strides are the
+// input's.
 OwnCopy plain_copy(const Program& program, const ProgramOp& op, size_t i, Order from, Order to) {
   const ProgramTensor& in = input_of(program, op, i);
   const ProgramTensor& out = output_of(program, op);
@@ -164,22 +187,27 @@ OwnCopy plain_copy(const Program& program, const ProgramOp& op, size_t i, Order 
   return {i, copy};
 }
 
-std::vector<OwnCopy> permute_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnCopy> permute_copies(const Program& program, const ProgramOp& op,
+                                    std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   const Shape of_input = result.copy.from_strides, dims = op.integers("dims");
-  for (size_t d = 0; d < dims.size(); ++d) result.copy.from_strides[d] = of_input[static_cast<size_t>(from_front(dims[d], dims.size()))];
+  for (size_t d = 0; d < dims.size(); ++d)
+    result.copy.from_strides[d] = of_input[static_cast<size_t>(from_front(dims[d], dims.size()))];
   return {result};
 }
 
-std::vector<OwnCopy> slice_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnCopy> slice_copies(const Program& program, const ProgramOp& op,
+                                  std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
-  int64_t& stride = result.copy.from_strides[static_cast<size_t>(from_front(op.integer("dim", 0), result.copy.shape.size()))];
+  int64_t& stride = result.copy.from_strides[static_cast<size_t>(
+      from_front(op.integer("dim", 0), result.copy.shape.size()))];
   result.copy.from_offset = op.integer("start", 0) * stride;
   stride *= op.integer("step", 1);
   return {result};
 }
 
-std::vector<OwnCopy> expand_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnCopy> expand_copies(const Program& program, const ProgramOp& op,
+                                   std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   Shape& strides = result.copy.from_strides;
   strides.insert(strides.begin(), result.copy.shape.size() - strides.size(), 0);
@@ -188,7 +216,8 @@ std::vector<OwnCopy> expand_copies(const Program& program, const ProgramOp& op, 
   return {result};
 }
 
-std::vector<OwnCopy> cat_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnCopy> cat_copies(const Program& program, const ProgramOp& op,
+                                std::span<const Order> from, Order to) {
   const ProgramTensor& out = output_of(program, op);
   const size_t dim = static_cast<size_t>(from_front(op.integer("dim", 0), out.shape.size()));
   std::vector<OwnCopy> copies;
@@ -198,7 +227,8 @@ std::vector<OwnCopy> cat_copies(const Program& program, const ProgramOp& op, std
     OwnCopy copy = plain_copy(program, op, i, from[i], to);
     copy.copy.shape = in.shape;
     copy.copy.to_offset = offset * copy.copy.to_strides[dim];
-    if (is_byte(in) && (in.qparams->scale != out.qparams->scale || signed_zero_point(in) != signed_zero_point(out)))
+    if (is_byte(in) && (in.qparams->scale != out.qparams->scale ||
+                        signed_zero_point(in) != signed_zero_point(out)))
       copy.copy.table = table_of(in, out, [](double real) { return real; });
     offset += in.shape[dim];
     copies.push_back(std::move(copy));
@@ -206,21 +236,26 @@ std::vector<OwnCopy> cat_copies(const Program& program, const ProgramOp& op, std
   return copies;
 }
 
-std::vector<OwnCopy> unary_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnCopy> unary_copies(const Program& program, const ProgramOp& op,
+                                  std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   const RealFunction& function = *find_real_function(op.text("fn", ""));
   const double alpha = op.real("alpha", function.alpha);
-  result.copy.table = table_of(input_of(program, op, 0), output_of(program, op), [&](double real) { return function.value(real, alpha); });
+  result.copy.table = table_of(input_of(program, op, 0), output_of(program, op),
+                               [&](double real) { return function.value(real, alpha); });
   return {result};
 }
 
-std::vector<OwnCopy> requantize_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnCopy> requantize_copies(const Program& program, const ProgramOp& op,
+                                       std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
-  result.copy.table = table_of(input_of(program, op, 0), output_of(program, op), [](double real) { return real; });
+  result.copy.table =
+      table_of(input_of(program, op, 0), output_of(program, op), [](double real) { return real; });
   return {result};
 }
 
-std::vector<OwnCopy> upsample_copies(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to) {
+std::vector<OwnCopy> upsample_copies(const Program& program, const ProgramOp& op,
+                                     std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   StridedCopy& copy = result.copy;
   const Shape& in = input_of(program, op, 0).shape;
@@ -232,17 +267,22 @@ std::vector<OwnCopy> upsample_copies(const Program& program, const ProgramOp& op
   return {result};
 }
 
-template <std::vector<OwnCopy> (*copies)(const Program&, const ProgramOp&, std::span<const Order>, Order)>
-std::vector<OwnStep> copied(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to, pthreadpool_t) {
+template <std::vector<OwnCopy> (*copies)(const Program&, const ProgramOp&, std::span<const Order>,
+                                         Order)>
+std::vector<OwnStep> copied(const Program& program, const ProgramOp& op,
+                            std::span<const Order> from, Order to, pthreadpool_t) {
   std::vector<OwnStep> steps;
-  for (const OwnCopy& copy : copies(program, op, from, to)) steps.push_back({copy.input, simplified(copy.copy)});
+  for (const OwnCopy& copy : copies(program, op, from, to))
+    steps.push_back({copy.input, simplified(copy.copy)});
   return steps;
 }
 
-std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to, pthreadpool_t) {
+std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op,
+                                   std::span<const Order> from, Order to, pthreadpool_t) {
   const ProgramTensor& in = input_of(program, op, 0);
   const ProgramTensor& out = output_of(program, op);
-  ByteSoftmax softmax = byte_softmax(in.qparams->scale[0], out.qparams->scale[0], signed_zero_point(out));
+  ByteSoftmax softmax =
+      byte_softmax(in.qparams->scale[0], out.qparams->scale[0], signed_zero_point(out));
   const Shape from_strides = strides_in(in.shape, from[0]), to_strides = strides_in(out.shape, to);
   const size_t dim = static_cast<size_t>(from_front(op.integer("dim", -1), in.shape.size()));
   for (size_t d = 0; d < in.shape.size(); ++d) {
@@ -260,16 +300,20 @@ std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op, 
 }
 
 Verdict check_own_linear(const Program& program, const ProgramOp& op) {
-  return find_row_quantize(program, op) != nullptr ? Verdict::accept() : Verdict::refuse("its input is not quantized at run time");
+  return find_row_quantize(program, op) != nullptr
+             ? Verdict::accept()
+             : Verdict::refuse("its input is not quantized at run time");
 }
 
-std::vector<OwnStep> quantize_steps(const Program& program, const ProgramOp& op, std::span<const Order>, Order, pthreadpool_t) {
+std::vector<OwnStep> quantize_steps(const Program& program, const ProgramOp& op,
+                                    std::span<const Order>, Order, pthreadpool_t) {
   return {
       {0, row_quantization(program, op)}
   };
 }
 
-std::vector<OwnStep> linear_steps(const Program& program, const ProgramOp& op, std::span<const Order>, Order, pthreadpool_t pool) {
+std::vector<OwnStep> linear_steps(const Program& program, const ProgramOp& op,
+                                  std::span<const Order>, Order, pthreadpool_t pool) {
   const ProgramTensor& x = input_of(program, op, 0);
   return {
       {0, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
@@ -279,7 +323,8 @@ std::vector<OwnStep> linear_steps(const Program& program, const ProgramOp& op, s
 struct OwnRow {
   std::string_view kind;
   Verdict (*check)(const Program&, const ProgramOp&);
-  std::vector<OwnStep> (*steps)(const Program&, const ProgramOp&, std::span<const Order>, Order, pthreadpool_t);
+  std::vector<OwnStep> (*steps)(const Program&, const ProgramOp&, std::span<const Order>, Order,
+                                pthreadpool_t);
   OwnOrders orders;
 };
 
@@ -321,7 +366,8 @@ OwnOrders own_orders(const ProgramOp& op) {
   return row->orders;
 }
 
-std::vector<OwnStep> own_steps(const Program& program, const ProgramOp& op, std::span<const Order> from, Order to, pthreadpool_t pool) {
+std::vector<OwnStep> own_steps(const Program& program, const ProgramOp& op,
+                               std::span<const Order> from, Order to, pthreadpool_t pool) {
   const OwnRow* row = find_row(op.kind);
   OCTET_ASSERT(row != nullptr, op.kind + " is none of our own ops");
   return row->steps(program, op, from, to, pool);

@@ -26,7 +26,8 @@ FilterShape shape_of(const ProgramTensor& w) {
 }
 
 // The copies that bring the filter into the layout, one behind the other.
-void permute(const std::byte* from, std::byte* to, const FilterShape& f, FilterLayout layout, int64_t groups, DType dtype) {
+void permute(const std::byte* from, std::byte* to, const FilterShape& f, FilterLayout layout,
+             int64_t groups, DType dtype) {
   Shuffle shuffle{.element_size = size_of(dtype), .flip = dtype == DType::kUInt8};
   switch (layout) {
     case FilterLayout::kConvolution:
@@ -35,9 +36,11 @@ void permute(const std::byte* from, std::byte* to, const FilterShape& f, FilterL
     case FilterLayout::kDepthwise:
       shuffle.rows = f.outer, shuffle.columns = f.taps();
       return run(shuffle, from, to);
-    case FilterLayout::kTransposed: {  // of each group, [inputs, outputs, taps] -> [outputs, taps, inputs]
+    case FilterLayout::
+        kTransposed: {  // of each group, [inputs, outputs, taps] -> [outputs, taps, inputs]
       shuffle.rows = f.outer / groups, shuffle.columns = f.inner * f.taps();
-      const int64_t bytes = shuffle.rows * shuffle.columns * static_cast<int64_t>(shuffle.element_size);
+      const int64_t bytes =
+          shuffle.rows * shuffle.columns * static_cast<int64_t>(shuffle.element_size);
       for (int64_t g = 0; g < groups; ++g) run(shuffle, from + g * bytes, to + g * bytes);
     }
   }
@@ -51,13 +54,15 @@ std::vector<size_t> filter_dims(const FilterShape& f, FilterLayout layout, int64
     case FilterLayout::kDepthwise:
       return {1, height, width, static_cast<size_t>(f.outer)};
     case FilterLayout::kTransposed:
-      return {static_cast<size_t>(f.inner * groups), height, width, static_cast<size_t>(f.outer / groups)};
+      return {static_cast<size_t>(f.inner * groups), height, width,
+              static_cast<size_t>(f.outer / groups)};
   }
   OCTET_ASSERT(false, "unknown layout");
 }
 
 // The real bias, whatever its dtype.
-std::vector<double> real_bias(const Program& program, const ProgramOp& op, const std::vector<double>& product_scale) {
+std::vector<double> real_bias(const Program& program, const ProgramOp& op,
+                              const std::vector<double>& product_scale) {
   std::vector<double> real(product_scale.size(), 0.0);
   if (!has_input(op, 2)) return real;
   const ProgramTensor& bias = input_of(program, op, 2);
@@ -67,7 +72,8 @@ std::vector<double> real_bias(const Program& program, const ProgramOp& op, const
       real[c] = data.data<float>()[c];
     } else if (bias.qparams.has_value()) {
       const size_t i = bias.qparams->scale.size() == 1 ? 0 : c;
-      real[c] = double{bias.qparams->scale[i]} * (data.data<int32_t>()[c] - bias.qparams->zero_point.at(i));
+      real[c] = double{bias.qparams->scale[i]} *
+                (data.data<int32_t>()[c] - bias.qparams->zero_point.at(i));
     } else {
       real[c] = product_scale[c] * data.data<int32_t>()[c];
     }
@@ -81,13 +87,16 @@ uint32_t define_integer_bias(StageBuilder& builder, const ProgramOp& op, size_t 
   const TensorQParams& w = *input_of(program, op, 1).qparams;
   Quantization quantization;
   std::vector<double> product_scale(channels);
-  for (size_t c = 0; c < channels; ++c) product_scale[c] = double{x.scale[0]} * w.scale[w.scale.size() == 1 ? 0 : c];
-  quantization.scale.assign(product_scale.begin(), w.scale.size() == 1 ? product_scale.begin() + 1 : product_scale.end());
+  for (size_t c = 0; c < channels; ++c)
+    product_scale[c] = double{x.scale[0]} * w.scale[w.scale.size() == 1 ? 0 : c];
+  quantization.scale.assign(product_scale.begin(),
+                            w.scale.size() == 1 ? product_scale.begin() + 1 : product_scale.end());
   const std::vector<double> real = real_bias(program, op, product_scale);
   std::vector<int32_t> values(channels);
   for (size_t c = 0; c < channels; ++c) {
     const double q = std::nearbyint(real[c] / product_scale[c]);
-    if (!(std::abs(q) <= std::numeric_limits<int32_t>::max())) throw Refusal("bias does not fit into int32 at scale x * scale w");
+    if (!(std::abs(q) <= std::numeric_limits<int32_t>::max()))
+      throw Refusal("bias does not fit into int32 at scale x * scale w");
     values[c] = static_cast<int32_t>(q);
   }
   return builder.bias_s32(std::move(values), std::move(quantization));
@@ -95,19 +104,25 @@ uint32_t define_integer_bias(StageBuilder& builder, const ProgramOp& op, size_t 
 
 }  // namespace
 
-FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op, FilterLayout layout, int64_t groups) {
+FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
+                                     FilterLayout layout, int64_t groups) {
   const ProgramTensor& w = input_of(builder.program(), op, 1);
   const FilterShape shape = shape_of(w);
   const std::vector<size_t> dims = filter_dims(shape, layout, groups);
   const Tensor given = constant_data(w);
-  const bool keeps_order = layout == FilterLayout::kConvolution && (shape.taps() == 1 || shape.inner == 1 || is_channels_last(given));
+  const bool keeps_order = layout == FilterLayout::kConvolution &&
+                           (shape.taps() == 1 || shape.inner == 1 || is_channels_last(given));
   const Tensor data = keeps_order ? given : given.contiguous();
   const std::byte* bytes = data.raw();
   std::shared_ptr<void> owner = data.storage();
   if (!keeps_order || w.dtype == DType::kUInt8) {
-    const std::shared_ptr<std::byte[]> permuted(new std::byte[data.nbytes()]);  // not zeroed: every byte is written
+    // not zeroed: every byte is written
+    const std::shared_ptr<std::byte[]> permuted(new std::byte[data.nbytes()]);
     if (keeps_order) {
-      run({.columns = data.numel(), .element_size = size_of(w.dtype), .flip = w.dtype == DType::kUInt8}, data.raw(), permuted.get());
+      run({.columns = data.numel(),
+           .element_size = size_of(w.dtype),
+           .flip = w.dtype == DType::kUInt8},
+          data.raw(), permuted.get());
     } else {
       permute(data.raw(), permuted.get(), shape, layout, groups, w.dtype);
     }
@@ -121,7 +136,8 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   FilterAndBias result{};
   result.filter = builder.filter(w.dtype, dims, bytes, std::move(owner), std::move(quantization));
   if (w.dtype == DType::kFloat32) {
-    const std::vector<double> real = real_bias(builder.program(), op, std::vector<double>(channels, 1.0));
+    const std::vector<double> real =
+        real_bias(builder.program(), op, std::vector<double>(channels, 1.0));
     result.bias = builder.bias_f32(std::vector<float>(real.begin(), real.end()));
   } else {
     result.bias = define_integer_bias(builder, op, channels);
@@ -129,26 +145,32 @@ FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
   return result;
 }
 
-FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like, size_t height, size_t width, size_t channels,
+FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like,
+                                       size_t height, size_t width, size_t channels,
                                        double weight) {
   const std::vector<size_t> dims{1, height, width, channels};
   const size_t count = height * width * channels;
   if (like.dtype == DType::kFloat32) {
-    std::shared_ptr<std::vector<float>> values = std::make_shared<std::vector<float>>(count, static_cast<float>(weight));
+    std::shared_ptr<std::vector<float>> values =
+        std::make_shared<std::vector<float>>(count, static_cast<float>(weight));
     const void* data = values->data();
-    return {builder.filter(DType::kFloat32, dims, data, std::move(values), {}), builder.bias_f32(std::vector<float>(channels))};
+    return {builder.filter(DType::kFloat32, dims, data, std::move(values), {}),
+            builder.bias_f32(std::vector<float>(channels))};
   }
-  std::shared_ptr<std::vector<int8_t>> values = std::make_shared<std::vector<int8_t>>(count, int8_t{1});
+  std::shared_ptr<std::vector<int8_t>> values =
+      std::make_shared<std::vector<int8_t>>(count, int8_t{1});
   const void* data = values->data();
   const float scale = static_cast<float>(weight);
   return {builder.filter(DType::kInt8, dims, data, std::move(values), {.scale = {scale}}),
-          builder.bias_s32(std::vector<int32_t>(channels), {.scale = {like.qparams->scale[0] * scale}})};
+          builder.bias_s32(std::vector<int32_t>(channels),
+                           {.scale = {like.qparams->scale[0] * scale}})};
 }
 
 double largest_requantization_scale(const Program& program, const ProgramOp& op) {
   const std::vector<float>& scales = input_of(program, op, 1).qparams->scale;
   const float largest = *std::max_element(scales.begin(), scales.end());
-  return double{input_of(program, op, 0).qparams->scale[0]} * largest / output_of(program, op).qparams->scale[0];
+  return double{input_of(program, op, 0).qparams->scale[0]} * largest /
+         output_of(program, op).qparams->scale[0];
 }
 
 }  // namespace octet::xnnpack

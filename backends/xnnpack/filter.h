@@ -11,17 +11,22 @@ enum class FilterLayout {
   kTransposed,   // [C, O/groups, spatial] -> [O, KH, KW, C/groups]
 };
 
-// Value ids of the filter and bias of a convolution-like op: inputs x, w, bias?. An absent bias becomes zeros.
+// Value ids of the filter and bias of a convolution-like op: inputs x, w, bias?. An absent bias
+// becomes zeros.
 struct FilterAndBias {
   uint32_t filter;
   uint32_t bias;
 };
-FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op, FilterLayout layout, int64_t groups);
+FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
+                                     FilterLayout layout, int64_t groups);
 
-// A depthwise filter [1, KH, KW, channels] of which every real weight is `weight`; like: the input, whose dtype decides. Bias 0.
-FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like, size_t height, size_t width, size_t channels, double weight);
+// A depthwise filter [1, KH, KW, channels] of which every real weight is `weight`; like: the input,
+// whose dtype decides. Bias 0.
+FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like,
+                                       size_t height, size_t width, size_t channels, double weight);
 
-// The largest scale x * scale w / scale y over the channels of an integer convolution: how many output steps one accumulator step is.
+// The largest scale x * scale w / scale y over the channels of an integer convolution: how many
+// output steps one accumulator step is.
 double largest_requantization_scale(const Program& program, const ProgramOp& op);
 
 }  // namespace octet::xnnpack

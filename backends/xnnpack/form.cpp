@@ -30,7 +30,8 @@ void transpose(const T* from, T* to, int64_t rows, int64_t columns) {
   }
 }
 
-// Swaps the upper-right with the lower-left quarter of each square of 2 * rows bytes, of a matrix with a row in each word.
+// Swaps the upper-right with the lower-left quarter of each square of 2 * rows bytes, of a matrix
+// with a row in each word.
 void swap_quarters(std::array<uint64_t, 8>& words, size_t rows, uint64_t low_half) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (i & rows) continue;
@@ -41,7 +42,8 @@ void swap_quarters(std::array<uint64_t, 8>& words, size_t rows, uint64_t low_hal
 }
 
 // An 8x8 block of bytes. The strides are in bytes.
-void transpose_block(const uint8_t* from, int64_t from_stride, uint8_t* to, int64_t to_stride, uint64_t mask) {
+void transpose_block(const uint8_t* from, int64_t from_stride, uint8_t* to, int64_t to_stride,
+                     uint64_t mask) {
   std::array<uint64_t, 8> words;
   for (size_t i = 0; i < words.size(); ++i) {
     std::memcpy(&words[i], from + static_cast<int64_t>(i) * from_stride, sizeof(uint64_t));
@@ -50,28 +52,35 @@ void transpose_block(const uint8_t* from, int64_t from_stride, uint8_t* to, int6
   swap_quarters(words, 4, 0x00000000FFFFFFFFu);
   swap_quarters(words, 2, 0x0000FFFF0000FFFFu);
   swap_quarters(words, 1, 0x00FF00FF00FF00FFu);
-  for (size_t i = 0; i < words.size(); ++i) std::memcpy(to + static_cast<int64_t>(i) * to_stride, &words[i], sizeof(uint64_t));
+  for (size_t i = 0; i < words.size(); ++i)
+    std::memcpy(to + static_cast<int64_t>(i) * to_stride, &words[i], sizeof(uint64_t));
 }
 
 // Bytes in blocks of 8x8, what is left over one by one.
-void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, uint8_t mask) {
+void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns,
+                     uint8_t mask) {
   const bool has_blocks = std::endian::native == std::endian::little;
-  const int64_t block_rows = has_blocks ? rows / 8 * 8 : 0, block_columns = has_blocks ? columns / 8 * 8 : 0;
+  const int64_t block_rows = has_blocks ? rows / 8 * 8 : 0,
+                block_columns = has_blocks ? columns / 8 * 8 : 0;
   const uint64_t word_mask = 0x0101010101010101u * mask;
   for (int64_t r = 0; r < block_rows; r += 8) {
-    for (int64_t c = 0; c < block_columns; c += 8) transpose_block(from + r * columns + c, columns, to + c * rows + r, rows, word_mask);
+    for (int64_t c = 0; c < block_columns; c += 8)
+      transpose_block(from + r * columns + c, columns, to + c * rows + r, rows, word_mask);
   }
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = r < block_rows ? block_columns : 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c] ^ mask;
+    for (int64_t c = r < block_rows ? block_columns : 0; c < columns; ++c)
+      to[c * rows + r] = from[r * columns + c] ^ mask;
   }
 }
 
-// The planes of an image, pixel by pixel. It is apart because a number of channels that the compiler knows lets it use vectors.
+// The planes of an image, pixel by pixel. It is apart because a number of channels that the
+// compiler knows lets it use vectors.
 template <typename T>
 void interleave_colours(const T* __restrict from, T* __restrict to, int64_t pixels, T mask) {
   run_vectorised([=]() __attribute__((always_inline)) {
     for (int64_t i = 0; i < pixels; ++i)
-      for (int64_t c = 0; c < kColours; ++c) to[i * kColours + c] = static_cast<T>(from[c * pixels + i] ^ mask);
+      for (int64_t c = 0; c < kColours; ++c)
+        to[i * kColours + c] = static_cast<T>(from[c * pixels + i] ^ mask);
   });
 }
 
@@ -93,7 +102,9 @@ void transpose_batches(const Shuffle& shuffle, const std::byte* from_bytes, std:
 
 }  // namespace
 
-bool has_channels_last(const std::vector<int64_t>& shape) { return shape.size() == 3 || shape.size() == 4; }
+bool has_channels_last(const std::vector<int64_t>& shape) {
+  return shape.size() == 3 || shape.size() == 4;
+}
 
 std::vector<size_t> dims_of(const std::vector<int64_t>& shape, Form form) {
   std::vector<size_t> dims(shape.begin(), shape.end());
@@ -133,7 +144,8 @@ Shuffle shuffle_between(const ProgramTensor& tensor, Order from, Order to, bool 
 
 void run(const Shuffle& shuffle, const std::byte* from, std::byte* to) {
   if (shuffle.rows == 1 || shuffle.columns == 1) {
-    const size_t size = static_cast<size_t>(shuffle.batch * shuffle.rows * shuffle.columns) * shuffle.element_size;
+    const size_t size =
+        static_cast<size_t>(shuffle.batch * shuffle.rows * shuffle.columns) * shuffle.element_size;
     if (!shuffle.flip) {
       std::memcpy(to, from, size);
       return;
@@ -167,7 +179,9 @@ std::vector<std::byte> constant_bytes(const ProgramTensor& tensor, Form form, si
   padded.dtype = tensor.dtype;
   padded.shape = padded_shape(tensor.shape, rank);
   std::vector<std::byte> bytes(data.nbytes() + XNN_EXTRA_BYTES);
-  run(shuffle_between(padded, Order::kRowMajor, order_of(padded.shape, form), tensor.dtype == DType::kUInt8), data.raw(), bytes.data());
+  run(shuffle_between(padded, Order::kRowMajor, order_of(padded.shape, form),
+                      tensor.dtype == DType::kUInt8),
+      data.raw(), bytes.data());
   return bytes;
 }
 

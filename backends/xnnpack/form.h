@@ -1,4 +1,5 @@
-// Forms: the shapes that one logical tensor takes as an XNNPACK value. Two forms of one memory order differ in their dimensions only.
+// Forms: the shapes that one logical tensor takes as an XNNPACK value. Two forms of one memory
+// order differ in their dimensions only.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +33,12 @@ struct Forms {
 // Ranks 3 and 4 only have the form kChannelsLast.
 bool has_channels_last(const std::vector<int64_t>& shape);
 std::vector<size_t> dims_of(const std::vector<int64_t>& shape, Form form);
-// kRowMajor also for channels-last shapes in which both orders are the same (one channel or one pixel).
+// kRowMajor also for channels-last shapes in which both orders are the same (one channel or one
+// pixel).
 Order order_of(const std::vector<int64_t>& shape, Form form);
 
-// A copy between the two orders: to[b][c][r] = from[b][r][c]; one row or one column is a plain copy. `flip` turns u8 into s8 and back
-// (q xor 128).
+// A copy between the two orders: to[b][c][r] = from[b][r][c]; one row or one column is a plain
+// copy. `flip` turns u8 into s8 and back (q xor 128).
 struct Shuffle {
   int64_t batch = 1;
   int64_t rows = 1;
@@ -47,8 +49,8 @@ struct Shuffle {
 Shuffle shuffle_between(const ProgramTensor& tensor, Order from, Order to, bool flip);
 void run(const Shuffle& shuffle, const std::byte* from, std::byte* to);
 
-// A copy of a constant in the memory order and dtype (u8 becomes s8) of `form`, with room behind it for kernels that read past the end.
-// A rank below `rank` is filled up with leading ones first.
+// A copy of a constant in the memory order and dtype (u8 becomes s8) of `form`, with room behind it
+// for kernels that read past the end. A rank below `rank` is filled up with leading ones first.
 std::vector<std::byte> constant_bytes(const ProgramTensor& tensor, Form form, size_t rank);
 // Shape with leading ones up to `rank`.
 std::vector<int64_t> padded_shape(const std::vector<int64_t>& shape, size_t rank);

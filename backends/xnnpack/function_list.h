@@ -1,4 +1,5 @@
-// The functions of XNNPACK and of pthreadpool that are called here, one a line; functions.h includes this with several meanings of OCTET_FUNCTION.
+// The functions of XNNPACK and of pthreadpool that are called here, one a line; functions.h
+// includes this with several meanings of OCTET_FUNCTION.
 OCTET_FUNCTION(xnn_initialize)
 OCTET_FUNCTION(xnn_create_subgraph)
 OCTET_FUNCTION(xnn_delete_subgraph)
@@ -45,6 +46,9 @@ OCTET_FUNCTION(pthreadpool_create)
 OCTET_FUNCTION(pthreadpool_destroy)
 OCTET_FUNCTION(pthreadpool_get_threads_count)
 // The header overloads these names, so their types are spelled out.
-OCTET_FUNCTION_OF_TYPE(pthreadpool_parallelize_1d_tile_1d, void(pthreadpool_t, pthreadpool_task_1d_tile_1d_t, void*, size_t, size_t, uint32_t))
+OCTET_FUNCTION_OF_TYPE(pthreadpool_parallelize_1d_tile_1d,
+                       void(pthreadpool_t, pthreadpool_task_1d_tile_1d_t, void*, size_t, size_t,
+                            uint32_t))
 OCTET_FUNCTION_OF_TYPE(pthreadpool_parallelize_2d_tile_2d,
-                       void(pthreadpool_t, pthreadpool_task_2d_tile_2d_t, void*, size_t, size_t, size_t, size_t, uint32_t))
+                       void(pthreadpool_t, pthreadpool_task_2d_tile_2d_t, void*, size_t, size_t,
+                            size_t, size_t, uint32_t))

@@ -45,9 +45,10 @@ const char* words_of(xnn_status status) {
 void start() {
   const xnn_status status = xnn_initialize(memory_source());
   if (status != xnn_status_success) {
-    throw Error(
-        "xnnpack", "xnn_initialize",
-        fmt::format("XNNPACK does not start here, got \"{}\", want success; it needs a readable /proc/cpuinfo and SSE2 or NEON", words_of(status)));
+    throw Error("xnnpack", "xnn_initialize",
+                fmt::format("XNNPACK does not start here, got \"{}\", want success; it needs a "
+                            "readable /proc/cpuinfo and SSE2 or NEON",
+                            words_of(status)));
   }
 }
 
@@ -55,8 +56,10 @@ void start() {
 
 #ifdef OCTET_XNNPACK_SONAME
 void* const* function_addresses() {
-  // pthreadpool's are found by way of XNNPACK, which brings it along: both sides reach the same copy.
-  static const std::array addresses = IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME).functions(kFunctionNames);
+  // pthreadpool's are found by way of XNNPACK, which brings it along: both sides reach the same
+  // copy.
+  static const std::array addresses =
+      IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME).functions(kFunctionNames);
   return addresses.data();
 }
 #endif
@@ -72,7 +75,8 @@ void initialize() {
 
 std::map<std::string, std::string> library_versions() {
 #ifdef OCTET_XNNPACK_SONAME
-  const void* const function = function_addresses()[static_cast<size_t>(FunctionIndex::xnn_initialize)];
+  const void* const function =
+      function_addresses()[static_cast<size_t>(FunctionIndex::xnn_initialize)];
 #else
   const void* const function = reinterpret_cast<const void*>(&xnn_initialize);
 #endif

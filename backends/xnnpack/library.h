@@ -22,7 +22,8 @@ void require_success(xnn_status status, const char* call);
 // Starts XNNPACK on first use. Throws Error when it does not run on this machine.
 void initialize();
 
-// "xnnpack" -> which library file and which generation of its interface. XNNPACK has no version numbers.
+// "xnnpack" -> which library file and which generation of its interface. XNNPACK has no version
+// numbers.
 std::map<std::string, std::string> library_versions();
 
 struct Deleter {

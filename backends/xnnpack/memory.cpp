@@ -1,5 +1,6 @@
-// See the header. An area is a mapping of kAreaSize bytes or of one larger block; blocks are cut from its front and never used twice. A block that is freed
-// gives its whole pages back at once, an area goes when its last block does.
+// See the header. An area is a mapping of kAreaSize bytes or of one larger block; blocks are cut
+// from its front and never used twice. A block that is freed gives its whole pages back at once, an
+// area goes when its last block does.
 #include "backends/xnnpack/memory.h"
 
 #include <sys/mman.h>
@@ -16,7 +17,8 @@
 namespace octet::xnnpack {
 namespace {
 
-constexpr size_t kAreaSize = size_t{32} << 20;  // of address space; memory only where it was touched
+// of address space; memory only where it was touched
+constexpr size_t kAreaSize = size_t{32} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kLeastLarge = size_t{64} << 10;  // smaller blocks come from malloc
 
@@ -34,7 +36,8 @@ class Areas {
  public:
   void* allocate(size_t alignment, size_t size) {
     const std::lock_guard lock(mutex_);
-    if (current_ == areas_.end() || rounded_up(current_->second.next, alignment) + size > current_->second.end) {
+    if (current_ == areas_.end() ||
+        rounded_up(current_->second.next, alignment) + size > current_->second.end) {
       if (!add_area(size + alignment)) return nullptr;
     }
     Area& area = current_->second;
@@ -59,7 +62,8 @@ class Areas {
     if (block == blocks_.end()) return false;
     const auto area = areas_.find(block->second.area);
     const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-    const uintptr_t begin = rounded_up(block->first, page), end = (block->first + block->second.size) / page * page;
+    const uintptr_t begin = rounded_up(block->first, page),
+                    end = (block->first + block->second.size) / page * page;
     blocks_.erase(block);
     if (--area->second.live == 0) {
       ::munmap(reinterpret_cast<void*>(area->second.mapping), area->second.mapped);
@@ -78,14 +82,19 @@ class Areas {
   };
 
   bool add_area(size_t least) {
-    const size_t size = std::max(kAreaSize, rounded_up(least, kHugePage)), mapped = size + kHugePage;
-    void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const size_t size = std::max(kAreaSize, rounded_up(least, kHugePage)),
+                 mapped = size + kHugePage;
+    void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED) return false;
     const uintptr_t begin = rounded_up(reinterpret_cast<uintptr_t>(mapping), kHugePage);
 #ifdef MADV_HUGEPAGE
     ::madvise(reinterpret_cast<void*>(begin), size, MADV_HUGEPAGE);  // a hint
 #endif
-    current_ = areas_.emplace(begin, Area{reinterpret_cast<uintptr_t>(mapping), mapped, begin, begin + size, 0}).first;
+    current_ = areas_
+                   .emplace(begin, Area{reinterpret_cast<uintptr_t>(mapping), mapped, begin,
+                                        begin + size, 0})
+                   .first;
     return true;
   }
 
@@ -107,7 +116,9 @@ void* allocate_aligned(void*, size_t alignment, size_t size) {
   return ::posix_memalign(&block, alignment, size) == 0 ? block : nullptr;
 }
 
-void* allocate(void* context, size_t size) { return allocate_aligned(context, alignof(std::max_align_t), size); }
+void* allocate(void* context, size_t size) {
+  return allocate_aligned(context, alignof(std::max_align_t), size);
+}
 
 void release(void*, void* address) {
   if (address != nullptr && !areas().free(address)) std::free(address);
@@ -115,7 +126,8 @@ void release(void*, void* address) {
 
 void* reallocate(void* context, void* address, size_t size) {
   const size_t old = address == nullptr ? 0 : areas().size_of(address);
-  if (old == 0 && (address != nullptr || size < kLeastLarge)) return std::realloc(address, size);  // what began small stays with malloc
+  // what began small stays with malloc
+  if (old == 0 && (address != nullptr || size < kLeastLarge)) return std::realloc(address, size);
   void* block = allocate(context, size);
   if (old == 0) return block;
   if (block == nullptr) return nullptr;
@@ -127,7 +139,8 @@ void* reallocate(void* context, void* address, size_t size) {
 }  // namespace
 
 const xnn_allocator* memory_source() {
-  static const xnn_allocator source = {nullptr, allocate, reallocate, release, allocate_aligned, release};
+  static const xnn_allocator source = {nullptr, allocate,         reallocate,
+                                       release, allocate_aligned, release};
   return &source;
 }
 

@@ -1,5 +1,6 @@
-// The memory that XNNPACK takes for packed weights and intermediates: large blocks side by side in areas with huge pages, as touching a model's memory for the
-// first time page by page is a tenth of its load time.
+// The memory that XNNPACK takes for packed weights and intermediates: large blocks side by side in
+// areas with huge pages, as touching a model's memory for the first time page by page is a tenth of
+// its load time.
 #pragma once
 
 #include "backends/xnnpack/functions.h"

@@ -34,14 +34,16 @@ std::vector<Forms> pad_forms(const Program& program, const ProgramOp& op) {
   return {kPlain};
 }
 
-// Broadcasting goes by position from the last dimension, so the other forms need operands whose positions survive.
+// Broadcasting goes by position from the last dimension, so the other forms need operands whose
+// positions survive.
 std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& out = output_of(program, op).shape;
   bool takes_channels_last = has_channels_last(out), takes_rows = !out.empty();
   for (size_t i = 0; i < 2; ++i) {
     const ProgramTensor& operand = input_of(program, op, i);
     takes_channels_last &= operand.shape.size() == out.size() || is_constant(operand);
-    const bool is_trailing_vector = !operand.shape.empty() && operand.numel() == operand.shape.back();
+    const bool is_trailing_vector =
+        !operand.shape.empty() && operand.numel() == operand.shape.back();
     takes_rows &= operand.shape == out || is_trailing_vector || operand.numel() == 1;
   }
   std::vector<Forms> forms;
@@ -64,7 +66,8 @@ std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& in = input_of(program, op, 0).shape;
   const std::vector<int64_t>& out = output_of(program, op).shape;
   const Forms from_rows{Form::kRows, Form::kPlain};
-  if (has_channels_last(in) && has_channels_last(out) && in[0] == out[0] && in[1] == out[1]) return {kChannelsLast, kPlain, from_rows};
+  if (has_channels_last(in) && has_channels_last(out) && in[0] == out[0] && in[1] == out[1])
+    return {kChannelsLast, kPlain, from_rows};
   return {kPlain, from_rows};
 }
 
@@ -74,8 +77,10 @@ std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
   const int64_t rank = static_cast<int64_t>(input_of(program, op, 0).shape.size());
   std::vector<int64_t> from_front = dims;
   for (int64_t& dim : from_front) dim += dim < 0 ? rank : 0;
-  const std::vector<int64_t> to_back = rank == 3 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{0, 2, 3, 1};
-  const std::vector<int64_t> to_front = rank == 3 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{0, 3, 1, 2};
+  const std::vector<int64_t> to_back =
+      rank == 3 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{0, 2, 3, 1};
+  const std::vector<int64_t> to_front =
+      rank == 3 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{0, 3, 1, 2};
   std::vector<Forms> forms;
   if (from_front == to_back) forms.push_back({Form::kChannelsLast, Form::kPlain});
   if (from_front == to_front) forms.push_back({Form::kPlain, Form::kChannelsLast});
@@ -83,12 +88,13 @@ std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_permute(const Program& program, const ProgramOp& op) {
-  if (permute_forms(program, op).empty()) return Verdict::refuse("XNNPACK does not permute, but for channels to the last place or back");
+  if (permute_forms(program, op).empty())
+    return Verdict::refuse("XNNPACK does not permute, but for channels to the last place or back");
   return check_same_qparams(program, op);
 }
 
 const OpRow kOps[] = {
-  // kind               refuses                  works in           is written by
+    // kind               refuses                  works in           is written by
     {"conv",              check_conv,              spatial_forms, emit_conv             },
     {"conv_transpose",    check_conv_transpose,    spatial_forms, emit_conv_transpose   },
     {"linear",            check_linear,            linear_forms,  emit_linear           },
@@ -137,12 +143,17 @@ const ProgramTensor& output_of(const Program& program, const ProgramOp& op, size
 
 bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
 
-bool is_constant(const ProgramTensor& tensor) { return tensor.role == ProgramTensor::Role::kConstant; }
+bool is_constant(const ProgramTensor& tensor) {
+  return tensor.role == ProgramTensor::Role::kConstant;
+}
 
-bool is_depthwise(const Program& program, const ProgramOp& op) { return op.integer("groups", 1) > 1 && input_of(program, op, 1).shape.at(1) == 1; }
+bool is_depthwise(const Program& program, const ProgramOp& op) {
+  return op.integer("groups", 1) > 1 && input_of(program, op, 1).shape.at(1) == 1;
+}
 
 int32_t signed_zero_point(const ProgramTensor& tensor, size_t i) {
-  const int32_t zero_point = i < tensor.qparams->zero_point.size() ? tensor.qparams->zero_point[i] : 0;
+  const int32_t zero_point =
+      i < tensor.qparams->zero_point.size() ? tensor.qparams->zero_point[i] : 0;
   return tensor.dtype == DType::kUInt8 ? zero_point - 128 : zero_point;
 }
 

@@ -1,4 +1,5 @@
-// The ops that XNNPACK runs, as a table: what is refused up front, in which forms the op works, and how it is written into a subgraph.
+// The ops that XNNPACK runs, as a table: what is refused up front, in which forms the op works, and
+// how it is written into a subgraph.
 #pragma once
 
 #include <string_view>
@@ -14,7 +15,8 @@ class StageBuilder;
 
 struct OpRow {
   std::string_view kind;
-  // Refuses what XNNPACK has no words for; what it has words for is proven by creating it. Activations were checked before.
+  // Refuses what XNNPACK has no words for; what it has words for is proven by creating it.
+  // Activations were checked before.
   Verdict (*check)(const Program&, const ProgramOp&);
   // The forms in which the op works, the preferred one first. Never empty once `check` accepted.
   std::vector<Forms> (*forms)(const Program&, const ProgramOp&);
@@ -25,14 +27,17 @@ struct OpRow {
 // Null for kinds that XNNPACK lacks.
 const OpRow* find_op_row(std::string_view kind);
 
-// Accepts tensors that can be XNNPACK activations: f32, or 8-bit with per-tensor scale and zero point.
+// Accepts tensors that can be XNNPACK activations: f32, or 8-bit with per-tensor scale and zero
+// point.
 Verdict check_activations(const Program& program, const ProgramOp& op);
 
-// All checks of an op that XNNPACK does, but the proof: its kind, activations, shapes, and its row's own check.
+// All checks of an op that XNNPACK does, but the proof: its kind, activations, shapes, and its
+// row's own check.
 Verdict check_native(const Program& program, const ProgramOp& op);
 // Whether XNNPACK does an accepted op; the others are ours (fallback_ops.h).
 bool is_native(const Program& program, const ProgramOp& op);
-// Accepts what XNNPACK does, and what we do for it. The reason of a refusal is XNNPACK's where that has an op of the kind.
+// Accepts what XNNPACK does, and what we do for it. The reason of a refusal is XNNPACK's where that
+// has an op of the kind.
 Verdict check_op(const Program& program, const ProgramOp& op);
 
 const ProgramTensor& tensor_of(const Program& program, int index);

@@ -10,14 +10,17 @@
 namespace octet::xnnpack {
 namespace {
 
-constexpr int kBorder = -1;  // the "stage" of what lies in a buffer before the stage of its reader: segment inputs, converted tensors
-constexpr int kOwn = -2;     // likewise, of what an op of our own made
+// the "stage" of what lies in a buffer before the stage of its reader: segment inputs, converted
+// tensors
+constexpr int kBorder = -1;
+constexpr int kOwn = -2;  // likewise, of what an op of our own made
 
 // What a form costs where it is not there yet, relative to each other.
-constexpr int kReshapeCost = 1;        // a copy inside the stage
-constexpr int kUnlikelyOrderCost = 2;  // importing in the order that the segment's other ops do not want
-constexpr int kConvertCost = 50;       // a transposition
-constexpr int kNewStageCost = 100;     // a transposition that cuts the stage
+constexpr int kReshapeCost = 1;  // a copy inside the stage
+// importing in the order that the segment's other ops do not want
+constexpr int kUnlikelyOrderCost = 2;
+constexpr int kConvertCost = 50;    // a transposition
+constexpr int kNewStageCost = 100;  // a transposition that cuts the stage
 
 struct Occurrence {
   Form form;
@@ -26,12 +29,15 @@ struct Occurrence {
 
 class Planner {
  public:
-  Planner(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs) : program_(program) {
+  Planner(const Program& program, std::span<const ProgramOp* const> ops,
+          std::span<const int> inputs)
+      : program_(program) {
     borders_.insert(inputs.begin(), inputs.end());
     for (const ProgramOp* op : ops) {
       if (!is_native(program, *op)) continue;
       const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
-      const bool is_spatial = std::all_of(forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
+      const bool is_spatial = std::all_of(
+          forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
       if (is_spatial) spatial_ranks_.insert(input_of(program, *op, 0).shape.size());
     }
     plan_.stages.emplace_back();
@@ -42,9 +48,11 @@ class Planner {
   Plan finish(std::span<const int> outputs) {
     for (int index : outputs) {
       const Occurrence* made = any_of(index);
-      OCTET_ASSERT(made != nullptr && made->stage != kBorder, "a segment output is made in the segment");
+      OCTET_ASSERT(made != nullptr && made->stage != kBorder,
+                   "a segment output is made in the segment");
       plan_.exports.push_back(key_of(index, made->form));
-      if (made->stage != kOwn) plan_.stages[static_cast<size_t>(made->stage)].writes.insert(plan_.exports.back());
+      if (made->stage != kOwn)
+        plan_.stages[static_cast<size_t>(made->stage)].writes.insert(plan_.exports.back());
     }
     return std::move(plan_);
   }
@@ -68,7 +76,8 @@ class Planner {
     plan_.stages.back().ops.push_back({&op, row, *best});
   }
 
-  // Reads its inputs in any order, and writes the order that the segment's other ops want, unless it insists on orders.
+  // Reads its inputs in any order, and writes the order that the segment's other ops want, unless
+  // it insists on orders.
   void add_own(const ProgramOp& op) {
     const OwnOrders orders = own_orders(op);
     const bool waits = std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
@@ -102,12 +111,17 @@ class Planner {
 
   Form preferred_form(int index) const {
     const std::vector<int64_t>& shape = tensor_of(program_, index).shape;
-    return has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0 ? Form::kChannelsLast : Form::kPlain;
+    return has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0 ? Form::kChannelsLast
+                                                                               : Form::kPlain;
   }
 
   int current() const { return static_cast<int>(plan_.stages.size()) - 1; }
-  bool is_activation(int index) const { return index >= 0 && !is_constant(tensor_of(program_, index)); }
-  Order order(int index, Form form) const { return order_of(tensor_of(program_, index).shape, form); }
+  bool is_activation(int index) const {
+    return index >= 0 && !is_constant(tensor_of(program_, index));
+  }
+  Order order(int index, Form form) const {
+    return order_of(tensor_of(program_, index).shape, form);
+  }
   BufferKey key_of(int index, Form form) const { return {index, order(index, form)}; }
 
   const Occurrence* any_of(int index) const {
@@ -130,7 +144,8 @@ class Planner {
       if (const Occurrence* there = in_order(index, forms.in)) {
         if (there->stage == current() && there->form != forms.in) cost += kReshapeCost;
       } else if (borders_.count(index)) {
-        const bool wants_channels_last = spatial_ranks_.count(tensor_of(program_, index).shape.size()) != 0;
+        const bool wants_channels_last =
+            spatial_ranks_.count(tensor_of(program_, index).shape.size()) != 0;
         if (wants_channels_last != (forms.in == Form::kChannelsLast)) cost += kUnlikelyOrderCost;
       } else {
         cost += any_of(index)->stage == current() ? kNewStageCost : kConvertCost;
@@ -149,7 +164,8 @@ class Planner {
   // Makes the tensor available to the runtime of the current stage.
   void read(int index, Form form) {
     const Occurrence* there = in_order(index, form);
-    if (there == nullptr || there->stage != current()) plan_.stages.back().reads.insert(bring(index, form));
+    if (there == nullptr || there->stage != current())
+      plan_.stages.back().reads.insert(bring(index, form));
   }
 
   // Makes the tensor available before the runtime of the current stage.
@@ -174,17 +190,22 @@ class Planner {
   const Program& program_;
   Plan plan_;
   std::set<int> borders_;
-  std::set<size_t> spatial_ranks_;  // ranks of tensors that some op of the segment takes channels-last only
+  // ranks of tensors that some op of the segment takes channels-last only
+  std::set<size_t> spatial_ranks_;
   std::map<int, std::vector<Occurrence>> occurrences_;
 };
 
-// Without the ops that nothing needs: XNNPACK drops their results and stops at an assertion when it makes them.
-std::vector<const ProgramOp*> needed_ops(std::span<const ProgramOp* const> ops, std::span<const int> outputs) {
+// Without the ops that nothing needs: XNNPACK drops their results and stops at an assertion when it
+// makes them.
+std::vector<const ProgramOp*> needed_ops(std::span<const ProgramOp* const> ops,
+                                         std::span<const int> outputs) {
   std::set<int> wanted(outputs.begin(), outputs.end());
   std::vector<const ProgramOp*> needed;
   for (size_t i = ops.size(); i-- > 0;) {
     const ProgramOp& op = *ops[i];
-    if (std::none_of(op.outputs.begin(), op.outputs.end(), [&](int index) { return wanted.contains(index); })) continue;
+    if (std::none_of(op.outputs.begin(), op.outputs.end(),
+                     [&](int index) { return wanted.contains(index); }))
+      continue;
     wanted.insert(op.inputs.begin(), op.inputs.end());
     needed.push_back(&op);
   }
@@ -194,7 +215,8 @@ std::vector<const ProgramOp*> needed_ops(std::span<const ProgramOp* const> ops, 
 
 }  // namespace
 
-Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs) {
+Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops,
+               std::span<const int> inputs, std::span<const int> outputs) {
   const std::vector<const ProgramOp*> needed = needed_ops(ops, outputs);
   Planner planner(program, needed, inputs);
   for (const ProgramOp* op : needed) planner.add(*op);

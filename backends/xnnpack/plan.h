@@ -1,5 +1,6 @@
-// Cuts a segment into stages, each one XNNPACK runtime and what is done before it, and picks the form of every tensor. XNNPACK cannot transpose, so where an op wants
-// the other memory order of a tensor made in the same stage, a new stage begins and the tensor is converted in between.
+// Cuts a segment into stages, each one XNNPACK runtime and what is done before it, and picks the
+// form of every tensor. XNNPACK cannot transpose, so where an op wants the other memory order of a
+// tensor made in the same stage, a new stage begins and the tensor is converted in between.
 #pragma once
 
 #include <compare>
@@ -24,7 +25,8 @@ struct PlannedOp {
   Forms forms;
 };
 
-// What is done between runtimes: a copy into the other memory order, or an op of our own (fallback_ops.h).
+// What is done between runtimes: a copy into the other memory order, or an op of our own
+// (fallback_ops.h).
 struct HostStep {
   const ProgramOp* op;          // null: the copy
   std::vector<BufferKey> from;  // the op's inputs; constants in row-major order, absent ones as -1
@@ -44,7 +46,9 @@ struct Plan {
   std::vector<BufferKey> exports;  // where each segment output is found
 };
 
-// ops in execution order, all accepted by check_op. outputs: tensors that the segment must deliver; ops that none of them needs are left out.
-Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops, std::span<const int> inputs, std::span<const int> outputs);
+// ops in execution order, all accepted by check_op. outputs: tensors that the segment must deliver;
+// ops that none of them needs are left out.
+Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops,
+               std::span<const int> inputs, std::span<const int> outputs);
 
 }  // namespace octet::xnnpack

@@ -1,4 +1,5 @@
-// Shapes and attributes that do not fit each other are refused before XNNPACK sees them: it trusts them, and an artifact may be damaged.
+// Shapes and attributes that do not fit each other are refused before XNNPACK sees them: it trusts
+// them, and an artifact may be damaged.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,10 +17,12 @@ using Shape = std::vector<int64_t>;
 
 Verdict expect_shape(const ProgramTensor& out, const Shape& want) {
   if (out.shape == want) return Verdict::accept();
-  return Verdict::refuse(fmt::format("{} has shape [{}], want [{}]", out.name, fmt::join(out.shape, ", "), fmt::join(want, ", ")));
+  return Verdict::refuse(fmt::format("{} has shape [{}], want [{}]", out.name,
+                                     fmt::join(out.shape, ", "), fmt::join(want, ", ")));
 }
 
-// Attributes with one entry per spatial dimension: absent, one for all, or that many; none below `least`.
+// Attributes with one entry per spatial dimension: absent, one for all, or that many; none below
+// `least`.
 Verdict check_per_dimension(const ProgramOp& op, size_t spatial) {
   struct Row {
     const char* key;
@@ -36,9 +39,13 @@ Verdict check_per_dimension(const ProgramOp& op, size_t spatial) {
   for (const Row& row : kRows) {
     const Shape values = op.integers(row.key);
     if (values.size() > 1 && values.size() != spatial)
-      return Verdict::refuse(fmt::format("{} has {} entries, want {}", row.key, values.size(), spatial));
-    const bool is_in_range = std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= row.least && v <= INT32_MAX; });
-    if (!is_in_range) return Verdict::refuse(fmt::format("{} is [{}], want at least {}", row.key, fmt::join(values, ", "), row.least));
+      return Verdict::refuse(
+          fmt::format("{} has {} entries, want {}", row.key, values.size(), spatial));
+    const bool is_in_range = std::all_of(
+        values.begin(), values.end(), [&](int64_t v) { return v >= row.least && v <= INT32_MAX; });
+    if (!is_in_range)
+      return Verdict::refuse(
+          fmt::format("{} is [{}], want at least {}", row.key, fmt::join(values, ", "), row.least));
   }
   return Verdict::accept();
 }
@@ -50,34 +57,44 @@ struct Axis {
 // Height (of rank 4) and width.
 std::vector<Axis> axes_of(const Window& w, size_t rank) {
   std::vector<Axis> axes;
-  if (rank == 4) axes.push_back({w.kernel_height, w.stride_height, w.dilation_height, w.pad_top, w.pad_bottom, w.adjust_height});
-  axes.push_back({w.kernel_width, w.stride_width, w.dilation_width, w.pad_left, w.pad_right, w.adjust_width});
+  if (rank == 4)
+    axes.push_back({w.kernel_height, w.stride_height, w.dilation_height, w.pad_top, w.pad_bottom,
+                    w.adjust_height});
+  axes.push_back(
+      {w.kernel_width, w.stride_width, w.dilation_width, w.pad_left, w.pad_right, w.adjust_width});
   return axes;
 }
 
 Verdict check_bias(const Program& program, const ProgramOp& op, int64_t outputs) {
   if (!has_input(op, 2) || input_of(program, op, 2).numel() == outputs) return Verdict::accept();
-  return Verdict::refuse(fmt::format("bias has {} elements, want {}", input_of(program, op, 2).numel(), outputs));
+  return Verdict::refuse(
+      fmt::format("bias has {} elements, want {}", input_of(program, op, 2).numel(), outputs));
 }
 
 Verdict check_convolution_shape(const Program& program, const ProgramOp& op) {
   const Shape& in = input_of(program, op, 0).shape;
   const ProgramTensor& w = input_of(program, op, 1);
-  if (!has_channels_last(in) || w.shape.size() != in.size()) return Verdict::accept();  // the op's own check says it better
+  // the op's own check says it better
+  if (!has_channels_last(in) || w.shape.size() != in.size()) return Verdict::accept();
   Verdict verdict = check_per_dimension(op, in.size() - 2);
   if (!verdict) return verdict;
   const int64_t groups = op.integer("groups", 1);
   const bool is_transposed = op.kind == "conv_transpose";
-  if (w.numel() == 0 || groups < 1 || w.shape[0] % groups != 0) return Verdict::refuse(fmt::format("{} groups do not divide the weight", groups));
+  if (w.numel() == 0 || groups < 1 || w.shape[0] % groups != 0)
+    return Verdict::refuse(fmt::format("{} groups do not divide the weight", groups));
   const int64_t inputs = is_transposed ? w.shape[0] : w.shape[1] * groups;
   const int64_t outputs = is_transposed ? w.shape[1] * groups : w.shape[0];
-  if (in[1] != inputs) return Verdict::refuse(fmt::format("input has {} channels, the weight wants {}", in[1], inputs));
+  if (in[1] != inputs)
+    return Verdict::refuse(
+        fmt::format("input has {} channels, the weight wants {}", in[1], inputs));
   const Window window = window_of(op, {w.shape.begin() + 2, w.shape.end()});
   Shape want{in[0], outputs};
   for (const Axis& axis : axes_of(window, in.size())) {
     const int64_t size = in[want.size()], reach = axis.dilation * (axis.kernel - 1) + 1;
-    want.push_back(is_transposed ? (size - 1) * axis.stride + reach + axis.adjust - axis.pad_before - axis.pad_behind
-                                 : (size + axis.pad_before + axis.pad_behind - reach) / axis.stride + 1);
+    want.push_back(is_transposed
+                       ? (size - 1) * axis.stride + reach + axis.adjust - axis.pad_before -
+                             axis.pad_behind
+                       : (size + axis.pad_before + axis.pad_behind - reach) / axis.stride + 1);
   }
   verdict = check_bias(program, op, outputs);
   return verdict ? expect_shape(output_of(program, op), want) : verdict;
@@ -88,7 +105,8 @@ Verdict check_linear_shape(const Program& program, const ProgramOp& op) {
   const ProgramTensor& w = input_of(program, op, 1);
   if (w.shape.size() != 2) return Verdict::accept();
   if (x.shape.empty() || x.shape.back() != w.shape[1])
-    return Verdict::refuse(fmt::format("input's last dimension is not the weight's {}", w.shape[1]));
+    return Verdict::refuse(
+        fmt::format("input's last dimension is not the weight's {}", w.shape[1]));
   Shape want = x.shape;
   want.back() = w.shape[0];
   Verdict verdict = check_bias(program, op, w.shape[0]);
@@ -102,13 +120,16 @@ Verdict check_pool_shape(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_per_dimension(op, in.size() - 2);
   if (!verdict) return verdict;
   if (op.integers("kernel_size").empty()) return Verdict::refuse("it has no kernel_size");
-  if (out.shape.size() != in.size()) return Verdict::refuse("output has another rank than the input");
+  if (out.shape.size() != in.size())
+    return Verdict::refuse("output has another rank than the input");
   Shape want{in[0], in[1]};
   for (const Axis& axis : axes_of(pooling_window_of(op, in, out.shape), in.size())) {
-    const int64_t size = in[want.size()] + axis.pad_before + axis.pad_behind, reach = axis.dilation * (axis.kernel - 1) + 1;
+    const int64_t size = in[want.size()] + axis.pad_before + axis.pad_behind,
+                  reach = axis.dilation * (axis.kernel - 1) + 1;
     want.push_back(size < reach ? 0 : (size - reach) / axis.stride + 1);
     // Windows that start behind the input would be all padding.
-    if ((want.back() - 1) * axis.stride >= in[want.size() - 1] + axis.pad_before) return Verdict::refuse("a window lies outside of the input");
+    if ((want.back() - 1) * axis.stride >= in[want.size() - 1] + axis.pad_before)
+      return Verdict::refuse("a window lies outside of the input");
   }
   return expect_shape(out, want);
 }
@@ -127,17 +148,22 @@ Verdict check_average_shape(const Program& program, const ProgramOp& op) {
 
 Verdict check_binary_shape(const Program& program, const ProgramOp& op) {
   if (!has_input(op, 1)) return Verdict::refuse("its second input is absent");
-  const size_t rank = std::max(input_of(program, op, 0).shape.size(), input_of(program, op, 1).shape.size());
-  const Shape a = padded_shape(input_of(program, op, 0).shape, rank), b = padded_shape(input_of(program, op, 1).shape, rank);
+  const size_t rank =
+      std::max(input_of(program, op, 0).shape.size(), input_of(program, op, 1).shape.size());
+  const Shape a = padded_shape(input_of(program, op, 0).shape, rank),
+              b = padded_shape(input_of(program, op, 1).shape, rank);
   Shape want(rank);
   for (size_t d = 0; d < rank; ++d) {
-    if (a[d] != b[d] && a[d] != 1 && b[d] != 1) return Verdict::refuse("its inputs do not broadcast");
+    if (a[d] != b[d] && a[d] != 1 && b[d] != 1)
+      return Verdict::refuse("its inputs do not broadcast");
     want[d] = std::max(a[d], b[d]);
   }
   return expect_shape(output_of(program, op), want);
 }
 
-Verdict check_same_shape(const Program& program, const ProgramOp& op) { return expect_shape(output_of(program, op), input_of(program, op, 0).shape); }
+Verdict check_same_shape(const Program& program, const ProgramOp& op) {
+  return expect_shape(output_of(program, op), input_of(program, op, 0).shape);
+}
 
 Verdict check_reshape_shape(const Program& program, const ProgramOp& op) {
   if (input_of(program, op, 0).numel() == output_of(program, op).numel()) return Verdict::accept();
@@ -151,7 +177,8 @@ Verdict check_permute_shape(const Program& program, const ProgramOp& op) {
   Shape want;
   for (int64_t dim : dims) {
     const int64_t from_front = dim + (dim < 0 ? static_cast<int64_t>(in.size()) : 0);
-    if (from_front < 0 || from_front >= static_cast<int64_t>(in.size())) return Verdict::refuse(fmt::format("dimension {} does not exist", dim));
+    if (from_front < 0 || from_front >= static_cast<int64_t>(in.size()))
+      return Verdict::refuse(fmt::format("dimension {} does not exist", dim));
     want.push_back(in[static_cast<size_t>(from_front)]);
   }
   return expect_shape(output_of(program, op), want);
@@ -207,7 +234,8 @@ Verdict check_shapes(const Program& program, const ProgramOp& op) {
 Verdict check_native(const Program& program, const ProgramOp& op) {
   const OpRow* row = find_op_row(op.kind);
   if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
-  for (Verdict (*check)(const Program&, const ProgramOp&) : {check_activations, check_shapes, row->check}) {
+  for (Verdict (*check)(const Program&, const ProgramOp&) :
+       {check_activations, check_shapes, row->check}) {
     Verdict verdict = check(program, op);
     if (!verdict) return verdict;
   }

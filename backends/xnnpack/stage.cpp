@@ -25,10 +25,12 @@ xnn_datatype datatype_of(DType dtype, bool is_per_channel) {
 
 OutputRange post_range_of(const ProgramOp& op) {
   const double infinity = std::numeric_limits<double>::infinity();
-  return {static_cast<float>(op.find_real("post_min").value_or(-infinity)), static_cast<float>(op.find_real("post_max").value_or(infinity))};
+  return {static_cast<float>(op.find_real("post_min").value_or(-infinity)),
+          static_cast<float>(op.find_real("post_max").value_or(infinity))};
 }
 
-StageBuilder::StageBuilder(const Program& program, const Stage& stage) : program_(program), stage_(stage) {
+StageBuilder::StageBuilder(const Program& program, const Stage& stage)
+    : program_(program), stage_(stage) {
   uint32_t next = 0;
   for (const BufferKey& key : stage.reads) result_.ids[key] = next++;
   for (const BufferKey& key : stage.writes) result_.ids[key] = next++;
@@ -45,29 +47,36 @@ const T* StageBuilder::keep(std::vector<T> values, std::vector<std::shared_ptr<v
   return data;
 }
 
-uint32_t StageBuilder::define(DType dtype, const std::vector<size_t>& dims, const Quantization* quantization, const void* data, uint32_t external_id,
-                              uint32_t flags) {
+uint32_t StageBuilder::define(DType dtype, const std::vector<size_t>& dims,
+                              const Quantization* quantization, const void* data,
+                              uint32_t external_id, uint32_t flags) {
   uint32_t id = XNN_INVALID_VALUE_ID;
   if (quantization == nullptr) {
-    require_success(xnn_define_tensor_value(subgraph(), datatype_of(dtype, false), dims.size(), dims.data(), data, external_id, flags, &id),
+    require_success(xnn_define_tensor_value(subgraph(), datatype_of(dtype, false), dims.size(),
+                                            dims.data(), data, external_id, flags, &id),
                     "xnn_define_tensor_value");
   } else if (quantization->scale.size() == 1) {
-    require_success(xnn_define_quantized_tensor_value(subgraph(), datatype_of(dtype, false), quantization->zero_point, quantization->scale[0],
-                                                      dims.size(), dims.data(), data, external_id, flags, &id),
-                    "xnn_define_quantized_tensor_value");
+    require_success(
+        xnn_define_quantized_tensor_value(subgraph(), datatype_of(dtype, false),
+                                          quantization->zero_point, quantization->scale[0],
+                                          dims.size(), dims.data(), data, external_id, flags, &id),
+        "xnn_define_quantized_tensor_value");
   } else {
     const float* scales = keep(quantization->scale);
-    require_success(xnn_define_channelwise_quantized_tensor_value(subgraph(), datatype_of(dtype, true), scales, dims.size(),
-                                                                  quantization->channel_dim, dims.data(), data, external_id, flags, &id),
+    require_success(xnn_define_channelwise_quantized_tensor_value(
+                        subgraph(), datatype_of(dtype, true), scales, dims.size(),
+                        quantization->channel_dim, dims.data(), data, external_id, flags, &id),
                     "xnn_define_channelwise_quantized_tensor_value");
   }
   return id;
 }
 
-uint32_t StageBuilder::define_like(const ProgramTensor& tensor, const std::vector<size_t>& dims, const void* data, uint32_t external_id,
-                                   uint32_t flags) {
-  if (tensor.dtype == DType::kFloat32) return define(tensor.dtype, dims, nullptr, data, external_id, flags);
-  const Quantization quantization{.scale = tensor.qparams->scale, .zero_point = signed_zero_point(tensor)};
+uint32_t StageBuilder::define_like(const ProgramTensor& tensor, const std::vector<size_t>& dims,
+                                   const void* data, uint32_t external_id, uint32_t flags) {
+  if (tensor.dtype == DType::kFloat32)
+    return define(tensor.dtype, dims, nullptr, data, external_id, flags);
+  const Quantization quantization{.scale = tensor.qparams->scale,
+                                  .zero_point = signed_zero_point(tensor)};
   return define(tensor.dtype, dims, &quantization, data, external_id, flags);
 }
 
@@ -75,7 +84,8 @@ uint32_t StageBuilder::input(int index, Form form, size_t rank) {
   const ProgramTensor& tensor = tensor_of(program_, index);
   if (is_constant(tensor)) {
     const std::vector<std::byte> bytes = constant_bytes(tensor, form, rank);
-    return define_like(tensor, dims_of(padded_shape(tensor.shape, rank), form), keep(bytes), XNN_INVALID_VALUE_ID, 0);
+    return define_like(tensor, dims_of(padded_shape(tensor.shape, rank), form), keep(bytes),
+                       XNN_INVALID_VALUE_ID, 0);
   }
   auto it = values_.find({index, form});
   if (it != values_.end()) return it->second;
@@ -84,19 +94,23 @@ uint32_t StageBuilder::input(int index, Form form, size_t rank) {
   for (const std::pair<const std::pair<int, Form>, uint32_t>& value : values_) {
     if (value.first.first != index || order_of(tensor.shape, value.first.second) != order) continue;
     const uint32_t id = define_like(tensor, dims, nullptr, XNN_INVALID_VALUE_ID, 0);
-    require_success(xnn_define_static_reshape(subgraph(), dims.size(), dims.data(), value.second, id, 0), "xnn_define_static_reshape");
+    require_success(
+        xnn_define_static_reshape(subgraph(), dims.size(), dims.data(), value.second, id, 0),
+        "xnn_define_static_reshape");
     return values_[{index, form}] = id;
   }
   const BufferKey key{index, order};
   OCTET_ASSERT(stage_.reads.count(key), "the plan lists what a stage reads");
-  return values_[{index, form}] = define_like(tensor, dims, nullptr, result_.ids.at(key), XNN_VALUE_FLAG_EXTERNAL_INPUT);
+  return values_[{index, form}] =
+             define_like(tensor, dims, nullptr, result_.ids.at(key), XNN_VALUE_FLAG_EXTERNAL_INPUT);
 }
 
 uint32_t StageBuilder::output(int index, Form form) {
   const ProgramTensor& tensor = tensor_of(program_, index);
   const BufferKey key{index, order_of(tensor.shape, form)};
   const bool is_external = stage_.writes.count(key) != 0;
-  const uint32_t id = define_like(tensor, dims_of(tensor.shape, form), nullptr, is_external ? result_.ids.at(key) : XNN_INVALID_VALUE_ID,
+  const uint32_t id = define_like(tensor, dims_of(tensor.shape, form), nullptr,
+                                  is_external ? result_.ids.at(key) : XNN_INVALID_VALUE_ID,
                                   is_external ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT : 0);
   return values_[{index, form}] = id;
 }
@@ -107,28 +121,34 @@ uint32_t StageBuilder::scratch(const ProgramTensor& like, const std::vector<size
 
 uint32_t StageBuilder::scalar_f32(float value) {
   // One element, and room for kernels that read a whole vector.
-  return define(DType::kFloat32, {1}, nullptr, keep(std::vector<float>(1 + XNN_EXTRA_BYTES / sizeof(float), value)), XNN_INVALID_VALUE_ID, 0);
+  return define(DType::kFloat32, {1}, nullptr,
+                keep(std::vector<float>(1 + XNN_EXTRA_BYTES / sizeof(float), value)),
+                XNN_INVALID_VALUE_ID, 0);
 }
 
 uint32_t StageBuilder::scalar_s8(int8_t value, float scale) {
   const Quantization quantization{.scale = {scale}};
-  return define(DType::kInt8, {1}, &quantization, keep(std::vector<int8_t>(1 + XNN_EXTRA_BYTES, value)), XNN_INVALID_VALUE_ID, 0);
+  return define(DType::kInt8, {1}, &quantization,
+                keep(std::vector<int8_t>(1 + XNN_EXTRA_BYTES, value)), XNN_INVALID_VALUE_ID, 0);
 }
 
-uint32_t StageBuilder::filter(DType dtype, const std::vector<size_t>& dims, const void* data, std::shared_ptr<void> owner,
-                              Quantization quantization) {
+uint32_t StageBuilder::filter(DType dtype, const std::vector<size_t>& dims, const void* data,
+                              std::shared_ptr<void> owner, Quantization quantization) {
   packed_.push_back(std::move(owner));
-  return define(dtype, dims, dtype == DType::kFloat32 ? nullptr : &quantization, data, XNN_INVALID_VALUE_ID, 0);
+  return define(dtype, dims, dtype == DType::kFloat32 ? nullptr : &quantization, data,
+                XNN_INVALID_VALUE_ID, 0);
 }
 
 uint32_t StageBuilder::bias_f32(std::vector<float> values) {
   const std::vector<size_t> dims{values.size()};
-  return define(DType::kFloat32, dims, nullptr, keep(std::move(values), packed_), XNN_INVALID_VALUE_ID, 0);
+  return define(DType::kFloat32, dims, nullptr, keep(std::move(values), packed_),
+                XNN_INVALID_VALUE_ID, 0);
 }
 
 uint32_t StageBuilder::bias_s32(std::vector<int32_t> values, Quantization quantization) {
   const std::vector<size_t> dims{values.size()};
-  return define(DType::kInt32, dims, &quantization, keep(std::move(values), packed_), XNN_INVALID_VALUE_ID, 0);
+  return define(DType::kInt32, dims, &quantization, keep(std::move(values), packed_),
+                XNN_INVALID_VALUE_ID, 0);
 }
 
 StageRuntime StageBuilder::finish(pthreadpool_t pool) {

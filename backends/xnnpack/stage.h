@@ -44,8 +44,10 @@ class StageBuilder {
   uint32_t scalar_f32(float value);
   uint32_t scalar_s8(int8_t value, float scale);
 
-  // Filters and biases, which XNNPACK copies when it makes the runtime; until then the builder keeps them alive. `owner` owns `data`.
-  uint32_t filter(DType dtype, const std::vector<size_t>& dims, const void* data, std::shared_ptr<void> owner, Quantization quantization);
+  // Filters and biases, which XNNPACK copies when it makes the runtime; until then the builder
+  // keeps them alive. `owner` owns `data`.
+  uint32_t filter(DType dtype, const std::vector<size_t>& dims, const void* data,
+                  std::shared_ptr<void> owner, Quantization quantization);
   uint32_t bias_f32(std::vector<float> values);
   uint32_t bias_s32(std::vector<int32_t> values, Quantization quantization);
 
@@ -53,9 +55,10 @@ class StageBuilder {
   StageRuntime finish(pthreadpool_t pool);
 
  private:
-  uint32_t define(DType dtype, const std::vector<size_t>& dims, const Quantization* quantization, const void* data, uint32_t external_id,
-                  uint32_t flags);
-  uint32_t define_like(const ProgramTensor& tensor, const std::vector<size_t>& dims, const void* data, uint32_t external_id, uint32_t flags);
+  uint32_t define(DType dtype, const std::vector<size_t>& dims, const Quantization* quantization,
+                  const void* data, uint32_t external_id, uint32_t flags);
+  uint32_t define_like(const ProgramTensor& tensor, const std::vector<size_t>& dims,
+                       const void* data, uint32_t external_id, uint32_t flags);
   // Keeps what the runtime points to alive as long as the runtime; with another place, that long.
   template <typename T>
   const T* keep(std::vector<T> values) {

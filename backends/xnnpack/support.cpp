@@ -15,10 +15,12 @@ std::string text_of(const Attribute& attribute) {
 }
 
 void append_signature(std::string& text, const ProgramTensor& tensor) {
-  fmt::format_to(std::back_inserter(text), " {}{}[{}]", tensor.role == ProgramTensor::Role::kConstant ? "constant " : "", short_name_of(tensor.dtype),
-                 fmt::join(tensor.shape, ","));
+  fmt::format_to(std::back_inserter(text), " {}{}[{}]",
+                 tensor.role == ProgramTensor::Role::kConstant ? "constant " : "",
+                 short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
   if (tensor.qparams.has_value()) {
-    fmt::format_to(std::back_inserter(text), "*{}+{}", fmt::join(tensor.qparams->scale, ","), fmt::join(tensor.qparams->zero_point, ","));
+    fmt::format_to(std::back_inserter(text), "*{}+{}", fmt::join(tensor.qparams->scale, ","),
+                   fmt::join(tensor.qparams->zero_point, ","));
   }
 }
 
@@ -42,7 +44,8 @@ std::string signature_of(const Program& program, const ProgramOp& op) {
 Verdict prove(const Program& program, const ProgramOp& op) {
   std::vector<int> inputs;
   for (int index : op.inputs) {
-    if (index >= 0 && !xnnpack::is_constant(xnnpack::tensor_of(program, index))) inputs.push_back(index);
+    if (index >= 0 && !xnnpack::is_constant(xnnpack::tensor_of(program, index)))
+      inputs.push_back(index);
   }
   const ProgramOp* const ops[] = {&op};
   try {
@@ -55,11 +58,14 @@ Verdict prove(const Program& program, const ProgramOp& op) {
 
 }  // namespace
 
-std::map<std::string, std::string> XNNPACKSupport::versions() const { return xnnpack::library_versions(); }
+std::map<std::string, std::string> XNNPACKSupport::versions() const {
+  return xnnpack::library_versions();
+}
 
 Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) const {
   Verdict verdict = xnnpack::check_op(program, op);
-  if (!verdict || !xnnpack::is_native(program, op)) return verdict;  // what we do ourselves needs no proof
+  // what we do ourselves needs no proof
+  if (!verdict || !xnnpack::is_native(program, op)) return verdict;
   const std::string signature = signature_of(program, op);
   auto it = proofs_.find(signature);
   if (it == proofs_.end()) it = proofs_.emplace(signature, prove(program, op)).first;

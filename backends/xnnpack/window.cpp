@@ -20,7 +20,8 @@ Pair pair_of(const std::vector<int64_t>& values, uint32_t filler) {
 }
 
 // The attribute with one entry per dimension; `fallback` when absent or empty.
-std::vector<int64_t> per_dimension(const ProgramOp& op, const char* key, const std::vector<int64_t>& fallback) {
+std::vector<int64_t> per_dimension(const ProgramOp& op, const char* key,
+                                   const std::vector<int64_t>& fallback) {
   std::vector<int64_t> values = op.integers(key);
   if (values.empty()) return fallback;
   if (values.size() == 1) values.resize(fallback.size(), values[0]);
@@ -28,7 +29,8 @@ std::vector<int64_t> per_dimension(const ProgramOp& op, const char* key, const s
 }
 
 // Padding behind the input so that `out` windows fit.
-uint32_t padding_behind(int64_t in, int64_t out, uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t pad_before) {
+uint32_t padding_behind(int64_t in, int64_t out, uint32_t kernel, uint32_t stride,
+                        uint32_t dilation, uint32_t pad_before) {
   const int64_t reach = (out - 1) * stride + int64_t{dilation} * (kernel - 1) + 1;
   return static_cast<uint32_t>(std::max<int64_t>(0, reach - in - pad_before));
 }
@@ -60,13 +62,17 @@ Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel) {
           .adjust_width = adjust.width};
 }
 
-Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in, const std::vector<int64_t>& out) {
-  const std::vector<int64_t> kernel = per_dimension(op, "kernel_size", std::vector<int64_t>(in.size() - 2, 1));
+Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in,
+                         const std::vector<int64_t>& out) {
+  const std::vector<int64_t> kernel =
+      per_dimension(op, "kernel_size", std::vector<int64_t>(in.size() - 2, 1));
   Window window = window_of(op, kernel);
   if (in.size() == 4) {
-    window.pad_bottom = padding_behind(in[2], out[2], window.kernel_height, window.stride_height, window.dilation_height, window.pad_top);
+    window.pad_bottom = padding_behind(in[2], out[2], window.kernel_height, window.stride_height,
+                                       window.dilation_height, window.pad_top);
   }
-  window.pad_right = padding_behind(in.back(), out.back(), window.kernel_width, window.stride_width, window.dilation_width, window.pad_left);
+  window.pad_right = padding_behind(in.back(), out.back(), window.kernel_width, window.stride_width,
+                                    window.dilation_width, window.pad_left);
   return window;
 }
 

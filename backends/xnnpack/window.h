@@ -1,4 +1,5 @@
-// The sliding window of convolutions and poolings in two dimensions; one-dimensional ops get height 1.
+// The sliding window of convolutions and poolings in two dimensions; one-dimensional ops get height
+// 1.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,12 @@ struct Window {
   bool has_padding() const { return (pad_top | pad_left | pad_bottom | pad_right) != 0; }
 };
 
-// kernel: spatial sizes, 1 or 2 of them. Reads stride (default: 1; the kernel for poolings), padding, dilation and output_padding.
+// kernel: spatial sizes, 1 or 2 of them. Reads stride (default: 1; the kernel for poolings),
+// padding, dilation and output_padding.
 Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel);
-// The same for a pooling; grows bottom and right padding so that the output gets the size that ceil_mode gave it.
-// in, out: logical shapes of rank 3 or 4.
-Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in, const std::vector<int64_t>& out);
+// The same for a pooling; grows bottom and right padding so that the output gets the size that
+// ceil_mode gave it. in, out: logical shapes of rank 3 or 4.
+Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in,
+                         const std::vector<int64_t>& out);
 
 }  // namespace octet::xnnpack

@@ -46,7 +46,8 @@ std::optional<DType> find_dtype_by_short_name(std::string_view short_name);
 bool is_floating_point(DType dtype);  // real floats only
 bool is_integer(DType dtype);         // without bool
 
-// Inclusive range of an integer dtype up to 32 bits. Requires is_integer(dtype) and at most 32 bits.
+// Inclusive range of an integer dtype up to 32 bits. Requires is_integer(dtype) and at most 32
+// bits.
 struct IntegerRange {
   int64_t min;
   int64_t max;

@@ -14,9 +14,12 @@ std::string one_line(std::string text) {
 }  // namespace
 
 Error::Error(const std::string& stage, const std::string& subject, const std::string& message)
-    : std::runtime_error(one_line(stage + ": " + (subject.empty() ? "" : subject + ": ") + message)) {}
+    : std::runtime_error(
+          one_line(stage + ": " + (subject.empty() ? "" : subject + ": ") + message)) {}
 
-InternalError::InternalError(const char* file, int line, const char* condition, const std::string& detail)
-    : std::logic_error(one_line("internal error: " + std::string(file) + ":" + std::to_string(line) + ": " + condition + ": " + detail)) {}
+InternalError::InternalError(const char* file, int line, const char* condition,
+                             const std::string& detail)
+    : std::logic_error(one_line("internal error: " + std::string(file) + ":" +
+                                std::to_string(line) + ": " + condition + ": " + detail)) {}
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// What goes wrong, in the two kinds that callers must tell apart: the user's input (Error) and our own bug (OCTET_ASSERT).
+// What goes wrong, in the two kinds that callers must tell apart: the user's input (Error) and our
+// own bug (OCTET_ASSERT).
 #pragma once
 
 #include <stdexcept>
@@ -6,8 +7,8 @@
 
 namespace octet {
 
-// A fault in what the user gave. what() is one line, `stage: subject: what is wrong, got G, want W; what to do`; the command
-// prints it behind "octet: " and exits with 1.
+// A fault in what the user gave. what() is one line, `stage: subject: what is wrong, got G, want W;
+// what to do`; the command prints it behind "octet: " and exits with 1.
 class Error : public std::runtime_error {
  public:
   // stage: "pt2", "prepare", "lower", ...; subject: the file, node or option it is about.
@@ -22,7 +23,8 @@ class InternalError : public std::logic_error {
 
 }  // namespace octet
 
-// OCTET_ASSERT(node != nullptr, "erased twice"): throws InternalError when the condition does not hold; on in all builds.
+// OCTET_ASSERT(node != nullptr, "erased twice"): throws InternalError when the condition does not
+// hold; on in all builds.
 #define OCTET_ASSERT(condition, detail)                                                       \
   do {                                                                                        \
     if (!(condition)) throw ::octet::InternalError(__FILE__, __LINE__, #condition, (detail)); \

@@ -48,7 +48,8 @@ void unregister(int slot) {
   if (slot >= 0) slots[static_cast<size_t>(slot)].state = 0;
 }
 
-// The file behind a chain of links, which may not be there yet. A circle of links stays what it is, and opening it says so.
+// The file behind a chain of links, which may not be there yet. A circle of links stays what it is,
+// and opening it says so.
 fs::path behind_links(fs::path path) {
   std::error_code failure;
   for (int i = 0; i < 40 && fs::is_symlink(path, failure); ++i) {
@@ -61,7 +62,8 @@ fs::path behind_links(fs::path path) {
 
 // Whether `name` is `file` with numbers and kSuffix.
 bool is_temporary_of(std::string_view name, std::string_view file) {
-  if (name.size() <= file.size() + 1 + kSuffix.size() || !name.starts_with(file) || name[file.size()] != '.' || !name.ends_with(kSuffix))
+  if (name.size() <= file.size() + 1 + kSuffix.size() || !name.starts_with(file) ||
+      name[file.size()] != '.' || !name.ends_with(kSuffix))
     return false;
   for (char c : name.substr(file.size() + 1, name.size() - file.size() - 1 - kSuffix.size()))
     if (c != '.' && std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
@@ -73,9 +75,11 @@ void remove_left_behind(const fs::path& target) {
   std::error_code failure;
   const fs::path folder = target.parent_path().empty() ? "." : target.parent_path();
   const std::string file = target.filename().string();
-  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure)) {
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
     if (!is_temporary_of(entry->path().filename().string(), file)) continue;
-    const int descriptor = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    const int descriptor =
+        ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (descriptor < 0) continue;
     std::error_code ignored;
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) fs::remove(entry->path(), ignored);
@@ -85,8 +89,9 @@ void remove_left_behind(const fs::path& target) {
 
 }  // namespace
 
-OutputFile::OutputFile(const fs::path& path, std::string stage) : path_(path), target_(path), stage_(std::move(stage)) {
-  struct stat status {};
+OutputFile::OutputFile(const fs::path& path, std::string stage)
+    : path_(path), target_(path), stage_(std::move(stage)) {
+  struct stat status{};
   const bool is_there = ::stat(path_.c_str(), &status) == 0;
   if (!is_there && errno == ELOOP) fail(std::strerror(ELOOP));
   if (is_there && S_ISDIR(status.st_mode)) fail("it is a folder; name a file");
@@ -102,7 +107,8 @@ OutputFile::OutputFile(const fs::path& path, std::string stage) : path_(path), t
   int fault = 0;
   temporary_.emplace(target_, fault);
   if (fault != 0) fail(std::strerror(fault));
-  if (is_there) temporary_->take_over(static_cast<int>(status.st_mode), status.st_uid, status.st_gid);
+  if (is_there)
+    temporary_->take_over(static_cast<int>(status.st_mode), status.st_uid, status.st_gid);
   errno = 0;
   file_.open(temporary_->path(), std::ios::binary | std::ios::trunc);
   if (!file_) fail(std::strerror(errno));
@@ -129,11 +135,17 @@ void OutputFile::Temporary::take_over(int mode, unsigned owner, unsigned group) 
   ::fchmod(lock_, static_cast<mode_t>(mode) & (has_owner ? 07777u : 0777u));
 }
 
-void OutputFile::fail(const std::string& why) const { throw Error(stage_, path_.string(), fmt::format("cannot be written: {}", why)); }
+void OutputFile::fail(const std::string& why) const {
+  throw Error(stage_, path_.string(), fmt::format("cannot be written: {}", why));
+}
 
-void OutputFile::write(std::string_view bytes) { file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size())); }
+void OutputFile::write(std::string_view bytes) {
+  file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
 
-void OutputFile::write(std::span<const std::byte> bytes) { write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())); }
+void OutputFile::write(std::span<const std::byte> bytes) {
+  write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
 
 void OutputFile::commit() {
   errno = 0;
@@ -153,8 +165,11 @@ void write_file(const fs::path& path, std::string_view bytes, const std::string&
 }
 
 void check_writable(const fs::path& path, const std::string& stage) {
-  const auto refuse = [&](const char* why) { throw Error(stage, path.string(), fmt::format("cannot be written{}", why)); };
-  const fs::path target = behind_links(path), folder = target.parent_path().empty() ? "." : target.parent_path();
+  const auto refuse = [&](const char* why) {
+    throw Error(stage, path.string(), fmt::format("cannot be written{}", why));
+  };
+  const fs::path target = behind_links(path),
+                 folder = target.parent_path().empty() ? "." : target.parent_path();
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (fs::is_directory(status)) refuse(": it is a folder; name a file");

@@ -1,4 +1,5 @@
-// A file that somebody named as an output: whole or not at all, and with the place, mode and owner that it had. Free of torch.
+// A file that somebody named as an output: whole or not at all, and with the place, mode and owner
+// that it had. Free of torch.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +11,11 @@
 
 namespace octet {
 
-// Bytes go to NAME.PID.COUNT.tmp beside the file, which takes its place when they are complete. A symbolic link stays, and what it leads to is replaced; the new file
-// has the old one's mode, and its owner where that is allowed. What is no regular file (a device, a pipe) is written into.
-// Those that no living process writes any more, left behind by one that was killed, are removed on the way.
+// Bytes go to NAME.PID.COUNT.tmp beside the file, which takes its place when they are complete. A
+// symbolic link stays, and what it leads to is replaced; the new file has the old one's mode, and
+// its owner where that is allowed. What is no regular file (a device, a pipe) is written into.
+// Those that no living process writes any more, left behind by one that was killed, are removed on
+// the way.
 class OutputFile {  // without commit(): as if nothing had been
  public:
   // stage: of the Error that every member throws when the file cannot be written.
@@ -51,13 +54,15 @@ class OutputFile {  // without commit(): as if nothing had been
   std::ofstream file_;
 };
 
-void write_file(const std::filesystem::path& path, std::string_view bytes, const std::string& stage);
+void write_file(const std::filesystem::path& path, std::string_view bytes,
+                const std::string& stage);
 
-// Throws Error(stage, path, ...) when a file cannot be put there: no such folder, a folder that is read-only, a folder of that name, a device that may not be
-// written. Changes nothing.
+// Throws Error(stage, path, ...) when a file cannot be put there: no such folder, a folder that is
+// read-only, a folder of that name, a device that may not be written. Changes nothing.
 void check_writable(const std::filesystem::path& path, const std::string& stage);
 
-// Removes the temporary files that this process is writing. For signal handlers: calls nothing that they may not. Returns the outputs' number.
+// Removes the temporary files that this process is writing. For signal handlers: calls nothing that
+// they may not. Returns the outputs' number.
 int remove_unfinished_files() noexcept;
 
 }  // namespace octet

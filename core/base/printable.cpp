@@ -14,10 +14,15 @@ struct Character {
 
 // The first character of a text that is not empty.
 Character decode(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
+  const auto byte = [&](size_t i) {
+    return static_cast<uint32_t>(static_cast<unsigned char>(text[i]));
+  };
   const uint32_t first = byte(0);
   if (first < 0x80) return {first, 1};
-  const size_t bytes = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  const size_t bytes = first >= 0xf0 && first < 0xf5   ? 4
+                       : first >= 0xe0 && first < 0xf0 ? 3
+                       : first >= 0xc2 && first < 0xe0 ? 2
+                                                       : 0;
   if (bytes == 0 || text.size() < bytes) return {};
   uint32_t code = first & (0xffu >> (bytes + 1));
   for (size_t i = 1; i < bytes; ++i) {
@@ -59,7 +64,8 @@ std::string escaped(std::string_view text, bool keeps_lines) {
     } else if (c.code < 0x20 && c.code != '\n' && c.code != '\t') {
       shown += fmt::format("\\x{:02x}", c.code);
     } else if (is_hidden(c.code)) {
-      shown += c.code < 0x100 ? fmt::format("\\x{:02x}", c.code) : fmt::format("\\u{{{:x}}}", c.code);
+      shown +=
+          c.code < 0x100 ? fmt::format("\\x{:02x}", c.code) : fmt::format("\\u{{{:x}}}", c.code);
     } else {
       shown += text.substr(0, bytes);
     }

@@ -1,4 +1,5 @@
-// Why something was or was not done. A refusal is a value, not an exception: it reaches the user through the Report.
+// Why something was or was not done. A refusal is a value, not an exception: it reaches the user
+// through the Report.
 #pragma once
 
 #include <string>
@@ -29,8 +30,9 @@ struct ReportEntry {
   std::string reason;
 };
 
-// What happened to a program on its way: each compute op that stayed float or runs elsewhere, with the reason; and notes: those for everybody, and details (of
-// single layers), which are too many for a terminal.
+// What happened to a program on its way: each compute op that stayed float or runs elsewhere, with
+// the reason; and notes: those for everybody, and details (of single layers), which are too many
+// for a terminal.
 class Report {
  public:
   void add(ReportEntry entry) { entries_.push_back(std::move(entry)); }

@@ -29,26 +29,38 @@ std::shared_ptr<Storage> allocate(size_t bytes) {
 
 }  // namespace
 
-Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset)
-    : storage_(std::move(storage)), dtype_(dtype), shape_(std::move(shape)), strides_(std::move(strides)), offset_(offset) {
+Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_t> shape,
+               std::vector<int64_t> strides, int64_t offset)
+    : storage_(std::move(storage)),
+      dtype_(dtype),
+      shape_(std::move(shape)),
+      strides_(std::move(strides)),
+      offset_(offset) {
   if (shape_.size() != strides_.size())
-    throw Error("tensor", "strides", fmt::format("got {} strides, want {}, one per dimension", strides_.size(), shape_.size()));
+    throw Error(
+        "tensor", "strides",
+        fmt::format("got {} strides, want {}, one per dimension", strides_.size(), shape_.size()));
   int64_t first = offset_;
   int64_t last = offset_;
   for (size_t i = 0; i < shape_.size(); ++i) {
-    if (shape_[i] < 0) throw Error("tensor", "shape", fmt::format("got [{}], want sizes of at least 0", fmt::join(shape_, ", ")));
+    if (shape_[i] < 0)
+      throw Error("tensor", "shape",
+                  fmt::format("got [{}], want sizes of at least 0", fmt::join(shape_, ", ")));
     if (shape_[i] == 0) return;  // no element, nothing can lie outside
     int64_t reach = 0;
     if (__builtin_mul_overflow(shape_[i] - 1, strides_[i], &reach) ||
         __builtin_add_overflow(reach < 0 ? first : last, reach, reach < 0 ? &first : &last))
       throw Error("tensor", "strides",
-                  fmt::format("shape [{}] with strides [{}] overflows; the file is damaged", fmt::join(shape_, ", "), fmt::join(strides_, ", ")));
+                  fmt::format("shape [{}] with strides [{}] overflows; the file is damaged",
+                              fmt::join(shape_, ", "), fmt::join(strides_, ", ")));
   }
   const int64_t limit = static_cast<int64_t>(storage_->size / size_of(dtype_));
   if (first < 0 || last >= limit)
     throw Error("tensor", "storage",
-                fmt::format("shape [{}], strides [{}], offset {} reach element {}, got {} elements; the file is damaged", fmt::join(shape_, ", "),
-                            fmt::join(strides_, ", "), offset_, first < 0 ? first : last, limit));
+                fmt::format("shape [{}], strides [{}], offset {} reach element {}, got {} "
+                            "elements; the file is damaged",
+                            fmt::join(shape_, ", "), fmt::join(strides_, ", "), offset_,
+                            first < 0 ? first : last, limit));
 }
 
 Tensor Tensor::zeros(DType dtype, std::vector<int64_t> shape) {
@@ -98,11 +110,14 @@ Tensor Tensor::clone() const {
 
 std::vector<int64_t> contiguous_strides(std::span<const int64_t> shape) {
   std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
   return strides;
 }
 
-int64_t product(std::span<const int64_t> shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+int64_t product(std::span<const int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 std::string describe(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined";

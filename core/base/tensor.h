@@ -1,4 +1,5 @@
-// A strided view of shared bytes: weights, constants, inputs and outputs. Free of torch (core/interpreter/aten_bridge.h converts, without copying).
+// A strided view of shared bytes: weights, constants, inputs and outputs. Free of torch
+// (core/interpreter/aten_bridge.h converts, without copying).
 #pragma once
 
 #include <cstddef>
@@ -12,20 +13,24 @@
 
 namespace octet {
 
-// Bytes that several tensors may share (tied weights, slices of one buffer). `owner` keeps them alive: a heap block, a mapped
-// file, or a torch storage.
+// Bytes that several tensors may share (tied weights, slices of one buffer). `owner` keeps them
+// alive: a heap block, a mapped file, or a torch storage.
 struct Storage {
-  std::byte* data = nullptr;  // read-only when the owner is a mapped file (mapped copy-on-write, so writing is safe but private)
-  size_t size = 0;            // bytes
+  // read-only when the owner is a mapped file (mapped copy-on-write, so writing is safe but
+  // private)
+  std::byte* data = nullptr;
+  size_t size = 0;  // bytes
   std::shared_ptr<void> owner;
 };
 
-// Shape, strides and offset are in elements, as in torch. A default-constructed Tensor is undefined (no storage).
+// Shape, strides and offset are in elements, as in torch. A default-constructed Tensor is undefined
+// (no storage).
 class Tensor {
  public:
   Tensor() = default;
   // A view of `storage`. Throws Error when the last element would lie outside of it.
-  Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset);
+  Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_t> shape,
+         std::vector<int64_t> strides, int64_t offset);
 
   // New contiguous, zero-filled, 64-byte aligned.
   static Tensor zeros(DType dtype, std::vector<int64_t> shape);
@@ -40,8 +45,10 @@ class Tensor {
   int64_t offset() const { return offset_; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   int64_t numel() const;
-  size_t nbytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }  // of the elements, not of the storage
-  bool is_contiguous() const;                                                       // strides of size-1 dimensions do not matter
+  // of the elements, not of the storage
+  size_t nbytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
+  // strides of size-1 dimensions do not matter
+  bool is_contiguous() const;
 
   // Address of the first element.
   std::byte* raw() const;

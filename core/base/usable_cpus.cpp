@@ -16,7 +16,8 @@ int usable_cpus() {
   if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
   std::ifstream quota("/sys/fs/cgroup/cpu.max");  // "max 100000", or microseconds of each period
   double allowed = 0, period = 0;
-  if (quota >> allowed >> period && period > 0) count = std::min(count, std::max(1, static_cast<int>(allowed / period + 0.5)));
+  if (quota >> allowed >> period && period > 0)
+    count = std::min(count, std::max(1, static_cast<int>(allowed / period + 0.5)));
 #endif
   return count;
 }

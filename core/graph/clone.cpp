@@ -8,7 +8,8 @@ namespace {
 void clone_subgraphs(Argument& argument) {
   if (Subgraph* subgraph = std::get_if<Subgraph>(static_cast<ArgumentVariant*>(&argument))) {
     subgraph->graph = clone(*subgraph->graph);
-  } else if (ArgumentMap* map = std::get_if<ArgumentMap>(static_cast<ArgumentVariant*>(&argument))) {
+  } else if (ArgumentMap* map =
+                 std::get_if<ArgumentMap>(static_cast<ArgumentVariant*>(&argument))) {
     for (auto& [key, item] : map->items) {
       item = std::make_shared<Argument>(*item);
       clone_subgraphs(*item);
@@ -25,7 +26,8 @@ Value* clone_value_facts(const Value& from, Value* to) {
   return to;
 }
 
-void clone_results(const Node& from, Node& to, Graph& graph, std::unordered_map<const Value*, Value*>& map) {
+void clone_results(const Node& from, Node& to, Graph& graph,
+                   std::unordered_map<const Value*, Value*>& map) {
   for (const ResultSlot& slot : from.results()) {
     std::vector<std::optional<std::string>> names;
     std::vector<std::optional<TensorMeta>> metas;
@@ -51,13 +53,15 @@ void clone_results(const Node& from, Node& to, Graph& graph, std::unordered_map<
         break;
     }
     for (size_t i = 0; i < slot.values.size(); ++i)
-      if (slot.values[i] != nullptr) map[slot.values[i]] = clone_value_facts(*slot.values[i], to.results().back().values[i]);
+      if (slot.values[i] != nullptr)
+        map[slot.values[i]] = clone_value_facts(*slot.values[i], to.results().back().values[i]);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Graph> clone(const Graph& graph, std::unordered_map<const Value*, Value*>* mapping) {
+std::unique_ptr<Graph> clone(const Graph& graph,
+                             std::unordered_map<const Value*, Value*>* mapping) {
   auto copy = std::make_unique<Graph>();
   std::unordered_map<const Value*, Value*> map;
   const auto mapped = [&](Argument argument) {
@@ -71,7 +75,8 @@ std::unique_ptr<Graph> clone(const Graph& graph, std::unordered_map<const Value*
   }
   for (const Node* node : graph.nodes()) {
     std::vector<NamedArgument> arguments;
-    for (const NamedArgument& argument : node->arguments()) arguments.push_back({argument.name, mapped(argument.value), argument.kind});
+    for (const NamedArgument& argument : node->arguments())
+      arguments.push_back({argument.name, mapped(argument.value), argument.kind});
     Node* twin = copy->add_node(node->target(), std::move(arguments), node->name());
     twin->metadata = node->metadata;
     twin->is_hop_single_tensor_return = node->is_hop_single_tensor_return;

@@ -82,8 +82,10 @@ Node* Graph::find_node(std::string_view name) const {
 
 const GraphInput* Graph::find_input(const Value* value) const {
   if (value == nullptr || value->producer_ != nullptr || value->graph_ != this) return nullptr;
-  const size_t position = static_cast<size_t>(value->index_);  // kept right by all that add or erase inputs
-  return position < inputs_.size() && inputs_[position].value == value ? &inputs_[position] : nullptr;
+  // kept right by all that add or erase inputs
+  const size_t position = static_cast<size_t>(value->index_);
+  return position < inputs_.size() && inputs_[position].value == value ? &inputs_[position]
+                                                                       : nullptr;
 }
 
 const Tensor* Graph::find_constant(const Value* value) const {
@@ -108,8 +110,10 @@ Node* Graph::find_next(const Node& node) const {
   return next == nodes_.end() ? nullptr : next->get();
 }
 
-Value* Graph::make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta, Node* producer, int index) {
-  if (values_.contains(name)) throw Error("graph", "%" + name, "the name is defined twice; the file is damaged");
+Value* Graph::make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta,
+                         Node* producer, int index) {
+  if (values_.contains(name))
+    throw Error("graph", "%" + name, "the name is defined twice; the file is damaged");
   auto value = std::make_unique<Value>();
   value->name_ = name;
   value->kind_ = kind;
@@ -133,8 +137,10 @@ Value* Graph::add_input(std::string name, ValueKind kind, std::optional<TensorMe
   return add_input(GraphInput{}, std::move(name), kind, std::move(meta));
 }
 
-Value* Graph::add_input(GraphInput input, std::string name, ValueKind kind, std::optional<TensorMeta> meta) {
-  input.value = make_value(std::move(name), kind, std::move(meta), nullptr, static_cast<int>(inputs_.size()));
+Value* Graph::add_input(GraphInput input, std::string name, ValueKind kind,
+                        std::optional<TensorMeta> meta) {
+  input.value =
+      make_value(std::move(name), kind, std::move(meta), nullptr, static_cast<int>(inputs_.size()));
   ++input_ranks_[rank_of(input.kind)];
   inputs_.push_back(std::move(input));
   return inputs_.back().value;
@@ -144,13 +150,18 @@ Value* Graph::add_constant(const std::string& fqn, Tensor tensor, InputKind kind
   std::string key = fqn;
   for (int suffix = 1; constants.contains(key); ++suffix) key = fqn + "_" + std::to_string(suffix);
   // torch's placeholder names: p_ for parameters, b_ for buffers, c_ for lifted constants.
-  std::string name = kind == InputKind::kParameter ? "p_" : kind == InputKind::kBuffer ? "b_" : "c_";
+  std::string name = kind == InputKind::kParameter ? "p_"
+                     : kind == InputKind::kBuffer  ? "b_"
+                                                   : "c_";
   for (char c : key) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   GraphInput input{.kind = kind, .fqn = key, .persistent = true, .constant = {}};
-  input.value = make_value(fresh_name(name), ValueKind::kTensor, make_meta(tensor.dtype(), tensor.shape()), nullptr, 0);
-  for (size_t i = 0; i < tensor.strides().size(); ++i) input.value->meta->strides[i] = {tensor.strides()[i], ""};
+  input.value = make_value(fresh_name(name), ValueKind::kTensor,
+                           make_meta(tensor.dtype(), tensor.shape()), nullptr, 0);
+  for (size_t i = 0; i < tensor.strides().size(); ++i)
+    input.value->meta->strides[i] = {tensor.strides()[i], ""};
   input.value->meta->requires_grad = kind == InputKind::kParameter;
-  constants[key] = {std::move(tensor), kind == InputKind::kParameter, kind == InputKind::kParameter};
+  constants[key] = {std::move(tensor), kind == InputKind::kParameter,
+                    kind == InputKind::kParameter};
   const size_t place = place_of_new(kind);
   ++input_ranks_[rank_of(kind)];
   Value* value = input.value;
@@ -159,57 +170,80 @@ Value* Graph::add_constant(const std::string& fqn, Tensor tensor, InputKind kind
   return value;
 }
 
-// Before the first input of a later rank. Inputs in order are the rule; then those of later ranks are the tail, which is short.
+// Before the first input of a later rank. Inputs in order are the rule; then those of later ranks
+// are the tail, which is short.
 size_t Graph::place_of_new(InputKind kind) const {
-  const auto is_later = [&](const GraphInput& other) { return rank_of(other.kind) > rank_of(kind); };
-  const size_t later = std::accumulate(input_ranks_.begin() + static_cast<std::ptrdiff_t>(rank_of(kind)) + 1, input_ranks_.end(), size_t{0});
+  const auto is_later = [&](const GraphInput& other) {
+    return rank_of(other.kind) > rank_of(kind);
+  };
+  const size_t later =
+      std::accumulate(input_ranks_.begin() + static_cast<std::ptrdiff_t>(rank_of(kind)) + 1,
+                      input_ranks_.end(), size_t{0});
   const auto tail = inputs_.end() - static_cast<std::ptrdiff_t>(later);
-  const auto place = std::all_of(tail, inputs_.end(), is_later) ? tail : std::find_if(inputs_.begin(), inputs_.end(), is_later);
+  const auto place = std::all_of(tail, inputs_.end(), is_later)
+                         ? tail
+                         : std::find_if(inputs_.begin(), inputs_.end(), is_later);
   return static_cast<size_t>(place - inputs_.begin());
 }
 
-Node* Graph::add_node(std::string target, std::vector<NamedArgument> arguments, std::string name, Node* before) {
+Node* Graph::add_node(std::string target, std::vector<NamedArgument> arguments, std::string name,
+                      Node* before) {
   auto node = std::make_unique<Node>();
   // A node and its own result may share a name, so only node names count here.
-  const std::string unique = first_free(name, node_hints_, [&](const std::string& candidate) { return node_names_.contains(candidate); });
+  const std::string unique = first_free(name, node_hints_, [&](const std::string& candidate) {
+    return node_names_.contains(candidate);
+  });
   node->name_ = unique;
   node->target_ = std::move(target);
   node->arguments_ = std::move(arguments);
   node->graph_ = this;
   Node* raw = node.get();
-  raw->position_ = nodes_.insert(before == nullptr ? nodes_.end() : before->position_, std::move(node));
+  raw->position_ =
+      nodes_.insert(before == nullptr ? nodes_.end() : before->position_, std::move(node));
   node_names_[unique] = raw;
   order_.clear();
   relink(*raw);
   return raw;
 }
 
-Value* Graph::add_result(Node& node, std::string name, std::optional<TensorMeta> meta, ValueKind kind) {
-  Value* value = make_value(std::move(name), kind, std::move(meta), &node, static_cast<int>(node.outputs().size()));
+Value* Graph::add_result(Node& node, std::string name, std::optional<TensorMeta> meta,
+                         ValueKind kind) {
+  Value* value = make_value(std::move(name), kind, std::move(meta), &node,
+                            static_cast<int>(node.outputs().size()));
   node.results_.push_back({ResultSlot::Kind::kSingle, {value}, {}});
   return value;
 }
 
-std::vector<Value*> Graph::add_list_result(Node& node, std::vector<std::string> names, std::vector<std::optional<TensorMeta>> metas) {
+std::vector<Value*> Graph::add_list_result(Node& node, std::vector<std::string> names,
+                                           std::vector<std::optional<TensorMeta>> metas) {
   std::vector<Value*> values;
   const int first = static_cast<int>(node.outputs().size());
   for (size_t i = 0; i < names.size(); ++i)
-    values.push_back(make_value(names[i], ValueKind::kTensor, metas.empty() ? std::nullopt : metas[i], &node, first + static_cast<int>(i)));
+    values.push_back(make_value(names[i], ValueKind::kTensor,
+                                metas.empty() ? std::nullopt : metas[i], &node,
+                                first + static_cast<int>(i)));
   node.results_.push_back({ResultSlot::Kind::kList, values, {}});
   return values;
 }
 
-void Graph::add_optional_list_result(Node& node, const std::vector<std::optional<std::string>>& names, std::vector<std::optional<TensorMeta>> metas) {
+void Graph::add_optional_list_result(Node& node,
+                                     const std::vector<std::optional<std::string>>& names,
+                                     std::vector<std::optional<TensorMeta>> metas) {
   std::vector<Value*> values;
   int index = static_cast<int>(node.outputs().size());
   for (size_t i = 0; i < names.size(); ++i)
-    values.push_back(names[i] ? make_value(*names[i], ValueKind::kTensor, metas.empty() ? std::nullopt : metas[i], &node, index++) : nullptr);
+    values.push_back(names[i] ? make_value(*names[i], ValueKind::kTensor,
+                                           metas.empty() ? std::nullopt : metas[i], &node, index++)
+                              : nullptr);
   node.results_.push_back({ResultSlot::Kind::kOptionalList, std::move(values), {}});
 }
 
-void Graph::add_literal_result(Node& node, Argument literal) { node.results_.push_back({ResultSlot::Kind::kLiteral, {}, std::move(literal)}); }
+void Graph::add_literal_result(Node& node, Argument literal) {
+  node.results_.push_back({ResultSlot::Kind::kLiteral, {}, std::move(literal)});
+}
 
-Node* Graph::insert(std::string target, std::vector<NamedArgument> arguments, std::string name, std::optional<TensorMeta> meta, Node* before) {
+Node* Graph::insert(std::string target, std::vector<NamedArgument> arguments, std::string name,
+                    std::optional<TensorMeta> meta, Node* before) {
   Node* node = add_node(std::move(target), std::move(arguments), fresh_name(name), before);
   add_result(*node, node->name(), std::move(meta));
   return node;
@@ -249,7 +283,8 @@ void Graph::move_before(Node& node, Node* before) {
 }
 
 void Graph::erase(Node& node) {
-  for (Value* value : node.outputs()) OCTET_ASSERT(value->is_unused(), "%" + value->name() + " still has users");
+  for (Value* value : node.outputs())
+    OCTET_ASSERT(value->is_unused(), "%" + value->name() + " still has users");
   unlink(node);
   for (Value* value : node.outputs()) drop_value(value);
   const std::string name = node.name_;
@@ -280,7 +315,8 @@ void Graph::erase_inputs(const std::vector<Value*>& values) {
 }
 
 template <typename IsTaken>
-std::string Graph::first_free(const std::string& base, SuffixHints& hints, const IsTaken& is_taken) {
+std::string Graph::first_free(const std::string& base, SuffixHints& hints,
+                              const IsTaken& is_taken) {
   int& suffix = hints[base];
   for (;; ++suffix) {
     std::string name = suffix == 0 ? base : base + "_" + std::to_string(suffix);
@@ -295,7 +331,9 @@ void Graph::lower_hint(const std::string& freed, SuffixHints& hints) {
   };
   lower(freed, 0);
   const size_t last = freed.find_last_not_of("0123456789");
-  if (last == std::string::npos || freed[last] != '_' || freed.size() - last - 1 > 9 || last + 1 == freed.size()) return;
+  if (last == std::string::npos || freed[last] != '_' || freed.size() - last - 1 > 9 ||
+      last + 1 == freed.size())
+    return;
   lower(freed.substr(0, last), std::stoi(freed.substr(last + 1)));
 }
 
@@ -305,7 +343,9 @@ void Graph::release_name(const std::string& name) {
 }
 
 std::string Graph::fresh_name(std::string_view base) const {
-  return first_free(std::string(base), fresh_hints_, [&](const std::string& name) { return values_.contains(name) || node_names_.contains(name); });
+  return first_free(std::string(base), fresh_hints_, [&](const std::string& name) {
+    return values_.contains(name) || node_names_.contains(name);
+  });
 }
 
 void Graph::rename(Node& node, std::string name) {
@@ -335,7 +375,8 @@ void Graph::unlink(Node& node) {
 
 void Graph::relink(Node& node) {
   for (Value* value : node.inputs())
-    if (std::find(value->users_.begin(), value->users_.end(), &node) == value->users_.end()) value->users_.push_back(&node);
+    if (std::find(value->users_.begin(), value->users_.end(), &node) == value->users_.end())
+      value->users_.push_back(&node);
 }
 
 }  // namespace octet

@@ -1,11 +1,13 @@
-// The program as it is edited: Nodes (calls of ATen or custom ops) that define and use Values. Free of torch.
+// The program as it is edited: Nodes (calls of ATen or custom ops) that define and use Values. Free
+// of torch.
 //
 //   graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3]):
-//     %conv2d: f32[1,4,6,6] = aten.conv2d.default(%x, %w)      <- a Node, its arguments, the Value that it defines
-//     return (%conv2d)
+//     %conv2d: f32[1,4,6,6] = aten.conv2d.default(%x, %w)      <- a Node, its arguments, the Value
+//     that it defines return (%conv2d)
 //
-// The Graph owns everything; Node* and Value* stay valid until they are erased. Ops with several results define several Values
-// (there are no getitem nodes). Names are unique within one graph; subgraphs (bodies of cond, while_loop, scan) are Graphs of their own.
+// The Graph owns everything; Node* and Value* stay valid until they are erased. Ops with several
+// results define several Values (there are no getitem nodes). Names are unique within one graph;
+// subgraphs (bodies of cond, while_loop, scan) are Graphs of their own.
 #pragma once
 
 #include <array>
@@ -31,9 +33,10 @@ class Graph;
 class Node;
 class Value;
 
-// ---- types -------------------------------------------------------------------------------------------------------------------
+// ---- types ----
 
-// A size that is a number, or an expression of shape symbols as torch writes it (sympy's srepr) with the value seen at export.
+// A size that is a number, or an expression of shape symbols as torch writes it (sympy's srepr)
+// with the value seen at export.
 struct Dim {
   int64_t value = 0;  // when symbolic: the hint, or -1 when there is none
   std::string expr;   // "" when the size is a number
@@ -47,8 +50,19 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-enum class Layout { kUnknown, kSparseCoo, kSparseCsr, kSparseCsc, kSparseBsr, kSparseBsc, kMkldnn, kStrided };  // torch's serde numbering
-enum class MemoryFormat { kUnknown, kContiguous, kChannelsLast, kChannelsLast3d, kPreserve };                   // likewise
+// torch's serde numbering
+enum class Layout {
+  kUnknown,
+  kSparseCoo,
+  kSparseCsr,
+  kSparseCsc,
+  kSparseBsr,
+  kSparseBsc,
+  kMkldnn,
+  kStrided
+};
+// likewise
+enum class MemoryFormat { kUnknown, kContiguous, kChannelsLast, kChannelsLast3d, kPreserve };
 
 struct TensorMeta {
   DType dtype = DType::kFloat32;
@@ -74,20 +88,22 @@ class Value {
   const std::string& name() const { return name_; }
   ValueKind kind() const { return kind_; }
   Node* producer() const { return producer_; }  // null for a graph input
-  int index() const { return index_; }          // which result of the producer, counted over all its result values
+  // which result of the producer, counted over all its result values
+  int index() const { return index_; }
   Graph& graph() const { return *graph_; }
 
-  // Every use, once per node that uses it (a node that uses it twice stands once), in the order of the graph's edits.
-  // Uses by graph outputs are not among them: see is_output().
+  // Every use, once per node that uses it (a node that uses it twice stands once), in the order of
+  // the graph's edits. Uses by graph outputs are not among them: see is_output().
   const std::vector<Node*>& users() const { return users_; }
   bool is_output() const;
   bool has_one_user() const { return users_.size() == 1 && !is_output(); }
   bool is_unused() const { return users_.empty() && !is_output(); }
 
   std::optional<TensorMeta> meta;  // of tensors; may be absent in graphs built by hand
-  std::string symbol;              // of SymInt/SymFloat/SymBool: torch's expression, "" when unknown
-  int64_t symbol_hint = -1;        // of SymInt/SymBool
-  double symbol_hint_float = 0;    // of SymFloat
+  // of SymInt/SymFloat/SymBool: torch's expression, "" when unknown
+  std::string symbol;
+  int64_t symbol_hint = -1;      // of SymInt/SymBool
+  double symbol_hint_float = 0;  // of SymFloat
   bool has_symbol_hint = false;
   std::string class_fqn;  // of custom objects
 
@@ -102,12 +118,13 @@ class Value {
   std::vector<Node*> users_;
 };
 
-// ---- arguments ---------------------------------------------------------------------------------------------------------------
+// ---- arguments ----
 
 struct None {
   bool operator==(const None&) const = default;
 };
-// An int, float or bool list that may hold symbols: each element a number or a SymInt/SymFloat/SymBool value.
+// An int, float or bool list that may hold symbols: each element a number or a
+// SymInt/SymFloat/SymBool value.
 struct SymIntList {
   std::vector<std::variant<int64_t, Value*>> items;
   bool operator==(const SymIntList&) const = default;
@@ -146,7 +163,8 @@ struct ArgumentMap {
   std::map<std::string, std::shared_ptr<Argument>> items;
   bool operator==(const ArgumentMap&) const = default;
 };
-// Literals behind a symbolic tag in the file (as_sym_int holding a plain int), kept apart so that writing gives the same file.
+// Literals behind a symbolic tag in the file (as_sym_int holding a plain int), kept apart so that
+// writing gives the same file.
 struct SymIntLiteral {
   int64_t value = 0;
   bool operator==(const SymIntLiteral&) const = default;
@@ -160,13 +178,16 @@ struct SymBoolLiteral {
   bool operator==(const SymBoolLiteral&) const = default;
 };
 
-// One alternative for each argument kind of torch's schema. `Value*` stands for as_tensor, as_sym_int, as_sym_float, as_sym_bool and
-// as_custom_obj, told apart by Value::kind(); it is never null.
+// One alternative for each argument kind of torch's schema. `Value*` stands for as_tensor,
+// as_sym_int, as_sym_float, as_sym_bool and as_custom_obj, told apart by Value::kind(); it is never
+// null.
 using ArgumentVariant =
-    std::variant<None, Value*, std::vector<Value*>, OptionalTensor, OptionalTensors, NestedTensors, int64_t, std::vector<int64_t>,
-                 std::vector<std::vector<int64_t>>, double, std::vector<double>, std::vector<std::vector<double>>, bool, std::vector<bool>,
-                 std::string, std::vector<std::string>, std::complex<double>, SymIntLiteral, SymFloatLiteral, SymBoolLiteral, SymIntList,
-                 SymFloatList, SymBoolList, DType, MemoryFormat, Layout, Device, Subgraph, OperatorRef, ArgumentMap>;
+    std::variant<None, Value*, std::vector<Value*>, OptionalTensor, OptionalTensors, NestedTensors,
+                 int64_t, std::vector<int64_t>, std::vector<std::vector<int64_t>>, double,
+                 std::vector<double>, std::vector<std::vector<double>>, bool, std::vector<bool>,
+                 std::string, std::vector<std::string>, std::complex<double>, SymIntLiteral,
+                 SymFloatLiteral, SymBoolLiteral, SymIntList, SymFloatList, SymBoolList, DType,
+                 MemoryFormat, Layout, Device, Subgraph, OperatorRef, ArgumentMap>;
 
 struct Argument : ArgumentVariant {
   using ArgumentVariant::ArgumentVariant;
@@ -180,12 +201,15 @@ struct Argument : ArgumentVariant {
   const T* find() const {
     return std::get_if<T>(static_cast<const ArgumentVariant*>(this));
   }
-  Value* value_or_null() const;  // the single Value of a Value* or OptionalTensor argument, else null
+  // the single Value of a Value* or OptionalTensor argument, else null
+  Value* value_or_null() const;
 };
 
-// Calls `visit` on each Value slot of the argument, nested ones included (not those inside subgraphs). Slots that hold null are skipped.
+// Calls `visit` on each Value slot of the argument, nested ones included (not those inside
+// subgraphs). Slots that hold null are skipped.
 void for_each_value(const Argument& argument, const std::function<void(Value*)>& visit);
-// The same with the right to change the slot. Does not maintain users; Node and Graph do when they call it.
+// The same with the right to change the slot. Does not maintain users; Node and Graph do when they
+// call it.
 void rewrite_values(Argument& argument, const std::function<Value*(Value*)>& replace);
 
 enum class ArgumentKind { kUnknown, kPositional, kKeyword };
@@ -196,11 +220,13 @@ struct NamedArgument {
   ArgumentKind kind = ArgumentKind::kPositional;
 };
 
-// ---- nodes -------------------------------------------------------------------------------------------------------------------
+// ---- nodes ----
 
-// What one result slot of an op defines: one value, a list of values (Tensor[]), or nothing (None, or a literal that torch recorded).
+// What one result slot of an op defines: one value, a list of values (Tensor[]), or nothing (None,
+// or a literal that torch recorded).
 struct ResultSlot {
-  enum class Kind { kSingle, kList, kOptionalList, kLiteral };  // kSingle covers tensors and symbols; kLiteral: see `literal`
+  // kSingle covers tensors and symbols; kLiteral: see `literal`
+  enum class Kind { kSingle, kList, kOptionalList, kLiteral };
   Kind kind = Kind::kSingle;
   std::vector<Value*> values;  // kSingle: one; kOptionalList: null where None
   Argument literal;            // kLiteral
@@ -209,21 +235,24 @@ struct ResultSlot {
 class Node {
  public:
   const std::string& name() const { return name_; }
-  // Without the "torch.ops." of the file: "aten.conv2d.default", "quantized_decomposed.quantize_per_tensor.default", "higher_order.cond";
-  // Python functions keep their module: "_operator.add".
+  // Without the "torch.ops." of the file: "aten.conv2d.default",
+  // "quantized_decomposed.quantize_per_tensor.default", "higher_order.cond"; Python functions keep
+  // their module: "_operator.add".
   const std::string& target() const { return target_; }
-  // True for the op in any overload, in-place twin included: is("aten.relu") holds for aten.relu.default and aten.relu_.default;
-  // is("aten.relu.default") only for that.
+  // True for the op in any overload, in-place twin included: is("aten.relu") holds for
+  // aten.relu.default and aten.relu_.default; is("aten.relu.default") only for that.
   bool is(std::string_view op) const;
 
   const std::vector<NamedArgument>& arguments() const { return arguments_; }
   const Argument* find_argument(std::string_view name) const;  // null when the call left it out
-  Value* find_input(std::string_view name) const;              // the Value of that argument, null when absent, None or not a Value
+  // the Value of that argument, null when absent, None or not a Value
+  Value* find_input(std::string_view name) const;
   // Literals by name, with what the op's schema gives when the call left the argument out.
   int64_t int_or(std::string_view name, int64_t fallback) const;
   double float_or(std::string_view name, double fallback) const;  // an int literal is converted
   bool bool_or(std::string_view name, bool fallback) const;
-  std::vector<int64_t> ints_or(std::string_view name, std::vector<int64_t> fallback) const;  // a single int gives one element
+  // a single int gives one element
+  std::vector<int64_t> ints_or(std::string_view name, std::vector<int64_t> fallback) const;
 
   std::vector<Value*> inputs() const;  // distinct Values in order of first use
   const std::vector<ResultSlot>& results() const { return results_; }
@@ -231,7 +260,9 @@ class Node {
   Value* output() const;                // the only one; InternalError when there is not exactly one
   Value* output_or_null() const;        // the only one, or null
 
-  void set_argument(std::string_view name, Argument value, ArgumentKind kind = ArgumentKind::kPositional);  // replaces or appends
+  // replaces or appends
+  void set_argument(std::string_view name, Argument value,
+                    ArgumentKind kind = ArgumentKind::kPositional);
   void erase_argument(std::string_view name);
   void set_target(std::string target) { target_ = std::move(target); }
   // Replaces each use of `from` in this node's arguments.
@@ -260,16 +291,26 @@ struct ModuleFrame {
 };
 std::vector<ModuleFrame> module_stack(const Node& node);
 
-// ---- graphs ------------------------------------------------------------------------------------------------------------------
+// ---- graphs ----
 
-enum class InputKind { kUserInput, kParameter, kBuffer, kTensorConstant, kCustomObj, kToken, kConstant };
+enum class InputKind {
+  kUserInput,
+  kParameter,
+  kBuffer,
+  kTensorConstant,
+  kCustomObj,
+  kToken,
+  kConstant
+};
 
 struct GraphInput {
   Value* value = nullptr;
   InputKind kind = InputKind::kUserInput;
-  std::string fqn;         // of parameter, buffer, tensor constant, custom object: the key in Graph::constants
+  // of parameter, buffer, tensor constant, custom object: the key in Graph::constants
+  std::string fqn;
   bool persistent = true;  // of buffers
-  Argument constant;       // of kConstant (and of user inputs that are not values): the literal of the example call
+  // of kConstant (and of user inputs that are not values): the literal of the example call
+  Argument constant;
 };
 
 enum class OutputKind {
@@ -301,7 +342,8 @@ struct RangeConstraint {
   bool operator==(const RangeConstraint&) const = default;
 };
 
-// Parts of the archive that no pass reads and that the writer puts back unchanged. pt2_reader fills it, pt2_writer reads it.
+// Parts of the archive that no pass reads and that the writer puts back unchanged. pt2_reader fills
+// it, pt2_writer reads it.
 struct ArchiveExtras;
 
 class Graph {
@@ -328,40 +370,60 @@ class Graph {
   Node* find_next(const Node& node) const;             // the one behind it, null for the last
 
   // --- building and editing. All keep users and names right.
-  Value* add_input(std::string name, ValueKind kind = ValueKind::kTensor, std::optional<TensorMeta> meta = std::nullopt);  // a user input
-  Value* add_input(GraphInput input, std::string name, ValueKind kind, std::optional<TensorMeta> meta);  // any other, in the given order
-  // A new parameter, buffer or constant under a fresh fqn made from `fqn` (and a fresh value name), placed before the user inputs.
+  // a user input
+  Value* add_input(std::string name, ValueKind kind = ValueKind::kTensor,
+                   std::optional<TensorMeta> meta = std::nullopt);
+  // any other, in the given order
+  Value* add_input(GraphInput input, std::string name, ValueKind kind,
+                   std::optional<TensorMeta> meta);
+  // A new parameter, buffer or constant under a fresh fqn made from `fqn` (and a fresh value name),
+  // placed before the user inputs.
   Value* add_constant(const std::string& fqn, Tensor tensor, InputKind kind = InputKind::kBuffer);
-  // Creates a node before `before` (at the end when null) with no results yet. The name is made unique; arguments' users are updated.
-  Node* add_node(std::string target, std::vector<NamedArgument> arguments, std::string name, Node* before = nullptr);
-  Value* add_result(Node& node, std::string name, std::optional<TensorMeta> meta, ValueKind kind = ValueKind::kTensor);           // kSingle slot
-  std::vector<Value*> add_list_result(Node& node, std::vector<std::string> names, std::vector<std::optional<TensorMeta>> metas);  // kList slot
+  // Creates a node before `before` (at the end when null) with no results yet. The name is made
+  // unique; arguments' users are updated.
+  Node* add_node(std::string target, std::vector<NamedArgument> arguments, std::string name,
+                 Node* before = nullptr);
+  // kSingle slot
+  Value* add_result(Node& node, std::string name, std::optional<TensorMeta> meta,
+                    ValueKind kind = ValueKind::kTensor);
+  // kList slot
+  std::vector<Value*> add_list_result(Node& node, std::vector<std::string> names,
+                                      std::vector<std::optional<TensorMeta>> metas);
   void add_literal_result(Node& node, Argument literal);
-  void add_optional_list_result(Node& node, const std::vector<std::optional<std::string>>& names, std::vector<std::optional<TensorMeta>> metas);
+  void add_optional_list_result(Node& node, const std::vector<std::optional<std::string>>& names,
+                                std::vector<std::optional<TensorMeta>> metas);
   // One node with one tensor result named like the node: what most passes need.
-  Node* insert(std::string target, std::vector<NamedArgument> arguments, std::string name, std::optional<TensorMeta> meta, Node* before);
+  Node* insert(std::string target, std::vector<NamedArgument> arguments, std::string name,
+               std::optional<TensorMeta> meta, Node* before);
   void add_output(GraphOutput output);
   void set_output(size_t index, Argument value);
 
   void replace_uses(Value* from, Value* to);  // in nodes and in graph outputs
   void replace_uses_in_outputs(Value* from, Value* to);
   void move_before(Node& node, Node* before);
-  void erase(Node& node);                                // its values must be unused; InternalError otherwise
-  void erase_input(Value& value);                        // must be unused; drops the constant too when no other input names its fqn
+  // its values must be unused; InternalError otherwise
+  void erase(Node& node);
+  // must be unused; drops the constant too when no other input names its fqn
+  void erase_input(Value& value);
   void erase_inputs(const std::vector<Value*>& values);  // the same for many, in one pass
   std::string fresh_name(std::string_view base) const;   // base, base_1, base_2, ...
-  void rename(Node& node, std::string name);             // and its value when it has the node's name
+  // and its value when it has the node's name
+  void rename(Node& node, std::string name);
   void rename(Value& value, std::string name);
 
   // --- the program around the graph (empty in subgraphs)
-  std::map<std::string, Constant> constants;                 // by fqn, whether an input names it or not
+  // by fqn, whether an input names it or not
+  std::map<std::string, Constant> constants;
   std::map<std::string, RangeConstraint> range_constraints;  // by symbol
-  std::shared_ptr<ArchiveExtras> extras;                     // null for graphs that came from no archive
-  std::string source;                                        // the file it was read from, for messages
-  bool is_single_tensor_return = false;                      // of subgraphs, as the file has it
+  // null for graphs that came from no archive
+  std::shared_ptr<ArchiveExtras> extras;
+  // the file it was read from, for messages
+  std::string source;
+  bool is_single_tensor_return = false;  // of subgraphs, as the file has it
 
  private:
-  Value* make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta, Node* producer, int index);
+  Value* make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta,
+                    Node* producer, int index);
   void drop_value(Value* value);
   void link(Node& node, const Argument& argument);
   void unlink(Node& node);  // removes node from the users of all its inputs
@@ -369,10 +431,12 @@ class Graph {
   friend class Node;
   friend class Value;
 
-  // base -> the least suffix that may be free (0: the base itself), so that the n-th fresh name of a base is found without n look-ups.
+  // base -> the least suffix that may be free (0: the base itself), so that the n-th fresh name of
+  // a base is found without n look-ups.
   using SuffixHints = std::unordered_map<std::string, int>;
   template <typename IsTaken>
-  static std::string first_free(const std::string& base, SuffixHints& hints, const IsTaken& is_taken);
+  static std::string first_free(const std::string& base, SuffixHints& hints,
+                                const IsTaken& is_taken);
   static void lower_hint(const std::string& freed, SuffixHints& hints);
   void release_name(const std::string& name);
   size_t place_of_new(InputKind kind) const;
@@ -381,15 +445,19 @@ class Graph {
   std::unordered_map<std::string, std::unique_ptr<Value>> values_;
   std::unordered_map<std::string, Node*> node_names_;
   std::vector<GraphInput> inputs_;
-  std::array<size_t, 5> input_ranks_{};  // how many inputs there are of each place in torch's signature order
+  // how many inputs there are of each place in torch's signature order
+  std::array<size_t, 5> input_ranks_{};
   std::vector<GraphOutput> outputs_;
   std::unordered_map<const Value*, int> output_uses_;
   mutable std::unordered_map<const Node*, size_t> order_;  // cache for is_before, empty when stale
-  mutable SuffixHints fresh_hints_;                        // for names that neither a node nor a value has
-  SuffixHints node_hints_;                                 // for names that no node has
+  // for names that neither a node nor a value has
+  mutable SuffixHints fresh_hints_;
+  SuffixHints node_hints_;  // for names that no node has
 };
 
-// A deep copy with equal names; constants share their storage. `mapping`, when given, receives old value -> new value.
-std::unique_ptr<Graph> clone(const Graph& graph, std::unordered_map<const Value*, Value*>* mapping = nullptr);
+// A deep copy with equal names; constants share their storage. `mapping`, when given, receives old
+// value -> new value.
+std::unique_ptr<Graph> clone(const Graph& graph,
+                             std::unordered_map<const Value*, Value*>* mapping = nullptr);
 
 }  // namespace octet

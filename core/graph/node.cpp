@@ -59,13 +59,15 @@ void for_each_slot(ArgumentType& argument, const SlotFunction& slot) {
           visit_list(alternative.items);
         } else if constexpr (std::is_same_v<T, NestedTensors>) {
           for (auto& list : alternative.items) visit_list(list);
-        } else if constexpr (std::is_same_v<T, SymIntList> || std::is_same_v<T, SymFloatList> || std::is_same_v<T, SymBoolList>) {
+        } else if constexpr (std::is_same_v<T, SymIntList> || std::is_same_v<T, SymFloatList> ||
+                             std::is_same_v<T, SymBoolList>) {
           visit_symbols(alternative);
         } else if constexpr (std::is_same_v<T, ArgumentMap>) {
           for (auto& [key, item] : alternative.items) for_each_slot(*item, slot);
         }
       },
-      static_cast<std::conditional_t<std::is_const_v<ArgumentType>, const ArgumentVariant&, ArgumentVariant&>>(argument));
+      static_cast<std::conditional_t<std::is_const_v<ArgumentType>, const ArgumentVariant&,
+                                     ArgumentVariant&>>(argument));
 }
 
 }  // namespace
@@ -84,7 +86,8 @@ bool Value::is_output() const { return graph_->output_uses_.contains(this); }
 
 bool Node::is(std::string_view op) const {
   const auto dots = std::count(op.begin(), op.end(), '.');
-  if (dots >= 2 || op.starts_with("_operator.") || op.starts_with("higher_order.")) return target_ == op;
+  if (dots >= 2 || op.starts_with("_operator.") || op.starts_with("higher_order."))
+    return target_ == op;
   const size_t overload = target_.rfind('.');
   if (overload == std::string::npos) return target_ == op;
   std::string_view base = std::string_view(target_).substr(0, overload);
@@ -109,7 +112,8 @@ int64_t Node::int_or(std::string_view name, int64_t fallback) const {
   if (const int64_t* value = argument->find<int64_t>()) return *value;
   if (const SymIntLiteral* value = argument->find<SymIntLiteral>()) return value->value;
   throw Error("graph", name_ + " (" + target_ + ")",
-              "argument \"" + std::string(name) + "\" is not an int literal, want an int; export with static values");
+              "argument \"" + std::string(name) +
+                  "\" is not an int literal, want an int; export with static values");
 }
 
 double Node::float_or(std::string_view name, double fallback) const {
@@ -119,7 +123,8 @@ double Node::float_or(std::string_view name, double fallback) const {
   if (const int64_t* value = argument->find<int64_t>()) return static_cast<double>(*value);
   if (const bool* value = argument->find<bool>()) return *value ? 1.0 : 0.0;
   if (const SymFloatLiteral* value = argument->find<SymFloatLiteral>()) return value->value;
-  throw Error("graph", name_ + " (" + target_ + ")", "argument \"" + std::string(name) + "\" is not a number, want a float literal");
+  throw Error("graph", name_ + " (" + target_ + ")",
+              "argument \"" + std::string(name) + "\" is not a number, want a float literal");
 }
 
 bool Node::bool_or(std::string_view name, bool fallback) const {
@@ -127,7 +132,8 @@ bool Node::bool_or(std::string_view name, bool fallback) const {
   if (argument == nullptr || argument->is_none()) return fallback;
   if (const bool* value = argument->find<bool>()) return *value;
   if (const SymBoolLiteral* value = argument->find<SymBoolLiteral>()) return value->value;
-  throw Error("graph", name_ + " (" + target_ + ")", "argument \"" + std::string(name) + "\" is not a bool, want a bool literal");
+  throw Error("graph", name_ + " (" + target_ + ")",
+              "argument \"" + std::string(name) + "\" is not a bool, want a bool literal");
 }
 
 std::vector<int64_t> Node::ints_or(std::string_view name, std::vector<int64_t> fallback) const {
@@ -141,9 +147,12 @@ std::vector<int64_t> Node::ints_or(std::string_view name, std::vector<int64_t> f
       if (const int64_t* value = std::get_if<int64_t>(&item)) values.push_back(*value);
     if (values.size() == list->items.size()) return values;
   }
-  if (const std::vector<Value*>* empty = argument->find<std::vector<Value*>>(); empty != nullptr && empty->empty()) return {};
+  if (const std::vector<Value*>* empty = argument->find<std::vector<Value*>>();
+      empty != nullptr && empty->empty())
+    return {};
   throw Error("graph", name_ + " (" + target_ + ")",
-              "argument \"" + std::string(name) + "\" is symbolic or no list, want ints; export with static values");
+              "argument \"" + std::string(name) +
+                  "\" is symbolic or no list, want ints; export with static values");
 }
 
 std::vector<Value*> Node::inputs() const {
@@ -195,7 +204,8 @@ void Node::erase_argument(std::string_view name) {
 
 void Node::replace_input(Value* from, Value* to) {
   graph_->unlink(*this);
-  for (NamedArgument& argument : arguments_) rewrite_values(argument.value, [&](Value* value) { return value == from ? to : value; });
+  for (NamedArgument& argument : arguments_)
+    rewrite_values(argument.value, [&](Value* value) { return value == from ? to : value; });
   graph_->relink(*this);
 }
 
@@ -213,7 +223,8 @@ std::vector<ModuleFrame> module_stack(const Node& node) {
     if (first == std::string_view::npos) continue;
     const size_t second = entry.find(',', first + 1);
     if (second == std::string_view::npos) continue;
-    frames.push_back({std::string(entry.substr(first + 1, second - first - 1)), std::string(entry.substr(second + 1))});
+    frames.push_back({std::string(entry.substr(first + 1, second - first - 1)),
+                      std::string(entry.substr(second + 1))});
   }
   return frames;
 }

@@ -56,7 +56,9 @@ c10::ScalarType to_scalar_type(DType dtype) {
 DType from_scalar_type(c10::ScalarType type) {
   for (const TypeRow& row : kTypes)
     if (row.type == type) return row.dtype;
-  throw Error("torch", c10::toString(type), "the dtype is not supported, want an integer, float, bool or complex dtype of at least 8 bits");
+  throw Error("torch", c10::toString(type),
+              "the dtype is not supported, want an integer, float, bool or complex dtype of at "
+              "least 8 bits");
 }
 
 c10::Layout to_layout(Layout layout) {
@@ -78,7 +80,8 @@ c10::Layout to_layout(Layout layout) {
     case Layout::kUnknown:
       break;
   }
-  throw Error("run", "layout", "got an unknown layout, want one of torch's; export the program again");
+  throw Error("run", "layout",
+              "got an unknown layout, want one of torch's; export the program again");
 }
 
 c10::MemoryFormat to_memory_format(MemoryFormat format) {
@@ -94,20 +97,25 @@ c10::MemoryFormat to_memory_format(MemoryFormat format) {
     case MemoryFormat::kUnknown:
       break;
   }
-  throw Error("run", "memory format", "got an unknown memory format, want one of torch's; export the program again");
+  throw Error("run", "memory format",
+              "got an unknown memory format, want one of torch's; export the program again");
 }
 
 c10::Storage to_aten_storage(const std::shared_ptr<Storage>& storage) {
   OCTET_ASSERT(storage != nullptr, "no storage");
-  at::DataPtr bytes(storage->data, new std::shared_ptr<Storage>(storage), &drop_owner, c10::Device(c10::DeviceType::CPU));
-  return c10::Storage(c10::Storage::use_byte_size_t(), storage->size, std::move(bytes), nullptr, false);
+  at::DataPtr bytes(storage->data, new std::shared_ptr<Storage>(storage), &drop_owner,
+                    c10::Device(c10::DeviceType::CPU));
+  return c10::Storage(c10::Storage::use_byte_size_t(), storage->size, std::move(bytes), nullptr,
+                      false);
 }
 
 at::Tensor to_aten(const Tensor& tensor, const c10::Storage& storage) {
   const c10::ScalarType type = to_scalar_type(tensor.dtype());
-  at::Tensor result =
-      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
-  result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.shape(), tensor.strides(), tensor.offset());
+  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(type));
+  result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.shape(), tensor.strides(),
+                                                      tensor.offset());
   return result;
 }
 
@@ -120,15 +128,18 @@ Tensor from_aten(const at::Tensor& tensor) {
   if (!tensor.defined()) return Tensor();
   if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu() || tensor.is_quantized())
     throw Error("torch", "tensor",
-                fmt::format("got a {} tensor on {}, want a dense one on the CPU", tensor.is_quantized() ? "quantized" : "sparse or foreign",
+                fmt::format("got a {} tensor on {}, want a dense one on the CPU",
+                            tensor.is_quantized() ? "quantized" : "sparse or foreign",
                             tensor.device().str()));
-  const at::Tensor plain = tensor.is_neg() || tensor.is_conj() ? tensor.resolve_conj().resolve_neg() : tensor;
+  const at::Tensor plain =
+      tensor.is_neg() || tensor.is_conj() ? tensor.resolve_conj().resolve_neg() : tensor;
   auto keep = std::make_shared<c10::Storage>(plain.storage());
   auto storage = std::make_shared<Storage>();
   storage->data = static_cast<std::byte*>(const_cast<void*>(keep->data()));
   storage->size = keep->nbytes();
   storage->owner = keep;
-  return Tensor(std::move(storage), from_scalar_type(plain.scalar_type()), plain.sizes().vec(), plain.strides().vec(), plain.storage_offset());
+  return Tensor(std::move(storage), from_scalar_type(plain.scalar_type()), plain.sizes().vec(),
+                plain.strides().vec(), plain.storage_offset());
 }
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// octet::Tensor <-> at::Tensor, sharing the bytes both ways: whichever side lives longer keeps them alive.
+// octet::Tensor <-> at::Tensor, sharing the bytes both ways: whichever side lives longer keeps them
+// alive.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,9 +21,11 @@ DType from_scalar_type(c10::ScalarType type);
 c10::Layout to_layout(Layout layout);
 c10::MemoryFormat to_memory_format(MemoryFormat format);
 
-// The same elements, strides and offset on the same bytes. An undefined Tensor gives an undefined at::Tensor.
+// The same elements, strides and offset on the same bytes. An undefined Tensor gives an undefined
+// at::Tensor.
 at::Tensor to_aten(const Tensor& tensor);
-// A torch storage over the bytes of `storage`; several tensors made on one torch storage stay views of each other.
+// A torch storage over the bytes of `storage`; several tensors made on one torch storage stay views
+// of each other.
 c10::Storage to_aten_storage(const std::shared_ptr<Storage>& storage);
 at::Tensor to_aten(const Tensor& tensor, const c10::Storage& storage);
 // Throws Error for tensors that are not dense on the CPU (sparse, quantized, meta).

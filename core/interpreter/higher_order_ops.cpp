@@ -19,13 +19,19 @@ namespace {
 using c10::IValue;
 using Values = std::vector<IValue>;
 
-std::string subject_of(const Node& node) { return fmt::format("{} ({})", node.name(), node.target()); }
+std::string subject_of(const Node& node) {
+  return fmt::format("{} ({})", node.name(), node.target());
+}
 
-[[noreturn]] void fail(const Node& node, const std::string& message) { throw Error("run", subject_of(node), message); }
+[[noreturn]] void fail(const Node& node, const std::string& message) {
+  throw Error("run", subject_of(node), message);
+}
 
 const Graph& body_at(const Node& node, size_t index) {
-  const Subgraph* body = index < node.arguments().size() ? node.arguments()[index].value.find<Subgraph>() : nullptr;
-  if (body == nullptr || body->graph == nullptr) fail(node, fmt::format("argument {} is not a subgraph; the file is damaged or newer", index));
+  const Subgraph* body =
+      index < node.arguments().size() ? node.arguments()[index].value.find<Subgraph>() : nullptr;
+  if (body == nullptr || body->graph == nullptr)
+    fail(node, fmt::format("argument {} is not a subgraph; the file is damaged or newer", index));
   return *body->graph;
 }
 
@@ -37,19 +43,25 @@ Values operands_at(const Values& arguments, size_t index) {
 }
 
 Values tail(const Values& arguments, size_t first) {
-  return first < arguments.size() ? Values(arguments.begin() + static_cast<std::ptrdiff_t>(first), arguments.end()) : Values();
+  return first < arguments.size()
+             ? Values(arguments.begin() + static_cast<std::ptrdiff_t>(first), arguments.end())
+             : Values();
 }
 
-void append(Values& values, const Values& more) { values.insert(values.end(), more.begin(), more.end()); }
+void append(Values& values, const Values& more) {
+  values.insert(values.end(), more.begin(), more.end());
+}
 
 // cond(predicate, if_true, if_false, operands)
 Values cond(const Node& node, const Values& arguments, const RunSubgraph& run) {
   const Graph& if_true = body_at(node, 1);
   const Graph& if_false = body_at(node, 2);
-  return run(to_bool(arguments[0], subject_of(node)) ? if_true : if_false, operands_at(arguments, 3));
+  return run(to_bool(arguments[0], subject_of(node)) ? if_true : if_false,
+             operands_at(arguments, 3));
 }
 
-// while_loop(condition, body, carried, additional): carried = body(carried, additional) while condition(carried, additional)
+// while_loop(condition, body, carried, additional): carried = body(carried, additional) while
+// condition(carried, additional)
 Values while_loop(const Node& node, const Values& arguments, const RunSubgraph& run) {
   const Graph& condition = body_at(node, 0);
   const Graph& body = body_at(node, 1);
@@ -60,10 +72,13 @@ Values while_loop(const Node& node, const Values& arguments, const RunSubgraph& 
     Values inputs = carried;
     append(inputs, additional);
     const Values decision = run(condition, inputs);
-    if (decision.size() != 1) fail(node, fmt::format("the condition gives {} results, want 1", decision.size()));
+    if (decision.size() != 1)
+      fail(node, fmt::format("the condition gives {} results, want 1", decision.size()));
     if (!to_bool(decision[0], subject_of(node))) return carried;
     carried = run(body, std::move(inputs));
-    if (carried.size() != count) fail(node, fmt::format("the body gives {} results, want {} as many as are carried", carried.size(), count));
+    if (carried.size() != count)
+      fail(node, fmt::format("the body gives {} results, want {} as many as are carried",
+                             carried.size(), count));
   }
 }
 
@@ -80,7 +95,8 @@ int64_t row_count(const Node& node, const Values& tensors) {
   const int64_t count = tensors[0].toTensor().size(0);
   for (const IValue& tensor : tensors)
     if (!tensor.isTensor() || tensor.toTensor().dim() == 0 || tensor.toTensor().size(0) != count)
-      fail(node, fmt::format("got {}, want a tensor of {} rows like the first", describe(tensor), count));
+      fail(node,
+           fmt::format("got {}, want a tensor of {} rows like the first", describe(tensor), count));
   if (count == 0) fail(node, "got a tensor without rows, want at least one");
   return count;
 }
@@ -94,7 +110,8 @@ Values stacked(const Node& node, const std::vector<Values>& rows) {
     }
     std::vector<at::Tensor> column;
     for (const Values& row : rows) {
-      if (row.size() != rows.front().size() || !row[i].isTensor()) fail(node, "the body gives different results from row to row");
+      if (row.size() != rows.front().size() || !row[i].isTensor())
+        fail(node, "the body gives different results from row to row");
       column.push_back(row[i].toTensor());
     }
     results.emplace_back(at::stack(column));
@@ -102,7 +119,8 @@ Values stacked(const Node& node, const std::vector<Values>& rows) {
   return results;
 }
 
-// scan(combine, init, xs, additional): (carried, y) = combine(carried, x, additional) for each row x; gives carried and the stacked ys.
+// scan(combine, init, xs, additional): (carried, y) = combine(carried, x, additional) for each row
+// x; gives carried and the stacked ys.
 Values scan(const Node& node, const Values& arguments, const RunSubgraph& run) {
   const Graph& combine = body_at(node, 0);
   Values carried = operands_at(arguments, 1);
@@ -139,10 +157,13 @@ Values map(const Node& node, const Values& arguments, const RunSubgraph& run) {
 }
 
 // invoke_subgraph(body, identifier, *operands)
-Values invoke_subgraph(const Node& node, const Values& arguments, const RunSubgraph& run) { return run(body_at(node, 0), tail(arguments, 2)); }
+Values invoke_subgraph(const Node& node, const Values& arguments, const RunSubgraph& run) {
+  return run(body_at(node, 0), tail(arguments, 2));
+}
 
 // wrap_with_set_grad_enabled(enabled, body, *operands): a run keeps no gradients either way
-Values wrap_with_set_grad_enabled(const Node& node, const Values& arguments, const RunSubgraph& run) {
+Values wrap_with_set_grad_enabled(const Node& node, const Values& arguments,
+                                  const RunSubgraph& run) {
   return run(body_at(node, 1), tail(arguments, 2));
 }
 
@@ -150,7 +171,8 @@ Values wrap_with_set_grad_enabled(const Node& node, const Values& arguments, con
 class AutocastScope {
  public:
   AutocastScope(bool enabled, at::ScalarType dtype)
-      : enabled_before_(at::autocast::is_autocast_enabled(at::kCPU)), dtype_before_(at::autocast::get_autocast_dtype(at::kCPU)) {
+      : enabled_before_(at::autocast::is_autocast_enabled(at::kCPU)),
+        dtype_before_(at::autocast::get_autocast_dtype(at::kCPU)) {
     at::autocast::set_autocast_enabled(at::kCPU, enabled);
     at::autocast::set_autocast_dtype(at::kCPU, dtype);
     at::autocast::increment_nesting();
@@ -171,8 +193,11 @@ class AutocastScope {
 // wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *operands)
 Values wrap_with_autocast(const Node& node, const Values& arguments, const RunSubgraph& run) {
   const Graph& body = body_at(node, 4);
-  if (!arguments[0].isString() || arguments[0].toStringRef() != "cpu") return run(body, tail(arguments, 5));
-  const at::ScalarType dtype = arguments[1].isInt() ? static_cast<at::ScalarType>(arguments[1].toInt()) : at::autocast::get_autocast_dtype(at::kCPU);
+  if (!arguments[0].isString() || arguments[0].toStringRef() != "cpu")
+    return run(body, tail(arguments, 5));
+  const at::ScalarType dtype = arguments[1].isInt()
+                                   ? static_cast<at::ScalarType>(arguments[1].toInt())
+                                   : at::autocast::get_autocast_dtype(at::kCPU);
   const AutocastScope scope(to_bool(arguments[2], subject_of(node)), dtype);
   return run(body, tail(arguments, 5));
 }
@@ -182,32 +207,44 @@ at::ScalarType promoted_with(at::ScalarType result, const Values& operands) {
   at::native::ResultTypeState state;
   for (const IValue& operand : operands) {
     if (operand.isTensor()) state = at::native::update_result_type_state(operand.toTensor(), state);
-    if (operand.isInt() || operand.isDouble()) state = at::native::update_result_type_state(operand.toScalar(), state);
+    if (operand.isInt() || operand.isDouble())
+      state = at::native::update_result_type_state(operand.toScalar(), state);
   }
-  return at::native::result_type(at::native::update_result_type_state(at::ones({1}, result), state));
+  return at::native::result_type(
+      at::native::update_result_type_state(at::ones({1}, result), state));
 }
 
-// out_dtype(op, dtype, *operands): the op in a type that holds operands and dtype, its result converted to dtype
+// out_dtype(op, dtype, *operands): the op in a type that holds operands and dtype, its result
+// converted to dtype
 Values out_dtype(const Node& node, const Values& arguments, const RunSubgraph&) {
   constexpr std::string_view kPrefix = "torch.ops.";
-  if (arguments.size() < 2 || !arguments[0].isString() || !arguments[1].isInt()) fail(node, "want an op and a dtype in front; the file is damaged");
+  if (arguments.size() < 2 || !arguments[0].isString() || !arguments[1].isInt())
+    fail(node, "want an op and a dtype in front; the file is damaged");
   std::string_view target = arguments[0].toStringRef();
   if (target.starts_with(kPrefix)) target.remove_prefix(kPrefix.size());
   const std::optional<c10::OperatorHandle> op = find_operator(target);
-  if (!op) fail(node, fmt::format("{} is not registered; load the library that registers it with --library", target));
+  if (!op)
+    fail(node,
+         fmt::format("{} is not registered; load the library that registers it with --library",
+                     target));
   const auto dtype = static_cast<at::ScalarType>(arguments[1].toInt());
   const Values operands = tail(arguments, 2);
   const at::ScalarType wide = promoted_with(dtype, operands);
   const std::vector<c10::Argument>& wanted = op->schema().arguments();
-  if (operands.size() > wanted.size()) fail(node, fmt::format("got {} operands, want at most the {} of {}", operands.size(), wanted.size(), target));
+  if (operands.size() > wanted.size())
+    fail(node, fmt::format("got {} operands, want at most the {} of {}", operands.size(),
+                           wanted.size(), target));
   torch::jit::Stack stack;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (i >= operands.size() && !wanted[i].default_value()) fail(node, fmt::format("argument \"{}\" of {} is missing", wanted[i].name(), target));
+    if (i >= operands.size() && !wanted[i].default_value())
+      fail(node, fmt::format("argument \"{}\" of {} is missing", wanted[i].name(), target));
     const IValue operand = i >= operands.size() ? *wanted[i].default_value() : operands[i];
-    stack.push_back(coerce(operand.isTensor() ? IValue(operand.toTensor().to(wide)) : operand, wanted[i], subject_of(node)));
+    stack.push_back(coerce(operand.isTensor() ? IValue(operand.toTensor().to(wide)) : operand,
+                           wanted[i], subject_of(node)));
   }
   op->callBoxed(stack);
-  if (stack.size() != 1 || !stack[0].isTensor()) fail(node, fmt::format("{} gives no single tensor, want one", target));
+  if (stack.size() != 1 || !stack[0].isTensor())
+    fail(node, fmt::format("{} gives no single tensor, want one", target));
   return {stack[0].toTensor().to(dtype)};
 }
 

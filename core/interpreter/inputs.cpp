@@ -37,7 +37,8 @@ std::string meta_text(const TensorMeta& meta) {
 }
 
 std::string wanted_text(const GraphInput& input) {
-  if (input.kind == InputKind::kConstant || input.value == nullptr) return describe(resolve(input.constant, {}));
+  if (input.kind == InputKind::kConstant || input.value == nullptr)
+    return describe(resolve(input.constant, {}));
   switch (input.value->kind()) {
     case ValueKind::kSymInt:
       return "an int";
@@ -62,7 +63,8 @@ bool is_same_literal(const IValue& got, const IValue& want) {
   if (want.isBool()) return got.isBool() && got.toBool() == want.toBool();
   if (want.isInt()) return got.isInt() && got.toInt() == want.toInt();
   if (want.isDouble())
-    return (got.isDouble() && got.toDouble() == want.toDouble()) || (got.isInt() && static_cast<double>(got.toInt()) == want.toDouble());
+    return (got.isDouble() && got.toDouble() == want.toDouble()) ||
+           (got.isInt() && static_cast<double>(got.toInt()) == want.toDouble());
   if (want.isString()) return got.isString() && got.toStringRef() == want.toStringRef();
   return false;
 }
@@ -72,11 +74,13 @@ class InputCheck {
   InputCheck(const Graph& graph, bool check_shapes) : graph_(graph), check_shapes_(check_shapes) {}
 
   void check(size_t index, const GraphInput& input, const IValue& got) {
-    subject_ = input.value == nullptr ? fmt::format("input {}", index) : fmt::format("input {} (%{})", index, input.value->name());
+    subject_ = input.value == nullptr ? fmt::format("input {}", index)
+                                      : fmt::format("input {} (%{})", index, input.value->name());
     wanted_ = wanted_text(input);
     got_ = describe(got);
     if (input.kind == InputKind::kConstant || input.value == nullptr) {
-      if (!is_same_literal(got, resolve(input.constant, {}))) fail("the program was exported for this very value; export it again for another");
+      if (!is_same_literal(got, resolve(input.constant, {})))
+        fail("the program was exported for this very value; export it again for another");
       return;
     }
     switch (input.value->kind()) {
@@ -87,7 +91,8 @@ class InputCheck {
         if (check_shapes_) check_symbol(input.value->symbol, got.toInt(), "");
         return;
       case ValueKind::kSymFloat:
-        if (!got.isDouble() && !got.isInt()) fail("give it the kind of input that it was exported with");
+        if (!got.isDouble() && !got.isInt())
+          fail("give it the kind of input that it was exported with");
         return;
       case ValueKind::kSymBool:
         if (!got.isBool()) fail("give it the kind of input that it was exported with");
@@ -103,18 +108,23 @@ class InputCheck {
 
  private:
   void check_tensor(const Value& value, const IValue& got) {
-    if (!got.isTensor() || !got.toTensor().defined()) fail("give it the kind of input that it was exported with");
+    if (!got.isTensor() || !got.toTensor().defined())
+      fail("give it the kind of input that it was exported with");
     const at::Tensor& tensor = got.toTensor();
-    if (!tensor.device().is_cpu() || tensor.layout() != c10::kStrided) fail("give it a dense tensor on the CPU");
+    if (!tensor.device().is_cpu() || tensor.layout() != c10::kStrided)
+      fail("give it a dense tensor on the CPU");
     if (!check_shapes_ || !value.meta) return;
     const TensorMeta& meta = *value.meta;
-    if (from_scalar_type(tensor.scalar_type()) != meta.dtype) fail("convert the input to that dtype");
-    if (tensor.dim() != static_cast<int64_t>(meta.sizes.size())) fail("give it an input of that rank");
+    if (from_scalar_type(tensor.scalar_type()) != meta.dtype)
+      fail("convert the input to that dtype");
+    if (tensor.dim() != static_cast<int64_t>(meta.sizes.size()))
+      fail("give it an input of that rank");
     for (size_t d = 0; d < meta.sizes.size(); ++d) {
       const int64_t size = tensor.size(static_cast<int64_t>(d));
       const Dim& dim = meta.sizes[d];
       if (!dim.is_symbolic()) {
-        if (size != dim.value) fail("give it an input of that shape, or export with dynamic shapes");
+        if (size != dim.value)
+          fail("give it an input of that shape, or export with dynamic shapes");
       } else {
         check_symbol(dim.expr, size, fmt::format(" in dimension {}", d));
       }
@@ -125,17 +135,23 @@ class InputCheck {
     const std::string name = symbol_name(expr);
     if (name.empty()) return;  // a derived size: the ops that rely on it check it
     const auto [bound, is_new] = bound_.emplace(name, size);
-    if (!is_new && bound->second != size) fail(fmt::format("{} is {}{} but {} before; give sizes that agree", name, size, where, bound->second));
+    if (!is_new && bound->second != size)
+      fail(fmt::format("{} is {}{} but {} before; give sizes that agree", name, size, where,
+                       bound->second));
     const auto range = graph_.range_constraints.find(name);
     if (range == graph_.range_constraints.end()) return;
     const RangeConstraint& limits = range->second;
     if (limits.min && size < *limits.min)
-      fail(fmt::format("{} is {}{}, want at least {}; give a size in the exported range", name, size, where, *limits.min));
+      fail(fmt::format("{} is {}{}, want at least {}; give a size in the exported range", name,
+                       size, where, *limits.min));
     if (limits.max && size > *limits.max)
-      fail(fmt::format("{} is {}{}, want at most {}; give a size in the exported range", name, size, where, *limits.max));
+      fail(fmt::format("{} is {}{}, want at most {}; give a size in the exported range", name, size,
+                       where, *limits.max));
   }
 
-  [[noreturn]] void fail(const std::string& reason) const { throw Error("run", subject_, fmt::format("got {}, want {}; {}", got_, wanted_, reason)); }
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw Error("run", subject_, fmt::format("got {}, want {}; {}", got_, wanted_, reason));
+  }
 
   const Graph& graph_;
   bool check_shapes_;
@@ -150,7 +166,8 @@ class InputCheck {
 std::vector<const GraphInput*> caller_inputs(const Graph& graph) {
   std::vector<const GraphInput*> result;
   for (const GraphInput& input : graph.inputs())
-    if (input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant) result.push_back(&input);
+    if (input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant)
+      result.push_back(&input);
   return result;
 }
 
@@ -159,9 +176,12 @@ void check_inputs(const Graph& graph, const std::vector<IValue>& inputs, bool ch
   if (wanted.size() != inputs.size()) {
     std::vector<std::string> names;
     for (const GraphInput* input : wanted)
-      names.push_back(input->value == nullptr ? wanted_text(*input) : fmt::format("%{}: {}", input->value->name(), wanted_text(*input)));
+      names.push_back(input->value == nullptr
+                          ? wanted_text(*input)
+                          : fmt::format("%{}: {}", input->value->name(), wanted_text(*input)));
     throw Error("run", "inputs",
-                fmt::format("got {} inputs, want {} ({}); give them flattened, None included", inputs.size(), wanted.size(), fmt::join(names, ", ")));
+                fmt::format("got {} inputs, want {} ({}); give them flattened, None included",
+                            inputs.size(), wanted.size(), fmt::join(names, ", ")));
   }
   InputCheck check(graph, check_shapes);
   for (size_t i = 0; i < inputs.size(); ++i) check.check(i, *wanted[i], inputs[i]);

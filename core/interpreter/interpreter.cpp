@@ -23,7 +23,9 @@ namespace {
 using c10::IValue;
 using Values = std::vector<IValue>;
 
-std::string subject_of(const Node& node) { return fmt::format("node {} ({})", node.name(), node.target()); }
+std::string subject_of(const Node& node) {
+  return fmt::format("node {} ({})", node.name(), node.target());
+}
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -51,8 +53,9 @@ struct Block {
   std::vector<Step> steps;
 };
 
-// The constants of a graph as torch tensors. What is written to is first replaced by a copy, storage by storage, so that views, tied weights
-// and the tensors already made from it see the write, and the graph's bytes do not.
+// The constants of a graph as torch tensors. What is written to is first replaced by a copy,
+// storage by storage, so that views, tied weights and the tensors already made from it see the
+// write, and the graph's bytes do not.
 class Constants {
  public:
   explicit Constants(const Graph& graph) {
@@ -60,7 +63,8 @@ class Constants {
       if (!constant.tensor.defined()) continue;
       const std::shared_ptr<Storage>& storage = constant.tensor.storage();
       auto found = storages_.find(storage.get());
-      if (found == storages_.end()) found = storages_.emplace(storage.get(), to_aten_storage(storage)).first;
+      if (found == storages_.end())
+        found = storages_.emplace(storage.get(), to_aten_storage(storage)).first;
       shared_.emplace(found->second.unsafeGetStorageImpl(), storage);
       tensors_.emplace(fqn, to_aten(constant.tensor, found->second));
     }
@@ -84,14 +88,16 @@ class Constants {
   }
 
   void reset() {
-    for (c10::StorageImpl* storage : written_) storage->set_data_ptr_noswap(data_of(shared_.at(storage)));
+    for (c10::StorageImpl* storage : written_)
+      storage->set_data_ptr_noswap(data_of(shared_.at(storage)));
     written_.clear();
   }
 
  private:
   static at::DataPtr data_of(const std::shared_ptr<Storage>& storage) {
     return at::DataPtr(
-        storage->data, new std::shared_ptr<Storage>(storage), [](void* context) { delete static_cast<std::shared_ptr<Storage>*>(context); },
+        storage->data, new std::shared_ptr<Storage>(storage),
+        [](void* context) { delete static_cast<std::shared_ptr<Storage>*>(context); },
         c10::Device(c10::DeviceType::CPU));
   }
 
@@ -120,12 +126,15 @@ Step make_dispatcher_step(const Node& node, const c10::OperatorHandle& op) {
   for (const c10::Argument& argument : wanted) {
     Operand operand;
     operand.wanted = &argument;
-    operand.is_write = (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
-                       (statistics && (argument.name() == "running_mean" || argument.name() == "running_var"));
+    operand.is_write =
+        (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
+        (statistics && (argument.name() == "running_mean" || argument.name() == "running_var"));
     const Argument* given = node.find_argument(argument.name());
     if (given == nullptr) {
       if (!argument.default_value())
-        throw Error("run", subject_of(node), fmt::format("argument \"{}\" is missing and has no default; check the node", argument.name()));
+        throw Error("run", subject_of(node),
+                    fmt::format("argument \"{}\" is missing and has no default; check the node",
+                                argument.name()));
       operand.ready = *argument.default_value();
     } else if (holds_values(*given)) {
       operand.given = given;
@@ -135,10 +144,12 @@ Step make_dispatcher_step(const Node& node, const c10::OperatorHandle& op) {
     step.operands.push_back(std::move(operand));
   }
   for (const NamedArgument& given : node.arguments())
-    if (std::none_of(wanted.begin(), wanted.end(), [&](const c10::Argument& argument) { return argument.name() == given.name; }))
-      throw Error(
-          "run", subject_of(node),
-          fmt::format("the op has no argument \"{}\"; check the node, or load the version of the library that it was exported with", given.name));
+    if (std::none_of(wanted.begin(), wanted.end(),
+                     [&](const c10::Argument& argument) { return argument.name() == given.name; }))
+      throw Error("run", subject_of(node),
+                  fmt::format("the op has no argument \"{}\"; check the node, or load the version "
+                              "of the library that it was exported with",
+                              given.name));
   return step;
 }
 
@@ -152,8 +163,11 @@ Values match_results(const Node& node, Values stack) {
     stack = {IValue(list)};
   }
   if (slots.size() > stack.size())
-    throw Error("run", subject_of(node),
-                fmt::format("the op gives {} results, want {}; the program is for another version of the op", stack.size(), slots.size()));
+    throw Error(
+        "run", subject_of(node),
+        fmt::format(
+            "the op gives {} results, want {}; the program is for another version of the op",
+            stack.size(), slots.size()));
   Values results;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].kind == ResultSlot::Kind::kLiteral) continue;
@@ -161,12 +175,15 @@ Values match_results(const Node& node, Values stack) {
       results.push_back(std::move(stack[i]));
       continue;
     }
-    if (!stack[i].isList()) throw Error("run", subject_of(node), fmt::format("result {} is {}, want a list", i, describe(stack[i])));
+    if (!stack[i].isList())
+      throw Error("run", subject_of(node),
+                  fmt::format("result {} is {}, want a list", i, describe(stack[i])));
     const c10::ArrayRef<IValue> items = stack[i].toListRef();
     if (items.size() != slots[i].values.size())
       throw Error("run", subject_of(node),
-                  fmt::format("result {} has {} items, want {}; the input's shape does not fit the exported program", i, items.size(),
-                              slots[i].values.size()));
+                  fmt::format("result {} has {} items, want {}; the input's shape does not fit the "
+                              "exported program",
+                              i, items.size(), slots[i].values.size()));
     for (size_t k = 0; k < items.size(); ++k)
       if (slots[i].values[k] != nullptr) results.push_back(items[k]);
   }
@@ -176,9 +193,12 @@ Values match_results(const Node& node, Values stack) {
 // The flattened results of a higher-order op, None where a slot holds no value.
 Values match_flat_results(const Node& node, Values flat) {
   size_t wanted = 0;
-  for (const ResultSlot& slot : node.results()) wanted += slot.kind == ResultSlot::Kind::kLiteral ? 1 : slot.values.size();
+  for (const ResultSlot& slot : node.results())
+    wanted += slot.kind == ResultSlot::Kind::kLiteral ? 1 : slot.values.size();
   if (flat.size() != wanted)
-    throw Error("run", subject_of(node), fmt::format("the subgraph gives {} results, want {}; the file is damaged", flat.size(), wanted));
+    throw Error("run", subject_of(node),
+                fmt::format("the subgraph gives {} results, want {}; the file is damaged",
+                            flat.size(), wanted));
   Values results;
   size_t next = 0;
   for (const ResultSlot& slot : node.results()) {
@@ -194,12 +214,16 @@ Values match_flat_results(const Node& node, Values flat) {
 }  // namespace
 
 struct Interpreter::State {
-  State(const Graph& graph, InterpreterOptions given) : graph(graph), options(std::move(given)), constants(graph) { compile(graph); }
+  State(const Graph& graph, InterpreterOptions given)
+      : graph(graph), options(std::move(given)), constants(graph) {
+    compile(graph);
+  }
 
   const Graph& graph;
   InterpreterOptions options;
   Constants constants;
-  std::map<const Graph*, Constants> body_constants;  // of subgraphs that have some: while a program is being quantized
+  // of subgraphs that have some: while a program is being quantized
+  std::map<const Graph*, Constants> body_constants;
   std::unordered_map<const Graph*, Block> blocks;
 
   void before_write(const at::Tensor& tensor);
@@ -227,7 +251,9 @@ void Interpreter::State::compile(const Graph& body) {
     for (const Value* value : node->outputs()) last_step[value] = block.steps.size();
     block.steps.push_back(make_step(*node));
     for (const NamedArgument& argument : node->arguments())
-      if (const Subgraph* subgraph = argument.value.find<Subgraph>(); subgraph != nullptr && subgraph->graph != nullptr) compile(*subgraph->graph);
+      if (const Subgraph* subgraph = argument.value.find<Subgraph>();
+          subgraph != nullptr && subgraph->graph != nullptr)
+        compile(*subgraph->graph);
   }
   for (const auto& [value, index] : last_step)
     if (!value->is_output()) block.steps[index].last_uses.push_back(value);
@@ -249,15 +275,19 @@ Step Interpreter::State::make_step(const Node& node) {
   const std::optional<c10::OperatorHandle> op = find_operator(node.target());
   if (op) return make_dispatcher_step(node, *op);
   if (node.target().starts_with("higher_order."))
-    throw Error("run", subject_of(node), "the higher-order op is not supported; export the program without it");
-  throw Error("run", subject_of(node), "the op is not registered; load the library that registers it with --library");
+    throw Error("run", subject_of(node),
+                "the higher-order op is not supported; export the program without it");
+  throw Error("run", subject_of(node),
+              "the op is not registered; load the library that registers it with --library");
 }
 
 Values Interpreter::State::call_operator(const Step& step, const Frame& frame) {
   torch::jit::Stack stack;
   stack.reserve(step.operands.size());
   for (const Operand& operand : step.operands) {
-    stack.push_back(operand.given == nullptr ? operand.ready : coerce(resolve(*operand.given, frame), *operand.wanted, subject_of(*step.node)));
+    stack.push_back(operand.given == nullptr ? operand.ready
+                                             : coerce(resolve(*operand.given, frame),
+                                                      *operand.wanted, subject_of(*step.node)));
     if (!operand.is_write) continue;
     const IValue& target = stack.back();
     if (target.isTensor()) before_write(target.toTensor());
@@ -271,15 +301,20 @@ Values Interpreter::State::call_operator(const Step& step, const Frame& frame) {
 Values Interpreter::State::execute(const Step& step, Frame& frame) {
   if (step.op) return call_operator(step, frame);
   Values arguments;
-  for (const NamedArgument& argument : step.node->arguments()) arguments.push_back(resolve(argument.value, frame));
+  for (const NamedArgument& argument : step.node->arguments())
+    arguments.push_back(resolve(argument.value, frame));
   if (step.handler != nullptr) {
     Values results = (*step.handler)(*step.node, arguments);
     OCTET_ASSERT(results.size() == step.node->outputs().size(),
-                 "the handler of " + step.node->target() + " gave another number of results than the node has");
+                 "the handler of " + step.node->target() +
+                     " gave another number of results than the node has");
     return results;
   }
-  if (step.python != nullptr) return match_results(*step.node, {step.python(arguments, subject_of(*step.node))});
-  const RunSubgraph run = [this](const Graph& body, Values inputs) { return run_subgraph(body, std::move(inputs)); };
+  if (step.python != nullptr)
+    return match_results(*step.node, {step.python(arguments, subject_of(*step.node))});
+  const RunSubgraph run = [this](const Graph& body, Values inputs) {
+    return run_subgraph(body, std::move(inputs));
+  };
   return match_flat_results(*step.node, step.higher_order(*step.node, arguments, run));
 }
 
@@ -308,21 +343,27 @@ Values Interpreter::State::run_subgraph(const Graph& body, Values inputs) {
   Frame frame;
   size_t next = 0;
   for (const GraphInput& input : body.inputs()) {
-    if (const at::Tensor* constant = own == body_constants.end() || input.fqn.empty() ? nullptr : own->second.find(input.fqn)) {
+    if (const at::Tensor* constant = own == body_constants.end() || input.fqn.empty()
+                                         ? nullptr
+                                         : own->second.find(input.fqn)) {
       frame[input.value] = *constant;
       continue;
     }
-    if (next < inputs.size() && input.value != nullptr) frame[input.value] = std::move(inputs[next]);
+    if (next < inputs.size() && input.value != nullptr)
+      frame[input.value] = std::move(inputs[next]);
     ++next;
   }
-  if (inputs.size() != next) throw Error("run", "subgraph", fmt::format("got {} operands, want {}; the file is damaged", inputs.size(), next));
+  if (inputs.size() != next)
+    throw Error("run", "subgraph",
+                fmt::format("got {} operands, want {}; the file is damaged", inputs.size(), next));
   run_steps(body, frame);
   Values results;
   for (const GraphOutput& output : body.outputs()) results.push_back(resolve(output.value, frame));
   return results;
 }
 
-Interpreter::Interpreter(const Graph& graph, InterpreterOptions options) : state_(std::make_unique<State>(graph, std::move(options))) {}
+Interpreter::Interpreter(const Graph& graph, InterpreterOptions options)
+    : state_(std::make_unique<State>(graph, std::move(options))) {}
 Interpreter::~Interpreter() = default;
 Interpreter::Interpreter(Interpreter&&) noexcept = default;
 
@@ -334,7 +375,8 @@ std::vector<IValue> Interpreter::run(const std::vector<IValue>& user_inputs) {
   Frame frame;
   size_t next = 0;
   for (const GraphInput& input : graph.inputs()) {
-    const bool is_callers = input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+    const bool is_callers =
+        input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
     const IValue* given = is_callers ? &user_inputs[next++] : nullptr;
     if (input.value == nullptr) continue;
     if (is_callers) {
@@ -342,8 +384,11 @@ std::vector<IValue> Interpreter::run(const std::vector<IValue>& user_inputs) {
     } else if (const at::Tensor* constant = state.constants.find(input.fqn)) {
       frame[input.value] = *constant;
     } else if (!input.value->is_unused() || input.kind == InputKind::kParameter) {
-      throw Error("run", "%" + input.value->name(),
-                  fmt::format("\"{}\" has no tensor in the program; it is a custom object, or the file is damaged", input.fqn));
+      throw Error(
+          "run", "%" + input.value->name(),
+          fmt::format(
+              "\"{}\" has no tensor in the program; it is a custom object, or the file is damaged",
+              input.fqn));
     }
   }
   state.run_steps(graph, frame);
@@ -354,12 +399,14 @@ std::vector<IValue> Interpreter::run(const std::vector<IValue>& user_inputs) {
     const at::Tensor* target = nullptr;
     if (output.kind == OutputKind::kUserOutput || output.kind == OutputKind::kLoss) {
       results.push_back(value);
-    } else if (output.kind == OutputKind::kBufferMutation || output.kind == OutputKind::kParameterMutation) {
+    } else if (output.kind == OutputKind::kBufferMutation ||
+               output.kind == OutputKind::kParameterMutation) {
       target = state.constants.find(output.target);
     } else if (output.kind == OutputKind::kUserInputMutation) {
       const std::vector<const GraphInput*> inputs = caller_inputs(graph);
       for (size_t i = 0; i < inputs.size(); ++i)
-        if (inputs[i]->value != nullptr && inputs[i]->value->name() == output.target && user_inputs[i].isTensor())
+        if (inputs[i]->value != nullptr && inputs[i]->value->name() == output.target &&
+            user_inputs[i].isTensor())
           target = &user_inputs[i].toTensor();
     } else {
       continue;  // tokens and gradients have no effect outside

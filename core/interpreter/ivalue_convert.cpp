@@ -18,11 +18,14 @@ using c10::TypeKind;
 
 const IValue& lookup(const Value* value, const Frame& frame) {
   const auto found = frame.find(value);
-  OCTET_ASSERT(found != frame.end(), "%" + value->name() + " is used before its definition or after its last use");
+  OCTET_ASSERT(found != frame.end(),
+               "%" + value->name() + " is used before its definition or after its last use");
   return found->second;
 }
 
-IValue value_or_none(const Value* value, const Frame& frame) { return value == nullptr ? IValue() : lookup(value, frame); }
+IValue value_or_none(const Value* value, const Frame& frame) {
+  return value == nullptr ? IValue() : lookup(value, frame);
+}
 
 c10::impl::GenericList any_list() { return c10::impl::GenericList(c10::AnyType::get()); }
 
@@ -35,16 +38,20 @@ IValue list_of(const Items& items, const Convert& convert) {
 }
 
 template <typename T>
-inline constexpr bool kIsScalar =
-    std::is_same_v<T, int64_t> || std::is_same_v<T, double> || std::is_same_v<T, bool> || std::is_same_v<T, std::string>;
+inline constexpr bool kIsScalar = std::is_same_v<T, int64_t> || std::is_same_v<T, double> ||
+                                  std::is_same_v<T, bool> || std::is_same_v<T, std::string>;
 
 struct Resolver {
   const Frame& frame;
 
   template <typename T>
-  requires kIsScalar<T> IValue operator()(const T& literal) const { return IValue(literal); }
+    requires kIsScalar<T>
+  IValue operator()(const T& literal) const {
+    return IValue(literal);
+  }
   template <typename T>
-  requires kIsScalar<T> IValue operator()(const std::vector<T>& literals) const {
+    requires kIsScalar<T>
+  IValue operator()(const std::vector<T>& literals) const {
     return list_of(literals, [](const T& item) { return IValue(item); });
   }
   template <typename T>
@@ -56,23 +63,32 @@ struct Resolver {
   IValue operator()(const std::vector<Value*>& values) const {
     return list_of(values, [&](Value* value) { return value_or_none(value, frame); });
   }
-  IValue operator()(const OptionalTensor& tensor) const { return value_or_none(tensor.value, frame); }
+  IValue operator()(const OptionalTensor& tensor) const {
+    return value_or_none(tensor.value, frame);
+  }
   IValue operator()(const OptionalTensors& tensors) const { return (*this)(tensors.items); }
   IValue operator()(const NestedTensors& lists) const {
     return list_of(lists.items, [&](const std::vector<Value*>& list) { return (*this)(list); });
   }
-  IValue operator()(const std::complex<double>& number) const { return IValue(c10::complex<double>(number.real(), number.imag())); }
+  IValue operator()(const std::complex<double>& number) const {
+    return IValue(c10::complex<double>(number.real(), number.imag()));
+  }
   IValue operator()(const SymIntLiteral& literal) const { return IValue(literal.value); }
   IValue operator()(const SymFloatLiteral& literal) const { return IValue(literal.value); }
   IValue operator()(const SymBoolLiteral& literal) const { return IValue(literal.value); }
   IValue operator()(const SymIntList& list) const { return symbols(list.items); }
   IValue operator()(const SymFloatList& list) const { return symbols(list.items); }
   IValue operator()(const SymBoolList& list) const { return symbols(list.items); }
-  IValue operator()(DType dtype) const { return IValue(static_cast<int64_t>(to_scalar_type(dtype))); }
-  IValue operator()(MemoryFormat format) const { return IValue(static_cast<int64_t>(to_memory_format(format))); }
+  IValue operator()(DType dtype) const {
+    return IValue(static_cast<int64_t>(to_scalar_type(dtype)));
+  }
+  IValue operator()(MemoryFormat format) const {
+    return IValue(static_cast<int64_t>(to_memory_format(format)));
+  }
   IValue operator()(Layout layout) const { return IValue(static_cast<int64_t>(to_layout(layout))); }
   IValue operator()(const Device& device) const {
-    return IValue(c10::Device(device.index ? fmt::format("{}:{}", device.type, *device.index) : device.type));
+    return IValue(
+        c10::Device(device.index ? fmt::format("{}:{}", device.type, *device.index) : device.type));
   }
   IValue operator()(const Subgraph&) const { return IValue(); }
   IValue operator()(const OperatorRef& op) const { return IValue(op.target); }
@@ -99,14 +115,16 @@ at::Tensor wrapped_number(const c10::Scalar& number) {
 }
 
 IValue number_of(const IValue& value) {
-  if (!value.isTensor() || !value.toTensor().defined() || value.toTensor().numel() != 1) return value;
+  if (!value.isTensor() || !value.toTensor().defined() || value.toTensor().numel() != 1)
+    return value;
   const c10::Scalar item = value.toTensor().item();
   return IValue(item);
 }
 
 class Coercion {
  public:
-  Coercion(const c10::Argument& wanted, const std::string& subject) : wanted_(wanted), subject_(subject) {}
+  Coercion(const c10::Argument& wanted, const std::string& subject)
+      : wanted_(wanted), subject_(subject) {}
 
   IValue convert(IValue value, const c10::TypePtr& type) const {
     switch (type->kind()) {
@@ -115,7 +133,8 @@ class Coercion {
         return convert(std::move(value), type->expectRef<c10::OptionalType>().getElementType());
       case TypeKind::TensorType:
         if (value.isTensor()) return value;
-        if (value.isInt() || value.isDouble() || value.isBool() || value.isComplexDouble()) return wrapped_number(value.toScalar());
+        if (value.isInt() || value.isDouble() || value.isBool() || value.isComplexDouble())
+          return wrapped_number(value.toScalar());
         fail(value);
       case TypeKind::ListType:
         return convert_list(value, type->expectRef<c10::ListType>().getElementType());
@@ -145,7 +164,8 @@ class Coercion {
  private:
   IValue convert_number(const IValue& value, TypeKind kind) const {
     if (kind == TypeKind::NumberType) {
-      if (value.isInt() || value.isDouble() || value.isBool() || value.isComplexDouble()) return value;
+      if (value.isInt() || value.isDouble() || value.isBool() || value.isComplexDouble())
+        return value;
     } else if (kind == TypeKind::FloatType || kind == TypeKind::SymFloatType) {
       if (value.isDouble()) return value;
       if (value.isInt()) return IValue(static_cast<double>(value.toInt()));
@@ -163,8 +183,8 @@ class Coercion {
   IValue convert_list(const IValue& value, const c10::TypePtr& element) const {
     // Symbols are plain ints at run time, and what c10 numbers is an int.
     const TypeKind kind = element->kind();
-    const bool is_int =
-        kind == TypeKind::SymIntType || kind == TypeKind::ScalarTypeType || kind == TypeKind::LayoutType || kind == TypeKind::MemoryFormatType;
+    const bool is_int = kind == TypeKind::SymIntType || kind == TypeKind::ScalarTypeType ||
+                        kind == TypeKind::LayoutType || kind == TypeKind::MemoryFormatType;
     c10::impl::GenericList list(is_int ? c10::TypePtr(c10::IntType::get()) : element);
     if (value.isList()) {
       const c10::ArrayRef<IValue> items = value.toListRef();
@@ -182,9 +202,11 @@ class Coercion {
   }
 
   [[noreturn]] void fail(const IValue& value) const {
-    throw Error("run", subject_,
-                fmt::format("argument \"{}\" does not fit the op, got {}, want {}; check the node's arguments", wanted_.name(), describe(value),
-                            wanted_.real_type()->str()));
+    throw Error(
+        "run", subject_,
+        fmt::format(
+            "argument \"{}\" does not fit the op, got {}, want {}; check the node's arguments",
+            wanted_.name(), describe(value), wanted_.real_type()->str()));
   }
 
   const c10::Argument& wanted_;
@@ -193,7 +215,9 @@ class Coercion {
 
 }  // namespace
 
-IValue resolve(const Argument& argument, const Frame& frame) { return std::visit(Resolver{frame}, static_cast<const ArgumentVariant&>(argument)); }
+IValue resolve(const Argument& argument, const Frame& frame) {
+  return std::visit(Resolver{frame}, static_cast<const ArgumentVariant&>(argument));
+}
 
 bool holds_values(const Argument& argument) {
   bool found = false;
@@ -209,7 +233,8 @@ std::string describe(const IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     if (!tensor.defined()) return "an undefined tensor";
-    return fmt::format("{}[{}]", short_name_of(from_scalar_type(tensor.scalar_type())), fmt::join(tensor.sizes(), ", "));
+    return fmt::format("{}[{}]", short_name_of(from_scalar_type(tensor.scalar_type())),
+                       fmt::join(tensor.sizes(), ", "));
   }
   if (value.isInt()) return fmt::format("int {}", value.toInt());
   if (value.isDouble()) return fmt::format("float {}", value.toDouble());
@@ -225,7 +250,8 @@ bool to_bool(const IValue& value, const std::string& subject) {
   if (number.isBool()) return number.toBool();
   if (number.isInt()) return number.toInt() != 0;
   if (number.isDouble()) return number.toDouble() != 0;
-  throw Error("run", subject, fmt::format("got {}, want a bool or a tensor with one element", describe(value)));
+  throw Error("run", subject,
+              fmt::format("got {}, want a bool or a tensor with one element", describe(value)));
 }
 
 }  // namespace octet

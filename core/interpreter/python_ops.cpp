@@ -23,16 +23,20 @@ struct Number {
   double real = 0;  // also set for ints
 };
 
-[[noreturn]] void fail(const std::string& subject, const std::string& message) { throw Error("run", subject, message); }
+[[noreturn]] void fail(const std::string& subject, const std::string& message) {
+  throw Error("run", subject, message);
+}
 
 IValue scalar_of(const IValue& value, const std::string& subject) {
   if (!value.isTensor()) return value;
-  if (!value.toTensor().defined() || value.toTensor().numel() != 1) fail(subject, fmt::format("got {}, want a number", describe(value)));
+  if (!value.toTensor().defined() || value.toTensor().numel() != 1)
+    fail(subject, fmt::format("got {}, want a number", describe(value)));
   return IValue(value.toTensor().item());
 }
 
 Number number(const Arguments& arguments, size_t index, const std::string& subject) {
-  if (index >= arguments.size()) fail(subject, fmt::format("got {} arguments, want at least {}", arguments.size(), index + 1));
+  if (index >= arguments.size())
+    fail(subject, fmt::format("got {} arguments, want at least {}", arguments.size(), index + 1));
   const IValue value = scalar_of(arguments[index], subject);
   if (value.isInt()) return {false, value.toInt(), static_cast<double>(value.toInt())};
   if (value.isBool()) return {false, value.toBool() ? 1 : 0, value.toBool() ? 1.0 : 0.0};
@@ -47,11 +51,14 @@ int64_t integer(const Arguments& arguments, size_t index, const std::string& sub
 }
 
 int64_t to_integer(double value, const std::string& subject) {
-  if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0)) fail(subject, fmt::format("{} does not fit an int of 64 bits", value));
+  if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
+    fail(subject, fmt::format("{} does not fit an int of 64 bits", value));
   return static_cast<int64_t>(value);
 }
 
-int64_t floor_divide(int64_t a, int64_t b) { return a / b - static_cast<int64_t>(a % b != 0 && (a < 0) != (b < 0)); }
+int64_t floor_divide(int64_t a, int64_t b) {
+  return a / b - static_cast<int64_t>(a % b != 0 && (a < 0) != (b < 0));
+}
 
 double floor_mod(double a, double b) {
   const double rest = std::fmod(a, b);
@@ -59,33 +66,39 @@ double floor_mod(double a, double b) {
 }
 
 void check_divisor(const Number& divisor, const std::string& subject) {
-  if (divisor.real == 0) fail(subject, "division by zero; the input's shape or value does not fit the program");
+  if (divisor.real == 0)
+    fail(subject, "division by zero; the input's shape or value does not fit the program");
 }
 
 // Integer arithmetic with a check, float arithmetic as it comes.
 template <typename Overflows, typename Real>
-IValue arithmetic(const Arguments& arguments, const std::string& subject, Overflows overflows, Real real) {
+IValue arithmetic(const Arguments& arguments, const std::string& subject, Overflows overflows,
+                  Real real) {
   const Number a = number(arguments, 0, subject);
   const Number b = number(arguments, 1, subject);
   if (a.is_float || b.is_float) return IValue(real(a.real, b.real));
   int64_t result = 0;
-  if (overflows(a.integer, b.integer, &result)) fail(subject, "the result does not fit an int of 64 bits");
+  if (overflows(a.integer, b.integer, &result))
+    fail(subject, "the result does not fit an int of 64 bits");
   return IValue(result);
 }
 
 IValue add(const Arguments& arguments, const std::string& subject) {
   return arithmetic(
-      arguments, subject, [](int64_t a, int64_t b, int64_t* out) { return __builtin_add_overflow(a, b, out); },
+      arguments, subject,
+      [](int64_t a, int64_t b, int64_t* out) { return __builtin_add_overflow(a, b, out); },
       [](double a, double b) { return a + b; });
 }
 IValue subtract(const Arguments& arguments, const std::string& subject) {
   return arithmetic(
-      arguments, subject, [](int64_t a, int64_t b, int64_t* out) { return __builtin_sub_overflow(a, b, out); },
+      arguments, subject,
+      [](int64_t a, int64_t b, int64_t* out) { return __builtin_sub_overflow(a, b, out); },
       [](double a, double b) { return a - b; });
 }
 IValue multiply(const Arguments& arguments, const std::string& subject) {
   return arithmetic(
-      arguments, subject, [](int64_t a, int64_t b, int64_t* out) { return __builtin_mul_overflow(a, b, out); },
+      arguments, subject,
+      [](int64_t a, int64_t b, int64_t* out) { return __builtin_mul_overflow(a, b, out); },
       [](double a, double b) { return a * b; });
 }
 
@@ -126,7 +139,8 @@ IValue power(const Arguments& arguments, const std::string& subject) {
   if (a.integer == 0 || a.integer == 1) return IValue(b.integer == 0 ? int64_t{1} : a.integer);
   if (a.integer == -1) return IValue(b.integer % 2 == 0 ? int64_t{1} : int64_t{-1});
   for (int64_t i = 0; i < b.integer; ++i)
-    if (__builtin_mul_overflow(result, a.integer, &result)) fail(subject, "the result does not fit an int of 64 bits");
+    if (__builtin_mul_overflow(result, a.integer, &result))
+      fail(subject, "the result does not fit an int of 64 bits");
   return IValue(result);
 }
 
@@ -173,7 +187,8 @@ IValue absolute(const Arguments& arguments, const std::string& subject) {
 template <typename Operation>
 IValue bitwise(const Arguments& arguments, const std::string& subject, Operation operation) {
   const int64_t result = operation(integer(arguments, 0, subject), integer(arguments, 1, subject));
-  if (scalar_of(arguments[0], subject).isBool() && scalar_of(arguments[1], subject).isBool()) return IValue(result != 0);
+  if (scalar_of(arguments[0], subject).isBool() && scalar_of(arguments[1], subject).isBool())
+    return IValue(result != 0);
   return IValue(result);
 }
 IValue bit_and(const Arguments& arguments, const std::string& subject) {
@@ -199,7 +214,8 @@ IValue shift_left(const Arguments& arguments, const std::string& subject) {
   return multiply({IValue(value), IValue(int64_t{1} << width)}, subject);
 }
 IValue shift_right(const Arguments& arguments, const std::string& subject) {
-  return IValue(integer(arguments, 0, subject) >> std::min<int64_t>(shift_width(arguments, subject), 63));
+  return IValue(integer(arguments, 0, subject) >>
+                std::min<int64_t>(shift_width(arguments, subject), 63));
 }
 
 template <typename Round>
@@ -218,15 +234,20 @@ IValue ceil(const Arguments& arguments, const std::string& subject) {
 }
 // round(x) and round(x, digits): half to even.
 IValue round(const Arguments& arguments, const std::string& subject) {
-  if (arguments.size() < 2 || arguments[1].isNone()) return rounded(arguments, subject, [](double a) { return std::nearbyint(a); });
+  if (arguments.size() < 2 || arguments[1].isNone())
+    return rounded(arguments, subject, [](double a) { return std::nearbyint(a); });
   const Number a = number(arguments, 0, subject);
   const double unit = std::pow(10.0, static_cast<double>(integer(arguments, 1, subject)));
   if (!a.is_float) return IValue(to_integer(std::nearbyint(a.real * unit) / unit, subject));
   return IValue(std::nearbyint(a.real * unit) / unit);
 }
 
-IValue to_float(const Arguments& arguments, const std::string& subject) { return IValue(number(arguments, 0, subject).real); }
-IValue logical_not(const Arguments& arguments, const std::string& subject) { return IValue(number(arguments, 0, subject).real == 0); }
+IValue to_float(const Arguments& arguments, const std::string& subject) {
+  return IValue(number(arguments, 0, subject).real);
+}
+IValue logical_not(const Arguments& arguments, const std::string& subject) {
+  return IValue(number(arguments, 0, subject).real == 0);
+}
 IValue larger(const Arguments& arguments, const std::string& subject) {
   const Number a = number(arguments, 0, subject);
   const Number b = number(arguments, 1, subject);
@@ -240,7 +261,8 @@ IValue smaller(const Arguments& arguments, const std::string& subject) {
   return IValue(std::min(a.integer, b.integer));
 }
 IValue if_then_else(const Arguments& arguments, const std::string& subject) {
-  if (arguments.size() != 3) fail(subject, fmt::format("got {} arguments, want 3", arguments.size()));
+  if (arguments.size() != 3)
+    fail(subject, fmt::format("got {} arguments, want 3", arguments.size()));
   return to_bool(arguments[0], subject) ? arguments[1] : arguments[2];
 }
 

@@ -8,8 +8,8 @@
 
 namespace octet {
 
-// "aten.conv2d.default" -> the operator aten::conv2d. Registers quantized_decomposed and torchao's ops first. Nothing when no loaded library
-// registers it.
+// "aten.conv2d.default" -> the operator aten::conv2d. Registers quantized_decomposed and torchao's
+// ops first. Nothing when no loaded library registers it.
 std::optional<c10::OperatorHandle> find_operator(std::string_view target);
 
 }  // namespace octet

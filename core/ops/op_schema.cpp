@@ -71,7 +71,8 @@ std::optional<c10::OperatorHandle> find_operator(std::string_view target) {
   const size_t last = target.rfind('.');
   if (first == std::string_view::npos || first == last) return std::nullopt;
   const std::string overload(target.substr(last + 1));
-  const std::string name = fmt::format("{}::{}", target.substr(0, first), target.substr(first + 1, last - first - 1));
+  const std::string name =
+      fmt::format("{}::{}", target.substr(0, first), target.substr(first + 1, last - first - 1));
   return c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
 }
 
@@ -82,7 +83,8 @@ const SchemaArgument* OpSchema::find(std::string_view argument_name) const {
 }
 
 bool OpSchema::is_mutable() const {
-  return std::any_of(arguments.begin(), arguments.end(), [](const SchemaArgument& argument) { return argument.is_write; });
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const SchemaArgument& argument) { return argument.is_write; });
 }
 
 const OpSchema* find_op_schema(std::string_view target) {

@@ -1,5 +1,5 @@
-// What an op takes and gives, by its target: argument names, types and defaults. Read from the LibTorch dispatcher's registry; this header
-// needs no torch.
+// What an op takes and gives, by its target: argument names, types and defaults. Read from the
+// LibTorch dispatcher's registry; this header needs no torch.
 #pragma once
 
 #include <string>
@@ -12,11 +12,14 @@ namespace octet {
 
 struct SchemaArgument {
   std::string name;
-  std::string type;  // as the schema writes it: "Tensor", "Tensor?", "int[2]", "SymInt[]", "ScalarType?", "Scalar", ...
+  // as the schema writes it: "Tensor", "Tensor?", "int[2]", "SymInt[]", "ScalarType?", "Scalar",
+  // ...
+  std::string type;
   bool kwarg_only = false;
   bool is_write = false;  // the op writes into it: self of an in-place op, out
   bool has_default = false;
-  Argument default_value;  // None when there is none; numbers stay ints and floats, ScalarType and the like are ints of c10
+  // None when there is none; numbers stay ints and floats, ScalarType and the like are ints of c10
+  Argument default_value;
 };
 
 struct OpSchema {
@@ -29,8 +32,9 @@ struct OpSchema {
   bool is_mutable() const;  // writes into one of its arguments
 };
 
-// "aten.conv2d.default", "quantized_decomposed.quantize_per_tensor.tensor", ... Null when no loaded library registers the op, and for
-// targets that are not dispatcher ops ("_operator.add", "higher_order.cond"). The pointer stays valid; thread-safe.
+// "aten.conv2d.default", "quantized_decomposed.quantize_per_tensor.tensor", ... Null when no loaded
+// library registers the op, and for targets that are not dispatcher ops ("_operator.add",
+// "higher_order.cond"). The pointer stays valid; thread-safe.
 const OpSchema* find_op_schema(std::string_view target);
 
 }  // namespace octet

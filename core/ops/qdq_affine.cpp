@@ -1,4 +1,5 @@
-// torchao's affine quantization: one scale and zero point for each block of block_size elements, whatever its shape.
+// torchao's affine quantization: one scale and zero point for each block of block_size elements,
+// whatever its shape.
 #include <cmath>
 #include <limits>
 
@@ -38,24 +39,29 @@ struct Range {
 
 template <typename T>
 Range finite_range() {
-  return {Scalar(static_cast<double>(std::numeric_limits<T>::lowest())), Scalar(static_cast<double>(std::numeric_limits<T>::max()))};
+  return {Scalar(static_cast<double>(std::numeric_limits<T>::lowest())),
+          Scalar(static_cast<double>(std::numeric_limits<T>::max()))};
 }
 
-Range signed_range(int bits) { return {Scalar(-(int64_t{1} << (bits - 1))), Scalar((int64_t{1} << (bits - 1)) - 1)}; }
+Range signed_range(int bits) {
+  return {Scalar(-(int64_t{1} << (bits - 1))), Scalar((int64_t{1} << (bits - 1)) - 1)};
+}
 Range unsigned_range(int bits) { return {Scalar(int64_t{0}), Scalar((int64_t{1} << bits) - 1)}; }
 
 // Bits of uint1 ... uint7, whose values are stored as uint8; 0 for other dtypes.
 int sub_byte_unsigned_bits(ScalarType dtype) {
-  constexpr ScalarType kTypes[] = {ScalarType::UInt1, ScalarType::UInt2, ScalarType::UInt3, ScalarType::UInt4,
-                                   ScalarType::UInt5, ScalarType::UInt6, ScalarType::UInt7};
+  constexpr ScalarType kTypes[] = {ScalarType::UInt1, ScalarType::UInt2, ScalarType::UInt3,
+                                   ScalarType::UInt4, ScalarType::UInt5, ScalarType::UInt6,
+                                   ScalarType::UInt7};
   for (size_t i = 0; i < std::size(kTypes); ++i)
     if (dtype == kTypes[i]) return static_cast<int>(i) + 1;
   return 0;
 }
 
 int sub_byte_signed_bits(ScalarType dtype) {
-  constexpr ScalarType kTypes[] = {ScalarType::Int1, ScalarType::Int2, ScalarType::Int3, ScalarType::Int4,
-                                   ScalarType::Int5, ScalarType::Int6, ScalarType::Int7};
+  constexpr ScalarType kTypes[] = {ScalarType::Int1, ScalarType::Int2, ScalarType::Int3,
+                                   ScalarType::Int4, ScalarType::Int5, ScalarType::Int6,
+                                   ScalarType::Int7};
   for (size_t i = 0; i < std::size(kTypes); ++i)
     if (dtype == kTypes[i]) return static_cast<int>(i) + 1;
   return 0;
@@ -87,18 +93,24 @@ Range range_of(ScalarType dtype) {
 }
 
 // The given range, the dtype's where it is absent. Throws when it leaves the dtype's.
-Range checked_range(ScalarType dtype, const std::optional<Scalar>& quant_min, const std::optional<Scalar>& quant_max) {
+Range checked_range(ScalarType dtype, const std::optional<Scalar>& quant_min,
+                    const std::optional<Scalar>& quant_max) {
   const Range bounds = range_of(dtype);
   const Range range = {quant_min.value_or(bounds.min), quant_max.value_or(bounds.max)};
-  TORCH_CHECK(range.low() >= bounds.low(), "quant_min out of bounds for ", dtype, ", got ", range.low(), ", want at least ", bounds.low());
-  TORCH_CHECK(range.high() <= bounds.high(), "quant_max out of bounds for ", dtype, ", got ", range.high(), ", want at most ", bounds.high());
+  TORCH_CHECK(range.low() >= bounds.low(), "quant_min out of bounds for ", dtype, ", got ",
+              range.low(), ", want at least ", bounds.low());
+  TORCH_CHECK(range.high() <= bounds.high(), "quant_max out of bounds for ", dtype, ", got ",
+              range.high(), ", want at most ", bounds.high());
   return range;
 }
 
-bool is_high_precision(ScalarType dtype) { return dtype == ScalarType::Float || dtype == ScalarType::Half || dtype == ScalarType::BFloat16; }
+bool is_high_precision(ScalarType dtype) {
+  return dtype == ScalarType::Float || dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
+}
 
-// The views in which blocks are dimensions of their own: input [3, 3, 10, 10] and blocks [3, 3, 2, 10] give values [3, 3, 5, 2, 10], parameters
-// [1, 1, 5, 1, 1] and the reduced dimensions 0, 1, 3, 4.
+// The views in which blocks are dimensions of their own: input [3, 3, 10, 10] and blocks [3, 3, 2,
+// 10] give values [3, 3, 5, 2, 10], parameters [1, 1, 5, 1, 1] and the reduced dimensions 0, 1, 3,
+// 4.
 struct BlockView {
   std::vector<int64_t> values;
   std::vector<int64_t> parameters;
@@ -106,11 +118,13 @@ struct BlockView {
 };
 
 BlockView block_view(at::IntArrayRef sizes, at::IntArrayRef block_size) {
-  TORCH_CHECK(block_size.size() == sizes.size(), "the input has ", sizes.size(), " dimensions, got block_size ", block_size);
+  TORCH_CHECK(block_size.size() == sizes.size(), "the input has ", sizes.size(),
+              " dimensions, got block_size ", block_size);
   BlockView view;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (block_size[d] != sizes[d] && block_size[d] > 1) {
-      TORCH_CHECK(sizes[d] % block_size[d] == 0, "size ", sizes[d], " of dimension ", d, " must be divisible by its block size ", block_size[d]);
+      TORCH_CHECK(sizes[d] % block_size[d] == 0, "size ", sizes[d], " of dimension ", d,
+                  " must be divisible by its block size ", block_size[d]);
       view.values.push_back(sizes[d] / block_size[d]);
       view.parameters.push_back(sizes[d] / block_size[d]);
       view.reduced.push_back(static_cast<int64_t>(view.values.size()));
@@ -139,7 +153,8 @@ double smallest_normal(ScalarType dtype) {
   }
 }
 
-at::Tensor symmetric_scale(const at::Tensor& low, const at::Tensor& high, const Range& range, bool without_clipping) {
+at::Tensor symmetric_scale(const at::Tensor& low, const at::Tensor& high, const Range& range,
+                           bool without_clipping) {
   if (!without_clipping) return at::maximum(-low, high) / ((range.high() - range.low()) / 2);
   const at::Tensor from_low = low / range.low();
   const at::Tensor from_high = high / range.high();
@@ -151,26 +166,36 @@ at::Tensor expand_scale(const at::Tensor& scale, at::IntArrayRef sizes) {
   if (scale.numel() == 1) return scale;
   const auto rank = std::min(sizes.size(), static_cast<size_t>(scale.dim()));
   bool broadcasts = true;
-  for (size_t d = 0; d < rank; ++d) broadcasts = broadcasts && (scale.sizes()[d] == sizes[d] || scale.sizes()[d] == 1);
+  for (size_t d = 0; d < rank; ++d)
+    broadcasts = broadcasts && (scale.sizes()[d] == sizes[d] || scale.sizes()[d] == 1);
   if (broadcasts) return scale;
-  TORCH_CHECK_VALUE(static_cast<size_t>(scale.dim()) == sizes.size(), "the scale has ", scale.dim(), " dimensions, want ", sizes.size());
+  TORCH_CHECK_VALUE(static_cast<size_t>(scale.dim()) == sizes.size(), "the scale has ", scale.dim(),
+                    " dimensions, want ", sizes.size());
   at::Tensor expanded = scale;
   for (size_t d = 0; d < sizes.size(); ++d) {
     const int64_t blocks = scale.sizes()[d];
-    TORCH_CHECK_VALUE(blocks > 0 && sizes[d] % blocks == 0, "size ", sizes[d], " of dimension ", d, " must be divisible by ", blocks, " scales");
-    if (sizes[d] > blocks) expanded = at::repeat_interleave(expanded, sizes[d] / blocks, static_cast<int64_t>(d));
+    TORCH_CHECK_VALUE(blocks > 0 && sizes[d] % blocks == 0, "size ", sizes[d], " of dimension ", d,
+                      " must be divisible by ", blocks, " scales");
+    if (sizes[d] > blocks)
+      expanded = at::repeat_interleave(expanded, sizes[d] / blocks, static_cast<int64_t>(d));
   }
   return expanded;
 }
 
 }  // namespace
 
-QParamTensors choose_qparams_affine(const std::optional<at::Tensor>& given, c10::string_view mapping_type, c10::SymIntArrayRef symbolic_block_size,
-                                    ScalarType target_dtype, const std::optional<Scalar>& quant_min, const std::optional<Scalar>& quant_max,
-                                    std::optional<double> eps, OptionalType scale_dtype, OptionalType zero_point_dtype, bool keepdim) {
+QParamTensors choose_qparams_affine(const std::optional<at::Tensor>& given,
+                                    c10::string_view mapping_type,
+                                    c10::SymIntArrayRef symbolic_block_size,
+                                    ScalarType target_dtype, const std::optional<Scalar>& quant_min,
+                                    const std::optional<Scalar>& quant_max,
+                                    std::optional<double> eps, OptionalType scale_dtype,
+                                    OptionalType zero_point_dtype, bool keepdim) {
   const Range range = checked_range(target_dtype, quant_min, quant_max);
-  const bool is_symmetric = mapping_type == "SYMMETRIC", is_unclipped = mapping_type == "SYMMETRIC_NO_CLIPPING_ERR";
-  TORCH_CHECK(is_symmetric || is_unclipped || mapping_type == "ASYMMETRIC", "unsupported mapping type: ", mapping_type);
+  const bool is_symmetric = mapping_type == "SYMMETRIC",
+             is_unclipped = mapping_type == "SYMMETRIC_NO_CLIPPING_ERR";
+  TORCH_CHECK(is_symmetric || is_unclipped || mapping_type == "ASYMMETRIC",
+              "unsupported mapping type: ", mapping_type);
   TORCH_CHECK(given.has_value() && given->defined(), "choose_qparams_affine needs an input");
   const at::IntArrayRef block_size = C10_AS_INTARRAYREF_SLOW(symbolic_block_size);
   const double least = eps.has_value() ? *eps : smallest_normal(given->scalar_type());
@@ -192,47 +217,60 @@ QParamTensors choose_qparams_affine(const std::optional<at::Tensor>& given, c10:
   }
   if (keepdim) {
     std::vector<int64_t> blocks;
-    for (size_t d = 0; d < block_size.size(); ++d) blocks.push_back(given->sizes()[d] / block_size[d]);
+    for (size_t d = 0; d < block_size.size(); ++d)
+      blocks.push_back(given->sizes()[d] / block_size[d]);
     scale = scale.reshape(blocks);
     zero_point = zero_point.reshape(blocks);
   }
-  return {scale.to(scale_dtype.value_or(given->scalar_type())), zero_point.to(zero_point_dtype.value_or(zero_point.scalar_type()))};
+  return {scale.to(scale_dtype.value_or(given->scalar_type())),
+          zero_point.to(zero_point_dtype.value_or(zero_point.scalar_type()))};
 }
 
-at::Tensor quantize_affine(const at::Tensor& input, c10::SymIntArrayRef block_size, const at::Tensor& scale,
-                           const std::optional<at::Tensor>& zero_point, ScalarType output_dtype, const std::optional<Scalar>& quant_min,
+at::Tensor quantize_affine(const at::Tensor& input, c10::SymIntArrayRef block_size,
+                           const at::Tensor& scale, const std::optional<at::Tensor>& zero_point,
+                           ScalarType output_dtype, const std::optional<Scalar>& quant_min,
                            const std::optional<Scalar>& quant_max) {
   const Range range = checked_range(output_dtype, quant_min, quant_max);
-  TORCH_CHECK(is_high_precision(input.scalar_type()), "unsupported input dtype: ", input.scalar_type());
+  TORCH_CHECK(is_high_precision(input.scalar_type()),
+              "unsupported input dtype: ", input.scalar_type());
   const BlockView view = block_view(input.sizes(), C10_AS_INTARRAYREF_SLOW(block_size));
   const at::Tensor values = input.view(view.values);
   const at::Tensor steps = at::round(values * at::reciprocal(scale.view(view.parameters)));
-  TORCH_CHECK_TYPE(zero_point.has_value() && zero_point->defined() && zero_point->numel() > 0, "quantize_affine needs a zero point");
-  const at::Tensor clamped = at::clamp(steps + zero_point->view(view.parameters), range.min, range.max);
-  return clamped.view(input.sizes()).to(sub_byte_unsigned_bits(output_dtype) > 0 ? ScalarType::Byte : output_dtype);
+  TORCH_CHECK_TYPE(zero_point.has_value() && zero_point->defined() && zero_point->numel() > 0,
+                   "quantize_affine needs a zero point");
+  const at::Tensor clamped =
+      at::clamp(steps + zero_point->view(view.parameters), range.min, range.max);
+  return clamped.view(input.sizes())
+      .to(sub_byte_unsigned_bits(output_dtype) > 0 ? ScalarType::Byte : output_dtype);
 }
 
-at::Tensor dequantize_affine(const at::Tensor& input, c10::SymIntArrayRef block_size, const at::Tensor& scale,
-                             const std::optional<at::Tensor>& zero_point, ScalarType input_dtype, const std::optional<Scalar>& quant_min,
+at::Tensor dequantize_affine(const at::Tensor& input, c10::SymIntArrayRef block_size,
+                             const at::Tensor& scale, const std::optional<at::Tensor>& zero_point,
+                             ScalarType input_dtype, const std::optional<Scalar>& quant_min,
                              const std::optional<Scalar>& quant_max, ScalarType output_dtype) {
-  TORCH_CHECK(sub_byte_unsigned_bits(input_dtype) > 0 || input.scalar_type() == input_dtype, "expecting input to have dtype: ", input_dtype,
+  TORCH_CHECK(sub_byte_unsigned_bits(input_dtype) > 0 || input.scalar_type() == input_dtype,
+              "expecting input to have dtype: ", input_dtype,
               ", but got dtype: ", input.scalar_type());
   TORCH_CHECK(is_high_precision(output_dtype), "unsupported output dtype: ", output_dtype);
   checked_range(input_dtype, quant_min, quant_max);
   const BlockView view = block_view(input.sizes(), C10_AS_INTARRAYREF_SLOW(block_size));
   at::Tensor real = input.view(view.values).to(output_dtype);
-  if (zero_point.has_value() && zero_point->defined()) real = real - zero_point->view(view.parameters).to(output_dtype);
+  if (zero_point.has_value() && zero_point->defined())
+    real = real - zero_point->view(view.parameters).to(output_dtype);
   return (real * scale.view(view.parameters)).view(input.sizes()).to(output_dtype);
 }
 
-at::Tensor quantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale, ScalarType float8_dtype) {
+at::Tensor quantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale,
+                                  ScalarType float8_dtype) {
   const Range range = range_of(float8_dtype);
-  TORCH_CHECK_TYPE(c10::isFloat8Type(float8_dtype), "expecting a float8 dtype, but got: ", float8_dtype);
+  TORCH_CHECK_TYPE(c10::isFloat8Type(float8_dtype),
+                   "expecting a float8 dtype, but got: ", float8_dtype);
   const at::Tensor steps = tensor.to(ScalarType::Float) / expand_scale(scale, tensor.sizes());
   return at::clamp(steps, Scalar(-range.high()), range.max).to(float8_dtype);
 }
 
-at::Tensor dequantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale, ScalarType output_dtype) {
+at::Tensor dequantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale,
+                                    ScalarType output_dtype) {
   return (tensor.to(ScalarType::Float) * expand_scale(scale, tensor.sizes())).to(output_dtype);
 }
 

@@ -9,59 +9,87 @@
 namespace octet {
 namespace {
 
-// Composite kernels: what they call differentiates itself, and fake_quant_per_channel brings its own gradient.
+// Composite kernels: what they call differentiates itself, and fake_quant_per_channel brings its
+// own gradient.
 void define_all(torch::Library& library) {
-  library.def("quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
-              &qdq::quantize_per_tensor);
-  library.def("quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
-              &qdq::quantize_per_tensor_tensor);
   library.def(
-      "quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype) -> Tensor",
+      "quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int "
+      "quant_max, ScalarType dtype) -> Tensor",
+      &qdq::quantize_per_tensor);
+  library.def(
+      "quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, "
+      "int quant_max, ScalarType dtype) -> Tensor",
+      &qdq::quantize_per_tensor_tensor);
+  library.def(
+      "quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor "
+      "quant_min, Tensor quant_max, ScalarType dtype) -> Tensor",
       &qdq::quantize_per_tensor_tensor2);
   library.def(
-      "dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, "
+      "dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int "
+      "quant_max, ScalarType dtype, *, "
       "ScalarType? out_dtype=None) -> Tensor",
       &qdq::dequantize_per_tensor);
   library.def(
-      "dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, "
+      "dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, "
+      "int quant_max, ScalarType dtype, *, "
       "ScalarType? out_dtype=None) -> Tensor",
       &qdq::dequantize_per_tensor_tensor);
   library.def(
-      "dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype, *, "
+      "dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor "
+      "quant_min, Tensor quant_max, ScalarType dtype, *, "
       "ScalarType? out_dtype=None) -> Tensor",
       &qdq::dequantize_per_tensor_tensor2);
-  library.def("choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)",
-              &qdq::choose_qparams);
-  library.def("choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)",
-              &qdq::choose_qparams_symmetric);
   library.def(
-      "quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+      "choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType "
+      "dtype) -> (Tensor, Tensor)",
+      &qdq::choose_qparams);
+  library.def(
+      "choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, "
+      "ScalarType dtype) -> (Tensor, Tensor)",
+      &qdq::choose_qparams_symmetric);
+  library.def(
+      "quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int "
+      "quant_min, int quant_max, ScalarType dtype) -> Tensor",
       &qdq::quantize_per_channel);
   library.def(
-      "dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, "
+      "dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int "
+      "quant_min, int quant_max, ScalarType dtype, *, "
       "ScalarType? out_dtype=None) -> Tensor",
       &qdq::dequantize_per_channel);
-  library.def("choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", &qdq::choose_qparams_per_token);
-  library.def("_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
-              &qdq::choose_qparams_per_token_asymmetric);
-  library.def("choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", &qdq::choose_qparams_per_token_asymmetric);
-  library.def("quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
-              &qdq::quantize_per_token);
+  library.def("choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
+              &qdq::choose_qparams_per_token);
   library.def(
-      "dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, "
+      "_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, "
+      "Tensor)",
+      &qdq::choose_qparams_per_token_asymmetric);
+  library.def(
+      "choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
+      &qdq::choose_qparams_per_token_asymmetric);
+  library.def(
+      "quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int "
+      "quant_max, ScalarType dtype) -> Tensor",
+      &qdq::quantize_per_token);
+  library.def(
+      "dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int "
+      "quant_max, ScalarType dtype, "
       "ScalarType output_dtype) -> Tensor",
       &qdq::dequantize_per_token);
   library.def(
-      "quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, "
+      "quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, "
+      "int quant_max, ScalarType dtype, "
       "int group_size) -> Tensor",
       &qdq::quantize_per_channel_group);
   library.def(
-      "dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, "
+      "dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int "
+      "quant_min, int quant_max, ScalarType dtype, "
       "int group_size, ScalarType output_dtype) -> Tensor",
       &qdq::dequantize_per_channel_group);
-  library.def("fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max) -> Tensor",
-              &qdq::fake_quant_per_channel);
-  library.def("convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor", &qdq::convert_element_type);
+  library.def(
+      "fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int "
+      "quant_min, int quant_max) -> Tensor",
+      &qdq::fake_quant_per_channel);
+  library.def("convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor",
+              &qdq::convert_element_type);
 }
 
 }  // namespace
@@ -69,8 +97,10 @@ void define_all(torch::Library& library) {
 void register_quantized_decomposed() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // Never destroyed: a Library takes its ops back, and others may still run when the program ends.
-    static torch::Library* const library = new torch::Library(torch::Library::DEF, "quantized_decomposed", std::nullopt, __FILE__, __LINE__);
+    // Never destroyed: a Library takes its ops back, and others may still run when the program
+    // ends.
+    static torch::Library* const library = new torch::Library(
+        torch::Library::DEF, "quantized_decomposed", std::nullopt, __FILE__, __LINE__);
     define_all(*library);
   });
 }

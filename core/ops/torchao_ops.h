@@ -1,10 +1,11 @@
-// The ops of torchao's namespace that converted programs contain (affine quantization by blocks, float8), so that they run without Python: same
-// schemas, same roundings.
+// The ops of torchao's namespace that converted programs contain (affine quantization by blocks,
+// float8), so that they run without Python: same schemas, same roundings.
 #pragma once
 
 namespace octet {
 
-// Registers them with the LibTorch dispatcher; later calls do nothing. Thread-safe. find_op_schema() and Interpreter call it themselves.
+// Registers them with the LibTorch dispatcher; later calls do nothing. Thread-safe.
+// find_op_schema() and Interpreter call it themselves.
 void register_torchao_ops();
 
 }  // namespace octet

@@ -32,7 +32,8 @@ constexpr std::array<Foldable, 7> kFoldable = {
      {"aten.linear", Form::kLinear}}
 };
 
-// What a fold depends on: calls that agree in all of it (a module called twice) share the folded tensors.
+// What a fold depends on: calls that agree in all of it (a module called twice) share the folded
+// tensors.
 struct Parameters {
   Form form = Form::kConv;
   int64_t groups = 1;
@@ -73,18 +74,25 @@ bool is_constant(const Graph& graph, const Value* value) {
   return true;
 }
 
-bool is_constant_or_null(const Graph& graph, const Value* value) { return value == nullptr || is_constant(graph, value); }
+bool is_constant_or_null(const Graph& graph, const Value* value) {
+  return value == nullptr || is_constant(graph, value);
+}
 
 bool is_inference_bn(const Node& node) {
   if (node.is("aten._native_batch_norm_legit_no_training")) return true;
   return node.is("aten.batch_norm") && !node.bool_or("training", true);
 }
 
-bool is_rank(const Value* value, size_t rank) { return !value->meta || value->meta->sizes.size() == rank; }
+bool is_rank(const Value* value, size_t rank) {
+  return !value->meta || value->meta->sizes.size() == rank;
+}
 
-int64_t rank_of(const Value* value) { return value != nullptr && value->meta ? static_cast<int64_t>(value->meta->sizes.size()) : -1; }
+int64_t rank_of(const Value* value) {
+  return value != nullptr && value->meta ? static_cast<int64_t>(value->meta->sizes.size()) : -1;
+}
 
-// Where dimension `dim` of a layout op's input is in its output; -1 when the op is none or mixes that dimension with others.
+// Where dimension `dim` of a layout op's input is in its output; -1 when the op is none or mixes
+// that dimension with others.
 int64_t moved_dimension(const Node& node, int64_t dim) {
   const Value* input = node.find_input("self");
   const int64_t rank = rank_of(input);
@@ -102,33 +110,42 @@ int64_t moved_dimension(const Node& node, int64_t dim) {
       if (positive(order[i]) == dim) return static_cast<int64_t>(i);
     return -1;
   }
-  const bool is_reshape = node.target() == "aten.view.default" || node.is("aten.reshape") || node.is("aten.flatten");
-  const bool keeps_last = is_reshape && dim == rank - 1 && input->meta->sizes.back() == node.output()->meta->sizes.back();
+  const bool is_reshape =
+      node.target() == "aten.view.default" || node.is("aten.reshape") || node.is("aten.flatten");
+  const bool keeps_last = is_reshape && dim == rank - 1 &&
+                          input->meta->sizes.back() == node.output()->meta->sizes.back();
   return keeps_last ? output_rank - 1 : -1;
 }
 
-// The convolution or linear whose output channels are dimension 1 of `value`. Between a linear and its batch norm may stand layout ops, as
-// in bn(linear(x).transpose(1, 2)); Not so in torchao's form.
+// The convolution or linear whose output channels are dimension 1 of `value`. Between a linear and
+// its batch norm may stand layout ops, as in bn(linear(x).transpose(1, 2)); Not so in torchao's
+// form.
 Node* find_channel_op(Value* value, const FoldOptions& options) {
   std::vector<const Node*> layout_ops;
   while (true) {
     Node* node = value == nullptr ? nullptr : value->producer();
-    if (node == nullptr || node->output_or_null() != value || (options.check_users && !value->has_one_user())) return nullptr;
-    const bool is_foldable = std::any_of(kFoldable.begin(), kFoldable.end(), [&](const Foldable& row) { return node->is(row.op); });
+    if (node == nullptr || node->output_or_null() != value ||
+        (options.check_users && !value->has_one_user()))
+      return nullptr;
+    const bool is_foldable = std::any_of(kFoldable.begin(), kFoldable.end(),
+                                         [&](const Foldable& row) { return node->is(row.op); });
     if (is_foldable && layout_ops.empty()) return node;
     if (is_foldable) {
       int64_t dim = node->is("aten.linear") ? rank_of(value) - 1 : -1;
-      for (auto op = layout_ops.rbegin(); op != layout_ops.rend() && dim >= 0; ++op) dim = moved_dimension(**op, dim);
+      for (auto op = layout_ops.rbegin(); op != layout_ops.rend() && dim >= 0; ++op)
+        dim = moved_dimension(**op, dim);
       return dim == 1 ? node : nullptr;
     }
-    if (!options.check_users || node->find_input("self") == nullptr || moved_dimension(*node, rank_of(node->find_input("self")) - 1) < 0)
+    if (!options.check_users || node->find_input("self") == nullptr ||
+        moved_dimension(*node, rank_of(node->find_input("self")) - 1) < 0)
       return nullptr;
     layout_ops.push_back(node);
     value = node->find_input("self");
   }
 }
 
-// Batch norm works on dimension 1: that must be the output channels. Behind layout ops find_channel_op has made sure of it.
+// Batch norm works on dimension 1: that must be the output channels. Behind layout ops
+// find_channel_op has made sure of it.
 bool channels_are_second(const Node& conv, const Node& bn, Form form, const Tensor& weight) {
   if (bn.find_input("input") != conv.output()) return true;
   if (form != Form::kLinear) return is_rank(conv.output(), weight.shape().size());
@@ -137,15 +154,20 @@ bool channels_are_second(const Node& conv, const Node& bn, Form form, const Tens
 }
 
 int64_t output_channels(const Parameters& parameters, const Tensor& weight) {
-  return parameters.form == Form::kTransposed ? weight.shape()[1] * parameters.groups : weight.shape()[0];
+  return parameters.form == Form::kTransposed ? weight.shape()[1] * parameters.groups
+                                              : weight.shape()[0];
 }
 
-bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options, Candidate& candidate) {
+bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options,
+                    Candidate& candidate) {
   Node* conv = find_channel_op(bn->find_input("input"), options);
   if (conv == nullptr) return false;
-  const auto row = std::find_if(kFoldable.begin(), kFoldable.end(), [&](const Foldable& foldable) { return conv->is(foldable.op); });
+  const auto row = std::find_if(kFoldable.begin(), kFoldable.end(),
+                                [&](const Foldable& foldable) { return conv->is(foldable.op); });
   const std::vector<Value*> results = bn->outputs();
-  if (results.empty() || std::any_of(results.begin() + 1, results.end(), [](const Value* value) { return !value->is_unused(); })) return false;
+  if (results.empty() || std::any_of(results.begin() + 1, results.end(),
+                                     [](const Value* value) { return !value->is_unused(); }))
+    return false;
 
   Parameters parameters{.form = row->form,
                         .groups = row->form == Form::kTransposed ? conv->int_or("groups", 1) : 1,
@@ -161,16 +183,20 @@ bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options, Ca
   for (const Value* optional : {parameters.bias, parameters.gamma, parameters.beta})
     if (!is_constant_or_null(graph, optional)) return false;
   const Tensor& weight = *graph.find_constant(parameters.weight);
-  if (weight.shape().size() < 2 || !channels_are_second(*conv, *bn, row->form, weight)) return false;
-  if (graph.find_constant(parameters.mean)->numel() != output_channels(parameters, weight)) return false;
+  if (weight.shape().size() < 2 || !channels_are_second(*conv, *bn, row->form, weight))
+    return false;
+  if (graph.find_constant(parameters.mean)->numel() != output_channels(parameters, weight))
+    return false;
   candidate = {conv, bn, parameters};
   return true;
 }
 
-// Per output channel along the weight's dimension that holds it. A transposed weight is [in, out / groups, ...]: its input channels carry
-// the groups.
-at::Tensor scale_weight(const at::Tensor& weight, const at::Tensor& scale, const Parameters& parameters) {
-  if (parameters.form == Form::kLinear) return weight.mul(scale.unsqueeze(-1).to(weight.scalar_type()));
+// Per output channel along the weight's dimension that holds it. A transposed weight is [in, out /
+// groups, ...]: its input channels carry the groups.
+at::Tensor scale_weight(const at::Tensor& weight, const at::Tensor& scale,
+                        const Parameters& parameters) {
+  if (parameters.form == Form::kLinear)
+    return weight.mul(scale.unsqueeze(-1).to(weight.scalar_type()));
   std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
   if (parameters.form == Form::kConv) {
     shape[0] = -1;
@@ -185,40 +211,54 @@ at::Tensor scale_weight(const at::Tensor& weight, const at::Tensor& scale, const
   grouped.insert(grouped.begin(), parameters.groups);
   shape.insert(shape.begin(), parameters.groups);
   shape[2] = weight.size(1);
-  return weight.reshape(grouped).mul(scale.reshape(shape)).reshape(weight.sizes()).to(weight.scalar_type());
+  return weight.reshape(grouped)
+      .mul(scale.reshape(shape))
+      .reshape(weight.sizes())
+      .to(weight.scalar_type());
 }
 
 // The order of operations is torch's, so that the result agrees with it to the last bit.
 Folded fold(const Graph& graph, const Parameters& parameters) {
   const c10::AutoGradMode no_grad(false);
-  const auto data = [&](const Value* value) { return value == nullptr ? at::Tensor() : to_aten(*graph.find_constant(value)); };
+  const auto data = [&](const Value* value) {
+    return value == nullptr ? at::Tensor() : to_aten(*graph.find_constant(value));
+  };
   const at::Tensor weight = data(parameters.weight);
   const at::Tensor mean = data(parameters.mean);
   const at::Tensor bias = parameters.bias != nullptr ? data(parameters.bias) : at::zeros_like(mean);
-  const at::Tensor gamma = parameters.gamma != nullptr ? data(parameters.gamma) : at::ones_like(mean);
+  const at::Tensor gamma =
+      parameters.gamma != nullptr ? data(parameters.gamma) : at::ones_like(mean);
   const at::Tensor beta = parameters.beta != nullptr ? data(parameters.beta) : at::zeros_like(mean);
   const at::Tensor inverse_deviation = data(parameters.var).add(parameters.eps).rsqrt();
   const at::Tensor scale = gamma.mul(inverse_deviation);
   const at::Tensor centered = bias.sub(mean);
-  const at::Tensor scaled = parameters.form == Form::kLinear ? centered.mul(scale) : centered.mul(inverse_deviation).mul(gamma);
-  const c10::ScalarType bias_type = parameters.bias != nullptr ? bias.scalar_type() : weight.scalar_type();
+  const at::Tensor scaled = parameters.form == Form::kLinear
+                                ? centered.mul(scale)
+                                : centered.mul(inverse_deviation).mul(gamma);
+  const c10::ScalarType bias_type =
+      parameters.bias != nullptr ? bias.scalar_type() : weight.scalar_type();
   return {scale_weight(weight, scale, parameters), scaled.add(beta).to(bias_type)};
 }
 
 // Whether nodes other than the convolutions of the group use the value.
 bool is_used_elsewhere(const Value* value, const std::vector<Candidate>& group) {
-  return value->is_output() || std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
-           return std::none_of(group.begin(), group.end(), [&](const Candidate& candidate) { return candidate.conv == user; });
+  return value->is_output() ||
+         std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
+           return std::none_of(group.begin(), group.end(),
+                               [&](const Candidate& candidate) { return candidate.conv == user; });
          });
 }
 
 // The old value with new data when only the group uses it, else a new constant.
-Value* store(Graph& graph, Value* old, const at::Tensor& data, const std::vector<Candidate>& group, const FoldOptions& options) {
+Value* store(Graph& graph, Value* old, const at::Tensor& data, const std::vector<Candidate>& group,
+             const FoldOptions& options) {
   const std::string fqn = graph.find_input(old)->fqn;
   Tensor tensor = from_aten(data);
-  if (options.check_users && is_used_elsewhere(old, group)) return graph.add_constant(fqn, std::move(tensor), graph.find_input(old)->kind);
+  if (options.check_users && is_used_elsewhere(old, group))
+    return graph.add_constant(fqn, std::move(tensor), graph.find_input(old)->kind);
   if (old->meta)
-    for (size_t i = 0; i < tensor.strides().size(); ++i) old->meta->strides[i] = {tensor.strides()[i], ""};
+    for (size_t i = 0; i < tensor.strides().size(); ++i)
+      old->meta->strides[i] = {tensor.strides()[i], ""};
   if (old->meta) old->meta->storage_offset = {};
   graph.constants.at(fqn).tensor = std::move(tensor);
   return old;
@@ -241,17 +281,21 @@ void drop_dead_inputs(Graph& graph, const std::vector<std::string>& names) {
     for (const GraphInput& input : graph.inputs()) {
       if (input.fqn != fqn) continue;
       const bool is_mutated =
-          std::any_of(graph.outputs().begin(), graph.outputs().end(), [&](const GraphOutput& output) { return output.target == fqn; });
+          std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                      [&](const GraphOutput& output) { return output.target == fqn; });
       if (!is_mutated) erase_if_unused(graph, input.value);
       break;
     }
   }
 }
 
-Value* store_bias(Graph& graph, const Parameters& parameters, at::Tensor data, const std::vector<Candidate>& group, const FoldOptions& options) {
+Value* store_bias(Graph& graph, const Parameters& parameters, at::Tensor data,
+                  const std::vector<Candidate>& group, const FoldOptions& options) {
   if (parameters.bias != nullptr) return store(graph, parameters.bias, data, group, options);
-  if (!options.check_users && group.size() > 1) data = at::zeros_like(data);  // torchao's second fold overwrites the bias of the first
-  return graph.add_constant(graph.find_input(parameters.weight)->fqn + "_bias", from_aten(data), InputKind::kParameter);
+  // torchao's second fold overwrites the bias of the first
+  if (!options.check_users && group.size() > 1) data = at::zeros_like(data);
+  return graph.add_constant(graph.find_input(parameters.weight)->fqn + "_bias", from_aten(data),
+                            InputKind::kParameter);
 }
 
 void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOptions& options) {
@@ -276,7 +320,8 @@ int fold_once(Graph& graph, const FoldOptions& options) {
     if (options.only && !options.only(*node)) continue;
     if (!is_inference_bn(*node) || !find_candidate(graph, node, options, candidate)) continue;
     if (!taken.emplace(candidate.conv, node).second) continue;  // one batch norm a convolution
-    const Parameters key = options.check_users ? candidate.parameters : Parameters{.weight = candidate.parameters.weight};
+    const Parameters key = options.check_users ? candidate.parameters
+                                               : Parameters{.weight = candidate.parameters.weight};
     const auto [entry, is_new] = group_of.emplace(key, groups.size());
     if (is_new) groups.emplace_back();
     groups[entry->second].push_back(candidate);
@@ -300,7 +345,8 @@ int fold_once(Graph& graph, const FoldOptions& options) {
 
 int fold_conv_bn(Graph& graph, const FoldOptions& options) {
   int folds = 0;
-  while (const int more = fold_once(graph, options)) folds += more;  // a batch norm behind a batch norm takes a second round
+  // a batch norm behind a batch norm takes a second round
+  while (const int more = fold_once(graph, options)) folds += more;
   return folds;
 }
 

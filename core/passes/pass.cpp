@@ -15,7 +15,8 @@ int run_passes(Graph& graph, const std::vector<Pass>& passes, const LogSink& log
     const size_t nodes_before = graph.node_count();
     const auto start = std::chrono::steady_clock::now();
     const int changes = pass.run(graph);
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    const double ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     total += changes;
     try {
       verify(graph);
@@ -24,7 +25,9 @@ int run_passes(Graph& graph, const std::vector<Pass>& passes, const LogSink& log
     }
     if (!log) continue;
     const std::string what =
-        changes == 0 ? "(unchanged)" : fmt::format("{} change{}, {} -> {} nodes", changes, changes == 1 ? "" : "s", nodes_before, graph.node_count());
+        changes == 0 ? "(unchanged)"
+                     : fmt::format("{} change{}, {} -> {} nodes", changes, changes == 1 ? "" : "s",
+                                   nodes_before, graph.node_count());
     log(fmt::format("{}: {} ({:.1f} ms)", pass.name, what, ms));
   }
   return total;

@@ -16,9 +16,9 @@ struct Pass {
 
 using LogSink = std::function<void(const std::string& line)>;
 
-// Runs the passes in order. Each gives one line to `log` (may be empty): "fold_conv_bn: 3 changes, 41 -> 38 nodes (0.4 ms)" or
-// "fold_conv_bn: (unchanged) (0.1 ms)". Returns the number of changes in all. Throws what a pass or verify() throws, verify's with the name
-// of the pass in front.
+// Runs the passes in order. Each gives one line to `log` (may be empty): "fold_conv_bn: 3 changes,
+// 41 -> 38 nodes (0.4 ms)" or "fold_conv_bn: (unchanged) (0.1 ms)". Returns the number of changes
+// in all. Throws what a pass or verify() throws, verify's with the name of the pass in front.
 int run_passes(Graph& graph, const std::vector<Pass>& passes, const LogSink& log = {});
 
 }  // namespace octet

@@ -18,7 +18,9 @@ namespace {
 std::mutex mutex;  // of both
 std::vector<std::string> wanted, ran;
 
-bool holds(const std::vector<std::string>& names, std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool holds(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 bool traces_all() {
   const char* value = std::getenv("OCTET_DEBUG");
@@ -56,7 +58,8 @@ void print_after(const std::string& name) {
 std::vector<std::string> names_without_pass() {
   const std::lock_guard lock(mutex);
   std::vector<std::string> names;
-  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(names), [](const std::string& name) { return !holds(ran, name); });
+  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(names),
+               [](const std::string& name) { return !holds(ran, name); });
   return names;
 }
 

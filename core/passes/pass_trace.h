@@ -1,4 +1,5 @@
-// Watching a program while passes change it: OCTET_DEBUG=passes, and --print-after NAME of `octet quantize` and `octet lower`.
+// Watching a program while passes change it: OCTET_DEBUG=passes, and --print-after NAME of `octet
+// quantize` and `octet lower`.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,8 @@
 
 namespace octet {
 
-// The passes of one stage (prepare, convert, lower) over one program. A traced pass gives a line "convert: insert_qdq" and the program's text on stderr.
+// The passes of one stage (prepare, convert, lower) over one program. A traced pass gives a line
+// "convert: insert_qdq" and the program's text on stderr.
 //   OCTET_DEBUG=passes   traces every pass, and verifies the program after each
 //   print_after(NAME)    traces the passes of that name
 class PassTrace {
@@ -21,7 +23,8 @@ class PassTrace {
   PassTrace(std::string stage, std::function<std::string()> print, std::function<void()> verify)
       : stage_(std::move(stage)), print_(std::move(print)), verify_(std::move(verify)) {}
 
-  // Runs `pass` and returns what it returns. Throws what it throws; Error("verify", "after NAME", ...) when what it leaves is not sound.
+  // Runs `pass` and returns what it returns. Throws what it throws; Error("verify", "after NAME",
+  // ...) when what it leaves is not sound.
   template <class Pass>
   auto run(std::string_view name, Pass&& pass) const {
     if constexpr (std::is_void_v<decltype(pass())>) {

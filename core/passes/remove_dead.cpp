@@ -10,8 +10,10 @@
 namespace octet {
 namespace {
 
-// Python functions on numbers: the only targets outside of the dispatcher that are known to be pure.
-constexpr std::array<std::string_view, 4> kPurePrefixes = {"_operator.", "math.", "torch.sym_", "torch.utils._sympy."};
+// Python functions on numbers: the only targets outside of the dispatcher that are known to be
+// pure.
+constexpr std::array<std::string_view, 4> kPurePrefixes = {"_operator.", "math.", "torch.sym_",
+                                                           "torch.utils._sympy."};
 
 // Ops that write to their running statistics when this flag is on, which their schemas do not say.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kWritesWhen = {
@@ -20,24 +22,29 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kWritesWh
 
 bool is_unused(const Node& node) {
   const std::vector<Value*> outputs = node.outputs();
-  return std::all_of(outputs.begin(), outputs.end(), [](const Value* value) { return value->is_unused(); });
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [](const Value* value) { return value->is_unused(); });
 }
 
 int remove_dead_inputs(Graph& graph) {
   std::set<std::string> mutated;
   for (const GraphOutput& output : graph.outputs())
-    if (output.kind == OutputKind::kBufferMutation || output.kind == OutputKind::kParameterMutation) mutated.insert(output.target);
+    if (output.kind == OutputKind::kBufferMutation || output.kind == OutputKind::kParameterMutation)
+      mutated.insert(output.target);
   std::vector<Value*> dead;
   std::set<std::string> named;
   for (const GraphInput& input : graph.inputs()) {
-    const bool has_data = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kTensorConstant;
+    const bool has_data = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
+                          input.kind == InputKind::kTensorConstant;
     if (has_data && input.value->is_unused() && !mutated.contains(input.fqn))
       dead.push_back(input.value);
     else if (!input.fqn.empty())
       named.insert(input.fqn);
   }
   graph.erase_inputs(dead);
-  std::erase_if(graph.constants, [&](const auto& entry) { return !named.contains(entry.first) && !mutated.contains(entry.first); });
+  std::erase_if(graph.constants, [&](const auto& entry) {
+    return !named.contains(entry.first) && !mutated.contains(entry.first);
+  });
   return static_cast<int>(dead.size());
 }
 
@@ -46,7 +53,8 @@ int remove_dead_inputs(Graph& graph) {
 bool has_side_effects(const Node& node) {
   const OpSchema* schema = find_op_schema(node.target());
   if (schema == nullptr)
-    return std::none_of(kPurePrefixes.begin(), kPurePrefixes.end(), [&](std::string_view prefix) { return node.target().starts_with(prefix); });
+    return std::none_of(kPurePrefixes.begin(), kPurePrefixes.end(),
+                        [&](std::string_view prefix) { return node.target().starts_with(prefix); });
   if (schema->is_mutable() || schema->returns.empty()) return true;
   for (const auto& [op, flag] : kWritesWhen)
     if (node.is(op) && node.bool_or(flag, true)) return true;

@@ -37,11 +37,13 @@ int scalars_to_constants(Graph& graph, ScalarOps ops) {
     if (ops == ScalarOps::kFloatOnly && is_known_not_float(*node)) continue;
     for (const std::string_view name : {"self", "other"}) {
       const Argument* argument = node->find_argument(name);
-      const std::optional<float> number = argument == nullptr ? std::nullopt : find_number(*argument);
+      const std::optional<float> number =
+          argument == nullptr ? std::nullopt : find_number(*argument);
       if (!number) continue;
       Tensor tensor = Tensor::zeros(DType::kFloat32, {});
       *tensor.data<float>() = *number;
-      node->set_argument(name, graph.add_constant(free_fqn(graph, next), std::move(tensor), InputKind::kBuffer));
+      node->set_argument(
+          name, graph.add_constant(free_fqn(graph, next), std::move(tensor), InputKind::kBuffer));
       ++changes;
     }
   }

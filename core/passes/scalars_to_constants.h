@@ -1,4 +1,5 @@
-// Turns Python scalars in additions and multiplications into constants, so that they can be observed.
+// Turns Python scalars in additions and multiplications into constants, so that they can be
+// observed.
 #pragma once
 
 #include "core/graph/graph.h"
@@ -7,9 +8,10 @@ namespace octet {
 
 enum class ScalarOps { kFloatOnly, kAll };
 
-// Each number operand of aten.add.Tensor and aten.mul.Tensor (in-place twins not included) becomes a 0-dim f32 buffer `_tensor_constant_0`, ....
-// kFloatOnly leaves ops with a non-float result alone; kAll converts them too, as the peer does (it turns integer arithmetic into float).
-// Returns the number of scalars converted.
+// Each number operand of aten.add.Tensor and aten.mul.Tensor (in-place twins not included) becomes
+// a 0-dim f32 buffer `_tensor_constant_0`, .... kFloatOnly leaves ops with a non-float result
+// alone; kAll converts them too, as the peer does (it turns integer arithmetic into float). Returns
+// the number of scalars converted.
 int scalars_to_constants(Graph& graph, ScalarOps ops = ScalarOps::kFloatOnly);
 
 }  // namespace octet

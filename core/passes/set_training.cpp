@@ -33,11 +33,16 @@ int set_training(Graph& graph, Mode mode) {
   int changes = 0;
   for (Node* node : graph.nodes()) {
     for (const NamedArgument& argument : node->arguments())
-      if (const Subgraph* subgraph = argument.value.find<Subgraph>()) changes += set_training(*subgraph->graph, mode);
-    const auto flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const TrainingFlag& row) { return node->is(row.op); });
-    if (flag == kFlags.end() || node->find_argument(flag->argument) == nullptr || node->bool_or(flag->argument, wanted) == wanted) continue;
+      if (const Subgraph* subgraph = argument.value.find<Subgraph>())
+        changes += set_training(*subgraph->graph, mode);
+    const auto flag = std::find_if(kFlags.begin(), kFlags.end(),
+                                   [&](const TrainingFlag& row) { return node->is(row.op); });
+    if (flag == kFlags.end() || node->find_argument(flag->argument) == nullptr ||
+        node->bool_or(flag->argument, wanted) == wanted)
+      continue;
     // An instance norm without running statistics has no other mode.
-    if (flag->op == "aten.instance_norm" && !wanted && node->find_input("running_mean") == nullptr) continue;
+    if (flag->op == "aten.instance_norm" && !wanted && node->find_input("running_mean") == nullptr)
+      continue;
     node->set_argument(flag->argument, wanted);
     ++changes;
   }

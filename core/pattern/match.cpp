@@ -8,17 +8,20 @@ namespace octet {
 namespace {
 
 bool holds_values_or_none(const Argument& argument) {
-  return argument.is_none() || argument.value_or_null() != nullptr || argument.find<std::vector<Value*>>() != nullptr ||
+  return argument.is_none() || argument.value_or_null() != nullptr ||
+         argument.find<std::vector<Value*>>() != nullptr ||
          argument.find<OptionalTensors>() != nullptr || argument.find<OptionalTensor>() != nullptr;
 }
 
 bool is_list_of_values(const Argument& argument) {
-  return argument.find<std::vector<Value*>>() != nullptr || argument.find<OptionalTensors>() != nullptr || argument.find<NestedTensors>() != nullptr;
+  return argument.find<std::vector<Value*>>() != nullptr ||
+         argument.find<OptionalTensors>() != nullptr || argument.find<NestedTensors>() != nullptr;
 }
 
 TensorArgument tensor_argument(const std::string& name, bool is_list, const Argument* argument) {
   TensorArgument result{name, is_list, {}};
-  if (argument != nullptr) for_each_value(*argument, [&](Value* value) { result.values.push_back(value); });
+  if (argument != nullptr)
+    for_each_value(*argument, [&](Value* value) { result.values.push_back(value); });
   return result;
 }
 
@@ -27,7 +30,9 @@ class Matcher {
   explicit Matcher(InnerUse inner_use) : inner_use_(inner_use) {}
 
   bool call(const PatternTerm& term, Node& node) {
-    if (std::none_of(term.ops.begin(), term.ops.end(), [&](const std::string& op) { return node.is(op); })) return false;
+    if (std::none_of(term.ops.begin(), term.ops.end(),
+                     [&](const std::string& op) { return node.is(op); }))
+      return false;
     match.nodes.push_back(&node);
     const std::vector<TensorArgument> arguments = tensor_arguments(node);
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -49,9 +54,11 @@ class Matcher {
     if (argument.values.empty() && !(term.is_list && argument.is_list)) return term.is_optional;
     if (!term.is_list && argument.values.size() != 1) return false;
     const bool binds_list = term.is_list;
-    if (binds_list && term.kind == PatternTerm::Kind::kVariable) return list_variable(term, argument, consumer);
+    if (binds_list && term.kind == PatternTerm::Kind::kVariable)
+      return list_variable(term, argument, consumer);
     list_depth_ += binds_list ? 1 : 0;
-    const bool all = std::all_of(argument.values.begin(), argument.values.end(), [&](Value* value) { return this->value(term, value, consumer); });
+    const bool all = std::all_of(argument.values.begin(), argument.values.end(),
+                                 [&](Value* value) { return this->value(term, value, consumer); });
     list_depth_ -= binds_list ? 1 : 0;
     return all;
   }
@@ -126,11 +133,15 @@ std::vector<TensorArgument> tensor_arguments(const Node& node) {
   if (const OpSchema* schema = find_op_schema(node.target())) {
     for (const SchemaArgument& argument : schema->arguments)
       if (argument.type.starts_with("Tensor"))
-        result.push_back(tensor_argument(argument.name, argument.type.find('[') != std::string::npos, node.find_argument(argument.name)));
+        result.push_back(tensor_argument(argument.name,
+                                         argument.type.find('[') != std::string::npos,
+                                         node.find_argument(argument.name)));
     return result;
   }
   for (const NamedArgument& argument : node.arguments())
-    if (holds_values_or_none(argument.value)) result.push_back(tensor_argument(argument.name, is_list_of_values(argument.value), &argument.value));
+    if (holds_values_or_none(argument.value))
+      result.push_back(
+          tensor_argument(argument.name, is_list_of_values(argument.value), &argument.value));
   return result;
 }
 

@@ -39,18 +39,23 @@ struct Mapping {
 
 std::shared_ptr<Mapping> map_file(const std::filesystem::path& path, const std::string& stage) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw Error(stage, path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (file < 0)
+    throw Error(stage, path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
   struct stat facts = {};
   const bool is_file = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
   if (!is_file || facts.st_size == 0) {
     close(file);
-    throw Error(stage, path.string(), is_file ? "is empty, want a zip archive that torch wrote" : "is no file, want a zip archive that torch wrote");
+    throw Error(stage, path.string(),
+                is_file ? "is empty, want a zip archive that torch wrote"
+                        : "is no file, want a zip archive that torch wrote");
   }
   auto mapping = std::make_shared<Mapping>();
-  void* data = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+  void* data = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_NORESERVE, file, 0);
   const int code = errno;
   close(file);
-  if (data == MAP_FAILED) throw Error(stage, path.string(), fmt::format("cannot be mapped: {}", std::strerror(code)));
+  if (data == MAP_FAILED)
+    throw Error(stage, path.string(), fmt::format("cannot be mapped: {}", std::strerror(code)));
   mapping->data = static_cast<std::byte*>(data);
   mapping->size = static_cast<size_t>(facts.st_size);
   return mapping;
@@ -62,7 +67,8 @@ class MappedAdapter : public caffe2::serialize::ReadAdapterInterface {
   explicit MappedAdapter(std::shared_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
   size_t size() const override { return mapping_->size; }
   size_t read(uint64_t position, void* buffer, size_t count, const char* /*what*/) const override {
-    const size_t there = position >= mapping_->size ? 0 : std::min<size_t>(count, mapping_->size - position);
+    const size_t there =
+        position >= mapping_->size ? 0 : std::min<size_t>(count, mapping_->size - position);
     std::memcpy(buffer, mapping_->data + (there == 0 ? 0 : position), there);
     std::memset(static_cast<char*>(buffer) + there, 0, count - there);
     return there;
@@ -98,11 +104,16 @@ struct ArchiveReader::State {
   // Runs a call of LibTorch's reader; its exceptions become Errors about the record `name`.
   template <typename Function>
   auto guarded(const std::string& name, const Function& function) const {
-    if (!set.contains(name)) throw Error(stage, path, fmt::format("there is no record \"{}\" in the archive; the file is damaged", name));
+    if (!set.contains(name))
+      throw Error(
+          stage, path,
+          fmt::format("there is no record \"{}\" in the archive; the file is damaged", name));
     try {
       return function();
     } catch (const c10::Error& error) {
-      throw Error(stage, path, fmt::format("record \"{}\" is damaged: {}", name, one_line(error.what_without_backtrace())));
+      throw Error(stage, path,
+                  fmt::format("record \"{}\" is damaged: {}", name,
+                              one_line(error.what_without_backtrace())));
     }
   }
 
@@ -115,18 +126,24 @@ struct ArchiveReader::State {
     uint16_t method = 0;  // 0: stored
     std::memcpy(&method, mapping->data + header + 8, sizeof(method));
     if (method != 0 || offset > mapping->size || mapping->size - offset < size) return nullptr;
-    return reinterpret_cast<uintptr_t>(mapping->data + offset) % alignment == 0 ? mapping->data + offset : nullptr;
+    return reinterpret_cast<uintptr_t>(mapping->data + offset) % alignment == 0
+               ? mapping->data + offset
+               : nullptr;
   }
 
-  // The CRC-32 that the archive states for the record at `data`: in its header, or where that leaves it to one behind the record, there. Nothing without.
-  std::optional<uint32_t> find_checksum(const std::string& name, const std::byte* data, size_t size) const {
+  // The CRC-32 that the archive states for the record at `data`: in its header, or where that
+  // leaves it to one behind the record, there. Nothing without.
+  std::optional<uint32_t> find_checksum(const std::string& name, const std::byte* data,
+                                        size_t size) const {
     constexpr uint16_t kIsBehind = 8;
     const std::byte* at = mapping->data + zip->getRecordHeaderOffset(name) + 14;
     uint16_t flags = 0;
     std::memcpy(&flags, at - 8, sizeof(flags));
     if ((flags & kIsBehind) != 0) {
       at = data + size;
-      if (static_cast<size_t>(mapping->data + mapping->size - at) < 8 || std::memcmp(at, "PK\7\b", 4) != 0) return std::nullopt;
+      if (static_cast<size_t>(mapping->data + mapping->size - at) < 8 ||
+          std::memcmp(at, "PK\7\b", 4) != 0)
+        return std::nullopt;
       at += 4;
     }
     uint32_t checksum = 0;
@@ -136,19 +153,23 @@ struct ArchiveReader::State {
   }
 };
 
-ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stage) : state_(std::make_unique<State>()) {
+ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stage)
+    : state_(std::make_unique<State>()) {
   state_->path = path.string();
   state_->stage = std::move(stage);
   state_->mapping = map_file(path, state_->stage);
   if (state_->mapping->size < 4 || std::memcmp(state_->mapping->data, "PK\3\4", 4) != 0)
     throw Error(state_->stage, state_->path,
-                "is no archive that torch wrote: it does not begin as a zip; give what torch.save or torch.export.save wrote");
+                "is no archive that torch wrote: it does not begin as a zip; give what torch.save "
+                "or torch.export.save wrote");
   try {
-    state_->zip = std::make_unique<PyTorchStreamReader>(std::make_shared<MappedAdapter>(state_->mapping));
+    state_->zip =
+        std::make_unique<PyTorchStreamReader>(std::make_shared<MappedAdapter>(state_->mapping));
     state_->names = state_->zip->getAllRecords();
   } catch (const c10::Error& error) {
     throw Error(state_->stage, state_->path,
-                fmt::format("is no archive that torch wrote, or is damaged: {}", one_line(error.what_without_backtrace())));
+                fmt::format("is no archive that torch wrote, or is damaged: {}",
+                            one_line(error.what_without_backtrace())));
   }
   state_->set = {state_->names.begin(), state_->names.end()};
 }
@@ -176,7 +197,9 @@ std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alig
       // Weights alone: data may be larger than memory.
       if (state_->stage == "pt2" && checksum && crc32(bytes, result->size) != *checksum)
         throw Error(state_->stage, state_->path,
-                    fmt::format("record \"{}\" is damaged: its bytes have another checksum; copy or export the file again", name));
+                    fmt::format("record \"{}\" is damaged: its bytes have another checksum; copy "
+                                "or export the file again",
+                                name));
       result->data = bytes;
       result->owner = state_->mapping;
       return result;
@@ -199,20 +222,24 @@ struct ArchiveWriter::State {
   OutputFile file;
   std::unique_ptr<PyTorchStreamWriter> zip;
 
-  State(const std::filesystem::path& given, const std::string& name) : path(given), stage(name), file(given, name) {}
+  State(const std::filesystem::path& given, const std::string& name)
+      : path(given), stage(name), file(given, name) {}
 
   template <typename Function>
   void guarded(const Function& function) const {
     try {
       function();
     } catch (const c10::Error& error) {
-      throw Error(stage, path.string(), fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
+      throw Error(stage, path.string(),
+                  fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
     }
   }
 };
 
-ArchiveWriter::ArchiveWriter(const std::filesystem::path& path, std::string stage) : state_(std::make_unique<State>(path, stage)) {
-  // The function reports every write as done: the zip writer's destructor would throw otherwise. commit() looks at the file instead.
+ArchiveWriter::ArchiveWriter(const std::filesystem::path& path, std::string stage)
+    : state_(std::make_unique<State>(path, stage)) {
+  // The function reports every write as done: the zip writer's destructor would throw otherwise.
+  // commit() looks at the file instead.
   OutputFile& file = state_->file;
   state_->guarded([&] {
     state_->zip = std::make_unique<PyTorchStreamWriter>([&file](const void* bytes, size_t count) {
@@ -229,7 +256,9 @@ void ArchiveWriter::write(const std::string& name, std::string_view bytes) {
   state_->guarded([&] { state_->zip->writeRecord(name, bytes.data(), bytes.size()); });
 }
 
-bool ArchiveWriter::has(const std::string& name) const { return state_->zip->getAllWrittenRecords().contains(name); }
+bool ArchiveWriter::has(const std::string& name) const {
+  return state_->zip->getAllWrittenRecords().contains(name);
+}
 
 void ArchiveWriter::commit() {
   state_->guarded([&] { state_->zip->writeEndOfFile(); });

@@ -35,15 +35,22 @@ std::string_view describe_kind(ValueKind kind) {
 // The value `name`, which must be defined already.
 Value* use(const Graph& graph, const std::string& name, ValueKind kind, const std::string& where) {
   Value* value = graph.find_value(name);
-  if (value == nullptr) fail(graph, where, fmt::format("uses %{} before it is defined; the file is damaged", name));
+  if (value == nullptr)
+    fail(graph, where, fmt::format("uses %{} before it is defined; the file is damaged", name));
   if (value->kind() != kind && value->kind() != ValueKind::kToken)
-    fail(graph, where, fmt::format("uses %{} as {}, got {}; the file is damaged", name, describe_kind(kind), describe_kind(value->kind())));
+    fail(graph, where,
+         fmt::format("uses %{} as {}, got {}; the file is damaged", name, describe_kind(kind),
+                     describe_kind(value->kind())));
   return value;
 }
 
 template <typename Enum, typename Number>
-Enum known(const std::optional<Enum>& found, Number number, const Graph& graph, const std::string& where, std::string_view what) {
-  if (!found) fail(graph, where, fmt::format("unknown {}, got number {}; the file is damaged or of a newer torch", what, static_cast<int>(number)));
+Enum known(const std::optional<Enum>& found, Number number, const Graph& graph,
+           const std::string& where, std::string_view what) {
+  if (!found)
+    fail(graph, where,
+         fmt::format("unknown {}, got number {}; the file is damaged or of a newer torch", what,
+                     static_cast<int>(number)));
   return *found;
 }
 
@@ -57,17 +64,21 @@ Layout decode_layout(schema::Layout from, const Graph& graph, const std::string&
 Dim decode_dim(const schema::SymInt& from) {
   if (from.tag() == schema::SymInt::Tag::AS_INT) return {from.get_as_int(), ""};
   const schema::SymExpr& symbol = from.get_as_expr();
-  const bool has_hint = symbol.get_hint() && symbol.get_hint()->tag() == schema::SymExprHint::Tag::AS_INT;
+  const bool has_hint =
+      symbol.get_hint() && symbol.get_hint()->tag() == schema::SymExprHint::Tag::AS_INT;
   return {has_hint ? symbol.get_hint()->get_as_int() : -1, symbol.get_expr_str()};
 }
 
-std::vector<Value*> use_tensors(const std::vector<schema::TensorArgument>& from, const Graph& graph, const std::string& where) {
+std::vector<Value*> use_tensors(const std::vector<schema::TensorArgument>& from, const Graph& graph,
+                                const std::string& where) {
   std::vector<Value*> values;
-  for (const schema::TensorArgument& tensor : from) values.push_back(use(graph, tensor.get_name(), ValueKind::kTensor, where));
+  for (const schema::TensorArgument& tensor : from)
+    values.push_back(use(graph, tensor.get_name(), ValueKind::kTensor, where));
   return values;
 }
 
-Value* use_optional(const schema::OptionalTensorArgument& from, const Graph& graph, const std::string& where) {
+Value* use_optional(const schema::OptionalTensorArgument& from, const Graph& graph,
+                    const std::string& where) {
   if (from.tag() == schema::OptionalTensorArgument::Tag::AS_NONE) return nullptr;
   return use(graph, from.get_as_tensor().get_name(), ValueKind::kTensor, where);
 }
@@ -84,15 +95,18 @@ using SymIntItem = std::variant<int64_t, Value*>;
 using SymFloatItem = std::variant<double, Value*>;
 using SymBoolItem = std::variant<bool, Value*>;
 
-SymIntItem decode_item(const schema::SymIntArgument& from, const Graph& graph, const std::string& where) {
+SymIntItem decode_item(const schema::SymIntArgument& from, const Graph& graph,
+                       const std::string& where) {
   if (from.tag() == schema::SymIntArgument::Tag::AS_INT) return from.get_as_int();
   return use(graph, from.get_as_name(), ValueKind::kSymInt, where);
 }
-SymFloatItem decode_item(const schema::SymFloatArgument& from, const Graph& graph, const std::string& where) {
+SymFloatItem decode_item(const schema::SymFloatArgument& from, const Graph& graph,
+                         const std::string& where) {
   if (from.tag() == schema::SymFloatArgument::Tag::AS_FLOAT) return from.get_as_float().get();
   return use(graph, from.get_as_name(), ValueKind::kSymFloat, where);
 }
-SymBoolItem decode_item(const schema::SymBoolArgument& from, const Graph& graph, const std::string& where) {
+SymBoolItem decode_item(const schema::SymBoolArgument& from, const Graph& graph,
+                        const std::string& where) {
   if (from.tag() == schema::SymBoolArgument::Tag::AS_BOOL) return from.get_as_bool();
   return use(graph, from.get_as_name(), ValueKind::kSymBool, where);
 }
@@ -105,29 +119,39 @@ Argument decode_symbol(const From& from, const Graph& graph, const std::string& 
   return Literal{std::get<0>(item)};
 }
 template <typename List, typename From>
-Argument decode_symbols(const std::vector<From>& from, const Graph& graph, const std::string& where) {
+Argument decode_symbols(const std::vector<From>& from, const Graph& graph,
+                        const std::string& where) {
   List list;
   for (const From& item : from) list.items.push_back(decode_item(item, graph, where));
   return list;
 }
 
-Argument decode_optional_tensors(const std::vector<schema::OptionalTensorArgument>& from, const Graph& graph, const std::string& where) {
+Argument decode_optional_tensors(const std::vector<schema::OptionalTensorArgument>& from,
+                                 const Graph& graph, const std::string& where) {
   OptionalTensors list;
-  for (const schema::OptionalTensorArgument& item : from) list.items.push_back(use_optional(item, graph, where));
+  for (const schema::OptionalTensorArgument& item : from)
+    list.items.push_back(use_optional(item, graph, where));
   return list;
 }
 
-Argument decode_map(const std::unordered_map<std::string, schema::ForwardRef<schema::Argument>>& from, const Graph& graph, const std::string& where) {
+Argument decode_map(
+    const std::unordered_map<std::string, schema::ForwardRef<schema::Argument>>& from,
+    const Graph& graph, const std::string& where) {
   ArgumentMap map;
-  for (const auto& [key, item] : from) map.items[key] = std::make_shared<Argument>(decode_argument(*item, graph, where));
+  for (const auto& [key, item] : from)
+    map.items[key] = std::make_shared<Argument>(decode_argument(*item, graph, where));
   return map;
 }
 
-Argument decode_device(const schema::Device& from) { return Device{from.get_type(), from.get_index()}; }
+Argument decode_device(const schema::Device& from) {
+  return Device{from.get_type(), from.get_index()};
+}
 
-Argument decode_nested_tensors(const std::vector<std::vector<schema::TensorArgument>>& from, const Graph& graph, const std::string& where) {
+Argument decode_nested_tensors(const std::vector<std::vector<schema::TensorArgument>>& from,
+                               const Graph& graph, const std::string& where) {
   NestedTensors nested;
-  for (const std::vector<schema::TensorArgument>& list : from) nested.items.push_back(use_tensors(list, graph, where));
+  for (const std::vector<schema::TensorArgument>& list : from)
+    nested.items.push_back(use_tensors(list, graph, where));
   return nested;
 }
 
@@ -137,12 +161,15 @@ Argument decode_float_lists(const std::vector<std::vector<schema::F64>>& from) {
   return lists;
 }
 
-Argument decode_memory_format(schema::MemoryFormat from, const Graph& graph, const std::string& where) {
-  return known(find_memory_format_by_schema(static_cast<int>(from)), from, graph, where, "memory format");
+Argument decode_memory_format(schema::MemoryFormat from, const Graph& graph,
+                              const std::string& where) {
+  return known(find_memory_format_by_schema(static_cast<int>(from)), from, graph, where,
+               "memory format");
 }
 
 // The kinds that name no value.
-Argument decode_literal(const schema::Argument& from, const Graph& graph, const std::string& where) {
+Argument decode_literal(const schema::Argument& from, const Graph& graph,
+                        const std::string& where) {
   using Tag = schema::Argument::Tag;
   switch (from.tag()) {
     case Tag::AS_NONE:
@@ -169,7 +196,8 @@ Argument decode_literal(const schema::Argument& from, const Graph& graph, const 
     case Tag::AS_STRINGS:
       return from.get_as_strings();
     case Tag::AS_COMPLEX:
-      return std::complex<double>(from.get_as_complex().get_real().get(), from.get_as_complex().get_imag().get());
+      return std::complex<double>(from.get_as_complex().get_real().get(),
+                                  from.get_as_complex().get_imag().get());
     case Tag::AS_SCALAR_TYPE:
       return decode_dtype(from.get_as_scalar_type(), graph, where);
     case Tag::AS_MEMORY_FORMAT:
@@ -181,13 +209,16 @@ Argument decode_literal(const schema::Argument& from, const Graph& graph, const 
     case Tag::AS_OPERATOR:
       return OperatorRef{from.get_as_operator()};
     default:
-      fail(graph, where, "is of a kind that schema version 8 does not have; the file is damaged or of a newer torch");
+      fail(graph, where,
+           "is of a kind that schema version 8 does not have; the file is damaged or of a newer "
+           "torch");
   }
 }
 
 }  // namespace
 
-Argument decode_argument(const schema::Argument& from, const Graph& graph, const std::string& where) {
+Argument decode_argument(const schema::Argument& from, const Graph& graph,
+                         const std::string& where) {
   using Tag = schema::Argument::Tag;
   switch (from.tag()) {
     case Tag::AS_TENSOR:
@@ -215,7 +246,8 @@ Argument decode_argument(const schema::Argument& from, const Graph& graph, const
     case Tag::AS_CUSTOM_OBJ:
       return use(graph, from.get_as_custom_obj().get_name(), ValueKind::kCustomObj, where);
     case Tag::AS_GRAPH:
-      return Subgraph{from.get_as_graph().get_name(), decode_subgraph(*from.get_as_graph().get_graph(), graph.source)};
+      return Subgraph{from.get_as_graph().get_name(),
+                      decode_subgraph(*from.get_as_graph().get_graph(), graph.source)};
     case Tag::AS_STRING_TO_ARGUMENT:
       return decode_map(from.get_as_string_to_argument(), graph, where);
     default:
@@ -223,13 +255,17 @@ Argument decode_argument(const schema::Argument& from, const Graph& graph, const
   }
 }
 
-TensorMeta decode_meta(const schema::TensorMeta& from, const Graph& graph, const std::string& where) {
+TensorMeta decode_meta(const schema::TensorMeta& from, const Graph& graph,
+                       const std::string& where) {
   TensorMeta meta;
   meta.dtype = decode_dtype(from.get_dtype(), graph, where);
   for (const schema::SymInt& size : from.get_sizes()) meta.sizes.push_back(decode_dim(size));
-  for (const schema::SymInt& stride : from.get_strides()) meta.strides.push_back(decode_dim(stride));
+  for (const schema::SymInt& stride : from.get_strides())
+    meta.strides.push_back(decode_dim(stride));
   if (meta.sizes.size() != meta.strides.size())
-    fail(graph, where, fmt::format("got {} sizes and {} strides; the file is damaged", meta.sizes.size(), meta.strides.size()));
+    fail(graph, where,
+         fmt::format("got {} sizes and {} strides; the file is damaged", meta.sizes.size(),
+                     meta.strides.size()));
   meta.storage_offset = decode_dim(from.get_storage_offset());
   meta.requires_grad = from.get_requires_grad();
   meta.device = {from.get_device().get_type(), from.get_device().get_index()};

@@ -12,11 +12,14 @@ namespace octet {
 
 namespace schema = torch::_export;
 
-// An argument that uses values of `graph`. where: "node 3 (aten.add.Tensor): argument \"other\"", for messages. Throws Error when it uses a
-// value that is not defined yet or is of another kind, or holds a number the schema does not have.
-Argument decode_argument(const schema::Argument& from, const Graph& graph, const std::string& where);
+// An argument that uses values of `graph`. where: "node 3 (aten.add.Tensor): argument \"other\"",
+// for messages. Throws Error when it uses a value that is not defined yet or is of another kind, or
+// holds a number the schema does not have.
+Argument decode_argument(const schema::Argument& from, const Graph& graph,
+                         const std::string& where);
 
-TensorMeta decode_meta(const schema::TensorMeta& from, const Graph& graph, const std::string& where);
+TensorMeta decode_meta(const schema::TensorMeta& from, const Graph& graph,
+                       const std::string& where);
 
 // What the signature says of one input. `literal_name`: of an input that is no value.
 struct InputRole {
@@ -24,7 +27,8 @@ struct InputRole {
   std::string literal_name;
 };
 
-// Appends inputs (with these roles, one each), and then nodes; the outputs are the caller's. graph.source must be set, for messages.
+// Appends inputs (with these roles, one each), and then nodes; the outputs are the caller's.
+// graph.source must be set, for messages.
 void decode_inputs(const schema::Graph& from, std::vector<InputRole> roles, Graph& graph);
 void decode_nodes(const schema::Graph& from, Graph& graph);
 

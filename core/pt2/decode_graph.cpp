@@ -1,4 +1,5 @@
-// decode_inputs, decode_nodes, decode_subgraph: the graph's inputs and nodes, with what the value tables say of them.
+// decode_inputs, decode_nodes, decode_subgraph: the graph's inputs and nodes, with what the value
+// tables say of them.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +15,8 @@ using Tag = schema::Argument::Tag;
 
 constexpr std::string_view kOpPrefix = "torch.ops.";
 // Targets that are no ops: Python functions on symbols, and extensions.
-constexpr std::array<std::string_view, 5> kFunctionPrefixes = {"_operator.", "math.", "torch.", "builtins.", "#"};
+constexpr std::array<std::string_view, 5> kFunctionPrefixes = {"_operator.", "math.", "torch.",
+                                                               "builtins.", "#"};
 
 // Defines values of `graph` by name, from the tables of the file.
 class ValueTables {
@@ -28,9 +30,12 @@ class ValueTables {
   }
   // Throws when the name is taken: names are defined once.
   const std::string& fresh(const std::string& name, const std::string& where) const {
-    if (name.empty()) throw Error("pt2", graph_.source, where + ": defines a value without a name; the file is damaged");
+    if (name.empty())
+      throw Error("pt2", graph_.source,
+                  where + ": defines a value without a name; the file is damaged");
     if (graph_.find_value(name) != nullptr)
-      throw Error("pt2", graph_.source, fmt::format("{}: defines %{} a second time; the file is damaged", where, name));
+      throw Error("pt2", graph_.source,
+                  fmt::format("{}: defines %{} a second time; the file is damaged", where, name));
     return name;
   }
   // Expression and hint of a symbol.
@@ -53,7 +58,9 @@ class ValueTables {
  private:
   static void set_hint(Value& value, int64_t hint) { value.symbol_hint = hint; }
   static void set_hint(Value& value, bool hint) { value.symbol_hint = hint ? 1 : 0; }
-  static void set_hint(Value& value, const schema::F64& hint) { value.symbol_hint_float = hint.get(); }
+  static void set_hint(Value& value, const schema::F64& hint) {
+    value.symbol_hint_float = hint.get();
+  }
   static int64_t plain(const schema::SymInt& from) { return from.get_as_int(); }
   static bool plain(const schema::SymBool& from) { return from.get_as_bool(); }
   static schema::F64 plain(const schema::SymFloat& from) { return from.get_as_float(); }
@@ -89,7 +96,8 @@ class ValueTables {
   Graph& graph_;
 };
 
-// Name and kind of the value that an argument defines as an input or a single result; nothing for literals.
+// Name and kind of the value that an argument defines as an input or a single result; nothing for
+// literals.
 std::optional<std::pair<std::string, ValueKind>> defined_value(const schema::Argument& from) {
   switch (from.tag()) {
     case Tag::AS_TENSOR:
@@ -106,12 +114,14 @@ std::optional<std::pair<std::string, ValueKind>> defined_value(const schema::Arg
           {from.get_as_sym_int().get_as_name(), ValueKind::kSymInt}
       };
     case Tag::AS_SYM_FLOAT:
-      if (from.get_as_sym_float().tag() != schema::SymFloatArgument::Tag::AS_NAME) return std::nullopt;
+      if (from.get_as_sym_float().tag() != schema::SymFloatArgument::Tag::AS_NAME)
+        return std::nullopt;
       return {
           {from.get_as_sym_float().get_as_name(), ValueKind::kSymFloat}
       };
     case Tag::AS_SYM_BOOL:
-      if (from.get_as_sym_bool().tag() != schema::SymBoolArgument::Tag::AS_NAME) return std::nullopt;
+      if (from.get_as_sym_bool().tag() != schema::SymBoolArgument::Tag::AS_NAME)
+        return std::nullopt;
       return {
           {from.get_as_sym_bool().get_as_name(), ValueKind::kSymBool}
       };
@@ -128,14 +138,17 @@ void finish_value(Value& value, const schema::Argument& from, const ValueTables&
 std::string decode_target(const std::string& target, const Graph& graph, const std::string& where) {
   if (target.starts_with(kOpPrefix)) return target.substr(kOpPrefix.size());
   const bool is_function =
-      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(), [&](std::string_view prefix) { return target.starts_with(prefix); });
+      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(),
+                  [&](std::string_view prefix) { return target.starts_with(prefix); });
   if (!is_function)
-    throw Error("pt2", graph.source, fmt::format("{}: target \"{}\" is neither torch.ops.* nor a function on symbols", where, target));
+    throw Error("pt2", graph.source,
+                fmt::format("{}: target \"{}\" is neither torch.ops.* nor a function on symbols",
+                            where, target));
   return target;
 }
 
-void decode_list_result(const std::vector<schema::TensorArgument>& from, Graph& graph, Node& node, const ValueTables& tables,
-                        const std::string& where) {
+void decode_list_result(const std::vector<schema::TensorArgument>& from, Graph& graph, Node& node,
+                        const ValueTables& tables, const std::string& where) {
   std::vector<std::string> names;
   std::vector<std::optional<TensorMeta>> metas;
   for (const schema::TensorArgument& tensor : from) {
@@ -145,39 +158,53 @@ void decode_list_result(const std::vector<schema::TensorArgument>& from, Graph& 
   graph.add_list_result(node, std::move(names), std::move(metas));
 }
 
-void decode_optional_list_result(const std::vector<schema::OptionalTensorArgument>& from, Graph& graph, Node& node, const ValueTables& tables,
+void decode_optional_list_result(const std::vector<schema::OptionalTensorArgument>& from,
+                                 Graph& graph, Node& node, const ValueTables& tables,
                                  const std::string& where) {
   std::vector<std::optional<std::string>> names;
   std::vector<std::optional<TensorMeta>> metas;
   for (const schema::OptionalTensorArgument& item : from) {
     const bool is_tensor = item.tag() == schema::OptionalTensorArgument::Tag::AS_TENSOR;
-    names.push_back(is_tensor ? std::optional(tables.fresh(item.get_as_tensor().get_name(), where)) : std::nullopt);
+    names.push_back(is_tensor ? std::optional(tables.fresh(item.get_as_tensor().get_name(), where))
+                              : std::nullopt);
     metas.push_back(is_tensor ? tables.meta(item.get_as_tensor().get_name()) : std::nullopt);
   }
   graph.add_optional_list_result(node, names, std::move(metas));
 }
 
-void decode_result(const schema::Argument& from, Graph& graph, Node& node, const ValueTables& tables, const std::string& where) {
-  if (from.tag() == Tag::AS_TENSORS) return decode_list_result(from.get_as_tensors(), graph, node, tables, where);
-  if (from.tag() == Tag::AS_OPTIONAL_TENSORS) return decode_optional_list_result(from.get_as_optional_tensors(), graph, node, tables, where);
+void decode_result(const schema::Argument& from, Graph& graph, Node& node,
+                   const ValueTables& tables, const std::string& where) {
+  if (from.tag() == Tag::AS_TENSORS)
+    return decode_list_result(from.get_as_tensors(), graph, node, tables, where);
+  if (from.tag() == Tag::AS_OPTIONAL_TENSORS)
+    return decode_optional_list_result(from.get_as_optional_tensors(), graph, node, tables, where);
   const std::optional<std::pair<std::string, ValueKind>> value = defined_value(from);
   if (value) {
-    std::optional<TensorMeta> meta = value->second == ValueKind::kTensor ? tables.meta(value->first) : std::nullopt;
-    finish_value(*graph.add_result(node, tables.fresh(value->first, where), std::move(meta), value->second), from, tables);
+    std::optional<TensorMeta> meta =
+        value->second == ValueKind::kTensor ? tables.meta(value->first) : std::nullopt;
+    finish_value(
+        *graph.add_result(node, tables.fresh(value->first, where), std::move(meta), value->second),
+        from, tables);
     return;
   }
   Argument literal = decode_argument(from, graph, where);
   bool holds_values = std::holds_alternative<Subgraph>(literal);
   for_each_value(literal, [&](Value*) { holds_values = true; });
   if (holds_values)
-    throw Error("pt2", graph.source, where + ": is of a kind that no op returns, want tensors, symbols or literals; the file is damaged");
+    throw Error("pt2", graph.source,
+                where +
+                    ": is of a kind that no op returns, want tensors, symbols or literals; the "
+                    "file is damaged");
   graph.add_literal_result(node, std::move(literal));
 }
 
-ArgumentKind decode_kind(const std::optional<int64_t>& kind, const Graph& graph, const std::string& where) {
+ArgumentKind decode_kind(const std::optional<int64_t>& kind, const Graph& graph,
+                         const std::string& where) {
   if (!kind) return ArgumentKind::kUnknown;
   if (*kind < 0 || *kind > static_cast<int64_t>(ArgumentKind::kKeyword))
-    throw Error("pt2", graph.source, fmt::format("{}: unknown argument kind, got {}, want 0 to 2; the file is damaged", where, *kind));
+    throw Error("pt2", graph.source,
+                fmt::format("{}: unknown argument kind, got {}, want 0 to 2; the file is damaged",
+                            where, *kind));
   return static_cast<ArgumentKind>(*kind);
 }
 
@@ -186,19 +213,25 @@ void decode_node(const schema::Node& from, size_t index, Graph& graph, const Val
   std::vector<NamedArgument> arguments;
   for (const schema::NamedArgument& argument : from.get_inputs()) {
     const std::string slot = fmt::format("{}: argument \"{}\"", where, argument.get_name());
-    arguments.push_back({argument.get_name(), decode_argument(argument.get_arg(), graph, slot), decode_kind(argument.get_kind(), graph, slot)});
+    arguments.push_back({argument.get_name(), decode_argument(argument.get_arg(), graph, slot),
+                         decode_kind(argument.get_kind(), graph, slot)});
   }
   // Files of before schema 8.8 do not name their nodes: the first result's name serves.
   const std::optional<std::pair<std::string, ValueKind>> first =
       from.get_outputs().empty() ? std::nullopt : defined_value(from.get_outputs().front());
-  const std::string name = from.get_name() ? *from.get_name() : first ? first->first : fmt::format("node_{}", index);
+  const std::string name = from.get_name() ? *from.get_name()
+                           : first         ? first->first
+                                           : fmt::format("node_{}", index);
   if (graph.find_node(name) != nullptr)
-    throw Error("pt2", graph.source, fmt::format("{}: a second node is named \"{}\"; the file is damaged", where, name));
-  Node* node = graph.add_node(decode_target(from.get_target(), graph, where), std::move(arguments), name);
+    throw Error("pt2", graph.source,
+                fmt::format("{}: a second node is named \"{}\"; the file is damaged", where, name));
+  Node* node =
+      graph.add_node(decode_target(from.get_target(), graph, where), std::move(arguments), name);
   node->metadata = {from.get_metadata().begin(), from.get_metadata().end()};
   node->is_hop_single_tensor_return = from.get_is_hop_single_tensor_return();
   for (size_t i = 0; i < from.get_outputs().size(); ++i)
-    decode_result(from.get_outputs()[i], graph, *node, tables, fmt::format("{}: result {}", where, i));
+    decode_result(from.get_outputs()[i], graph, *node, tables,
+                  fmt::format("{}: result {}", where, i));
 }
 
 }  // namespace
@@ -207,7 +240,9 @@ void decode_inputs(const schema::Graph& from, std::vector<InputRole> roles, Grap
   if (roles.size() != from.get_inputs().size())
     throw Error(
         "pt2", graph.source,
-        fmt::format("the signature has {} inputs and the graph {}, want as many; the file is damaged", roles.size(), from.get_inputs().size()));
+        fmt::format(
+            "the signature has {} inputs and the graph {}, want as many; the file is damaged",
+            roles.size(), from.get_inputs().size()));
   const ValueTables tables(from, graph);
   for (size_t i = 0; i < roles.size(); ++i) {
     const schema::Argument& argument = from.get_inputs()[i];
@@ -217,19 +252,27 @@ void decode_inputs(const schema::Graph& from, std::vector<InputRole> roles, Grap
       roles[i].input.constant = decode_argument(argument, graph, where);
       bool holds_values = std::holds_alternative<Subgraph>(roles[i].input.constant);
       for_each_value(roles[i].input.constant, [&](Value*) { holds_values = true; });
-      if (holds_values) throw Error("pt2", graph.source, where + ": is neither one value nor a literal; the file is damaged");
-      graph.add_input(std::move(roles[i].input), tables.fresh(roles[i].literal_name, where), ValueKind::kNone, std::nullopt);
+      if (holds_values)
+        throw Error("pt2", graph.source,
+                    where + ": is neither one value nor a literal; the file is damaged");
+      graph.add_input(std::move(roles[i].input), tables.fresh(roles[i].literal_name, where),
+                      ValueKind::kNone, std::nullopt);
       continue;
     }
-    std::optional<TensorMeta> meta = value->second == ValueKind::kTensor ? tables.meta(value->first) : std::nullopt;
-    const ValueKind kind = roles[i].input.kind == InputKind::kToken ? ValueKind::kToken : value->second;
-    finish_value(*graph.add_input(std::move(roles[i].input), tables.fresh(value->first, where), kind, std::move(meta)), argument, tables);
+    std::optional<TensorMeta> meta =
+        value->second == ValueKind::kTensor ? tables.meta(value->first) : std::nullopt;
+    const ValueKind kind =
+        roles[i].input.kind == InputKind::kToken ? ValueKind::kToken : value->second;
+    finish_value(*graph.add_input(std::move(roles[i].input), tables.fresh(value->first, where),
+                                  kind, std::move(meta)),
+                 argument, tables);
   }
 }
 
 void decode_nodes(const schema::Graph& from, Graph& graph) {
   const ValueTables tables(from, graph);
-  for (size_t i = 0; i < from.get_nodes().size(); ++i) decode_node(from.get_nodes()[i], i, graph, tables);
+  for (size_t i = 0; i < from.get_nodes().size(); ++i)
+    decode_node(from.get_nodes()[i], i, graph, tables);
 }
 
 std::shared_ptr<Graph> decode_subgraph(const schema::Graph& from, const std::string& source) {
@@ -241,7 +284,8 @@ std::shared_ptr<Graph> decode_subgraph(const schema::Graph& from, const std::str
   decode_inputs(from, std::move(roles), *graph);
   decode_nodes(from, *graph);
   for (size_t i = 0; i < from.get_outputs().size(); ++i)
-    graph->add_output({decode_argument(from.get_outputs()[i], *graph, fmt::format("output {}", i)), OutputKind::kUserOutput, ""});
+    graph->add_output({decode_argument(from.get_outputs()[i], *graph, fmt::format("output {}", i)),
+                       OutputKind::kUserOutput, ""});
   return graph;
 }
 

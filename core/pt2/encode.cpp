@@ -11,11 +11,14 @@
 namespace octet {
 namespace {
 
-// Stands for -inf until restore_minus_infinity(). No program computes with this number; one that does is refused.
+// Stands for -inf until restore_minus_infinity(). No program computes with this number; one that
+// does is refused.
 constexpr double kMinusInfinity = -1.0715086071862673e-299;
 
 schema::F64 encode_float(double from, const std::string& subject) {
-  if (from == kMinusInfinity) throw Error("pt2", subject, fmt::format("the number {} is reserved and cannot be written", from));
+  if (from == kMinusInfinity)
+    throw Error("pt2", subject,
+                fmt::format("the number {} is reserved and cannot be written", from));
   schema::F64 result;
   result.set(std::isinf(from) && from < 0 ? kMinusInfinity : from);
   return result;
@@ -75,8 +78,12 @@ class Encoder {
 
   void operator()(const None&) { out_.set_as_none(true); }
   void operator()(Value* value) { encode_value(*value); }
-  void operator()(const std::vector<Value*>& values) { out_.set_as_tensors(encode_tensors(values)); }
-  void operator()(const OptionalTensor& from) { out_.set_as_optional_tensor(encode_optional(from.value)); }
+  void operator()(const std::vector<Value*>& values) {
+    out_.set_as_tensors(encode_tensors(values));
+  }
+  void operator()(const OptionalTensor& from) {
+    out_.set_as_optional_tensor(encode_optional(from.value));
+  }
   void operator()(const OptionalTensors& from) {
     std::vector<schema::OptionalTensorArgument> items;
     for (const Value* value : from.items) items.push_back(encode_optional(value));
@@ -89,7 +96,9 @@ class Encoder {
   }
   void operator()(int64_t value) { out_.set_as_int(value); }
   void operator()(const std::vector<int64_t>& values) { out_.set_as_ints(values); }
-  void operator()(const std::vector<std::vector<int64_t>>& values) { out_.set_as_int_lists(values); }
+  void operator()(const std::vector<std::vector<int64_t>>& values) {
+    out_.set_as_int_lists(values);
+  }
   void operator()(double value) { out_.set_as_float(encode_float(value, subject_)); }
   void operator()(const std::vector<double>& values) { out_.set_as_floats(encode_floats(values)); }
   void operator()(const std::vector<std::vector<double>>& lists) {
@@ -107,15 +116,33 @@ class Encoder {
     result.set_imag(encode_float(value.imag(), subject_));
     out_.set_as_complex(std::move(result));
   }
-  void operator()(const SymIntLiteral& from) { out_.set_as_sym_int(encode_item(std::variant<int64_t, Value*>(from.value))); }
-  void operator()(const SymFloatLiteral& from) { out_.set_as_sym_float(encode_item(std::variant<double, Value*>(from.value))); }
-  void operator()(const SymBoolLiteral& from) { out_.set_as_sym_bool(encode_item(std::variant<bool, Value*>(from.value))); }
-  void operator()(const SymIntList& from) { out_.set_as_sym_ints(encode_items<schema::SymIntArgument>(from.items)); }
-  void operator()(const SymFloatList& from) { out_.set_as_sym_floats(encode_items<schema::SymFloatArgument>(from.items)); }
-  void operator()(const SymBoolList& from) { out_.set_as_sym_bools(encode_items<schema::SymBoolArgument>(from.items)); }
-  void operator()(DType from) { out_.set_as_scalar_type(static_cast<schema::ScalarType>(schema_number(from))); }
-  void operator()(MemoryFormat from) { out_.set_as_memory_format(static_cast<schema::MemoryFormat>(schema_number(from))); }
-  void operator()(Layout from) { out_.set_as_layout(static_cast<schema::Layout>(schema_number(from))); }
+  void operator()(const SymIntLiteral& from) {
+    out_.set_as_sym_int(encode_item(std::variant<int64_t, Value*>(from.value)));
+  }
+  void operator()(const SymFloatLiteral& from) {
+    out_.set_as_sym_float(encode_item(std::variant<double, Value*>(from.value)));
+  }
+  void operator()(const SymBoolLiteral& from) {
+    out_.set_as_sym_bool(encode_item(std::variant<bool, Value*>(from.value)));
+  }
+  void operator()(const SymIntList& from) {
+    out_.set_as_sym_ints(encode_items<schema::SymIntArgument>(from.items));
+  }
+  void operator()(const SymFloatList& from) {
+    out_.set_as_sym_floats(encode_items<schema::SymFloatArgument>(from.items));
+  }
+  void operator()(const SymBoolList& from) {
+    out_.set_as_sym_bools(encode_items<schema::SymBoolArgument>(from.items));
+  }
+  void operator()(DType from) {
+    out_.set_as_scalar_type(static_cast<schema::ScalarType>(schema_number(from)));
+  }
+  void operator()(MemoryFormat from) {
+    out_.set_as_memory_format(static_cast<schema::MemoryFormat>(schema_number(from)));
+  }
+  void operator()(Layout from) {
+    out_.set_as_layout(static_cast<schema::Layout>(schema_number(from)));
+  }
   void operator()(const Device& from) { out_.set_as_device(encode_device(from)); }
   void operator()(const Subgraph& from) {
     schema::ForwardRef<schema::Graph> body;
@@ -191,7 +218,8 @@ class Encoder {
         return;
       }
       case ValueKind::kNone:
-        throw Error("pt2", subject_, fmt::format("%{} is a literal input and cannot be an argument", value.name()));
+        throw Error("pt2", subject_,
+                    fmt::format("%{} is a literal input and cannot be an argument", value.name()));
     }
   }
 
@@ -236,7 +264,9 @@ schema::ConstantValue encode_constant(const Argument& literal, const std::string
   else if (const std::string* text = literal.find<std::string>())
     result.set_as_string(*text);
   else
-    throw Error("pt2", subject, "a constant input is neither None, int, float, bool nor string and cannot be written");
+    throw Error(
+        "pt2", subject,
+        "a constant input is neither None, int, float, bool nor string and cannot be written");
   return result;
 }
 

@@ -11,11 +11,13 @@ namespace octet {
 namespace {
 
 // Targets that are no ops keep their name; the reader has the same list.
-constexpr std::array<std::string_view, 5> kFunctionPrefixes = {"_operator.", "math.", "torch.", "builtins.", "#"};
+constexpr std::array<std::string_view, 5> kFunctionPrefixes = {"_operator.", "math.", "torch.",
+                                                               "builtins.", "#"};
 
 std::string encode_target(const std::string& target) {
   const bool is_function =
-      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(), [&](std::string_view prefix) { return target.starts_with(prefix); });
+      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(),
+                  [&](std::string_view prefix) { return target.starts_with(prefix); });
   return is_function ? target : "torch.ops." + target;
 }
 
@@ -45,14 +47,18 @@ struct Tables {
     switch (value.kind()) {
       case ValueKind::kTensor:
         if (!value.meta)
-          throw Error("pt2", subject, fmt::format("%{} has no dtype and sizes, want them on every value of a program that is written", value.name()));
+          throw Error("pt2", subject,
+                      fmt::format("%{} has no dtype and sizes, want them on every value of a "
+                                  "program that is written",
+                                  value.name()));
         tensors[value.name()] = encode_meta(*value.meta);
         break;
       case ValueKind::kSymInt:
         if (!add_expression(value, sym_ints)) sym_ints[value.name()].set_as_int(value.symbol_hint);
         break;
       case ValueKind::kSymBool:
-        if (!add_expression(value, sym_bools)) sym_bools[value.name()].set_as_bool(value.symbol_hint != 0);
+        if (!add_expression(value, sym_bools))
+          sym_bools[value.name()].set_as_bool(value.symbol_hint != 0);
         break;
       case ValueKind::kSymFloat:
         if (!add_expression(value, sym_floats)) {
@@ -74,7 +80,9 @@ struct Tables {
   bool add_expression(const Value& value, Table& table) const {
     if (value.symbol.empty() && !value.has_symbol_hint)
       throw Error("pt2", subject,
-                  fmt::format("%{} has neither a symbol nor a number, want one on every symbolic value of a program that is written", value.name()));
+                  fmt::format("%{} has neither a symbol nor a number, want one on every symbolic "
+                              "value of a program that is written",
+                              value.name()));
     if (value.symbol.empty()) return false;
     schema::SymExpr expression;
     expression.set_expr_str(value.symbol);
@@ -104,7 +112,8 @@ schema::Node encode_node(const Node& from, const std::string& subject) {
     schema::NamedArgument named;
     named.set_name(argument.name);
     named.set_arg(encode_argument(argument.value, subject));
-    if (argument.kind != ArgumentKind::kUnknown) named.set_kind(std::optional<int64_t>(static_cast<int64_t>(argument.kind)));
+    if (argument.kind != ArgumentKind::kUnknown)
+      named.set_kind(std::optional<int64_t>(static_cast<int64_t>(argument.kind)));
     inputs.push_back(std::move(named));
   }
   std::vector<schema::Argument> outputs;
@@ -113,7 +122,8 @@ schema::Node encode_node(const Node& from, const std::string& subject) {
   node.set_target(encode_target(from.target()));
   node.set_inputs(std::move(inputs));
   node.set_outputs(std::move(outputs));
-  node.set_metadata(std::unordered_map<std::string, std::string>(from.metadata.begin(), from.metadata.end()));
+  node.set_metadata(
+      std::unordered_map<std::string, std::string>(from.metadata.begin(), from.metadata.end()));
   node.set_is_hop_single_tensor_return(from.is_hop_single_tensor_return);
   node.set_name(std::optional(from.name()));
   return node;
@@ -122,11 +132,13 @@ schema::Node encode_node(const Node& from, const std::string& subject) {
 }  // namespace
 
 schema::Graph encode_graph(const Graph& from, const std::string& subject) {
-  Tables tables{.tensors = {}, .sym_ints = {}, .sym_floats = {}, .sym_bools = {}, .subject = subject};
+  Tables tables{
+      .tensors = {}, .sym_ints = {}, .sym_floats = {}, .sym_bools = {}, .subject = subject};
   std::vector<schema::Argument> inputs;
   for (const GraphInput& input : from.inputs()) {
     tables.add(*input.value);
-    inputs.push_back(encode_argument(input.value->kind() == ValueKind::kNone ? input.constant : Argument(input.value), subject));
+    inputs.push_back(encode_argument(
+        input.value->kind() == ValueKind::kNone ? input.constant : Argument(input.value), subject));
   }
   std::vector<schema::Node> nodes;
   for (const Node* node : from.nodes()) {
@@ -134,7 +146,8 @@ schema::Graph encode_graph(const Graph& from, const std::string& subject) {
     for (const Value* value : node->outputs()) tables.add(*value);
   }
   std::vector<schema::Argument> outputs;
-  for (const GraphOutput& output : from.outputs()) outputs.push_back(encode_argument(output.value, subject));
+  for (const GraphOutput& output : from.outputs())
+    outputs.push_back(encode_argument(output.value, subject));
   schema::Graph graph;
   graph.set_inputs(std::move(inputs));
   graph.set_nodes(std::move(nodes));

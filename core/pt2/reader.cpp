@@ -34,7 +34,9 @@ json parse_json(const std::string& text, const std::string& record, const std::s
       is_string = true;
     } else if (c == '{' || c == '[') {
       if (++depth > kMaxNesting)
-        throw Error("pt2", source, fmt::format("{} nests more than {} levels deep; the file is damaged", record, kMaxNesting));
+        throw Error("pt2", source,
+                    fmt::format("{} nests more than {} levels deep; the file is damaged", record,
+                                kMaxNesting));
     } else if (c == '}' || c == ']') {
       --depth;
     }
@@ -52,19 +54,23 @@ T to_schema(const json& from, const std::string& record, const std::string& sour
   try {
     return from.get<T>();
   } catch (const json::exception& error) {
-    throw Error("pt2", source, fmt::format("{} does not follow the schema: {}", record, one_line(error.what())));
+    throw Error("pt2", source,
+                fmt::format("{} does not follow the schema: {}", record, one_line(error.what())));
   } catch (const std::exception& error) {
-    throw Error("pt2", source, fmt::format("{} does not follow the schema: {}", record, one_line(error.what())));
+    throw Error("pt2", source,
+                fmt::format("{} does not follow the schema: {}", record, one_line(error.what())));
   }
 }
 
-// Runs a decoder. The schema's getters throw bad_variant_access when the JSON had no alternative that they know.
+// Runs a decoder. The schema's getters throw bad_variant_access when the JSON had no alternative
+// that they know.
 template <typename Function>
 auto decoded(const std::string& record, const std::string& source, const Function& decode) {
   try {
     return decode();
   } catch (const std::bad_variant_access&) {
-    throw Error("pt2", source, record + " does not follow the schema: an alternative is missing or unknown");
+    throw Error("pt2", source,
+                record + " does not follow the schema: an alternative is missing or unknown");
   }
 }
 
@@ -72,18 +78,28 @@ auto decoded(const std::string& record, const std::string& source, const Functio
 std::string find_model_name(const ArchiveReader& archive, const std::string& source) {
   std::vector<std::string> names;
   for (const std::string& name : archive.names())
-    if (name.starts_with("models/") && name.ends_with(".json")) names.push_back(name.substr(7, name.size() - 12));
-  if (names.empty()) throw Error("pt2", source, "there is no models/model.json in the archive, want a program that torch.export.save wrote");
-  if (names.size() > 1) throw Error("pt2", source, fmt::format("holds {} programs, want 1; save them one by one", names.size()));
+    if (name.starts_with("models/") && name.ends_with(".json"))
+      names.push_back(name.substr(7, name.size() - 12));
+  if (names.empty())
+    throw Error("pt2", source,
+                "there is no models/model.json in the archive, want a program that "
+                "torch.export.save wrote");
+  if (names.size() > 1)
+    throw Error("pt2", source,
+                fmt::format("holds {} programs, want 1; save them one by one", names.size()));
   return names.front();
 }
 
 // ---- tensors
 
-Tensor make_tensor(ArchiveReader& archive, const std::string& record, const TensorMeta& meta, const std::string& where, const Graph& graph) {
+Tensor make_tensor(ArchiveReader& archive, const std::string& record, const TensorMeta& meta,
+                   const std::string& where, const Graph& graph) {
   if (meta.layout != Layout::kStrided)
-    throw Error("pt2", graph.source, where + ": is sparse, want a dense tensor; call to_dense() before the export");
-  if (meta.device.type != "cpu") throw Error("pt2", graph.source, fmt::format("{}: is on {}, want cpu; export on the CPU", where, meta.device.type));
+    throw Error("pt2", graph.source,
+                where + ": is sparse, want a dense tensor; call to_dense() before the export");
+  if (meta.device.type != "cpu")
+    throw Error("pt2", graph.source,
+                fmt::format("{}: is on {}, want cpu; export on the CPU", where, meta.device.type));
   std::vector<int64_t> strides;
   int64_t count = 1;
   bool is_static = meta.is_static() && !meta.storage_offset.is_symbolic();
@@ -93,9 +109,12 @@ Tensor make_tensor(ArchiveReader& archive, const std::string& record, const Tens
   }
   for (const Dim& size : meta.sizes)
     if (size.value != 0 && __builtin_mul_overflow(count, size.value, &count)) is_static = false;
-  if (!is_static) throw Error("pt2", graph.source, where + ": its sizes are symbolic or overflow, want numbers; the file is damaged");
+  if (!is_static)
+    throw Error("pt2", graph.source,
+                where + ": its sizes are symbolic or overflow, want numbers; the file is damaged");
   try {
-    return Tensor(archive.map(record, kMappingAlignment), meta.dtype, meta.shape(), std::move(strides), meta.storage_offset.value);
+    return Tensor(archive.map(record, kMappingAlignment), meta.dtype, meta.shape(),
+                  std::move(strides), meta.storage_offset.value);
   } catch (const Error& error) {
     const std::string_view text = error.what();
     if (!text.starts_with("tensor: ")) throw;
@@ -115,11 +134,13 @@ void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& grap
   parse_json(text, payloads.config, graph.source);
   const nlohmann::ordered_json ordered = nlohmann::ordered_json::parse(text);
   if (!ordered.is_object() || !ordered.contains("config") || !ordered["config"].is_object())
-    throw Error("pt2", graph.source, payloads.config + " does not follow the schema: there is no object \"config\"");
+    throw Error("pt2", graph.source,
+                payloads.config + " does not follow the schema: there is no object \"config\"");
   for (const auto& [fqn, entry] : ordered["config"].items()) {
     const std::string where = fmt::format("tensor \"{}\"", fqn);
     const json plain(entry);
-    const schema::PayloadMeta meta = to_schema<schema::PayloadMeta>(plain, payloads.config, graph.source);
+    const schema::PayloadMeta meta =
+        to_schema<schema::PayloadMeta>(plain, payloads.config, graph.source);
     const std::string record = std::string(payloads.folder) + meta.get_path_name();
     payloads.order->push_back(fqn);
     if (!meta.get_tensor_meta() && meta.get_use_pickle()) {
@@ -127,11 +148,20 @@ void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& grap
       continue;
     }
     if (meta.get_use_pickle())
-      throw Error("pt2", graph.source, where + ": is pickled (a tensor subclass), want a plain tensor; convert it before the export");
-    if (!meta.get_tensor_meta()) throw Error("pt2", graph.source, where + ": has no tensor_meta; the file is damaged");
-    if (graph.constants.contains(fqn)) throw Error("pt2", graph.source, where + ": stands twice among weights and constants; the file is damaged");
-    const TensorMeta facts = decoded(payloads.config, graph.source, [&] { return decode_meta(*meta.get_tensor_meta(), graph, where); });
-    graph.constants[fqn] = {make_tensor(archive, record, facts, where, graph), meta.get_is_param(), facts.requires_grad};
+      throw Error("pt2", graph.source,
+                  where +
+                      ": is pickled (a tensor subclass), want a plain tensor; convert it before "
+                      "the export");
+    if (!meta.get_tensor_meta())
+      throw Error("pt2", graph.source, where + ": has no tensor_meta; the file is damaged");
+    if (graph.constants.contains(fqn))
+      throw Error("pt2", graph.source,
+                  where + ": stands twice among weights and constants; the file is damaged");
+    const TensorMeta facts = decoded(payloads.config, graph.source, [&] {
+      return decode_meta(*meta.get_tensor_meta(), graph, where);
+    });
+    graph.constants[fqn] = {make_tensor(archive, record, facts, where, graph), meta.get_is_param(),
+                            facts.requires_grad};
   }
 }
 
@@ -184,13 +214,19 @@ GraphOutput decode_output(const schema::OutputSpec& from) {
     case Tag::BUFFER_MUTATION:
       return {{}, OutputKind::kBufferMutation, from.get_buffer_mutation().get_buffer_name()};
     case Tag::PARAMETER_MUTATION:
-      return {{}, OutputKind::kParameterMutation, from.get_parameter_mutation().get_parameter_name()};
+      return {
+          {}, OutputKind::kParameterMutation, from.get_parameter_mutation().get_parameter_name()};
     case Tag::USER_INPUT_MUTATION:
-      return {{}, OutputKind::kUserInputMutation, from.get_user_input_mutation().get_user_input_name()};
+      return {
+          {}, OutputKind::kUserInputMutation, from.get_user_input_mutation().get_user_input_name()};
     case Tag::GRADIENT_TO_PARAMETER:
-      return {{}, OutputKind::kGradientToParameter, from.get_gradient_to_parameter().get_parameter_name()};
+      return {{},
+              OutputKind::kGradientToParameter,
+              from.get_gradient_to_parameter().get_parameter_name()};
     case Tag::GRADIENT_TO_USER_INPUT:
-      return {{}, OutputKind::kGradientToUserInput, from.get_gradient_to_user_input().get_user_input_name()};
+      return {{},
+              OutputKind::kGradientToUserInput,
+              from.get_gradient_to_user_input().get_user_input_name()};
     case Tag::TOKEN:
       return {{}, OutputKind::kToken, ""};
   }
@@ -201,8 +237,11 @@ void decode_outputs(const schema::GraphModule& from, Graph& graph) {
   const std::vector<schema::OutputSpec>& specs = from.get_signature().get_output_specs();
   const std::vector<schema::Argument>& values = from.get_graph().get_outputs();
   if (specs.size() != values.size())
-    throw Error("pt2", graph.source,
-                fmt::format("the signature has {} outputs and the graph {}, want as many; the file is damaged", specs.size(), values.size()));
+    throw Error(
+        "pt2", graph.source,
+        fmt::format(
+            "the signature has {} outputs and the graph {}, want as many; the file is damaged",
+            specs.size(), values.size()));
   for (size_t i = 0; i < specs.size(); ++i) {
     GraphOutput output = decode_output(specs[i]);
     output.value = decode_argument(values[i], graph, fmt::format("output {}", i));
@@ -213,19 +252,24 @@ void decode_outputs(const schema::GraphModule& from, Graph& graph) {
 // Each parameter, buffer and constant of the signature must have its tensor.
 void check_constants(const Graph& graph) {
   for (const GraphInput& input : graph.inputs()) {
-    const bool wants_tensor = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kTensorConstant;
+    const bool wants_tensor = input.kind == InputKind::kParameter ||
+                              input.kind == InputKind::kBuffer ||
+                              input.kind == InputKind::kTensorConstant;
     if (wants_tensor && !graph.constants.contains(input.fqn))
       throw Error("pt2", graph.source,
-                  fmt::format("%{}: there is no tensor \"{}\" in the archive; the file is damaged", input.value->name(), input.fqn));
+                  fmt::format("%{}: there is no tensor \"{}\" in the archive; the file is damaged",
+                              input.value->name(), input.fqn));
   }
 }
 
 void decode_program(const schema::ExportedProgram& program, Graph& graph) {
   const schema::GraphModule& module = program.get_graph_module();
   graph.is_single_tensor_return = module.get_graph().get_is_single_tensor_return();
-  for (const auto& [symbol, range] : program.get_range_constraints()) graph.range_constraints[symbol] = {range.get_min_val(), range.get_max_val()};
+  for (const auto& [symbol, range] : program.get_range_constraints())
+    graph.range_constraints[symbol] = {range.get_min_val(), range.get_max_val()};
   std::vector<InputRole> roles;
-  for (const schema::InputSpec& spec : module.get_signature().get_input_specs()) roles.push_back(decode_role(spec, roles.size()));
+  for (const schema::InputSpec& spec : module.get_signature().get_input_specs())
+    roles.push_back(decode_role(spec, roles.size()));
   decode_inputs(module.get_graph(), std::move(roles), graph);
   decode_nodes(module.get_graph(), graph);
   decode_outputs(module, graph);
@@ -237,13 +281,20 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
   json text = parse_json(archive.read(record), record, graph.source);
   const json::json_pointer major("/schema_version/major");
   if (!text.is_object() || !text.contains(major) || !text[major].is_number_integer())
-    throw Error("pt2", graph.source, record + " names no schema version, want one of torch.export.save");
+    throw Error("pt2", graph.source,
+                record + " names no schema version, want one of torch.export.save");
   if (text[major] != kSchemaMajor)
-    throw Error("pt2", graph.source, fmt::format("schema version, got {}, want {}; export with torch 2.13", text[major].dump(), kSchemaMajor));
+    throw Error("pt2", graph.source,
+                fmt::format("schema version, got {}, want {}; export with torch 2.13",
+                            text[major].dump(), kSchemaMajor));
   const json::json_pointer body("/graph_module/graph");
-  if (!text.contains(body) || !text[body].is_object()) throw Error("pt2", graph.source, record + " does not follow the schema: there is no graph");
-  decoded(record, graph.source, [&] { decode_program(to_schema<schema::ExportedProgram>(text, record, graph.source), graph); });
-  graph.extras->custom_obj_values_json = text[body].value("custom_obj_values", json::object()).dump();
+  if (!text.contains(body) || !text[body].is_object())
+    throw Error("pt2", graph.source, record + " does not follow the schema: there is no graph");
+  decoded(record, graph.source, [&] {
+    decode_program(to_schema<schema::ExportedProgram>(text, record, graph.source), graph);
+  });
+  graph.extras->custom_obj_values_json =
+      text[body].value("custom_obj_values", json::object()).dump();
   text["graph_module"]["graph"] = json::object();
   text["graph_module"]["signature"] = json::object();
   graph.extras->program_json = text.dump();
@@ -251,8 +302,8 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
 
 // What the writer makes anew; everything else is kept as bytes.
 bool is_made_anew(const std::string& name) {
-  return name.starts_with("models/") || name.starts_with(kWeightsFolder) || name.starts_with(kConstantsFolder) || name.starts_with(".data/") ||
-         name == "byteorder";
+  return name.starts_with("models/") || name.starts_with(kWeightsFolder) ||
+         name.starts_with(kConstantsFolder) || name.starts_with(".data/") || name == "byteorder";
 }
 
 }  // namespace
@@ -264,8 +315,15 @@ Graph read_pt2(const std::filesystem::path& path) {
   graph.extras = std::make_shared<ArchiveExtras>();
   ArchiveExtras& extras = *graph.extras;
   extras.model_name = find_model_name(archive, graph.source);
-  read_payloads(archive, {kWeightsFolder, fmt::format("{}{}_weights_config.json", kWeightsFolder, extras.model_name), &extras.weight_order}, graph);
-  read_payloads(archive, {kConstantsFolder, fmt::format("{}{}_constants_config.json", kConstantsFolder, extras.model_name), &extras.constant_order},
+  read_payloads(
+      archive,
+      {kWeightsFolder, fmt::format("{}{}_weights_config.json", kWeightsFolder, extras.model_name),
+       &extras.weight_order},
+      graph);
+  read_payloads(archive,
+                {kConstantsFolder,
+                 fmt::format("{}{}_constants_config.json", kConstantsFolder, extras.model_name),
+                 &extras.constant_order},
                 graph);
   read_program(archive, graph);
   check_constants(graph);

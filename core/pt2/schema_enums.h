@@ -1,4 +1,5 @@
-// The numbers that torch's program schema gives dtypes, layouts, memory formats and argument kinds (its own, not c10's).
+// The numbers that torch's program schema gives dtypes, layouts, memory formats and argument kinds
+// (its own, not c10's).
 #pragma once
 
 #include <optional>

@@ -17,14 +17,16 @@ namespace {
 
 constexpr const char* kStage = "inputs";
 constexpr size_t kMappingAlignment = 16;
-constexpr std::string_view kExpected = "want a torch.save file of a tuple or list of tensors, ints, floats, bools, strings and None";
+constexpr std::string_view kExpected =
+    "want a torch.save file of a tuple or list of tensors, ints, floats, bools, strings and None";
 
 // Storages handed to LibTorch, by address: what of each is really there.
 using StorageSizes = std::map<const void*, size_t>;
 
 // LibTorch's reader knows few types, and takes others (an OrderedDict, say) for faults of its own.
 std::string unreadable(const std::string& why) {
-  if (why.find("report a bug") != std::string::npos) return fmt::format("holds a Python object that is none of these; {}", kExpected);
+  if (why.find("report a bug") != std::string::npos)
+    return fmt::format("holds a Python object that is none of these; {}", kExpected);
   return fmt::format("cannot be read: {}; {}", why, kExpected);
 }
 
@@ -43,7 +45,9 @@ c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
     const std::shared_ptr<Storage> storage = archive.map("data/" + name, kMappingAlignment);
     sizes[storage->data] = std::max(sizes[storage->data], storage->size);
     auto owner = std::make_unique<std::shared_ptr<Storage>>(storage);
-    const auto release = [](void* context) { delete static_cast<std::shared_ptr<Storage>*>(context); };
+    const auto release = [](void* context) {
+      delete static_cast<std::shared_ptr<Storage>*>(context);
+    };
     return at::DataPtr(storage->data, owner.release(), release, at::Device(at::kCPU));
   };
   try {
@@ -59,7 +63,8 @@ c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
 }
 
 // LibTorch trusts the sizes in the pickle; a tensor must lie inside of what the file holds.
-void check_tensor(const at::Tensor& tensor, const StorageSizes& sizes, const std::filesystem::path& path) {
+void check_tensor(const at::Tensor& tensor, const StorageSizes& sizes,
+                  const std::filesystem::path& path) {
   if (!tensor.defined()) return;
   if (tensor.layout() != at::kStrided || tensor.is_quantized())
     throw Error(kStage, path.string(), "holds a sparse or quantized tensor, want dense ones");
@@ -69,26 +74,35 @@ void check_tensor(const at::Tensor& tensor, const StorageSizes& sizes, const std
   int64_t first = tensor.storage_offset();
   int64_t last = first;
   for (int64_t i = 0; i < tensor.dim(); ++i) {
-    if (tensor.size(i) < 0) throw Error(kStage, path.string(), "holds a tensor of a negative size; the file is damaged");
+    if (tensor.size(i) < 0)
+      throw Error(kStage, path.string(), "holds a tensor of a negative size; the file is damaged");
     if (tensor.size(i) == 0) return;
     int64_t reach = 0;
     int64_t& end = tensor.stride(i) < 0 ? first : last;
-    if (__builtin_mul_overflow(tensor.size(i) - 1, tensor.stride(i), &reach) || __builtin_add_overflow(end, reach, &end))
-      throw Error(kStage, path.string(), "holds a tensor whose sizes overflow; the file is damaged");
+    if (__builtin_mul_overflow(tensor.size(i) - 1, tensor.stride(i), &reach) ||
+        __builtin_add_overflow(end, reach, &end))
+      throw Error(kStage, path.string(),
+                  "holds a tensor whose sizes overflow; the file is damaged");
   }
   if (first < 0 || last < 0 || static_cast<uint64_t>(last) >= limit / element)
-    throw Error(kStage, path.string(), fmt::format("a tensor reaches element {}, got a storage of {}; the file is damaged", last, limit / element));
+    throw Error(kStage, path.string(),
+                fmt::format("a tensor reaches element {}, got a storage of {}; the file is damaged",
+                            last, limit / element));
 }
 
-c10::IValue checked_value(const c10::IValue& value, const StorageSizes& sizes, const std::filesystem::path& path) {
+c10::IValue checked_value(const c10::IValue& value, const StorageSizes& sizes,
+                          const std::filesystem::path& path) {
   if (value.isTuple() || value.isList())
-    throw Error(kStage, path.string(),
-                fmt::format("holds a {} within another, {}; a list of tuples is data, for --calibration", value.tagKind(), kExpected));
+    throw Error(
+        kStage, path.string(),
+        fmt::format("holds a {} within another, {}; a list of tuples is data, for --calibration",
+                    value.tagKind(), kExpected));
   if (value.isTensor()) {
     check_tensor(value.toTensor(), sizes, path);
     return value.toTensor().defined() ? c10::IValue(value.toTensor().detach()) : c10::IValue();
   }
-  if (value.isInt() || value.isDouble() || value.isBool() || value.isNone() || value.isString()) return value;
+  if (value.isInt() || value.isDouble() || value.isBool() || value.isNone() || value.isString())
+    return value;
   throw Error(kStage, path.string(), fmt::format("holds a {}, {}", value.tagKind(), kExpected));
 }
 
@@ -100,9 +114,11 @@ std::vector<c10::IValue> items_of(const c10::IValue& value, const std::filesyste
   throw Error(kStage, path.string(), fmt::format("holds a {}, {}", value.tagKind(), kExpected));
 }
 
-std::vector<c10::IValue> checked_items(const c10::IValue& value, const StorageSizes& sizes, const std::filesystem::path& path) {
+std::vector<c10::IValue> checked_items(const c10::IValue& value, const StorageSizes& sizes,
+                                       const std::filesystem::path& path) {
   std::vector<c10::IValue> items;
-  for (const c10::IValue& item : items_of(value, path)) items.push_back(checked_value(item, sizes, path));
+  for (const c10::IValue& item : items_of(value, path))
+    items.push_back(checked_value(item, sizes, path));
   return items;
 }
 
@@ -123,13 +139,18 @@ BatchReader::BatchReader(const std::filesystem::path& path) : state_(std::make_u
   StorageSizes sizes;
   const c10::IValue value = unpickle(path, sizes);
   if (!value.isList() && !value.isTuple())
-    throw Error(kStage, path.string(), fmt::format("holds a {}, want a list of input tuples, one per batch", value.tagKind()));
+    throw Error(
+        kStage, path.string(),
+        fmt::format("holds a {}, want a list of input tuples, one per batch", value.tagKind()));
   for (const c10::IValue& batch : items_of(value, path)) {
     if (!batch.isTensor() && !batch.isTuple() && !batch.isList())
-      throw Error(kStage, path.string(), fmt::format("batch {} is a {}, want a tuple of inputs", state_->batches.size(), batch.tagKind()));
+      throw Error(kStage, path.string(),
+                  fmt::format("batch {} is a {}, want a tuple of inputs", state_->batches.size(),
+                              batch.tagKind()));
     state_->batches.push_back(checked_items(batch, sizes, path));
   }
-  if (state_->batches.empty()) throw Error(kStage, path.string(), "holds no batch, got 0, want at least 1");
+  if (state_->batches.empty())
+    throw Error(kStage, path.string(), "holds no batch, got 0, want at least 1");
 }
 
 BatchReader::~BatchReader() = default;
@@ -159,14 +180,16 @@ void write_outputs(const std::filesystem::path& path, const std::vector<c10::IVa
     }
     // A view would drag its whole storage into the file.
     const at::Tensor tensor = value.toTensor().detach().contiguous();
-    const bool is_whole = tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();
+    const bool is_whole =
+        tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();
     items.emplace_back(is_whole ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
   }
   std::vector<char> bytes;
   try {
     bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create(std::move(items)));
   } catch (const c10::Error& error) {
-    throw Error("outputs", path.string(), fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
+    throw Error("outputs", path.string(),
+                fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
   }
   write_file(path, {bytes.data(), bytes.size()}, "outputs");
 }

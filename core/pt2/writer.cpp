@@ -52,25 +52,34 @@ schema::InputSpec encode_input(const GraphInput& from, const std::string& subjec
   switch (from.kind) {
     case InputKind::kUserInput: {
       schema::UserInputSpec user;
-      user.set_arg(encode_argument(value.kind() == ValueKind::kNone ? from.constant : Argument(from.value), subject));
+      user.set_arg(encode_argument(
+          value.kind() == ValueKind::kNone ? from.constant : Argument(from.value), subject));
       spec.set_user_input(std::move(user));
       break;
     }
     case InputKind::kParameter:
-      spec.set_parameter(spec_of(tensor_argument(value), &schema::InputToParameterSpec::set_parameter_name<const std::string&>, from.fqn));
+      spec.set_parameter(
+          spec_of(tensor_argument(value),
+                  &schema::InputToParameterSpec::set_parameter_name<const std::string&>, from.fqn));
       break;
     case InputKind::kBuffer: {
-      schema::InputToBufferSpec buffer = spec_of(tensor_argument(value), &schema::InputToBufferSpec::set_buffer_name<const std::string&>, from.fqn);
+      schema::InputToBufferSpec buffer =
+          spec_of(tensor_argument(value),
+                  &schema::InputToBufferSpec::set_buffer_name<const std::string&>, from.fqn);
       buffer.set_persistent(from.persistent);
       spec.set_buffer(std::move(buffer));
       break;
     }
     case InputKind::kTensorConstant:
       spec.set_tensor_constant(
-          spec_of(tensor_argument(value), &schema::InputToTensorConstantSpec::set_tensor_constant_name<const std::string&>, from.fqn));
+          spec_of(tensor_argument(value),
+                  &schema::InputToTensorConstantSpec::set_tensor_constant_name<const std::string&>,
+                  from.fqn));
       break;
     case InputKind::kCustomObj:
-      spec.set_custom_obj(spec_of(custom_object(value), &schema::InputToCustomObjSpec::set_custom_obj_name<const std::string&>, from.fqn));
+      spec.set_custom_obj(spec_of(
+          custom_object(value),
+          &schema::InputToCustomObjSpec::set_custom_obj_name<const std::string&>, from.fqn));
       break;
     case InputKind::kToken: {
       schema::InputTokenSpec input;
@@ -98,7 +107,10 @@ schema::OutputSpec encode_output(const GraphOutput& from, const std::string& sub
     return spec;
   }
   const Value* value = from.value.value_or_null();
-  if (value == nullptr) throw Error("pt2", subject, fmt::format("the output that updates \"{}\" is a literal, want a tensor", from.target));
+  if (value == nullptr)
+    throw Error(
+        "pt2", subject,
+        fmt::format("the output that updates \"{}\" is a literal, want a tensor", from.target));
   const schema::TensorArgument tensor = tensor_argument(*value);
   switch (from.kind) {
     case OutputKind::kUserOutput:
@@ -110,19 +122,28 @@ schema::OutputSpec encode_output(const GraphOutput& from, const std::string& sub
       break;
     }
     case OutputKind::kBufferMutation:
-      spec.set_buffer_mutation(spec_of(tensor, &schema::BufferMutationSpec::set_buffer_name<const std::string&>, from.target));
+      spec.set_buffer_mutation(spec_of(
+          tensor, &schema::BufferMutationSpec::set_buffer_name<const std::string&>, from.target));
       break;
     case OutputKind::kParameterMutation:
-      spec.set_parameter_mutation(spec_of(tensor, &schema::ParameterMutationSpec::set_parameter_name<const std::string&>, from.target));
+      spec.set_parameter_mutation(
+          spec_of(tensor, &schema::ParameterMutationSpec::set_parameter_name<const std::string&>,
+                  from.target));
       break;
     case OutputKind::kUserInputMutation:
-      spec.set_user_input_mutation(spec_of(tensor, &schema::UserInputMutationSpec::set_user_input_name<const std::string&>, from.target));
+      spec.set_user_input_mutation(
+          spec_of(tensor, &schema::UserInputMutationSpec::set_user_input_name<const std::string&>,
+                  from.target));
       break;
     case OutputKind::kGradientToParameter:
-      spec.set_gradient_to_parameter(spec_of(tensor, &schema::GradientToParameterSpec::set_parameter_name<const std::string&>, from.target));
+      spec.set_gradient_to_parameter(
+          spec_of(tensor, &schema::GradientToParameterSpec::set_parameter_name<const std::string&>,
+                  from.target));
       break;
     case OutputKind::kGradientToUserInput:
-      spec.set_gradient_to_user_input(spec_of(tensor, &schema::GradientToUserInputSpec::set_user_input_name<const std::string&>, from.target));
+      spec.set_gradient_to_user_input(
+          spec_of(tensor, &schema::GradientToUserInputSpec::set_user_input_name<const std::string&>,
+                  from.target));
       break;
     case OutputKind::kToken: {
       schema::OutputTokenSpec output;
@@ -139,7 +160,8 @@ json encode_signature(const Graph& graph, const std::string& subject) {
   std::vector<schema::InputSpec> inputs;
   std::vector<schema::OutputSpec> outputs;
   for (const GraphInput& input : graph.inputs()) inputs.push_back(encode_input(input, subject));
-  for (const GraphOutput& output : graph.outputs()) outputs.push_back(encode_output(output, subject));
+  for (const GraphOutput& output : graph.outputs())
+    outputs.push_back(encode_output(output, subject));
   signature.set_input_specs(std::move(inputs));
   signature.set_output_specs(std::move(outputs));
   return json(signature);
@@ -155,20 +177,23 @@ json tuple_spec(size_t count) {
       {"children_spec", json::array()}
   };
   return {
-      {"type",  "builtins.tuple"},
-      {               "context", "null"                },
-      { "children_spec", json(std::vector<json>(count,                 leaf))}
+      {"type", "builtins.tuple"},
+      {"context", "null"},
+      {"children_spec", json(std::vector<json>(count, leaf))}
   };
 }
 
 // Of a graph that came from no archive: positional arguments, a tuple of outputs.
 json make_program(const Graph& graph) {
-  const auto is_argument = [](const GraphInput& input) { return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant; };
+  const auto is_argument = [](const GraphInput& input) {
+    return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+  };
   json names = json::array();
   for (const GraphInput& input : graph.inputs())
     if (is_argument(input)) names.push_back(input.value->name());
-  const size_t outputs = static_cast<size_t>(std::count_if(graph.outputs().begin(), graph.outputs().end(),
-                                                           [](const GraphOutput& output) { return output.kind == OutputKind::kUserOutput; }));
+  const size_t outputs = static_cast<size_t>(std::count_if(
+      graph.outputs().begin(), graph.outputs().end(),
+      [](const GraphOutput& output) { return output.kind == OutputKind::kUserOutput; }));
   const json no_keywords = {
       {"type",          "builtins.dict"},
       {"context",       "[]"           },
@@ -202,7 +227,8 @@ json make_program(const Graph& graph) {
 }
 
 json encode_program(const Graph& graph, const ArchiveExtras& extras, const std::string& subject) {
-  json program = extras.program_json.empty() ? make_program(graph) : json::parse(extras.program_json);
+  json program =
+      extras.program_json.empty() ? make_program(graph) : json::parse(extras.program_json);
   json body(encode_graph(graph, subject));
   if (!extras.custom_obj_values_json.empty()) {
     const json objects = json::parse(extras.custom_obj_values_json);
@@ -227,18 +253,22 @@ json encode_program(const Graph& graph, const ArchiveExtras& extras, const std::
 
 // ---- tensors
 
-// Which of the two tables each constant belongs to, in the order to write: first as the file had them, then as the inputs stand.
+// Which of the two tables each constant belongs to, in the order to write: first as the file had
+// them, then as the inputs stand.
 struct PayloadOrder {
   std::vector<std::string> weights;    // state dict: parameters, persistent buffers
   std::vector<std::string> constants;  // the rest
 };
 
 PayloadOrder order_payloads(const Graph& graph, const ArchiveExtras& extras) {
-  std::map<std::string, bool> is_weight;  // by fqn; the signature decides, then where the file had it
+  // by fqn; the signature decides, then where the file had it
+  std::map<std::string, bool> is_weight;
   for (const std::string& fqn : extras.weight_order) is_weight[fqn] = true;
   for (const std::string& fqn : extras.constant_order) is_weight[fqn] = false;
   for (const GraphInput& input : graph.inputs())
-    if (!input.fqn.empty()) is_weight[input.fqn] = input.kind == InputKind::kParameter || (input.kind == InputKind::kBuffer && input.persistent);
+    if (!input.fqn.empty())
+      is_weight[input.fqn] = input.kind == InputKind::kParameter ||
+                             (input.kind == InputKind::kBuffer && input.persistent);
   PayloadOrder order;
   std::set<std::string> seen;
   const auto add = [&](const std::string& fqn) {
@@ -255,26 +285,32 @@ PayloadOrder order_payloads(const Graph& graph, const ArchiveExtras& extras) {
 
 TensorMeta meta_of(const Constant& constant) {
   TensorMeta meta = make_meta(constant.tensor.dtype(), constant.tensor.shape());
-  for (size_t i = 0; i < meta.strides.size(); ++i) meta.strides[i] = {constant.tensor.strides()[i], ""};
+  for (size_t i = 0; i < meta.strides.size(); ++i)
+    meta.strides[i] = {constant.tensor.strides()[i], ""};
   meta.storage_offset = {constant.tensor.offset(), ""};
   meta.requires_grad = constant.requires_grad;
   return meta;
 }
 
-// One record for each distinct storage and dtype (the loader makes one flat tensor of a record), named prefix0, prefix1, ...; returns the table.
-nlohmann::ordered_json write_tensors(const Graph& graph, const std::vector<std::string>& fqns, const std::string& prefix, ArchiveWriter& archive,
+// One record for each distinct storage and dtype (the loader makes one flat tensor of a record),
+// named prefix0, prefix1, ...; returns the table.
+nlohmann::ordered_json write_tensors(const Graph& graph, const std::vector<std::string>& fqns,
+                                     const std::string& prefix, ArchiveWriter& archive,
                                      const std::string& subject) {
   std::map<std::pair<const Storage*, DType>, std::string> records;
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
   for (const std::string& fqn : fqns) {
     const Constant& constant = graph.constants.at(fqn);
-    if (!constant.tensor.defined()) throw Error("pt2", subject, fmt::format("tensor \"{}\" has no data", fqn));
+    if (!constant.tensor.defined())
+      throw Error("pt2", subject, fmt::format("tensor \"{}\" has no data", fqn));
     const Storage& storage = *constant.tensor.storage();
     const size_t element = size_of(constant.tensor.dtype());
     std::string& record = records[{&storage, constant.tensor.dtype()}];
     if (record.empty()) {
       record = fmt::format("{}{}", prefix.substr(prefix.rfind('/') + 1), records.size() - 1);
-      archive.write(fmt::format("{}{}", prefix, records.size() - 1), {reinterpret_cast<const char*>(storage.data), storage.size / element * element});
+      archive.write(
+          fmt::format("{}{}", prefix, records.size() - 1),
+          {reinterpret_cast<const char*>(storage.data), storage.size / element * element});
     }
     schema::PayloadMeta payload;
     payload.set_path_name(record);
@@ -286,19 +322,23 @@ nlohmann::ordered_json write_tensors(const Graph& graph, const std::vector<std::
   return config;
 }
 
-void write_payloads(const Graph& graph, const ArchiveExtras& extras, ArchiveWriter& archive, const std::string& subject) {
+void write_payloads(const Graph& graph, const ArchiveExtras& extras, ArchiveWriter& archive,
+                    const std::string& subject) {
   const PayloadOrder order = order_payloads(graph, extras);
   nlohmann::ordered_json table;
   table["config"] = write_tensors(graph, order.weights, "data/weights/weight_", archive, subject);
-  archive.write(fmt::format("data/weights/{}_weights_config.json", extras.model_name), table.dump());
-  table["config"] = write_tensors(graph, order.constants, "data/constants/tensor_", archive, subject);
+  archive.write(fmt::format("data/weights/{}_weights_config.json", extras.model_name),
+                table.dump());
+  table["config"] =
+      write_tensors(graph, order.constants, "data/constants/tensor_", archive, subject);
   for (const auto& [fqn, object] : extras.objects) {
     const json meta = json::parse(object.first);
     const std::string record = "data/constants/" + meta.at("path_name").get<std::string>();
     if (!archive.has(record)) archive.write(record, object.second);
     table["config"][fqn] = nlohmann::ordered_json(meta);
   }
-  archive.write(fmt::format("data/constants/{}_constants_config.json", extras.model_name), table.dump());
+  archive.write(fmt::format("data/constants/{}_constants_config.json", extras.model_name),
+                table.dump());
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ Value* ArgumentParser::parse_value(const Graph& graph) {
   const int line = peek().line;
   const std::string name = expect_name("value");
   Value* value = graph.find_value(name);
-  if (value == nullptr) throw text_error(line, fmt::format("%{} is not defined before its use", name));
+  if (value == nullptr)
+    throw text_error(line, fmt::format("%{} is not defined before its use", name));
   return value;
 }
 
@@ -29,7 +30,8 @@ Argument ArgumentParser::parse_argument(const Graph& graph) {
     case Token::Kind::kString:
       return next().text;
     case Token::Kind::kNumber:
-      return is_float(peek().text) ? Argument(expect_float("number")) : Argument(expect_int("number"));
+      return is_float(peek().text) ? Argument(expect_float("number"))
+                                   : Argument(expect_int("number"));
     case Token::Kind::kWord:
       return parse_word_argument(graph);
     default:
@@ -50,7 +52,8 @@ Argument ArgumentParser::parse_word_argument(const Graph& graph) {
   if (const auto dtype = find_dtype_by_short_name(word.text)) return *dtype;
   if (word.text.starts_with("layout.")) return parse_layout(word);
   if (word.text.starts_with("memory_format."))
-    if (const auto format = find_by_word(kMemoryFormats, std::string_view(word.text).substr(14))) return *format;
+    if (const auto format = find_by_word(kMemoryFormats, std::string_view(word.text).substr(14)))
+      return *format;
   if (word.text == "graph") {
     Subgraph subgraph{expect_string("name of the subgraph"), std::make_shared<Graph>()};
     parse_graph_body(*subgraph.graph);
@@ -61,7 +64,8 @@ Argument ArgumentParser::parse_word_argument(const Graph& graph) {
 
 // optional(%x), device("cpu"), ...; the word is taken.
 Argument ArgumentParser::parse_call_literal(const Token& word, const Graph& graph) {
-  if (!is_symbol('(')) throw text_error(word.line, fmt::format("unknown word '{}', want a literal", word.text));
+  if (!is_symbol('('))
+    throw text_error(word.line, fmt::format("unknown word '{}', want a literal", word.text));
   next();
   Argument result;
   if (word.text == "optional") {
@@ -85,7 +89,10 @@ Argument ArgumentParser::parse_call_literal(const Token& word, const Graph& grap
     else
       throw text_error(word.line, "sym() takes an int, a float or a bool");
   } else {
-    throw text_error(word.line, fmt::format("unknown literal '{}(...)', want optional, device, op, complex or sym", word.text));
+    throw text_error(
+        word.line,
+        fmt::format("unknown literal '{}(...)', want optional, device, op, complex or sym",
+                    word.text));
   }
   expect(')', word.text);
   return result;
@@ -94,18 +101,22 @@ Argument ArgumentParser::parse_call_literal(const Token& word, const Graph& grap
 // The kind follows from the entries; int and empty when there are none.
 Argument ArgumentParser::parse_plain_list(const Graph& graph) {
   const Token& first = peek(1);
-  if (first.kind == Token::Kind::kString) return items([&] { return expect_string("list of strings"); });
+  if (first.kind == Token::Kind::kString)
+    return items([&] { return expect_string("list of strings"); });
   if (first.text == "True" || first.text == "False") return items([&] { return expect_bool(); });
   if (is_symbol('[', 1)) {
-    if (peek(2).kind == Token::Kind::kName) return NestedTensors{items([&] { return items([&] { return parse_value(graph); }); })};
+    if (peek(2).kind == Token::Kind::kName)
+      return NestedTensors{items([&] { return items([&] { return parse_value(graph); }); })};
     return items([&] { return items([&] { return expect_int("list of lists of ints"); }); });
   }
-  bool has_value = false, has_none = false, has_number = false, has_real = false, is_symbolic = false;
+  bool has_value = false, has_none = false, has_number = false, has_real = false,
+       is_symbolic = false;
   for (size_t i = 1; !is_symbol(']', i) && peek(i).kind != Token::Kind::kEnd; ++i) {
     const Token& token = peek(i);
     has_none |= token.kind == Token::Kind::kWord && token.text == "None";
     has_number |= token.kind == Token::Kind::kNumber;
-    has_real |= token.text == "inf" || token.text == "nan" || (token.kind == Token::Kind::kNumber && is_float(token.text));
+    has_real |= token.text == "inf" || token.text == "nan" ||
+                (token.kind == Token::Kind::kNumber && is_float(token.text));
     has_value |= token.kind == Token::Kind::kName;
     const Value* value = token.kind == Token::Kind::kName ? graph.find_value(token.text) : nullptr;
     is_symbolic |= value != nullptr && value->kind() == ValueKind::kSymInt;
@@ -121,12 +132,15 @@ Argument ArgumentParser::parse_prefixed_list(const std::string& prefix, const Gr
   const auto value = [&] { return parse_value(graph); };
   const auto symbol_or = [&](const auto& literal) {
     using Item = std::variant<std::invoke_result_t<decltype(literal)>, Value*>;
-    return [this, literal, value]() -> Item { return peek().kind == Token::Kind::kName ? Item(value()) : Item(literal()); };
+    return [this, literal, value]() -> Item {
+      return peek().kind == Token::Kind::kName ? Item(value()) : Item(literal());
+    };
   };
   const auto number = [&] { return expect_int(prefix); };
   const auto real = [&] { return expect_float(prefix); };
   if (prefix == "values") return items(value);
-  if (prefix == "optionals") return OptionalTensors{items([&] { return parse_value_or_none(graph); })};
+  if (prefix == "optionals")
+    return OptionalTensors{items([&] { return parse_value_or_none(graph); })};
   if (prefix == "nested") return NestedTensors{items([&] { return items(value); })};
   if (prefix == "floats") return items(real);
   if (prefix == "bools") return items([&] { return expect_bool(); });
@@ -140,7 +154,8 @@ Argument ArgumentParser::parse_prefixed_list(const std::string& prefix, const Gr
   if (prefix == "sym_ints") return SymIntList{items(symbol_or(number))};
   if (prefix == "sym_floats") return SymFloatList{items(symbol_or(real))};
   if (prefix == "sym_bools") return SymBoolList{items(symbol_or([&] { return expect_bool(); }))};
-  fail(fmt::format("unknown kind of list '{}'", prefix), "floats, bools, strings, values, optionals, nested, int_lists, float_lists or sym_ints");
+  fail(fmt::format("unknown kind of list '{}'", prefix),
+       "floats, bools, strings, values, optionals, nested, int_lists, float_lists or sym_ints");
 }
 
 Argument ArgumentParser::parse_map(const Graph& graph) {

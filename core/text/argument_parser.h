@@ -1,4 +1,5 @@
-// Reads the arguments of the text form: values, literals, lists, maps and subgraphs. Private to core/text_*.cpp.
+// Reads the arguments of the text form: values, literals, lists, maps and subgraphs. Private to
+// core/text_*.cpp.
 #pragma once
 
 #include <string>
@@ -23,7 +24,9 @@ class ArgumentParser : public TextReader {
   virtual void parse_graph_body(Graph& graph) = 0;
 
  private:
-  Value* parse_value_or_none(const Graph& graph) { return take_word("None") ? nullptr : parse_value(graph); }
+  Value* parse_value_or_none(const Graph& graph) {
+    return take_word("None") ? nullptr : parse_value(graph);
+  }
   Argument parse_word_argument(const Graph& graph);
   Argument parse_call_literal(const Token& word, const Graph& graph);
   Argument parse_plain_list(const Graph& graph);

@@ -8,7 +8,9 @@
 namespace octet {
 namespace {
 
-bool is_word_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
+bool is_word_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+}
 
 class Lexer {
  public:
@@ -24,7 +26,9 @@ class Lexer {
   }
 
  private:
-  char at(size_t offset = 0) const { return position_ + offset < text_.size() ? text_[position_ + offset] : '\0'; }
+  char at(size_t offset = 0) const {
+    return position_ + offset < text_.size() ? text_[position_ + offset] : '\0';
+  }
   bool is_done() const { return position_ >= text_.size(); }
 
   void skip_blanks() {
@@ -43,7 +47,8 @@ class Lexer {
       ++position_;
       token.kind = Token::Kind::kName;
       token.text = at() == '"' ? string() : word();
-      if (token.text.empty()) throw text_error(line_, "a name is missing after %, want one like %x");
+      if (token.text.empty())
+        throw text_error(line_, "a name is missing after %, want one like %x");
     } else if (c == '"') {
       token.kind = Token::Kind::kString;
       token.text = string();
@@ -58,7 +63,11 @@ class Lexer {
       token.text = c;
       ++position_;
     } else {
-      throw text_error(line_, fmt::format("'{}' is not part of the notation; write names as %x and strings in double quotes", c));
+      throw text_error(
+          line_,
+          fmt::format(
+              "'{}' is not part of the notation; write names as %x and strings in double quotes",
+              c));
     }
     return token;
   }
@@ -73,7 +82,9 @@ class Lexer {
   std::string number() {
     const size_t start = position_;
     if (at() == '-') ++position_;
-    while (is_word_char(at()) || ((at() == '-' || at() == '+') && position_ > start && at(static_cast<size_t>(-1)) == 'e')) ++position_;
+    while (is_word_char(at()) || ((at() == '-' || at() == '+') && position_ > start &&
+                                  at(static_cast<size_t>(-1)) == 'e'))
+      ++position_;
     return std::string(text_.substr(start, position_ - start));
   }
 
@@ -101,13 +112,16 @@ class Lexer {
       case '\\':
         return '\\';
       case 'x':
-        if (std::isxdigit(static_cast<unsigned char>(at(1))) != 0 && std::isxdigit(static_cast<unsigned char>(at(2))) != 0) {
+        if (std::isxdigit(static_cast<unsigned char>(at(1))) != 0 &&
+            std::isxdigit(static_cast<unsigned char>(at(2))) != 0) {
           position_ += 2;
-          return static_cast<char>(std::stoi(std::string(text_.substr(position_ - 1, 2)), nullptr, 16));
+          return static_cast<char>(
+              std::stoi(std::string(text_.substr(position_ - 1, 2)), nullptr, 16));
         }
         [[fallthrough]];
       default:
-        throw text_error(line_, fmt::format("unknown escape \\{}, want one of \\n \\t \\\" \\\\ \\xNN", at()));
+        throw text_error(
+            line_, fmt::format("unknown escape \\{}, want one of \\n \\t \\\" \\\\ \\xNN", at()));
     }
   }
 
@@ -120,6 +134,8 @@ class Lexer {
 
 std::vector<Token> split_words(std::string_view text) { return Lexer(text).run(); }
 
-Error text_error(int line, const std::string& message) { return Error("text", fmt::format("line {}", line), message); }
+Error text_error(int line, const std::string& message) {
+  return Error("text", fmt::format("line {}", line), message);
+}
 
 }  // namespace octet

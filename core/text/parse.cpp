@@ -39,10 +39,12 @@ Tensor zeros_like(const TensorMeta& meta, int line) {
   int64_t extent = meta.storage_offset.value + 1;
   for (size_t i = 0; i < meta.sizes.size(); ++i) {
     strides.push_back(meta.strides[i].value);
-    if (meta.sizes[i].value < 0) throw text_error(line, fmt::format("size {} of a constant is negative", meta.sizes[i].value));
+    if (meta.sizes[i].value < 0)
+      throw text_error(line, fmt::format("size {} of a constant is negative", meta.sizes[i].value));
     extent += std::max<int64_t>(meta.sizes[i].value - 1, 0) * meta.strides[i].value;
   }
-  return Tensor(Tensor::zeros(meta.dtype, {extent}).storage(), meta.dtype, meta.shape(), strides, meta.storage_offset.value);
+  return Tensor(Tensor::zeros(meta.dtype, {extent}).storage(), meta.dtype, meta.shape(), strides,
+                meta.storage_offset.value);
 }
 
 class Parser : private ArgumentParser {
@@ -84,11 +86,15 @@ class Parser : private ArgumentParser {
       type = parse_type();
       if (type.kind == ValueKind::kToken) input.kind = InputKind::kToken;
     }
-    const bool has_data = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kTensorConstant;
+    const bool has_data = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
+                          input.kind == InputKind::kTensorConstant;
     if (has_data && !type.meta)
-      throw text_error(line, fmt::format("%{} = \"{}\" has no type, want one like f32[2, 3] for its data", name, input.fqn));
+      throw text_error(
+          line, fmt::format("%{} = \"{}\" has no type, want one like f32[2, 3] for its data", name,
+                            input.fqn));
     if (has_data && !graph.constants.contains(input.fqn))
-      graph.constants[input.fqn] = {zeros_like(*type.meta, line), input.kind == InputKind::kParameter, type.meta->requires_grad};
+      graph.constants[input.fqn] = {zeros_like(*type.meta, line),
+                                    input.kind == InputKind::kParameter, type.meta->requires_grad};
     apply(type, *graph.add_input(std::move(input), name, type.kind, type.meta));
   }
 
@@ -100,10 +106,12 @@ class Parser : private ArgumentParser {
       input.constant = parse_argument(graph);
       return;
     }
-    const auto kind = word.text == kLocalBuffer ? std::optional(InputKind::kBuffer) : find_by_word(kInputs, word.text);
+    const auto kind = word.text == kLocalBuffer ? std::optional(InputKind::kBuffer)
+                                                : find_by_word(kInputs, word.text);
     if (!kind)
-      throw text_error(word.line,
-                       fmt::format("unknown input kind '{}', want param, buffer, local_buffer, tensor, object, const or input", word.text));
+      throw text_error(word.line, fmt::format("unknown input kind '{}', want param, buffer, "
+                                              "local_buffer, tensor, object, const or input",
+                                              word.text));
     input.kind = *kind;
     input.persistent = word.text != kLocalBuffer;
     input.fqn = expect_string(word.text);
@@ -128,7 +136,8 @@ class Parser : private ArgumentParser {
 
   // ---- nodes
   static void check_new(const Graph& graph, const std::string& name, int line) {
-    if (graph.find_value(name) != nullptr) throw text_error(line, fmt::format("%{} is defined twice, want another name", name));
+    if (graph.find_value(name) != nullptr)
+      throw text_error(line, fmt::format("%{} is defined twice, want another name", name));
   }
 
   ParsedName parse_result(const Graph& graph) {
@@ -153,7 +162,8 @@ class Parser : private ArgumentParser {
       expect('[', "list of results");
       list(']', "list of results", [&] { slot.names.push_back(parse_result(graph)); });
       for (const ParsedName& name : slot.names)
-        if (!name.name && slot.kind == ResultSlot::Kind::kList) fail("list of results with None", "optional[...]");
+        if (!name.name && slot.kind == ResultSlot::Kind::kList)
+          fail("list of results with None", "optional[...]");
     } else {
       slot.names.push_back(parse_result(graph));
       if (!slot.names.front().name) fail("result", "a name");
@@ -165,13 +175,15 @@ class Parser : private ArgumentParser {
     const int line = peek().line;
     std::vector<ParsedSlot> slots;
     const bool has_results =
-        peek().kind != Token::Kind::kWord || ((is_word("literal") || is_word("optional")) && (is_symbol('(', 1) || is_symbol('[', 1)));
+        peek().kind != Token::Kind::kWord ||
+        ((is_word("literal") || is_word("optional")) && (is_symbol('(', 1) || is_symbol('[', 1)));
     if (has_results) {
       do slots.push_back(parse_slot(graph));
       while (take(','));
       expect('=', "results");
     }
-    if (peek().kind != Token::Kind::kWord) fail(has_results ? "call" : "node", "an op like aten.relu.default, or return");
+    if (peek().kind != Token::Kind::kWord)
+      fail(has_results ? "call" : "node", "an op like aten.relu.default, or return");
     std::string target = next().text;
     expect('(', target);
     std::vector<NamedArgument> arguments;
@@ -185,7 +197,9 @@ class Parser : private ArgumentParser {
         if (name.name && ++count > 0) only = &name;
     std::string name = count == 1 ? *only->name : std::string(default_node_name(target, nullptr));
     if (take_word("as"))
-      name = peek().kind == Token::Kind::kString || peek().kind == Token::Kind::kWord ? next().text : expect_string("name of the node");
+      name = peek().kind == Token::Kind::kString || peek().kind == Token::Kind::kWord
+                 ? next().text
+                 : expect_string("name of the node");
     add_results(graph, *graph.add_node(target, std::move(arguments), name), slots);
   }
 
@@ -225,7 +239,8 @@ class Parser : private ArgumentParser {
       std::vector<std::string> candidates;
       const std::string chosen = choose_overload(target, arguments, &candidates);
       if (chosen.empty() && !candidates.empty())
-        throw text_error(line, fmt::format("{} does not say which overload, want one of {}", target, fmt::join(candidates, ", ")));
+        throw text_error(line, fmt::format("{} does not say which overload, want one of {}", target,
+                                           fmt::join(candidates, ", ")));
       if (!chosen.empty()) target = chosen;
       schema = find_op_schema(target);
     }
@@ -233,11 +248,14 @@ class Parser : private ArgumentParser {
     for (size_t i = 0; i < arguments.size(); ++i) {
       NamedArgument& argument = arguments[i];
       if (!argument.name.empty()) {
-        if (schema->find(argument.name) == nullptr) throw text_error(line, fmt::format("{} has no argument \"{}\"", target, argument.name));
+        if (schema->find(argument.name) == nullptr)
+          throw text_error(line, fmt::format("{} has no argument \"{}\"", target, argument.name));
         continue;
       }
       if (i >= schema->arguments.size() || schema->arguments[i].kwarg_only)
-        throw text_error(line, fmt::format("{} takes {} positional arguments, got more; name the others", target, i));
+        throw text_error(
+            line,
+            fmt::format("{} takes {} positional arguments, got more; name the others", target, i));
       argument.name = schema->arguments[i].name;
       coerce_empty_list(argument.value, schema->arguments[i].type);
     }
@@ -245,13 +263,16 @@ class Parser : private ArgumentParser {
 
   static void coerce_empty_list(Argument& argument, const std::string& type) {
     const auto* ints = argument.find<std::vector<int64_t>>();
-    if (ints != nullptr && ints->empty() && type.starts_with("Tensor")) argument = std::vector<Value*>();
+    if (ints != nullptr && ints->empty() && type.starts_with("Tensor"))
+      argument = std::vector<Value*>();
   }
 
   // ---- arguments
   NamedArgument parse_named_argument(Graph& graph) {
     NamedArgument argument;
-    const bool is_named = (peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kString) && is_symbol('=', 1);
+    const bool is_named =
+        (peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kString) &&
+        is_symbol('=', 1);
     if (is_named) {
       argument.name = next().text;
       argument.kind = ArgumentKind::kKeyword;

@@ -35,8 +35,9 @@ std::string quote(std::string_view text) {
 }
 
 bool is_plain_name(std::string_view name) {
-  return !name.empty() &&
-         std::all_of(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; });
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  });
 }
 
 std::string name_text(const Value* value) {
@@ -68,7 +69,8 @@ std::string list_text(std::string_view prefix, const Items& items, const ItemTex
 }
 
 std::string dim_text(const Dim& dim) {
-  return dim.is_symbolic() ? fmt::format("{{{}: {}}}", quote(dim.expr), dim.value) : fmt::format("{}", dim.value);
+  return dim.is_symbolic() ? fmt::format("{{{}: {}}}", quote(dim.expr), dim.value)
+                           : fmt::format("{}", dim.value);
 }
 
 std::string dims_text(const std::vector<Dim>& dims) {
@@ -79,11 +81,15 @@ std::string dims_text(const std::vector<Dim>& dims) {
 
 std::string meta_text(const TensorMeta& meta, bool grad_by_default) {
   std::string out = fmt::format("{}[{}]", short_name_of(meta.dtype), dims_text(meta.sizes));
-  if (meta.strides != make_meta(meta.dtype, meta.shape()).strides) out += "{" + dims_text(meta.strides) + "}";
+  if (meta.strides != make_meta(meta.dtype, meta.shape()).strides)
+    out += "{" + dims_text(meta.strides) + "}";
   if (meta.storage_offset != Dim{}) out += "@" + dim_text(meta.storage_offset);
   if (meta.device != Device{})
-    out += " on " + quote(meta.device.index ? fmt::format("{}:{}", meta.device.type, *meta.device.index) : meta.device.type);
-  if (meta.layout != Layout::kStrided) out += fmt::format(" layout.{}", word_of(kLayouts, meta.layout));
+    out += " on " + quote(meta.device.index
+                              ? fmt::format("{}:{}", meta.device.type, *meta.device.index)
+                              : meta.device.type);
+  if (meta.layout != Layout::kStrided)
+    out += fmt::format(" layout.{}", word_of(kLayouts, meta.layout));
   if (meta.requires_grad != grad_by_default) out += meta.requires_grad ? " grad" : " nograd";
   return out;
 }
@@ -107,7 +113,8 @@ std::string type_text(const Value& value, bool grad_by_default = false) {
   out += "{" + quote(value.symbol);
   if (value.has_symbol_hint) {
     const bool is_float = value.kind() == ValueKind::kSymFloat;
-    out += ": " + (is_float ? float_text(value.symbol_hint_float) : fmt::format("{}", value.symbol_hint));
+    out += ": " +
+           (is_float ? float_text(value.symbol_hint_float) : fmt::format("{}", value.symbol_hint));
   }
   return out + "}";
 }
@@ -118,21 +125,26 @@ class Printer {
 
   std::string graph(const Graph& graph, const std::string& indent) const {
     std::string out = "(";
-    for (const GraphInput& input : graph.inputs()) out += (out.size() == 1 ? "" : ", ") + input_text(input, indent);
+    for (const GraphInput& input : graph.inputs())
+      out += (out.size() == 1 ? "" : ", ") + input_text(input, indent);
     out += "):\n";
-    for (const Node* node : graph.nodes()) out += indent + "  " + this->node(*node, indent + "  ") + "\n";
+    for (const Node* node : graph.nodes())
+      out += indent + "  " + this->node(*node, indent + "  ") + "\n";
     std::string outputs;
-    for (const GraphOutput& output : graph.outputs()) outputs += (outputs.empty() ? "" : ", ") + output_text(output, indent);
+    for (const GraphOutput& output : graph.outputs())
+      outputs += (outputs.empty() ? "" : ", ") + output_text(output, indent);
     return out + indent + "  return (" + outputs + ")";
   }
 
   std::string node(const Node& node, const std::string& indent) const {
     std::string out;
-    for (const ResultSlot& slot : node.results()) out += (out.empty() ? "" : ", ") + result_text(slot, indent);
+    for (const ResultSlot& slot : node.results())
+      out += (out.empty() ? "" : ", ") + result_text(slot, indent);
     if (!node.results().empty()) out += " = ";
     out += node.target() + "(" + arguments_text(node, indent) + ")";
     const Value* only = node.outputs().size() == 1 ? node.outputs().front() : nullptr;
-    if (node.name() != default_node_name(node.target(), only)) out += " as " + (is_plain_name(node.name()) ? node.name() : quote(node.name()));
+    if (node.name() != default_node_name(node.target(), only))
+      out += " as " + (is_plain_name(node.name()) ? node.name() : quote(node.name()));
     return out;
   }
 
@@ -147,7 +159,8 @@ class Printer {
     const std::string name = name_text(input.value);
     switch (input.kind) {
       case InputKind::kUserInput:
-        if (input.value->kind() == ValueKind::kNone) return name + " = input " + argument_text(input.constant, indent);
+        if (input.value->kind() == ValueKind::kNone)
+          return name + " = input " + argument_text(input.constant, indent);
         return typed_name(input.value);
       case InputKind::kConstant:
         return name + " = const " + argument_text(input.constant, indent);
@@ -159,14 +172,16 @@ class Printer {
     const bool is_local = input.kind == InputKind::kBuffer && !input.persistent;
     const bool has_grad = input.kind == InputKind::kParameter;
     const std::string type = options_.types ? type_text(*input.value, has_grad) : "";
-    return fmt::format("{} = {} {}{}", name, is_local ? kLocalBuffer : word_of(kInputs, input.kind), quote(input.fqn),
-                       type.empty() ? "" : ": " + type);
+    return fmt::format("{} = {} {}{}", name, is_local ? kLocalBuffer : word_of(kInputs, input.kind),
+                       quote(input.fqn), type.empty() ? "" : ": " + type);
   }
 
   std::string output_text(const GraphOutput& output, const std::string& indent) const {
     for (const OutputWord& row : kOutputs) {
       if (row.kind != output.kind) continue;
-      return fmt::format("{}{} {}", row.word, row.has_target ? " " + quote(output.target) + " =" : "", argument_text(output.value, indent));
+      return fmt::format("{}{} {}", row.word,
+                         row.has_target ? " " + quote(output.target) + " =" : "",
+                         argument_text(output.value, indent));
     }
     return argument_text(output.value, indent);
   }
@@ -186,17 +201,21 @@ class Printer {
     return {};
   }
 
-  // Without the name while the argument is the next one of the schema; arguments that torch leaves unnamed stay so.
+  // Without the name while the argument is the next one of the schema; arguments that torch leaves
+  // unnamed stay so.
   std::string arguments_text(const Node& node, const std::string& indent) const {
     const OpSchema* schema = find_op_schema(node.target());
     std::string out;
     size_t position = 0;
     for (const NamedArgument& argument : node.arguments()) {
-      const bool is_next = schema != nullptr && position < schema->arguments.size() && schema->arguments[position].name == argument.name &&
-                           !schema->arguments[position].kwarg_only && argument.kind != ArgumentKind::kKeyword;
+      const bool is_next = schema != nullptr && position < schema->arguments.size() &&
+                           schema->arguments[position].name == argument.name &&
+                           !schema->arguments[position].kwarg_only &&
+                           argument.kind != ArgumentKind::kKeyword;
       position = is_next ? position + 1 : std::string::npos;
       if (!out.empty()) out += ", ";
-      if (!is_next && !argument.name.empty()) out += (is_plain_name(argument.name) ? argument.name : quote(argument.name)) + "=";
+      if (!is_next && !argument.name.empty())
+        out += (is_plain_name(argument.name) ? argument.name : quote(argument.name)) + "=";
       out += argument_text(argument.value, indent);
     }
     return out;
@@ -220,10 +239,17 @@ bool all_symbols(const List& list, ValueKind kind) {
 
 std::string Printer::argument_text(const Argument& argument, const std::string& indent) const {
   const auto int_text = [](int64_t number) { return fmt::format("{}", number); };
-  const auto ints_text = [&](const std::vector<int64_t>& list) { return list_text("", list, int_text); };
-  const auto floats_text = [&](const std::vector<double>& list) { return list_text(list.empty() ? "floats" : "", list, float_text); };
-  const auto value_list = [&](const std::vector<Value*>& list) { return list_text("", list, name_text); };
-  const auto symbols_text = [&](std::string_view prefix, const auto& list, const auto& literal_text) {
+  const auto ints_text = [&](const std::vector<int64_t>& list) {
+    return list_text("", list, int_text);
+  };
+  const auto floats_text = [&](const std::vector<double>& list) {
+    return list_text(list.empty() ? "floats" : "", list, float_text);
+  };
+  const auto value_list = [&](const std::vector<Value*>& list) {
+    return list_text("", list, name_text);
+  };
+  const auto symbols_text = [&](std::string_view prefix, const auto& list,
+                                const auto& literal_text) {
     return list_text(prefix, list.items, [&](const auto& item) {
       if (const auto* value = std::get_if<Value*>(&item)) return name_text(*value);
       return literal_text(std::get<0>(item));
@@ -238,12 +264,15 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
           return name_text(value);
         else if constexpr (std::is_same_v<T, std::vector<Value*>>) {
           const bool is_plain =
-              !value.empty() && std::all_of(value.begin(), value.end(), [](const Value* v) { return v->kind() == ValueKind::kTensor; });
+              !value.empty() && std::all_of(value.begin(), value.end(), [](const Value* v) {
+                return v->kind() == ValueKind::kTensor;
+              });
           return list_text(is_plain ? "" : "values", value, name_text);
         } else if constexpr (std::is_same_v<T, OptionalTensor>)
           return "optional(" + name_text(value.value) + ")";
         else if constexpr (std::is_same_v<T, OptionalTensors>) {
-          const bool is_plain = std::find(value.items.begin(), value.items.end(), nullptr) != value.items.end();
+          const bool is_plain =
+              std::find(value.items.begin(), value.items.end(), nullptr) != value.items.end();
           return list_text(is_plain ? "" : "optionals", value.items, name_text);
         } else if constexpr (std::is_same_v<T, NestedTensors>)
           return list_text("nested", value.items, value_list);
@@ -276,7 +305,8 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
         else if constexpr (std::is_same_v<T, SymBoolLiteral>)
           return fmt::format("sym({})", bool_text(value.value));
         else if constexpr (std::is_same_v<T, SymIntList>)
-          return symbols_text(all_symbols(value, ValueKind::kSymInt) ? "" : "sym_ints", value, int_text);
+          return symbols_text(all_symbols(value, ValueKind::kSymInt) ? "" : "sym_ints", value,
+                              int_text);
         else if constexpr (std::is_same_v<T, SymFloatList>)
           return symbols_text("sym_floats", value, float_text);
         else if constexpr (std::is_same_v<T, SymBoolList>)
@@ -288,7 +318,9 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
         else if constexpr (std::is_same_v<T, Layout>)
           return fmt::format("layout.{}", word_of(kLayouts, value));
         else if constexpr (std::is_same_v<T, Device>)
-          return fmt::format("device({})", quote(value.index ? fmt::format("{}:{}", value.type, *value.index) : value.type));
+          return fmt::format(
+              "device({})",
+              quote(value.index ? fmt::format("{}:{}", value.type, *value.index) : value.type));
         else if constexpr (std::is_same_v<T, Subgraph>)
           return "graph " + quote(value.name) + " " + graph(*value.graph, indent + "  ");
         else if constexpr (std::is_same_v<T, OperatorRef>)
@@ -296,7 +328,8 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
         else {
           static_assert(std::is_same_v<T, ArgumentMap>);
           std::string out;
-          for (const auto& [key, item] : value.items) out += (out.empty() ? "" : ", ") + quote(key) + ": " + argument_text(*item, indent);
+          for (const auto& [key, item] : value.items)
+            out += (out.empty() ? "" : ", ") + quote(key) + ": " + argument_text(*item, indent);
           return "{" + out + "}";
         }
       },
@@ -305,7 +338,9 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
 
 }  // namespace
 
-std::string to_text(const Graph& graph, const TextOptions& options) { return "graph" + Printer(options).graph(graph, "") + "\n"; }
+std::string to_text(const Graph& graph, const TextOptions& options) {
+  return "graph" + Printer(options).graph(graph, "") + "\n";
+}
 
 std::string to_text(const Node& node) { return Printer({}).node(node, ""); }
 

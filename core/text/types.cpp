@@ -64,9 +64,11 @@ int64_t TextReader::expect_int(const std::string& where) {
 
 int64_t TextReader::to_int(const Token& token) const {
   int64_t value = 0;
-  const auto [end, status] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
+  const auto [end, status] =
+      std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
   if (status != std::errc() || end != token.text.data() + token.text.size())
-    throw text_error(token.line, fmt::format("'{}' is no number, want an int of 64 bits or a float", token.text));
+    throw text_error(token.line, fmt::format("'{}' is no number, want an int of 64 bits or a float",
+                                             token.text));
   return value;
 }
 
@@ -74,9 +76,11 @@ double TextReader::expect_float(const std::string& where) {
   if (!is_number()) fail(where, "a number");
   const Token token = next();
   double value = 0;
-  const auto [end, status] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
+  const auto [end, status] =
+      std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
   if (status != std::errc() || end != token.text.data() + token.text.size())
-    throw text_error(token.line, fmt::format("'{}' is no number, want an int or a float", token.text));
+    throw text_error(token.line,
+                     fmt::format("'{}' is no number, want an int or a float", token.text));
   return value;
 }
 
@@ -93,13 +97,16 @@ Dim TextReader::parse_dim() {
 Device TextReader::parse_device(const std::string& text, int line) const {
   const size_t colon = text.find(':');
   Device device{text.substr(0, colon), std::nullopt};
-  if (colon != std::string::npos) device.index = to_int({Token::Kind::kNumber, text.substr(colon + 1), line});
+  if (colon != std::string::npos)
+    device.index = to_int({Token::Kind::kNumber, text.substr(colon + 1), line});
   return device;
 }
 
 Layout TextReader::parse_layout(const Token& word) const {
-  const auto layout = find_by_word(kLayouts, std::string_view(word.text).substr(std::min<size_t>(7, word.text.size())));
-  if (!layout) throw text_error(word.line, "unknown " + word.text + ", want one like layout.strided");
+  const auto layout = find_by_word(
+      kLayouts, std::string_view(word.text).substr(std::min<size_t>(7, word.text.size())));
+  if (!layout)
+    throw text_error(word.line, "unknown " + word.text + ", want one like layout.strided");
   return *layout;
 }
 
@@ -115,11 +122,13 @@ TensorMeta TextReader::parse_meta(DType dtype, bool grad_by_default) {
     meta.strides.clear();
     list('}', "strides", [&] { meta.strides.push_back(parse_dim()); });
     if (meta.strides.size() != sizes.size())
-      throw text_error(peek().line, fmt::format("got {} strides for {} sizes", meta.strides.size(), sizes.size()));
+      throw text_error(peek().line, fmt::format("got {} strides for {} sizes", meta.strides.size(),
+                                                sizes.size()));
   }
   if (take('@')) meta.storage_offset = parse_dim();
   if (take_word("on")) meta.device = parse_device(expect_string("device"), peek().line);
-  if (peek().kind == Token::Kind::kWord && peek().text.starts_with("layout.")) meta.layout = parse_layout(next());
+  if (peek().kind == Token::Kind::kWord && peek().text.starts_with("layout."))
+    meta.layout = parse_layout(next());
   meta.requires_grad = grad_by_default;
   if (take_word("grad")) meta.requires_grad = true;
   if (take_word("nograd")) meta.requires_grad = false;
@@ -143,7 +152,9 @@ ParsedType TextReader::parse_type(bool grad_by_default) {
     type.kind = *kind;
     if (take('{')) parse_symbol(type);
   } else {
-    throw text_error(word.line, fmt::format("unknown type '{}', want one like f32[2, 3], int or token", word.text));
+    throw text_error(
+        word.line,
+        fmt::format("unknown type '{}', want one like f32[2, 3], int or token", word.text));
   }
   return type;
 }

@@ -1,4 +1,5 @@
-// Reads words, numbers and types of the text form: the lower half of its parser. Private to core/text_*.cpp.
+// Reads words, numbers and types of the text form: the lower half of its parser. Private to
+// core/text_*.cpp.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +32,16 @@ class TextReader {
   explicit TextReader(std::string_view text) : tokens_(split_words(text)) {}
 
   // ---- words
-  const Token& peek(size_t ahead = 0) const { return tokens_[std::min(position_ + ahead, tokens_.size() - 1)]; }
+  const Token& peek(size_t ahead = 0) const {
+    return tokens_[std::min(position_ + ahead, tokens_.size() - 1)];
+  }
   Token next();
-  bool is_symbol(char symbol, size_t ahead = 0) const { return peek(ahead).kind == Token::Kind::kSymbol && peek(ahead).text[0] == symbol; }
-  bool is_word(std::string_view word) const { return peek().kind == Token::Kind::kWord && peek().text == word; }
+  bool is_symbol(char symbol, size_t ahead = 0) const {
+    return peek(ahead).kind == Token::Kind::kSymbol && peek(ahead).text[0] == symbol;
+  }
+  bool is_word(std::string_view word) const {
+    return peek().kind == Token::Kind::kWord && peek().text == word;
+  }
   bool take(char symbol);
   bool take_word(std::string_view word);
   [[noreturn]] void fail(const std::string& where, const std::string& want) const;
@@ -54,10 +61,14 @@ class TextReader {
   }
 
   // ---- numbers
-  static bool is_float(const std::string& text) { return text.find_first_of(".en") != std::string::npos; }
+  static bool is_float(const std::string& text) {
+    return text.find_first_of(".en") != std::string::npos;
+  }
   int64_t expect_int(const std::string& where);
   int64_t to_int(const Token& token) const;
-  bool is_number() const { return peek().kind == Token::Kind::kNumber || is_word("inf") || is_word("nan"); }
+  bool is_number() const {
+    return peek().kind == Token::Kind::kNumber || is_word("inf") || is_word("nan");
+  }
   double expect_float(const std::string& where);
 
   // ---- types

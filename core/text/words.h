@@ -35,7 +35,10 @@ constexpr std::array<std::pair<ValueKind, std::string_view>, 3> kSymbolKinds = {
 
 // Inputs with an fqn. Buffers that are not persistent are "local_buffer".
 constexpr std::array<std::pair<InputKind, std::string_view>, 4> kInputs = {
-    {{InputKind::kParameter, "param"}, {InputKind::kBuffer, "buffer"}, {InputKind::kTensorConstant, "tensor"}, {InputKind::kCustomObj, "object"}}
+    {{InputKind::kParameter, "param"},
+     {InputKind::kBuffer, "buffer"},
+     {InputKind::kTensorConstant, "tensor"},
+     {InputKind::kCustomObj, "object"}}
 };
 constexpr std::string_view kLocalBuffer = "local_buffer";
 
@@ -62,17 +65,20 @@ std::string_view word_of(const Table& table, Key key) {
 }
 
 template <typename Table>
-std::optional<typename Table::value_type::first_type> find_by_word(const Table& table, std::string_view word) {
+std::optional<typename Table::value_type::first_type> find_by_word(const Table& table,
+                                                                   std::string_view word) {
   for (const auto& [key, text] : table)
     if (text == word) return key;
   return std::nullopt;
 }
 
-// The name of a node whose text gives none: that of its only result, else its op's without namespace and overload.
+// The name of a node whose text gives none: that of its only result, else its op's without
+// namespace and overload.
 inline std::string_view default_node_name(std::string_view target, const Value* only_result) {
   if (only_result != nullptr) return only_result->name();
   const size_t overload = target.rfind('.');
-  if (overload != std::string_view::npos && overload > 0 && target.find('.') != overload) target = target.substr(0, overload);
+  if (overload != std::string_view::npos && overload > 0 && target.find('.') != overload)
+    target = target.substr(0, overload);
   const size_t space = target.rfind('.');
   return space == std::string_view::npos ? target : target.substr(space + 1);
 }

@@ -17,18 +17,25 @@ void replace_by(ProgramEditor& editor, size_t i, int constant) {
   editor.replace_uses(result, constant);
 }
 
-std::string folded_name(ProgramEditor& editor, size_t i) { return editor.tensor(editor.op(i).outputs[0]).name + "_folded"; }
+std::string folded_name(ProgramEditor& editor, size_t i) {
+  return editor.tensor(editor.op(i).outputs[0]).name + "_folded";
+}
 
-void replace_by_constant(ProgramEditor& editor, size_t i, Tensor data, std::optional<TensorQParams> qparams) {
-  replace_by(editor, i, editor.add_constant(folded_name(editor, i), std::move(data), std::move(qparams)));
+void replace_by_constant(ProgramEditor& editor, size_t i, Tensor data,
+                         std::optional<TensorQParams> qparams) {
+  replace_by(editor, i,
+             editor.add_constant(folded_name(editor, i), std::move(data), std::move(qparams)));
 }
 
 void replace_by_constant(ProgramEditor& editor, size_t i, StoredConstant stored) {
   replace_by(editor, i, editor.add_constant(folded_name(editor, i), std::move(stored)));
 }
 
-std::optional<TensorQParams> permuted(std::optional<TensorQParams> qparams, const std::vector<int64_t>& dims) {
-  if (qparams && !qparams->is_per_tensor()) qparams->axis = static_cast<int>(std::find(dims.begin(), dims.end(), qparams->axis) - dims.begin());
+std::optional<TensorQParams> permuted(std::optional<TensorQParams> qparams,
+                                      const std::vector<int64_t>& dims) {
+  if (qparams && !qparams->is_per_tensor())
+    qparams->axis =
+        static_cast<int>(std::find(dims.begin(), dims.end(), qparams->axis) - dims.begin());
   return qparams;
 }
 
@@ -40,7 +47,9 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
   if (op.kind == "quantize" && has_constant_values(x.dtype)) {
     const IntegerRange range = integer_range(y.dtype);
     replace_by_constant(
-        editor, i, quantize_constant(constant_data(x), *y.qparams, y.dtype, op.integer("quant_min", range.min), op.integer("quant_max", range.max)),
+        editor, i,
+        quantize_constant(constant_data(x), *y.qparams, y.dtype, op.integer("quant_min", range.min),
+                          op.integer("quant_max", range.max)),
         y.qparams);
   } else if (op.kind == "dequantize" && size_of(x.dtype) == 4) {
     replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
@@ -50,21 +59,26 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
     replace_by_constant(editor, i, stored_half(x.data));
   } else if (op.kind == "permute" && x.stored) {
     replace_by_constant(editor, i, permuted(*x.stored, op.integers("dims")));
-  } else if (const std::optional<StoredConstant> same = op.kind == "reshape" && x.stored ? reshaped(*x.stored, y.shape) : std::nullopt) {
+  } else if (const std::optional<StoredConstant> same =
+                 op.kind == "reshape" && x.stored ? reshaped(*x.stored, y.shape) : std::nullopt) {
     replace_by_constant(editor, i, *same);
   } else if (op.kind == "permute") {
     const std::vector<int64_t> dims = op.integers("dims");
     replace_by_constant(editor, i, permute_constant(x.data, dims), permuted(x.qparams, dims));
   } else if (op.kind == "reshape" && (!x.qparams || x.qparams->is_per_tensor())) {
     const Tensor data = constant_data(x);
-    replace_by_constant(editor, i, Tensor(data.storage(), x.dtype, y.shape, contiguous_strides(y.shape), data.offset()), x.qparams);
+    replace_by_constant(
+        editor, i,
+        Tensor(data.storage(), x.dtype, y.shape, contiguous_strides(y.shape), data.offset()),
+        x.qparams);
   } else {
     return false;
   }
   return true;
 }
 
-// permute(dequantize(c)) with per-channel parameters: sink_dequantize leaves it, here the axis is known to follow.
+// permute(dequantize(c)) with per-channel parameters: sink_dequantize leaves it, here the axis is
+// known to follow.
 bool fold_permuted_dequantize(ProgramEditor& editor, size_t i) {
   const ProgramOp& op = editor.op(i);
   if (op.kind != "permute") return false;
@@ -72,7 +86,8 @@ bool fold_permuted_dequantize(ProgramEditor& editor, size_t i) {
   if (dequantize == nullptr || !editor.is_constant(dequantize->inputs[0])) return false;
   const ProgramTensor& x = editor.tensor(dequantize->inputs[0]);
   const std::vector<int64_t> dims = op.integers("dims");
-  const int constant = editor.add_constant(x.name + "_folded", permute_constant(x.data, dims), permuted(x.qparams, dims));
+  const int constant = editor.add_constant(x.name + "_folded", permute_constant(x.data, dims),
+                                           permuted(x.qparams, dims));
   editor.op(i).kind = "dequantize";
   editor.op(i).attributes.clear();
   editor.op(i).inputs = {constant};
@@ -86,7 +101,9 @@ int fold_constants(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i)
-    if (!editor.is_erased(i) && (fold_constant_op(editor, i) || fold_permuted_dequantize(editor, i))) ++changes;
+    if (!editor.is_erased(i) &&
+        (fold_constant_op(editor, i) || fold_permuted_dequantize(editor, i)))
+      ++changes;
   return changes;
 }
 
@@ -94,7 +111,9 @@ int fold_dequantized_constants(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || editor.op(i).kind != "dequantize" || !editor.is_constant(editor.op(i).inputs[0])) continue;
+    if (editor.is_erased(i) || editor.op(i).kind != "dequantize" ||
+        !editor.is_constant(editor.op(i).inputs[0]))
+      continue;
     replace_by(editor, i, editor.add_dequantized(folded_name(editor, i), editor.op(i).inputs[0]));
     ++changes;
   }
@@ -110,10 +129,12 @@ int merge_duplicates(Program& program) {
     for (int other : users) {
       const ProgramOp& a = editor.op(i);
       const ProgramOp& b = editor.op(static_cast<size_t>(other));
-      if (static_cast<size_t>(other) <= i || a.kind != b.kind || a.attributes != b.attributes) continue;
+      if (static_cast<size_t>(other) <= i || a.kind != b.kind || a.attributes != b.attributes)
+        continue;
       const ProgramTensor& ya = editor.tensor(a.outputs[0]);
       const ProgramTensor& yb = editor.tensor(b.outputs[0]);
-      if (ya.dtype != yb.dtype || ya.qparams != yb.qparams || editor.is_output(b.outputs[0])) continue;
+      if (ya.dtype != yb.dtype || ya.qparams != yb.qparams || editor.is_output(b.outputs[0]))
+        continue;
       const int from = b.outputs[0], to = a.outputs[0];
       editor.erase(static_cast<size_t>(other));
       editor.replace_uses(from, to);
@@ -135,7 +156,8 @@ bool matmul_to_linear(ProgramEditor& editor, size_t i) {
   const ProgramTensor& c = editor.tensor(constant);
   const std::string name = c.name + "_transposed";
   const int transposed = c.stored ? editor.add_constant(name, permuted(*c.stored, {1, 0}))
-                                  : editor.add_constant(name, permute_constant(c.data, {1, 0}), permuted(c.qparams, {1, 0}));
+                                  : editor.add_constant(name, permute_constant(c.data, {1, 0}),
+                                                        permuted(c.qparams, {1, 0}));
   int weight = transposed;
   if (dequantize != nullptr) {
     ProgramOp copy = *editor.find_producer(b, "dequantize");
@@ -156,13 +178,18 @@ bool matmul_to_linear(ProgramEditor& editor, size_t i) {
 // add(linear(a, w), c) with a constant vector c of the linear's width.
 bool add_to_bias(ProgramEditor& editor, size_t i) {
   const ProgramOp& add = editor.op(i);
-  if (add.kind != "add" || add.real("alpha", 1) != 1 || add.attributes.contains("post_min") || add.attributes.contains("post_max")) return false;
+  if (add.kind != "add" || add.real("alpha", 1) != 1 || add.attributes.contains("post_min") ||
+      add.attributes.contains("post_max"))
+    return false;
   for (size_t side = 0; side < 2; ++side) {
     const int real = add.inputs[side], bias = add.inputs[1 - side];
     ProgramOp* linear = editor.find_producer(real, "linear");
-    if (linear == nullptr || editor.only_user(real) < 0 || linear->inputs[2] >= 0 || !linear->attributes.empty()) continue;
+    if (linear == nullptr || editor.only_user(real) < 0 || linear->inputs[2] >= 0 ||
+        !linear->attributes.empty())
+      continue;
     if (!editor.is_constant(bias) || editor.tensor(bias).dtype != DType::kFloat32) continue;
-    if (editor.tensor(bias).shape != std::vector<int64_t>{editor.tensor(real).shape.back()}) continue;
+    if (editor.tensor(bias).shape != std::vector<int64_t>{editor.tensor(real).shape.back()})
+      continue;
     linear->inputs[2] = bias;
     linear->outputs[0] = add.outputs[0];
     linear->sources.insert(linear->sources.end(), add.sources.begin(), add.sources.end());
@@ -192,7 +219,8 @@ void count_macs(Program& program) {
     if (op.kind == "matmul") {
       op.macs = y.numel() * x.shape.back();
     } else {
-      op.macs = (op.kind == "conv_transpose" || op.kind == "recurrent" ? x : y).numel() * product({w.begin() + 1, w.end()});
+      op.macs = (op.kind == "conv_transpose" || op.kind == "recurrent" ? x : y).numel() *
+                product({w.begin() + 1, w.end()});
     }
   }
 }

@@ -1,4 +1,5 @@
-// Zero padding before a convolution becomes its own padding, also where the two sides differ (a graph's convolution cannot say that).
+// Zero padding before a convolution becomes its own padding, also where the two sides differ (a
+// graph's convolution cannot say that).
 #include <algorithm>
 
 #include "lowering/fuse/fuse.h"
@@ -13,12 +14,15 @@ struct Padding {
   std::vector<int64_t> high;
 };
 
-// What the pad op does, when a convolution can do it: zeros, around spatial dimensions only, nothing cut off.
+// What the pad op does, when a convolution can do it: zeros, around spatial dimensions only,
+// nothing cut off.
 std::optional<Padding> spatial_padding(const ProgramOp& pad, size_t rank) {
   const std::vector<int64_t> pads = pad.integers("pads");
-  if (pad.real("value", 0) != 0 || pads.size() != 2 * rank || std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p < 0; }))
+  if (pad.real("value", 0) != 0 || pads.size() != 2 * rank ||
+      std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p < 0; }))
     return std::nullopt;
-  if (std::any_of(pads.begin(), pads.begin() + 4, [](int64_t p) { return p != 0; })) return std::nullopt;
+  if (std::any_of(pads.begin(), pads.begin() + 4, [](int64_t p) { return p != 0; }))
+    return std::nullopt;
   Padding result;
   for (size_t i = 4; i < pads.size(); i += 2) {
     result.low.push_back(pads[i]);
@@ -40,7 +44,8 @@ int fold_padding(Program& program) {
     if (pad == nullptr || editor.only_user(padded) != static_cast<int>(i)) continue;
     const ProgramTensor& before = editor.tensor(pad->inputs[0]);
     const ProgramTensor& after = editor.tensor(padded);
-    if (before.dtype != after.dtype || before.qparams != after.qparams || before.shape.size() < 3) continue;
+    if (before.dtype != after.dtype || before.qparams != after.qparams || before.shape.size() < 3)
+      continue;
     const std::optional<Padding> extra = spatial_padding(*pad, before.shape.size());
     if (!extra) continue;
     std::vector<int64_t> low = conv.integers("padding", std::vector<int64_t>(extra->low.size(), 0));

@@ -12,7 +12,9 @@
 namespace octet {
 namespace {
 
-bool stores_alike(const ProgramTensor& a, const ProgramTensor& b) { return a.dtype == b.dtype && a.qparams == b.qparams; }
+bool stores_alike(const ProgramTensor& a, const ProgramTensor& b) {
+  return a.dtype == b.dtype && a.qparams == b.qparams;
+}
 
 // op's sources with those of an op that it swallows.
 void add_sources(ProgramOp& op, const ProgramOp& swallowed) {
@@ -21,7 +23,8 @@ void add_sources(ProgramOp& op, const ProgramOp& swallowed) {
 
 bool is_movement(const ProgramOp& op) {
   const OpRow* row = find_op_row(op.kind);
-  return row != nullptr && row->nature == Nature::kMovement && (op.kind != "pad" || op.real("value", 0) == 0);
+  return row != nullptr && row->nature == Nature::kMovement &&
+         (op.kind != "pad" || op.real("value", 0) == 0);
 }
 
 // The integer tensor behind input `index` when a dequantize makes that input; else -1.
@@ -31,7 +34,9 @@ int integer_behind(ProgramEditor& editor, int index) {
 }
 
 // Whether moving elements keeps the parameters right: they are per tensor.
-bool moves_freely(const ProgramTensor& tensor) { return tensor.qparams && tensor.qparams->is_per_tensor(); }
+bool moves_freely(const ProgramTensor& tensor) {
+  return tensor.qparams && tensor.qparams->is_per_tensor();
+}
 
 }  // namespace
 
@@ -40,12 +45,16 @@ int sink_dequantize(Program& program) {
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
     if (editor.is_erased(i) || !is_movement(editor.op(i))) continue;
-    const size_t count = find_op_row(editor.op(i).kind)->integer_input_count(editor.op(i).inputs.size());
+    const size_t count =
+        find_op_row(editor.op(i).kind)->integer_input_count(editor.op(i).inputs.size());
     std::vector<int> integers;
-    for (size_t k = 0; k < count; ++k) integers.push_back(integer_behind(editor, editor.op(i).inputs[k]));
-    const bool all_alike = !integers.empty() && std::all_of(integers.begin(), integers.end(), [&](int index) {
-      return index >= 0 && moves_freely(editor.tensor(index)) && stores_alike(editor.tensor(index), editor.tensor(integers[0]));
-    });
+    for (size_t k = 0; k < count; ++k)
+      integers.push_back(integer_behind(editor, editor.op(i).inputs[k]));
+    const bool all_alike =
+        !integers.empty() && std::all_of(integers.begin(), integers.end(), [&](int index) {
+          return index >= 0 && moves_freely(editor.tensor(index)) &&
+                 stores_alike(editor.tensor(index), editor.tensor(integers[0]));
+        });
     if (!all_alike) continue;
     const int real = editor.op(i).outputs[0];
     ProgramTensor moved = editor.tensor(real);
@@ -70,11 +79,14 @@ int sink_dequantize(Program& program) {
 
 namespace {
 
-// Takes the place of the op that makes its input, when both are of the same kind and nobody else reads that.
+// Takes the place of the op that makes its input, when both are of the same kind and nobody else
+// reads that.
 bool merge_with_producer(ProgramEditor& editor, size_t i) {
   ProgramOp& op = editor.op(i);
   const ProgramOp* before = editor.find_producer(op.inputs[0], op.kind.c_str());
-  if (before == nullptr || editor.tensor(op.inputs[0]).dtype != editor.tensor(before->inputs[0]).dtype) return false;
+  if (before == nullptr ||
+      editor.tensor(op.inputs[0]).dtype != editor.tensor(before->inputs[0]).dtype)
+    return false;
   if (op.kind == "permute") {
     const std::vector<int64_t> first = before->integers("dims");
     std::vector<int64_t> dims;
@@ -90,7 +102,8 @@ bool changes_nothing(ProgramEditor& editor, const ProgramOp& op) {
   const std::vector<int64_t> dims = op.integers("dims");
   const ProgramTensor& from = editor.tensor(op.inputs[0]);
   const ProgramTensor& to = editor.tensor(op.outputs[0]);
-  return from.shape == to.shape && from.sizes == to.sizes && stores_alike(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])) &&
+  return from.shape == to.shape && from.sizes == to.sizes &&
+         stores_alike(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])) &&
          std::is_sorted(dims.begin(), dims.end()) && !editor.is_output(op.outputs[0]);
 }
 
@@ -117,12 +130,17 @@ int hoist_quantize(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || !is_movement(editor.op(i)) || editor.op(i).inputs.size() != 1) continue;
+    if (editor.is_erased(i) || !is_movement(editor.op(i)) || editor.op(i).inputs.size() != 1)
+      continue;
     const int real = editor.op(i).inputs[0];
     const int user = editor.only_user(editor.op(i).outputs[0]);
-    if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize" || editor.tensor(real).dtype != DType::kFloat32) continue;
-    // Behind an input of the program only padding is worth it: it makes more elements, and a convolution may take it.
-    if ((editor.producer(real) < 0 && editor.op(i).kind != "pad") || editor.only_user(real) < 0) continue;
+    if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize" ||
+        editor.tensor(real).dtype != DType::kFloat32)
+      continue;
+    // Behind an input of the program only padding is worth it: it makes more elements, and a
+    // convolution may take it.
+    if ((editor.producer(real) < 0 && editor.op(i).kind != "pad") || editor.only_user(real) < 0)
+      continue;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
     const int result = quantize.outputs[0];
     if (!moves_freely(editor.tensor(result))) continue;
@@ -151,8 +169,11 @@ int merge_conversions(Program& program) {
     ProgramOp& op = editor.op(i);
     if (op.kind != "quantize" && op.kind != "requantize") continue;
     const int integer = op.kind == "quantize" ? integer_behind(editor, op.inputs[0]) : op.inputs[0];
-    if (integer < 0 || (op.kind == "requantize" && !stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0])))) continue;
-    if (stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0])) && op.attributes.empty()) {
+    if (integer < 0 || (op.kind == "requantize" &&
+                        !stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0]))))
+      continue;
+    if (stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0])) &&
+        op.attributes.empty()) {
       const int result = op.outputs[0];
       editor.erase(i);
       editor.replace_uses(result, integer);
@@ -175,12 +196,16 @@ int fold_clamps(Program& program) {
     if (editor.is_erased(i) || editor.op(i).kind != "clamp") continue;
     const int real = editor.op(i).inputs[0];
     const int producer = editor.producer(real);
-    if (producer < 0 || editor.only_user(real) < 0 || editor.tensor(real).dtype != DType::kFloat32) continue;
+    if (producer < 0 || editor.only_user(real) < 0 || editor.tensor(real).dtype != DType::kFloat32)
+      continue;
     ProgramOp& before = editor.op(static_cast<size_t>(producer));
     const OpRow* row = find_op_row(before.kind);
-    if (row == nullptr || row->post_ops != PostOps::kClamp || editor.tensor(editor.op(i).outputs[0]).dtype != DType::kFloat32) continue;
+    if (row == nullptr || row->post_ops != PostOps::kClamp ||
+        editor.tensor(editor.op(i).outputs[0]).dtype != DType::kFloat32)
+      continue;
     // clamp(clamp(x, a, b), c, d) = clamp(x, clamp(a, c, d), clamp(b, c, d))
-    const double low = editor.op(i).real("min", -INFINITY), high = editor.op(i).real("max", INFINITY);
+    const double low = editor.op(i).real("min", -INFINITY),
+                 high = editor.op(i).real("max", INFINITY);
     const double post_min = std::min(std::max(before.real("post_min", -INFINITY), low), high);
     const double post_max = std::min(std::max(before.real("post_max", INFINITY), low), high);
     if (std::isfinite(post_min)) before.attributes["post_min"] = post_min;
@@ -203,7 +228,8 @@ int take_integer_inputs(Program& program) {
     const size_t count = row->integer_input_count(op.inputs.size());
     std::vector<int> integers;
     for (size_t k = 0; k < count; ++k) integers.push_back(integer_behind(editor, op.inputs[k]));
-    if (integers.empty() || std::find(integers.begin(), integers.end(), -1) != integers.end()) continue;
+    if (integers.empty() || std::find(integers.begin(), integers.end(), -1) != integers.end())
+      continue;
     for (size_t k = 0; k < count; ++k) {
       add_sources(op, *editor.find_producer(op.inputs[k], "dequantize"));
       op.inputs[k] = integers[k];
@@ -223,13 +249,19 @@ bool reads_integers(ProgramEditor& editor, const ProgramOp& op, const OpRow& row
   return count > 0;
 }
 
-// Puts a quantization range that is narrower than the dtype into post_min and post_max; false when the op has none.
-bool take_range(ProgramOp& op, const OpRow& row, const ProgramOp& quantize, const ProgramTensor& result) {
+// Puts a quantization range that is narrower than the dtype into post_min and post_max; false when
+// the op has none.
+bool take_range(ProgramOp& op, const OpRow& row, const ProgramOp& quantize,
+                const ProgramTensor& result) {
   if (quantize.attributes.empty()) return true;
   if (row.post_ops != PostOps::kClamp || !result.qparams->is_per_tensor()) return false;
-  const auto real = [&](int64_t q) { return static_cast<double>(result.qparams->scale[0]) * static_cast<double>(q - result.qparams->zero_point[0]); };
+  const auto real = [&](int64_t q) {
+    return static_cast<double>(result.qparams->scale[0]) *
+           static_cast<double>(q - result.qparams->zero_point[0]);
+  };
   const IntegerRange range = integer_range(result.dtype);
-  const double low = real(quantize.integer("quant_min", range.min)), high = real(quantize.integer("quant_max", range.max));
+  const double low = real(quantize.integer("quant_min", range.min)),
+               high = real(quantize.integer("quant_max", range.max));
   op.attributes["post_min"] = std::min(std::max(op.real("post_min", low), low), high);
   op.attributes["post_max"] = std::min(std::max(op.real("post_max", high), low), high);
   return true;
@@ -243,7 +275,8 @@ int write_integer_outputs(Program& program) {
   for (size_t i = 0; i < editor.op_count(); ++i) {
     ProgramOp& op = editor.op(i);
     const OpRow* row = editor.is_erased(i) ? nullptr : find_op_row(op.kind);
-    if (row == nullptr || row->nature != Nature::kCompute || !reads_integers(editor, op, *row)) continue;
+    if (row == nullptr || row->nature != Nature::kCompute || !reads_integers(editor, op, *row))
+      continue;
     const int user = editor.only_user(op.outputs[0]);
     if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize") continue;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
@@ -259,8 +292,9 @@ int write_integer_outputs(Program& program) {
 namespace {
 
 using Step = int (*)(Program&);
-constexpr Step kSteps[] = {fold_constants,    merge_duplicates, merge_movement, make_linear,         sink_dequantize,      hoist_quantize,
-                           merge_conversions, fold_padding,     fold_clamps,    take_integer_inputs, write_integer_outputs};
+constexpr Step kSteps[] = {fold_constants,  merge_duplicates,    merge_movement,       make_linear,
+                           sink_dequantize, hoist_quantize,      merge_conversions,    fold_padding,
+                           fold_clamps,     take_integer_inputs, write_integer_outputs};
 
 }  // namespace
 

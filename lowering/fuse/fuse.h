@@ -1,5 +1,5 @@
-// Makes a program of quantize, dequantize and float ops compute on integers. Each step is exact, or within one output step where program.h
-// allows it; each returns the number of its changes.
+// Makes a program of quantize, dequantize and float ops compute on integers. Each step is exact, or
+// within one output step where program.h allows it; each returns the number of its changes.
 #pragma once
 
 #include "lowering/program/program.h"
@@ -11,8 +11,8 @@ void fuse(Program& program);
 
 // ---- the steps, in the order of fuse()
 
-// quantize(c), permute(c), reshape(c), cast(c) between f32 and f16 of constants are computed now; dequantize(c) too when nobody can
-// read the integers (32 bits: biases).
+// quantize(c), permute(c), reshape(c), cast(c) between f32 and f16 of constants are computed now;
+// dequantize(c) too when nobody can read the integers (32 bits: biases).
 int fold_constants(Program& program);
 // Equal quantize or dequantize ops of one tensor become one.
 int merge_duplicates(Program& program);
@@ -20,7 +20,8 @@ int merge_duplicates(Program& program);
 int merge_movement(Program& program);
 // matmul(a, c) -> linear(a, transposed c); add(linear(a, w), c) -> linear(a, w, c).
 int make_linear(Program& program);
-// move(dequantize(x)) -> dequantize(move(x)); for cat when all inputs have equal scale and zero point.
+// move(dequantize(x)) -> dequantize(move(x)); for cat when all inputs have equal scale and zero
+// point.
 int sink_dequantize(Program& program);
 // quantize(move(x)) -> move(quantize(x)) when nobody else reads either.
 int hoist_quantize(Program& program);

@@ -39,7 +39,8 @@ constexpr OpRow kOpRows[] = {
     {"slice",                 IntegerInputs::kFirst,    PostOps::kNone,  Nature::kMovement,   kNoMacs},
     {"expand",                IntegerInputs::kFirst,    PostOps::kNone,  Nature::kMovement,   kNoMacs},
     {"copy",                  IntegerInputs::kFirst,    PostOps::kNone,  Nature::kMovement,   kNoMacs},
-    {"pad",                   IntegerInputs::kFirst,    PostOps::kNone,  Nature::kMovement,   kNoMacs}, // only with value 0, see fuse.cpp
+    // only with value 0, see fuse.cpp
+    {"pad",                   IntegerInputs::kFirst,    PostOps::kNone,  Nature::kMovement,   kNoMacs},
     {"cat",                   IntegerInputs::kAll,      PostOps::kNone,  Nature::kMovement,   kNoMacs},
     {"quantize",              IntegerInputs::kNone,     PostOps::kNone,  Nature::kConversion, kNoMacs},
     {"dequantize",            IntegerInputs::kFirst,    PostOps::kNone,  Nature::kConversion, kNoMacs},

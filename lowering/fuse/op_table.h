@@ -1,4 +1,5 @@
-// What is known of each op kind, for fusing: which inputs may be integers, whether it clamps, whether it only moves elements.
+// What is known of each op kind, for fusing: which inputs may be integers, whether it clamps,
+// whether it only moves elements.
 #pragma once
 
 #include <span>
@@ -10,8 +11,10 @@ namespace octet {
 enum class IntegerInputs { kNone, kFirst, kFirstTwo, kAll };
 enum class PostOps { kNone, kClamp };  // kClamp: attributes post_min and post_max
 enum class Nature {
-  kCompute,     // reads integers as reals, computes, may write integers with other qparams
-  kMovement,    // the output's elements are elements of the first input: q(f(x)) = f(q(x)) and f(dq(x)) = dq(f(x))
+  kCompute,  // reads integers as reals, computes, may write integers with other qparams
+  // the output's elements are elements of the first input: q(f(x)) = f(q(x)) and f(dq(x)) =
+  // dq(f(x))
+  kMovement,
   kConversion,  // quantize, dequantize, requantize
   kFloat,       // neither reads nor writes quantized integers
 };

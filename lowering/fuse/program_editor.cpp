@@ -20,11 +20,13 @@ void ProgramEditor::refresh() {
   is_output_.assign(program_.tensors.size(), false);
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     if (is_erased(i)) continue;
-    for (int index : program_.ops[i].outputs) producer_[static_cast<size_t>(index)] = static_cast<int>(i);
+    for (int index : program_.ops[i].outputs)
+      producer_[static_cast<size_t>(index)] = static_cast<int>(i);
     for (int index : program_.ops[i].inputs) {
       if (index < 0) continue;
       std::vector<int>& users = users_[static_cast<size_t>(index)];
-      if (users.empty() || users.back() != static_cast<int>(i)) users.push_back(static_cast<int>(i));
+      if (users.empty() || users.back() != static_cast<int>(i))
+        users.push_back(static_cast<int>(i));
     }
   }
   for (int index : program_.outputs) is_output_[static_cast<size_t>(index)] = true;
@@ -44,9 +46,11 @@ int ProgramEditor::only_user(int tensor) const {
 int ProgramEditor::add_tensor(ProgramTensor tensor) {
   const std::string base = tensor.name;
   const auto is_taken = [&](const std::string& name) {
-    return std::any_of(program_.tensors.begin(), program_.tensors.end(), [&](const ProgramTensor& other) { return other.name == name; });
+    return std::any_of(program_.tensors.begin(), program_.tensors.end(),
+                       [&](const ProgramTensor& other) { return other.name == name; });
   };
-  for (int suffix = 1; is_taken(tensor.name); ++suffix) tensor.name = fmt::format("{}_{}", base, suffix);
+  for (int suffix = 1; is_taken(tensor.name); ++suffix)
+    tensor.name = fmt::format("{}_{}", base, suffix);
   program_.tensors.push_back(std::move(tensor));
   producer_.push_back(-1);
   users_.emplace_back();
@@ -54,16 +58,21 @@ int ProgramEditor::add_tensor(ProgramTensor tensor) {
   return static_cast<int>(program_.tensors.size()) - 1;
 }
 
-int ProgramEditor::add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
+int ProgramEditor::add_constant(const std::string& name, Tensor data,
+                                std::optional<TensorQParams> qparams) {
   data = data.contiguous();
-  return add_tensor({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
+  return add_tensor(
+      {name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
 }
 
-int ProgramEditor::add_constant(const std::string& name, StoredConstant stored) { return add_tensor(constant_tensor(name, std::move(stored))); }
+int ProgramEditor::add_constant(const std::string& name, StoredConstant stored) {
+  return add_tensor(constant_tensor(name, std::move(stored)));
+}
 
 int ProgramEditor::add_dequantized(const std::string& name, int integer) {
   const ProgramTensor& source = tensor(integer);
-  if (size_of(source.dtype) <= 2) return add_constant(name, stored_constant(source.data, *source.qparams));
+  if (size_of(source.dtype) <= 2)
+    return add_constant(name, stored_constant(source.data, *source.qparams));
   return add_constant(name, dequantize_constant(source.data, *source.qparams));
 }
 
@@ -83,8 +92,10 @@ void ProgramEditor::replace_uses(int from, int to) {
   for (ProgramOp& op : program_.ops) std::replace(op.inputs.begin(), op.inputs.end(), from, to);
   if (is_output(from)) {
     std::replace(program_.outputs.begin(), program_.outputs.end(), from, to);
-    if (tensor(to).role == ProgramTensor::Role::kIntermediate) tensor(to).role = ProgramTensor::Role::kOutput;
-    if (tensor(from).role == ProgramTensor::Role::kOutput) tensor(from).role = ProgramTensor::Role::kIntermediate;
+    if (tensor(to).role == ProgramTensor::Role::kIntermediate)
+      tensor(to).role = ProgramTensor::Role::kOutput;
+    if (tensor(from).role == ProgramTensor::Role::kOutput)
+      tensor(from).role = ProgramTensor::Role::kIntermediate;
   }
   refresh();
 }
@@ -94,7 +105,9 @@ int ProgramEditor::compact() {
   std::vector<ProgramOp> kept;
   for (size_t i = program_.ops.size(); i-- > 0;) {
     ProgramOp& op = program_.ops[i];
-    if (op.kind.empty() || std::none_of(op.outputs.begin(), op.outputs.end(), [&](int index) { return needed.contains(index); })) continue;
+    if (op.kind.empty() || std::none_of(op.outputs.begin(), op.outputs.end(),
+                                        [&](int index) { return needed.contains(index); }))
+      continue;
     needed.insert(op.outputs.begin(), op.outputs.end());
     needed.insert(op.inputs.begin(), op.inputs.end());
     kept.push_back(std::move(op));

@@ -1,4 +1,5 @@
-// Who makes and who reads each tensor of a Program that is being edited. Erased ops keep their place with an empty kind until compact().
+// Who makes and who reads each tensor of a Program that is being edited. Erased ops keep their
+// place with an empty kind until compact().
 #pragma once
 
 #include <string>
@@ -22,24 +23,30 @@ class ProgramEditor {
   int producer(int tensor) const { return producer_[static_cast<size_t>(tensor)]; }
   // The producer when it is of that kind, else null. `tensor` may be -1.
   ProgramOp* find_producer(int tensor, const char* kind);
-  const std::vector<int>& users(int tensor) const { return users_[static_cast<size_t>(tensor)]; }  // ops, once each
+  // ops, once each
+  const std::vector<int>& users(int tensor) const { return users_[static_cast<size_t>(tensor)]; }
   bool is_output(int tensor) const { return is_output_[static_cast<size_t>(tensor)]; }
   // The only op that reads it, when it is no output; else -1.
   int only_user(int tensor) const;
-  bool is_constant(int tensor) const { return tensor >= 0 && program_.tensors[static_cast<size_t>(tensor)].role == ProgramTensor::Role::kConstant; }
+  bool is_constant(int tensor) const {
+    return tensor >= 0 &&
+           program_.tensors[static_cast<size_t>(tensor)].role == ProgramTensor::Role::kConstant;
+  }
 
   // Each of these leaves the indices above right. insert() moves later ops by one.
   int add_tensor(ProgramTensor tensor);  // makes the name unique
   int add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams = {});
   int add_constant(const std::string& name, StoredConstant stored);
-  // The reals of an integer constant with qparams, stored as integers when those have at most 16 bits.
+  // The reals of an integer constant with qparams, stored as integers when those have at most 16
+  // bits.
   int add_dequantized(const std::string& name, int integer);
   void insert(size_t before, ProgramOp op);
   void erase(size_t i);
   void replace_uses(int from, int to);  // in ops and program outputs
   void refresh();                       // after edits of ops in place
 
-  // Drops erased ops, ops whose results nobody reads, and tensors that nothing names; returns how many ops went.
+  // Drops erased ops, ops whose results nobody reads, and tensors that nothing names; returns how
+  // many ops went.
   int compact();
 
  private:

@@ -1,4 +1,5 @@
-// Attention as the products, the mask and the softmax that it stands for; what of it runs on integers is decided as for any product.
+// Attention as the products, the mask and the softmax that it stands for; what of it runs on
+// integers is decided as for any product.
 #include <cmath>
 
 #include "lowering/import/importer.h"
@@ -10,8 +11,10 @@ namespace {
 int causal_constant(Importer& importer, const Node& node, int64_t rows, int64_t columns) {
   std::vector<float> mask(static_cast<size_t>(rows * columns), 0.0f);
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = i + 1; j < columns; ++j) mask[static_cast<size_t>(i * columns + j)] = -INFINITY;
-  return importer.add_constant(node.name() + "_causal", Tensor::from<float>(DType::kFloat32, {rows, columns}, mask));
+    for (int64_t j = i + 1; j < columns; ++j)
+      mask[static_cast<size_t>(i * columns + j)] = -INFINITY;
+  return importer.add_constant(node.name() + "_causal",
+                               Tensor::from<float>(DType::kFloat32, {rows, columns}, mask));
 }
 
 int first_of(Importer& importer, const Node& node, int x, int64_t dim, const SizeExpr& size) {
@@ -22,15 +25,18 @@ int first_of(Importer& importer, const Node& node, int x, int64_t dim, const Siz
                             {
                                 x
   },
-                            sizes, DType::kFloat32, {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
+                            sizes, DType::kFloat32,
+                            {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
 }
 
 // Of sizes that are not fixed: the corner of the greatest mask. -1 when that is too great.
-int causal_mask(Importer& importer, const Node& node, const SizeExpr& rows, const SizeExpr& columns) {
+int causal_mask(Importer& importer, const Node& node, const SizeExpr& rows,
+                const SizeExpr& columns) {
   constexpr int64_t kMost = 2048;
   const bool is_fixed = rows.is_number() && columns.is_number();
   const int64_t most_rows = importer.greatest(rows), most_columns = importer.greatest(columns);
-  if (!is_fixed && (most_rows < 0 || most_rows > kMost || most_columns < 0 || most_columns > kMost)) return -1;
+  if (!is_fixed && (most_rows < 0 || most_rows > kMost || most_columns < 0 || most_columns > kMost))
+    return -1;
   const int constant = causal_constant(importer, node, most_rows, most_columns);
   return first_of(importer, node, first_of(importer, node, constant, 0, rows), 1, columns);
 }
@@ -38,15 +44,19 @@ int causal_mask(Importer& importer, const Node& node, const SizeExpr& rows, cons
 // Grouped heads: each head of x [N, heads, length, width] serves neighbouring heads of q.
 bool has_whole_groups(const Importer& importer, int q, int x) {
   const SizeExpr wanted = importer.sizes(q)[1], heads = importer.sizes(x)[1];
-  return wanted.is_number() && heads.is_number() && heads.number() > 0 && wanted.number() % heads.number() == 0;
+  return wanted.is_number() && heads.is_number() && heads.number() > 0 &&
+         wanted.number() % heads.number() == 0;
 }
 
 int repeat_heads(Importer& importer, const Node& node, int x, int64_t wanted) {
   const Sizes sizes = importer.sizes(x);
   const DType dtype = importer.tensor(x).dtype;
   if (sizes[1].number() == wanted) return x;
-  const int apart = importer.emit_step(node, "reshape", {x}, {sizes[0], sizes[1], 1, sizes[2], sizes[3]}, dtype);
-  const int wide = importer.emit_step(node, "expand", {apart}, {sizes[0], sizes[1], wanted / sizes[1].number(), sizes[2], sizes[3]}, dtype);
+  const int apart =
+      importer.emit_step(node, "reshape", {x}, {sizes[0], sizes[1], 1, sizes[2], sizes[3]}, dtype);
+  const int wide = importer.emit_step(
+      node, "expand", {apart}, {sizes[0], sizes[1], wanted / sizes[1].number(), sizes[2], sizes[3]},
+      dtype);
   return importer.emit_step(node, "reshape", {wide}, {sizes[0], wanted, sizes[2], sizes[3]}, dtype);
 }
 
@@ -54,7 +64,8 @@ int repeat_heads(Importer& importer, const Node& node, int x, int64_t wanted) {
 int additive_mask(Importer& importer, const Node& node, int mask) {
   const ProgramTensor& given = importer.tensor(mask);
   const Tensor added = Tensor::zeros(DType::kFloat32, given.shape);
-  for (int64_t i = 0; i < added.numel(); ++i) added.data<float>()[i] = given.data.data<bool>()[i] ? 0.0f : -INFINITY;
+  for (int64_t i = 0; i < added.numel(); ++i)
+    added.data<float>()[i] = given.data.data<bool>()[i] ? 0.0f : -INFINITY;
   return importer.add_constant(node.name() + "_mask", added);
 }
 
@@ -65,7 +76,8 @@ void import_attention(Importer& importer, const Node& node) {
   if (importer.sizes(q).size() != importer.sizes(k).size() || importer.sizes(q).size() < 2)
     return importer.refuse(node, "with tensors of unequal rank");
   if (node.bool_or("enable_gqa", false)) {
-    if (importer.sizes(q).size() != 4 || !has_whole_groups(importer, q, k) || !has_whole_groups(importer, q, v))
+    if (importer.sizes(q).size() != 4 || !has_whole_groups(importer, q, k) ||
+        !has_whole_groups(importer, q, v))
       return importer.refuse(node, "with heads that are no multiple of those of the keys");
     k = repeat_heads(importer, node, k, importer.sizes(q)[1].number());
     v = repeat_heads(importer, node, v, importer.sizes(q)[1].number());
@@ -86,18 +98,27 @@ void import_attention(Importer& importer, const Node& node) {
   },
                                     transposed, dtype, {{"dims", dims}});
   int s = importer.emit_step(node, "matmul", {q, kt}, scores, dtype);
-  const std::vector<float> scale = {static_cast<float>(node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back().number()))))};
-  s = importer.emit_step(node, "mul", {s, importer.add_constant(node.name() + "_scale", Tensor::from<float>(dtype, {}, scale))}, scores, dtype);
+  const std::vector<float> scale = {static_cast<float>(
+      node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back().number()))))};
+  s = importer.emit_step(
+      node, "mul",
+      {s, importer.add_constant(node.name() + "_scale", Tensor::from<float>(dtype, {}, scale))},
+      scores, dtype);
   int mask = importer.operand(node, "attn_mask");
   if (node.bool_or("is_causal", false)) {
     mask = causal_mask(importer, node, sq[rank - 2], sk[rank - 2]);
-    if (mask < 0) return importer.refuse(node, "with a causal mask of a size without a small greatest one; give the export a range");
+    if (mask < 0)
+      return importer.refuse(
+          node,
+          "with a causal mask of a size without a small greatest one; give the export a range");
   }
-  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool && importer.tensor(mask).role == ProgramTensor::Role::kConstant)
+  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool &&
+      importer.tensor(mask).role == ProgramTensor::Role::kConstant)
     mask = additive_mask(importer, node, mask);
   if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool) {
     const std::vector<float> hidden = {-INFINITY};
-    const int minus_infinity = importer.add_constant(node.name() + "_hidden", Tensor::from<float>(dtype, {}, hidden));
+    const int minus_infinity =
+        importer.add_constant(node.name() + "_hidden", Tensor::from<float>(dtype, {}, hidden));
     s = importer.emit_step(node, "where", {mask, s, minus_infinity}, scores, dtype);
   } else if (mask >= 0) {
     s = importer.emit_step(node, "add", {s, mask}, scores, dtype);

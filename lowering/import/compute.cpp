@@ -11,8 +11,10 @@ namespace {
 
 // ---- convolutions
 
-// The padding of "same": half of the kernel's reach on each side; the odd one goes to the end, through an op of its own.
-int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<int64_t>& reach, std::vector<int64_t>& padding) {
+// The padding of "same": half of the kernel's reach on each side; the odd one goes to the end,
+// through an op of its own.
+int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<int64_t>& reach,
+                std::vector<int64_t>& padding) {
   bool is_even = true;
   for (size_t d = 0; d < reach.size(); ++d) {
     padding[d] = reach[d] / 2;
@@ -37,8 +39,8 @@ int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<i
 }
 
 // An input without a batch dimension gets one of size 1 for the op, and the output loses it.
-void emit_batched(Importer& importer, const Node& node, const std::string& kind, std::vector<int> inputs, size_t batched_rank,
-                  Attributes attributes) {
+void emit_batched(Importer& importer, const Node& node, const std::string& kind,
+                  std::vector<int> inputs, size_t batched_rank, Attributes attributes) {
   const DType dtype = importer.tensor(inputs[0]).dtype;
   Sizes in_shape = importer.sizes(inputs[0]);
   if (in_shape.size() == batched_rank) {
@@ -49,7 +51,8 @@ void emit_batched(Importer& importer, const Node& node, const std::string& kind,
   Sizes out_shape = importer.sizes_of(*node.outputs().front());
   out_shape.insert(out_shape.begin(), 1);
   inputs[0] = importer.emit_step(node, "reshape", {inputs[0]}, in_shape, dtype);
-  const int y = importer.emit_step(node, kind, std::move(inputs), out_shape, dtype, std::move(attributes));
+  const int y =
+      importer.emit_step(node, kind, std::move(inputs), out_shape, dtype, std::move(attributes));
   importer.emit(node, "reshape", {y});
 }
 
@@ -82,7 +85,9 @@ void import_conv(Importer& importer, const Node& node) {
 void import_conv_transpose(Importer& importer, const Node& node) {
   const int w = importer.operand(node, "weight");
   const size_t spatial = importer.tensor(w).shape.size() - 2;
-  const auto sizes = [&](const char* name, int64_t fallback) { return repeated(node.ints_or(name, {fallback}), spatial); };
+  const auto sizes = [&](const char* name, int64_t fallback) {
+    return repeated(node.ints_or(name, {fallback}), spatial);
+  };
   emit_batched(importer, node, "conv_transpose",
                {
                    importer.operand(node, "input"), w, importer.operand(node, "bias")
@@ -97,18 +102,22 @@ void import_conv_transpose(Importer& importer, const Node& node) {
 
 // aten.convolution: one op for both.
 void import_convolution(Importer& importer, const Node& node) {
-  node.bool_or("transposed", false) ? import_conv_transpose(importer, node) : import_conv(importer, node);
+  node.bool_or("transposed", false) ? import_conv_transpose(importer, node)
+                                    : import_conv(importer, node);
 }
 
 // ---- matrix products
 
 void import_linear(Importer& importer, const Node& node) {
-  importer.emit(node, "linear", {importer.operand(node, "input"), importer.operand(node, "weight"), importer.operand(node, "bias")});
+  importer.emit(node, "linear",
+                {importer.operand(node, "input"), importer.operand(node, "weight"),
+                 importer.operand(node, "bias")});
 }
 
 // Vectors become matrices for the op and lose the dimension afterwards.
 void emit_matmul(Importer& importer, const Node& node, int a, int b) {
-  Sizes sa = importer.sizes(a), sb = importer.sizes(b), out = importer.sizes_of(*node.outputs().front());
+  Sizes sa = importer.sizes(a), sb = importer.sizes(b),
+        out = importer.sizes_of(*node.outputs().front());
   const DType dtype = importer.tensor(a).dtype;
   const bool is_row = sa.size() == 1, is_column = sb.size() == 1;
   if (is_row) {
@@ -136,15 +145,19 @@ void import_matmul(Importer& importer, const Node& node) {
 
 // beta * self + alpha * (mat1 @ mat2)
 void import_addmm(Importer& importer, const Node& node) {
-  if (node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1) return importer.refuse(node, "with alpha or beta other than 1");
+  if (node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1)
+    return importer.refuse(node, "with alpha or beta other than 1");
   const Sizes shape = importer.sizes_of(*node.outputs().front());
-  const int product = importer.emit_step(node, "matmul", {importer.operand(node, "mat1"), importer.operand(node, "mat2")}, shape, DType::kFloat32);
+  const int product = importer.emit_step(
+      node, "matmul", {importer.operand(node, "mat1"), importer.operand(node, "mat2")}, shape,
+      DType::kFloat32);
   importer.emit(node, "add", {product, importer.operand(node, "self")});
 }
 
 // ---- pools
 
-void emit_pool(Importer& importer, const Node& node, const std::string& kind, size_t spatial, Attributes attributes) {
+void emit_pool(Importer& importer, const Node& node, const std::string& kind, size_t spatial,
+               Attributes attributes) {
   const std::vector<int64_t> kernel = repeated(node.ints_or("kernel_size", {}), spatial);
   std::vector<int64_t> stride = repeated(node.ints_or("stride", {}), spatial);
   if (stride.empty()) stride = kernel;
@@ -153,10 +166,13 @@ void emit_pool(Importer& importer, const Node& node, const std::string& kind, si
   attributes["padding"] = repeated(node.ints_or("padding", {0}), spatial);
   attributes["ceil_mode"] = node.bool_or("ceil_mode", false);
   const char* name = node.find_argument("self") != nullptr ? "self" : "input";
-  emit_batched(importer, node, kind, {importer.operand(node, name)}, spatial + 2, std::move(attributes));
+  emit_batched(importer, node, kind, {importer.operand(node, name)}, spatial + 2,
+               std::move(attributes));
 }
 
-size_t spatial_dims(const Node& node) { return static_cast<size_t>(node.target()[node.target().find("d.") - 1] - '0'); }
+size_t spatial_dims(const Node& node) {
+  return static_cast<size_t>(node.target()[node.target().find("d.") - 1] - '0');
+}
 
 void import_max_pool(Importer& importer, const Node& node) {
   const size_t spatial = spatial_dims(node);
@@ -176,13 +192,16 @@ void import_max_pool_with_indices(Importer& importer, const Node& node) {
 
 // Windows of one size, which is the case when the output divides the input.
 void import_adaptive_max_pool(Importer& importer, const Node& node) {
-  if (node.outputs().size() > 1 && !node.outputs().back()->is_unused()) return importer.refuse(node, "whose indices are used");
+  if (node.outputs().size() > 1 && !node.outputs().back()->is_unused())
+    return importer.refuse(node, "whose indices are used");
   const size_t spatial = spatial_dims(node);
-  const Sizes in = importer.sizes(importer.operand(node, "self")), out = importer.sizes_of(*node.outputs().front());
+  const Sizes in = importer.sizes(importer.operand(node, "self")),
+              out = importer.sizes_of(*node.outputs().front());
   std::vector<int64_t> kernel;
   for (size_t d = in.size() - spatial; d < in.size(); ++d) {
     const bool is_known = in[d].is_number() && out[d].is_number() && out[d].number() > 0;
-    if (!is_known || in[d].number() % out[d].number() != 0) return importer.refuse(node, "whose windows differ in size");
+    if (!is_known || in[d].number() % out[d].number() != 0)
+      return importer.refuse(node, "whose windows differ in size");
     kernel.push_back(in[d].number() / out[d].number());
   }
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
@@ -190,7 +209,12 @@ void import_adaptive_max_pool(Importer& importer, const Node& node) {
                {
                    importer.operand(node, "self")
   },
-               spatial + 2, {{"kernel_size", kernel}, {"stride", kernel}, {"padding", zeros}, {"dilation", ones}, {"ceil_mode", false}});
+               spatial + 2,
+               {{"kernel_size", kernel},
+                {"stride", kernel},
+                {"padding", zeros},
+                {"dilation", ones},
+                {"ceil_mode", false}});
 }
 
 void import_avg_pool(Importer& importer, const Node& node) {
@@ -240,22 +264,28 @@ void import_softmax(Importer& importer, const Node& node) {
 void import_layer_norm(Importer& importer, const Node& node) {
   for (size_t i = 1; i < node.outputs().size(); ++i)
     if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
-  importer.emit(node, "layer_norm",
-                {
-                    importer.operand(node, "input"), importer.operand(node, "weight"), importer.operand(node, "bias")
+  importer.emit(
+      node, "layer_norm",
+      {
+          importer.operand(node, "input"), importer.operand(node, "weight"),
+          importer.operand(node, "bias")
   },
-                {{"normalized_dims", static_cast<int64_t>(node.ints_or("normalized_shape", {}).size())}, {"eps", node.float_or("eps", 1e-5)}});
+      {{"normalized_dims", static_cast<int64_t>(node.ints_or("normalized_shape", {}).size())},
+       {"eps", node.float_or("eps", 1e-5)}});
 }
 
 void import_batch_norm(Importer& importer, const Node& node) {
-  if (node.bool_or("training", false)) return importer.refuse(node, "in training mode; export in eval mode");
+  if (node.bool_or("training", false))
+    return importer.refuse(node, "in training mode; export in eval mode");
   for (size_t i = 1; i < node.outputs().size(); ++i)
     if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
-  const int mean = importer.operand(node, "running_mean"), var = importer.operand(node, "running_var");
+  const int mean = importer.operand(node, "running_mean"),
+            var = importer.operand(node, "running_var");
   if (mean < 0 || var < 0) return importer.refuse(node, "without running statistics");
   importer.emit(node, "batch_norm",
                 {
-                    importer.operand(node, "input"), mean, var, importer.operand(node, "weight"), importer.operand(node, "bias")
+                    importer.operand(node, "input"), mean, var, importer.operand(node, "weight"),
+                    importer.operand(node, "bias")
   },
                 {{"eps", node.float_or("eps", 1e-5)}});
 }

@@ -1,4 +1,5 @@
-// Custom ops: kept whole, with every argument, for the kernel that is registered under the op's name.
+// Custom ops: kept whole, with every argument, for the kernel that is registered under the op's
+// name.
 #include <fmt/format.h>
 
 #include "core/ops/op_schema.h"
@@ -14,13 +15,16 @@ struct Call {
   Attributes attributes;
 };
 
-void add_tensors(Importer& importer, const std::string& name, const std::vector<Value*>& values, Call& call) {
-  for (Value* value : values) call.inputs.push_back(value == nullptr ? -1 : importer.tensor_of(value));
+void add_tensors(Importer& importer, const std::string& name, const std::vector<Value*>& values,
+                 Call& call) {
+  for (Value* value : values)
+    call.inputs.push_back(value == nullptr ? -1 : importer.tensor_of(value));
   call.attributes[name] = static_cast<int64_t>(values.size());
 }
 
 // False when a Program cannot hold such an argument.
-bool add_argument(Importer& importer, const std::string& name, const Argument& argument, Call& call) {
+bool add_argument(Importer& importer, const std::string& name, const Argument& argument,
+                  Call& call) {
   if (Value* value = argument.value_or_null()) {
     if (value->kind() != ValueKind::kTensor) return false;
     call.inputs.push_back(importer.tensor_of(value));
@@ -61,8 +65,9 @@ const Argument* find_given(const Node& node, const OpSchema* schema, const Schem
 bool collect(Importer& importer, const Node& node, const OpSchema* schema, Call& call) {
   const auto add = [&](const std::string& name, const Argument& argument) {
     if (add_argument(importer, name, argument, call)) return true;
-    importer.refuse(
-        node, fmt::format("has an argument \"{}\" of a type that a lowered program cannot hold, want tensors, numbers, text or lists of them", name));
+    importer.refuse(node, fmt::format("has an argument \"{}\" of a type that a lowered program "
+                                      "cannot hold, want tensors, numbers, text or lists of them",
+                                      name));
     return false;
   };
   if (schema == nullptr) {
@@ -85,11 +90,13 @@ bool collect(Importer& importer, const Node& node, const OpSchema* schema, Call&
 
 void import_custom(Importer& importer, const Node& node) {
   const OpSchema* schema = find_op_schema(node.target());
-  if (schema != nullptr && schema->is_mutable()) return importer.refuse(node, "writes into its arguments; make it return its results");
+  if (schema != nullptr && schema->is_mutable())
+    return importer.refuse(node, "writes into its arguments; make it return its results");
   const std::vector<Value*> outputs = node.outputs();
   if (outputs.empty()) return importer.refuse(node, "gives no tensor");
   for (const Value* value : outputs)
-    if (value->kind() != ValueKind::kTensor) return importer.refuse(node, fmt::format("gives %{}, which is no tensor", value->name()));
+    if (value->kind() != ValueKind::kTensor)
+      return importer.refuse(node, fmt::format("gives %{}, which is no tensor", value->name()));
   Call call;
   if (!collect(importer, node, schema, call)) return;
   call.attributes[kCustomOpAttribute] = node.target();

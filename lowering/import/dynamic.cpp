@@ -22,9 +22,13 @@ struct Pair {
   const char* scale;
   Blocks blocks;
 };
-constexpr Pair kPerTensor = {"quantized_decomposed.quantize_per_tensor", "quantized_decomposed.dequantize_per_tensor", "scale", Blocks::kTensor};
-constexpr Pair kPerToken = {"quantized_decomposed.quantize_per_token", "quantized_decomposed.dequantize_per_token", "scales", Blocks::kRows};
-constexpr Pair kAffine = {"torchao.quantize_affine", "torchao.dequantize_affine", "scale", Blocks::kGiven};
+constexpr Pair kPerTensor = {"quantized_decomposed.quantize_per_tensor",
+                             "quantized_decomposed.dequantize_per_tensor", "scale",
+                             Blocks::kTensor};
+constexpr Pair kPerToken = {"quantized_decomposed.quantize_per_token",
+                            "quantized_decomposed.dequantize_per_token", "scales", Blocks::kRows};
+constexpr Pair kAffine = {"torchao.quantize_affine", "torchao.dequantize_affine", "scale",
+                          Blocks::kGiven};
 
 struct Family {
   const char* choose;
@@ -41,7 +45,8 @@ constexpr Family kFamilies[] = {
 };
 
 const Family* find_family(const Node& origin) {
-  const auto found = std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& family) { return origin.is(family.choose); });
+  const auto found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                  [&](const Family& family) { return origin.is(family.choose); });
   return found == std::end(kFamilies) ? nullptr : &*found;
 }
 
@@ -67,7 +72,8 @@ std::string mapping_of(const Node& origin, const Family& family) {
 // What the choose_qparams node makes of a range, in the terms of program.h.
 Attributes mapping_attributes(const Node& origin, const Family& family, DType dtype) {
   const IntegerRange bounds = integer_range(dtype);
-  int64_t low = origin.int_or("quant_min", bounds.min), high = origin.int_or("quant_max", bounds.max);
+  int64_t low = origin.int_or("quant_min", bounds.min),
+          high = origin.int_or("quant_max", bounds.max);
   double eps = origin.float_or("eps", static_cast<double>(std::numeric_limits<float>::epsilon()));
   int64_t zero_point = dtype == DType::kUInt8 ? 128 : 0;
   if (family.pair.blocks == Blocks::kGiven) {
@@ -79,37 +85,45 @@ Attributes mapping_attributes(const Node& origin, const Family& family, DType dt
     eps = 1e-5 / 127;
   }
   Attributes attributes = {
-      {"quant_min", low                                              },
-      {                            "quant_max",       high                                                 },
-      {                        "eps",           eps                                                   },
-      { "mapping",           mapping_of(origin, family)}
+      {"quant_min", low},
+      {"quant_max", high},
+      {"eps", eps},
+      {"mapping", mapping_of(origin, family)}
   };
   if (mapping_of(origin, family).starts_with("symmetric")) attributes["zero_point"] = zero_point;
   return attributes;
 }
 
 // What keeps the three nodes from being one fake_quantize_dynamic; empty when nothing does.
-std::string find_obstacle(Importer& importer, const Node& quantize, const Node& origin, const Family& family, DType dtype) {
+std::string find_obstacle(Importer& importer, const Node& quantize, const Node& origin,
+                          const Family& family, DType dtype) {
   for (const Node* user : quantize.outputs().front()->users())
     if (!user->is(family.pair.dequantize) || find_dynamic_origin(*user) != &origin)
       return "whose integers are used by something else than its dequantize";
-  if (origin.find_input("input") != quantize.find_input("input")) return "with the range of another tensor";
+  if (origin.find_input("input") != quantize.find_input("input"))
+    return "with the range of another tensor";
   const DType input = importer.tensor(importer.operand(quantize, "input")).dtype;
   if (input != DType::kFloat32) return fmt::format("of {}, want float32", name_of(input));
   if (!is_integer(dtype) || size_of(dtype) > 2) return fmt::format("to {}", name_of(dtype));
   const DType scale = dtype_argument(origin, "scale_dtype", DType::kFloat32);
-  if (scale != DType::kFloat32 && scale != DType::kFloat64) return fmt::format("with scales of {}", name_of(scale));
-  if (family.pair.blocks == Blocks::kGiven && importer.sizes_argument(quantize, "block_size") != importer.sizes_argument(origin, "block_size"))
+  if (scale != DType::kFloat32 && scale != DType::kFloat64)
+    return fmt::format("with scales of {}", name_of(scale));
+  if (family.pair.blocks == Blocks::kGiven && importer.sizes_argument(quantize, "block_size") !=
+                                                  importer.sizes_argument(origin, "block_size"))
     return "in other blocks than those of its range";
   return "";
 }
 
-// The range of the quantize node agrees with that of the scale. Rows with max |x| / 127 fit any range of int8.
+// The range of the quantize node agrees with that of the scale. Rows with max |x| / 127 fit any
+// range of int8.
 bool agrees(const Node& quantize, const Attributes& attributes, const Family& family, DType dtype) {
   const IntegerRange bounds = integer_range(dtype);
-  const int64_t low = quantize.int_or("quant_min", bounds.min), high = quantize.int_or("quant_max", bounds.max);
-  const int64_t want_low = std::get<int64_t>(attributes.at("quant_min")), want_high = std::get<int64_t>(attributes.at("quant_max"));
-  const bool is_reach = family.pair.blocks == Blocks::kRows && std::get<std::string>(attributes.at("mapping")) == "symmetric";
+  const int64_t low = quantize.int_or("quant_min", bounds.min),
+                high = quantize.int_or("quant_max", bounds.max);
+  const int64_t want_low = std::get<int64_t>(attributes.at("quant_min")),
+                want_high = std::get<int64_t>(attributes.at("quant_max"));
+  const bool is_reach = family.pair.blocks == Blocks::kRows &&
+                        std::get<std::string>(attributes.at("mapping")) == "symmetric";
   return is_reach ? low <= want_low && high >= want_high : low == want_low && high == want_high;
 }
 
@@ -120,7 +134,8 @@ const Node* find_dynamic_origin(const Node& node) {
     const Value* scale = node.find_input(name);
     const Node* producer = scale == nullptr ? nullptr : scale->producer();
     const Family* family = producer == nullptr ? nullptr : find_family(*producer);
-    if (family != nullptr && name == std::string(family->pair.scale) && (node.is(family->pair.quantize) || node.is(family->pair.dequantize)))
+    if (family != nullptr && name == std::string(family->pair.scale) &&
+        (node.is(family->pair.quantize) || node.is(family->pair.dequantize)))
       return producer;
   }
   return nullptr;
@@ -128,13 +143,16 @@ const Node* find_dynamic_origin(const Node& node) {
 
 namespace {
 
-// How many blocks of `block` a dimension of `size` is cut into; -1: one. Nothing when it does not divide the size, or may not.
+// How many blocks of `block` a dimension of `size` is cut into; -1: one. Nothing when it does not
+// divide the size, or may not.
 std::optional<SizeExpr> count_blocks(const SizeExpr& block, const SizeExpr& size) {
   if (block == SizeExpr(-1) || block == size) return 1;
   if (block == SizeExpr(1)) return size;
   if (!block.is_number() || !size.is_number() || block.number() < 0) return std::nullopt;
   if (block.number() == 0) return size.number() == 0 ? std::optional<SizeExpr>(1) : std::nullopt;
-  return size.number() % block.number() == 0 ? std::optional<SizeExpr>(size.number() / block.number()) : std::nullopt;
+  return size.number() % block.number() == 0
+             ? std::optional<SizeExpr>(size.number() / block.number())
+             : std::nullopt;
 }
 
 }  // namespace
@@ -142,12 +160,16 @@ std::optional<SizeExpr> count_blocks(const SizeExpr& block, const SizeExpr& size
 Sizes block_counts(const Importer& importer, const Node& node, const Sizes& shape) {
   const Sizes blocks = importer.sizes_argument(node, "block_size");
   if (blocks.size() != shape.size())
-    importer.fail(node, fmt::format("has a block_size of {} numbers for {} dimensions; give one number per dimension", blocks.size(), shape.size()));
+    importer.fail(
+        node, fmt::format(
+                  "has a block_size of {} numbers for {} dimensions; give one number per dimension",
+                  blocks.size(), shape.size()));
   Sizes counts;
   for (size_t d = 0; d < shape.size(); ++d) {
     const std::optional<SizeExpr> count = count_blocks(blocks[d], shape[d]);
     if (!count)
-      importer.fail(node, fmt::format("has block_size {} in dimension {}, want a divisor of {}", blocks[d].to_text(), d, shape[d].to_text()));
+      importer.fail(node, fmt::format("has block_size {} in dimension {}, want a divisor of {}",
+                                      blocks[d].to_text(), d, shape[d].to_text()));
     counts.push_back(*count);
   }
   return counts;
@@ -155,11 +177,13 @@ Sizes block_counts(const Importer& importer, const Node& node, const Sizes& shap
 
 void import_dynamic_quantize(Importer& importer, const Node& node, const Node& origin) {
   const Family& family = *find_family(origin);
-  const DType dtype = dtype_argument(origin, "target_dtype", dtype_argument(origin, "dtype", DType::kInt8));
+  const DType dtype =
+      dtype_argument(origin, "target_dtype", dtype_argument(origin, "dtype", DType::kInt8));
   const std::string obstacle = find_obstacle(importer, node, origin, family, dtype);
   if (!obstacle.empty()) return importer.refuse(node, obstacle);
   Attributes attributes = mapping_attributes(origin, family, dtype);
-  if (!agrees(node, attributes, family, dtype)) return importer.refuse(node, "with another range than that of its scale");
+  if (!agrees(node, attributes, family, dtype))
+    return importer.refuse(node, "with another range than that of its scale");
   const int x = importer.operand(node, "input");
   const Sizes shape = importer.sizes(x);
   Sizes blocks;
@@ -168,7 +192,8 @@ void import_dynamic_quantize(Importer& importer, const Node& node, const Node& o
     blocks = shape;
     if (!blocks.empty()) blocks.back() = 1;
   }
-  const int y = importer.emit_step(node, "fake_quantize_dynamic", {x}, shape, DType::kFloat32, std::move(attributes));
+  const int y = importer.emit_step(node, "fake_quantize_dynamic", {x}, shape, DType::kFloat32,
+                                   std::move(attributes));
   if (family.pair.blocks != Blocks::kTensor) importer.set_sizes("blocks", blocks);
   importer.alias(node.outputs().front(), y);
 }
@@ -186,7 +211,9 @@ void import_dynamic_dequantize(Importer& importer, const Node& node) {
 void import_choose_qparams(Importer& importer, const Node& node) {
   for (const Value* value : node.outputs())
     for (const Node* user : value->users())
-      if (find_dynamic_origin(*user) != &node) return importer.refuse(node, "whose scale is used by something else than quantize and dequantize");
+      if (find_dynamic_origin(*user) != &node)
+        return importer.refuse(
+            node, "whose scale is used by something else than quantize and dequantize");
 }
 
 }  // namespace octet

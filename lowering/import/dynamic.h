@@ -5,7 +5,8 @@
 
 namespace octet {
 
-// The choose_qparams node that gives the scale of a quantize or dequantize; null when it comes from anywhere else.
+// The choose_qparams node that gives the scale of a quantize or dequantize; null when it comes from
+// anywhere else.
 const Node* find_dynamic_origin(const Node& node);
 
 // The integers are never seen: a quantize becomes fake_quantize_dynamic, its dequantize vanishes.
@@ -13,7 +14,8 @@ void import_dynamic_quantize(Importer& importer, const Node& node, const Node& o
 void import_dynamic_dequantize(Importer& importer, const Node& node);
 void import_choose_qparams(Importer& importer, const Node& node);
 
-// How many blocks of torchao's block_size each dimension of `shape` is cut into. Fails when they do not divide it.
+// How many blocks of torchao's block_size each dimension of `shape` is cut into. Fails when they do
+// not divide it.
 Sizes block_counts(const Importer& importer, const Node& node, const Sizes& shape);
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// The walk over the graph; what each op becomes stands in compute.cpp, shape.cpp and quantization.cpp.
+// The walk over the graph; what each op becomes stands in compute.cpp, shape.cpp and
+// quantization.cpp.
 #include "lowering/import/graph.h"
 
 #include <algorithm>
@@ -29,7 +30,8 @@ OpName split_target(const std::string& target) {
 }
 
 const ImportRow* find_import_row(const std::string& op) {
-  for (const auto& rows : {compute_import_rows(), pointwise_import_rows(), shape_import_rows(), quantization_import_rows(), statistics_import_rows(),
+  for (const auto& rows : {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
+                           quantization_import_rows(), statistics_import_rows(),
                            recurrent_import_rows(), attention_import_rows()})
     for (const ImportRow& row : rows)
       if (op == row.op) return &row;
@@ -38,24 +40,31 @@ const ImportRow* find_import_row(const std::string& op) {
 
 // Not one of PyTorch's own ops.
 bool is_custom(const std::string& target) {
-  static const char* const kOwn[] = {"aten.", "prims.", "higher_order.", "_operator.", "quantized_decomposed.", "torchao.", "quantized."};
-  return std::none_of(std::begin(kOwn), std::end(kOwn), [&](const char* prefix) { return target.starts_with(prefix); });
+  static const char* const kOwn[] = {
+      "aten.",    "prims.",    "higher_order.", "_operator.", "quantized_decomposed.",
+      "torchao.", "quantized."};
+  return std::none_of(std::begin(kOwn), std::end(kOwn),
+                      [&](const char* prefix) { return target.starts_with(prefix); });
 }
 
 // Results that may share memory with their first input.
 bool is_view(const Node& node) {
   static const char* const kViews[] = {
-      "aten.view",      "aten.reshape", "aten.flatten",    "aten.unsqueeze", "aten.squeeze",   "aten.permute",
-      "aten.transpose", "aten.t",       "aten.slice",      "aten.select",    "aten.expand",    "aten.split",
-      "aten.chunk",     "aten.unbind",  "aten.alias",      "aten.detach",    "aten.unflatten", "aten.narrow",
-      "aten.to",        "aten.dropout", "aten.contiguous", "aten.expand_as", "aten.view_as",   "aten.split_with_sizes"};
-  return std::any_of(std::begin(kViews), std::end(kViews), [&](const char* op) { return node.is(op); });
+      "aten.view",       "aten.reshape",   "aten.flatten",   "aten.unsqueeze",
+      "aten.squeeze",    "aten.permute",   "aten.transpose", "aten.t",
+      "aten.slice",      "aten.select",    "aten.expand",    "aten.split",
+      "aten.chunk",      "aten.unbind",    "aten.alias",     "aten.detach",
+      "aten.unflatten",  "aten.narrow",    "aten.to",        "aten.dropout",
+      "aten.contiguous", "aten.expand_as", "aten.view_as",   "aten.split_with_sizes"};
+  return std::any_of(std::begin(kViews), std::end(kViews),
+                     [&](const char* op) { return node.is(op); });
 }
 
 bool is_used_after(const Value& value, const Node& node) {
   if (value.is_output()) return true;
-  return std::any_of(value.users().begin(), value.users().end(),
-                     [&](const Node* user) { return user != &node && value.graph().is_before(node, *user); });
+  return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) {
+    return user != &node && value.graph().is_before(node, *user);
+  });
 }
 
 }  // namespace
@@ -66,7 +75,8 @@ std::vector<int64_t> static_shape(const Value& value) {
     if (dim.is_symbolic())
       throw Error(
           "lower", "%" + value.name(),
-          fmt::format("has the symbolic size {}, want numbers here; export with this size fixed", parse_size(dim.expr, value.name()).to_text()));
+          fmt::format("has the symbolic size {}, want numbers here; export with this size fixed",
+                      parse_size(dim.expr, value.name()).to_text()));
   return value.meta->shape();
 }
 
@@ -75,7 +85,9 @@ std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
   return values;
 }
 
-int64_t positive_dim(int64_t dim, size_t rank) { return dim < 0 ? dim + static_cast<int64_t>(rank) : dim; }
+int64_t positive_dim(int64_t dim, size_t rank) {
+  return dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
+}
 
 Importer::Importer(const Graph& graph) : graph_(graph) {}
 
@@ -83,18 +95,23 @@ void Importer::fail(const Node& node, const std::string& what) const {
   throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what);
 }
 
-void Importer::refuse(const Node& node, const std::string& why) { refusals_.push_back({&node, why}); }
+void Importer::refuse(const Node& node, const std::string& why) {
+  refusals_.push_back({&node, why});
+}
 
 int Importer::add_tensor(ProgramTensor tensor) {
   const std::string base = tensor.name;
-  for (int suffix = 1; !names_.insert(tensor.name).second; ++suffix) tensor.name = fmt::format("{}_{}", base, suffix);
+  for (int suffix = 1; !names_.insert(tensor.name).second; ++suffix)
+    tensor.name = fmt::format("{}_{}", base, suffix);
   program_.tensors.push_back(std::move(tensor));
   return static_cast<int>(program_.tensors.size()) - 1;
 }
 
-int Importer::add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
+int Importer::add_constant(const std::string& name, Tensor data,
+                           std::optional<TensorQParams> qparams) {
   data = data.contiguous();
-  return add_tensor({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
+  return add_tensor(
+      {name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
 }
 
 int Importer::tensor_of(Value* value) {
@@ -103,7 +120,8 @@ int Importer::tensor_of(Value* value) {
   const Tensor* constant = graph_.find_constant(value);
   if (constant == nullptr)
     throw Error("lower", "%" + value->name(),
-                "is not a tensor that is known here (a symbol or a custom object), want a tensor; export with static shapes");
+                "is not a tensor that is known here (a symbol or a custom object), want a tensor; "
+                "export with static shapes");
   return tensors_[value] = add_constant(value->name(), *constant);
 }
 
@@ -113,10 +131,12 @@ int Importer::operand(const Node& node, std::string_view name) {
   if (Value* value = argument->value_or_null()) return tensor_of(value);
   if (argument->find<OptionalTensor>() != nullptr) return -1;
   const std::vector<float> number = {static_cast<float>(node.float_or(name, 0))};
-  return add_constant(fmt::format("{}_{}", node.name(), name), Tensor::from<float>(DType::kFloat32, {}, number));
+  return add_constant(fmt::format("{}_{}", node.name(), name),
+                      Tensor::from<float>(DType::kFloat32, {}, number));
 }
 
-ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& values, const std::string& kind, std::vector<int> inputs,
+ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& values,
+                                 const std::string& kind, std::vector<int> inputs,
                                  Attributes attributes) {
   ProgramOp op;
   op.kind = kind;
@@ -135,15 +155,18 @@ ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& va
   return program_.ops.back();
 }
 
-ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs, Attributes attributes) {
+ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind,
+                                std::vector<int> inputs, Attributes attributes) {
   return emit_values(node, {value}, kind, std::move(inputs), std::move(attributes));
 }
 
-ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector<int> inputs, Attributes attributes) {
+ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector<int> inputs,
+                          Attributes attributes) {
   return emit_value(node, node.outputs().front(), kind, std::move(inputs), std::move(attributes));
 }
 
-int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype, Attributes attributes) {
+int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs,
+                        const Sizes& sizes, DType dtype, Attributes attributes) {
   const int output = add_intermediate(fmt::format("{}_{}", node.name(), kind), dtype, sizes);
   ProgramOp op;
   op.kind = kind;
@@ -158,24 +181,30 @@ int Importer::emit_step(const Node& node, const std::string& kind, std::vector<i
 
 void Importer::alias(Value* value, int tensor) { tensors_[value] = tensor; }
 
-// What an in-place op writes is seen through its input from then on. That is followed for the input itself, not for other views of it.
+// What an in-place op writes is seen through its input from then on. That is followed for the input
+// itself, not for other views of it.
 void Importer::check_in_place(const Node& node) const {
   Value* written = node.inputs().empty() ? nullptr : node.inputs().front();
   if (written == nullptr) return;
   if (written->producer() == nullptr)
-    fail(node, fmt::format("writes into %{}, an input of the program; make it functional (out of place) before the export", written->name()));
+    fail(node, fmt::format("writes into %{}, an input of the program; make it functional (out of "
+                           "place) before the export",
+                           written->name()));
   for (const Node* user : written->users()) {
     if (user == &node || !is_view(*user) || !graph_.is_before(*user, node)) continue;
     for (const Value* view : user->outputs())
       if (is_used_after(*view, node))
-        fail(node, fmt::format("writes into %{}, of which %{} is a view that is used later; make it functional before the export", written->name(),
-                               view->name()));
+        fail(node, fmt::format("writes into %{}, of which %{} is a view that is used later; make "
+                               "it functional before the export",
+                               written->name(), view->name()));
   }
   for (const Node* producer = written->producer(); producer != nullptr && is_view(*producer);) {
     const Value* base = producer->inputs().empty() ? nullptr : producer->inputs().front();
     if (base == nullptr) return;
     if (is_used_after(*base, node) || base->producer() == nullptr)
-      fail(node, fmt::format("writes into a view of %{}, which is used elsewhere; make it functional before the export", base->name()));
+      fail(node, fmt::format("writes into a view of %{}, which is used elsewhere; make it "
+                             "functional before the export",
+                             base->name()));
     producer = base->producer();
   }
 }
@@ -183,7 +212,8 @@ void Importer::check_in_place(const Node& node) const {
 void Importer::stand_in(const Node& node) {
   for (Value* value : node.outputs()) {
     if (tensors_.contains(value) || value->kind() != ValueKind::kTensor) continue;
-    tensors_[value] = add_intermediate(value->name(), value->meta ? value->meta->dtype : DType::kFloat32, sizes_of(*value));
+    tensors_[value] = add_intermediate(
+        value->name(), value->meta ? value->meta->dtype : DType::kFloat32, sizes_of(*value));
   }
 }
 
@@ -193,7 +223,8 @@ namespace {
 bool gives_symbols(const Node& node) {
   const std::vector<Value*> values = node.outputs();
   return !values.empty() && std::all_of(values.begin(), values.end(), [](const Value* value) {
-    return value->kind() == ValueKind::kSymInt || value->kind() == ValueKind::kSymFloat || value->kind() == ValueKind::kSymBool;
+    return value->kind() == ValueKind::kSymInt || value->kind() == ValueKind::kSymFloat ||
+           value->kind() == ValueKind::kSymBool;
   });
 }
 
@@ -211,7 +242,8 @@ void Importer::import_node(const Node& node) {
   } else {
     if (name.is_in_place) check_in_place(node);
     row->import(*this, node);
-    if (name.is_in_place && refusals_.size() == refused) tensors_[node.inputs().front()] = tensors_.at(node.outputs().front());
+    if (name.is_in_place && refusals_.size() == refused)
+      tensors_[node.inputs().front()] = tensors_.at(node.outputs().front());
   }
   if (refusals_.size() != refused) stand_in(node);
 }
@@ -221,17 +253,21 @@ void Importer::import_outputs() {
     if (output.kind == OutputKind::kToken) continue;
     if (output.kind != OutputKind::kUserOutput)
       throw Error("lower", output.target,
-                  "is changed by the program (a mutated buffer or input), which a lowered program cannot do; export without it");
+                  "is changed by the program (a mutated buffer or input), which a lowered program "
+                  "cannot do; export without it");
     bool has_value = false;
     for_each_value(output.value, [&](Value* value) {
       program_.outputs.push_back(tensor_of(value));
       has_value = true;
     });
-    if (!has_value) throw Error("lower", "outputs", "an output is no tensor (None or a number); return tensors only");
+    if (!has_value)
+      throw Error("lower", "outputs",
+                  "an output is no tensor (None or a number); return tensors only");
   }
   for (int index : program_.outputs) {
     ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-    if (tensor.role == ProgramTensor::Role::kIntermediate) tensor.role = ProgramTensor::Role::kOutput;
+    if (tensor.role == ProgramTensor::Role::kIntermediate)
+      tensor.role = ProgramTensor::Role::kOutput;
   }
 }
 
@@ -241,12 +277,20 @@ Program Importer::run() {
   if (!refusals_.empty()) {
     std::vector<std::string> lines;
     for (const Refusal& refusal : refusals_)
-      lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(), refusal.why.empty() ? "" : " " + refusal.why));
-    const bool has_custom = std::any_of(refusals_.begin(), refusals_.end(), [](const Refusal& refusal) { return is_custom(refusal.node->target()); });
-    throw Error("lower", fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
-                fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before the export{}", lines.size(),
-                            lines.size() == 1 ? "" : "s", fmt::join(lines, ", "),
-                            has_custom ? ", or load a library that registers kernels for custom ops (--library)" : ""));
+      lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(),
+                                  refusal.why.empty() ? "" : " " + refusal.why));
+    const bool has_custom =
+        std::any_of(refusals_.begin(), refusals_.end(),
+                    [](const Refusal& refusal) { return is_custom(refusal.node->target()); });
+    throw Error(
+        "lower",
+        fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
+        fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before "
+                    "the export{}",
+                    lines.size(), lines.size() == 1 ? "" : "s", fmt::join(lines, ", "),
+                    has_custom
+                        ? ", or load a library that registers kernels for custom ops (--library)"
+                        : ""));
   }
   import_outputs();
   return std::move(program_);

@@ -6,9 +6,10 @@
 
 namespace octet {
 
-// Needs recorded metadata and static sizes. Views and copies become data movement or vanish; constants keep their storage when contiguous.
-// Throws Error("lower", node, ...): a symbolic size, an output that mutates a buffer, an in-place op whose effect others see, and ops without
-// a meaning in program.h (all at once).
+// Needs recorded metadata and static sizes. Views and copies become data movement or vanish;
+// constants keep their storage when contiguous. Throws Error("lower", node, ...): a symbolic size,
+// an output that mutates a buffer, an in-place op whose effect others see, and ops without a
+// meaning in program.h (all at once).
 Program import_graph(const Graph& graph);
 
 }  // namespace octet

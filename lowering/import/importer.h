@@ -17,7 +17,8 @@ namespace octet {
 struct Sizes : std::vector<SizeExpr> {
   using std::vector<SizeExpr>::vector;
   Sizes(const std::vector<SizeExpr>& sizes) : std::vector<SizeExpr>(sizes) {}
-  Sizes(const std::vector<int64_t>& numbers) : std::vector<SizeExpr>(numbers.begin(), numbers.end()) {}
+  Sizes(const std::vector<int64_t>& numbers)
+      : std::vector<SizeExpr>(numbers.begin(), numbers.end()) {}
 };
 
 class Importer {
@@ -29,14 +30,20 @@ class Importer {
   const Graph& graph() const { return graph_; }
   Program& program() { return program_; }
 
-  // The tensor of a Value; of an argument: -1 when absent or None. A literal argument becomes a 0-dimensional constant of dtype f32.
+  // The tensor of a Value; of an argument: -1 when absent or None. A literal argument becomes a
+  // 0-dimensional constant of dtype f32.
   int tensor_of(Value* value);
   int operand(const Node& node, std::string_view name);
-  const ProgramTensor& tensor(int index) const { return program_.tensors[static_cast<size_t>(index)]; }
+  const ProgramTensor& tensor(int index) const {
+    return program_.tensors[static_cast<size_t>(index)];
+  }
   Sizes sizes(int index) const;
-  std::vector<int64_t> input_shape(const Node& node, std::string_view name) { return tensor(operand(node, name)).shape; }
+  std::vector<int64_t> input_shape(const Node& node, std::string_view name) {
+    return tensor(operand(node, name)).shape;
+  }
 
-  // Shape of a value by its meta. Throws Error when it has none, or a size that the inputs' sizes do not decide.
+  // Shape of a value by its meta. Throws Error when it has none, or a size that the inputs' sizes
+  // do not decide.
   Sizes sizes_of(const Value& value) const;
   // An int argument, or list of them, that may be symbolic.
   SizeExpr size_argument(const Node& node, const char* name, int64_t fallback) const;
@@ -44,14 +51,19 @@ class Importer {
   // The largest that a size can be; -1 when it has no bound worth the name.
   int64_t greatest(const SizeExpr& size) const;
 
-  // Appends an op whose output is the node's only (or given) Value; the Value's meta gives dtype and shape.
-  ProgramOp& emit(const Node& node, const std::string& kind, std::vector<int> inputs, Attributes attributes = {});
-  ProgramOp& emit_value(const Node& node, Value* value, const std::string& kind, std::vector<int> inputs, Attributes attributes = {});
+  // Appends an op whose output is the node's only (or given) Value; the Value's meta gives dtype
+  // and shape.
+  ProgramOp& emit(const Node& node, const std::string& kind, std::vector<int> inputs,
+                  Attributes attributes = {});
+  ProgramOp& emit_value(const Node& node, Value* value, const std::string& kind,
+                        std::vector<int> inputs, Attributes attributes = {});
   // Appends an op with several outputs, the Values' metas give dtypes and shapes.
-  ProgramOp& emit_values(const Node& node, const std::vector<Value*>& values, const std::string& kind, std::vector<int> inputs,
+  ProgramOp& emit_values(const Node& node, const std::vector<Value*>& values,
+                         const std::string& kind, std::vector<int> inputs,
                          Attributes attributes = {});
   // Appends an op with an output that has no Value of its own; returns that tensor.
-  int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype, Attributes attributes = {});
+  int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs,
+                const Sizes& sizes, DType dtype, Attributes attributes = {});
   // An attribute of the last op: a size, or a list of them.
   void set_size(const std::string& key, const SizeExpr& size);
   void set_sizes(const std::string& key, const Sizes& sizes);
@@ -63,7 +75,8 @@ class Importer {
 
   // Stops here with Error("lower", node, what).
   [[noreturn]] void fail(const Node& node, const std::string& what) const;
-  // Notes that this call of a known op cannot be expressed; the import goes on and fails at its end.
+  // Notes that this call of a known op cannot be expressed; the import goes on and fails at its
+  // end.
   void refuse(const Node& node, const std::string& why);
 
  private:
@@ -86,7 +99,8 @@ class Importer {
   std::vector<Refusal> refusals_;
 };
 
-// Imports one node. The target is a row's name without overload and without the underscore of in-place twins.
+// Imports one node. The target is a row's name without overload and without the underscore of
+// in-place twins.
 struct ImportRow {
   const char* op;
   void (*import)(Importer&, const Node&);

@@ -12,14 +12,18 @@ namespace {
 bool has_only_small_tensors(Importer& importer, const std::vector<int>& inputs) {
   for (int index : inputs) {
     const DType dtype = importer.tensor(index).dtype;
-    if (dtype != DType::kBool && !is_integer(dtype) && (!is_floating_point(dtype) || size_of(dtype) < 2)) return false;
+    if (dtype != DType::kBool && !is_integer(dtype) &&
+        (!is_floating_point(dtype) || size_of(dtype) < 2))
+      return false;
   }
   return true;
 }
 
-void emit_binary(Importer& importer, const Node& node, const std::string& kind, Attributes attributes = {}) {
+void emit_binary(Importer& importer, const Node& node, const std::string& kind,
+                 Attributes attributes = {}) {
   const std::vector<int> inputs = {importer.operand(node, "self"), importer.operand(node, "other")};
-  if (!has_only_small_tensors(importer, inputs)) return importer.refuse(node, "of complex or float8 tensors");
+  if (!has_only_small_tensors(importer, inputs))
+    return importer.refuse(node, "of complex or float8 tensors");
   importer.emit(node, kind, inputs, std::move(attributes));
 }
 
@@ -31,44 +35,63 @@ Attributes alpha_of(const Node& node) {
   };
 }
 
-void import_add(Importer& importer, const Node& node) { emit_binary(importer, node, "add", alpha_of(node)); }
-void import_sub(Importer& importer, const Node& node) { emit_binary(importer, node, "sub", alpha_of(node)); }
+void import_add(Importer& importer, const Node& node) {
+  emit_binary(importer, node, "add", alpha_of(node));
+}
+void import_sub(Importer& importer, const Node& node) {
+  emit_binary(importer, node, "sub", alpha_of(node));
+}
 void import_mul(Importer& importer, const Node& node) { emit_binary(importer, node, "mul"); }
-void import_minimum(Importer& importer, const Node& node) { emit_binary(importer, node, "minimum"); }
-void import_maximum(Importer& importer, const Node& node) { emit_binary(importer, node, "maximum"); }
+void import_minimum(Importer& importer, const Node& node) {
+  emit_binary(importer, node, "minimum");
+}
+void import_maximum(Importer& importer, const Node& node) {
+  emit_binary(importer, node, "maximum");
+}
 
 void import_div(Importer& importer, const Node& node) {
   const Argument* rounding = node.find_argument("rounding_mode");
-  if (rounding != nullptr && !rounding->is_none()) return importer.refuse(node, "with a rounding mode");
+  if (rounding != nullptr && !rounding->is_none())
+    return importer.refuse(node, "with a rounding mode");
   emit_binary(importer, node, "div");
 }
 
 // other - alpha * self
 void import_rsub(Importer& importer, const Node& node) {
-  importer.emit(node, "sub", {importer.operand(node, "other"), importer.operand(node, "self")}, alpha_of(node));
+  importer.emit(node, "sub", {importer.operand(node, "other"), importer.operand(node, "self")},
+                alpha_of(node));
 }
 
 void import_where(Importer& importer, const Node& node) {
-  importer.emit(node, "where", {importer.operand(node, "condition"), importer.operand(node, "self"), importer.operand(node, "other")});
+  importer.emit(node, "where",
+                {importer.operand(node, "condition"), importer.operand(node, "self"),
+                 importer.operand(node, "other")});
 }
 
 // value where the mask is set, self elsewhere
 void import_masked_fill(Importer& importer, const Node& node) {
-  importer.emit(node, "where", {importer.operand(node, "mask"), importer.operand(node, "value"), importer.operand(node, "self")});
+  importer.emit(node, "where",
+                {importer.operand(node, "mask"), importer.operand(node, "value"),
+                 importer.operand(node, "self")});
 }
 
 // ---- clamps
 
-void emit_clamp(Importer& importer, const Node& node, std::optional<double> low, std::optional<double> high) {
+void emit_clamp(Importer& importer, const Node& node, std::optional<double> low,
+                std::optional<double> high) {
   Attributes attributes;
   if (low) attributes["min"] = *low;
   if (high) attributes["max"] = *high;
   importer.emit(node, "clamp", {importer.operand(node, "self")}, std::move(attributes));
 }
 
-void import_relu(Importer& importer, const Node& node) { emit_clamp(importer, node, 0.0, std::nullopt); }
+void import_relu(Importer& importer, const Node& node) {
+  emit_clamp(importer, node, 0.0, std::nullopt);
+}
 void import_relu6(Importer& importer, const Node& node) { emit_clamp(importer, node, 0.0, 6.0); }
-void import_hardtanh(Importer& importer, const Node& node) { emit_clamp(importer, node, node.float_or("min_val", -1), node.float_or("max_val", 1)); }
+void import_hardtanh(Importer& importer, const Node& node) {
+  emit_clamp(importer, node, node.float_or("min_val", -1), node.float_or("max_val", 1));
+}
 
 std::optional<double> bound(const Node& node, const char* name) {
   const Argument* argument = node.find_argument(name);
@@ -77,15 +100,21 @@ std::optional<double> bound(const Node& node, const char* name) {
 }
 
 void import_clamp(Importer& importer, const Node& node) {
-  if (node.find_input("min") != nullptr || node.find_input("max") != nullptr) return importer.refuse(node, "with tensors as bounds");
+  if (node.find_input("min") != nullptr || node.find_input("max") != nullptr)
+    return importer.refuse(node, "with tensors as bounds");
   emit_clamp(importer, node, bound(node, "min"), bound(node, "max"));
 }
-void import_clamp_min(Importer& importer, const Node& node) { emit_clamp(importer, node, node.float_or("min", 0), std::nullopt); }
-void import_clamp_max(Importer& importer, const Node& node) { emit_clamp(importer, node, std::nullopt, node.float_or("max", 0)); }
+void import_clamp_min(Importer& importer, const Node& node) {
+  emit_clamp(importer, node, node.float_or("min", 0), std::nullopt);
+}
+void import_clamp_max(Importer& importer, const Node& node) {
+  emit_clamp(importer, node, std::nullopt, node.float_or("max", 0));
+}
 
 // ---- functions
 
-void emit_unary(Importer& importer, const Node& node, const char* function, std::optional<double> alpha = std::nullopt) {
+void emit_unary(Importer& importer, const Node& node, const char* function,
+                std::optional<double> alpha = std::nullopt) {
   Attributes attributes = {
       {"fn", std::string(function)}
   };
@@ -96,15 +125,21 @@ void emit_unary(Importer& importer, const Node& node, const char* function, std:
 
 void import_sigmoid(Importer& importer, const Node& node) { emit_unary(importer, node, "sigmoid"); }
 void import_tanh(Importer& importer, const Node& node) { emit_unary(importer, node, "tanh"); }
-void import_hardswish(Importer& importer, const Node& node) { emit_unary(importer, node, "hardswish"); }
-void import_hardsigmoid(Importer& importer, const Node& node) { emit_unary(importer, node, "hardsigmoid"); }
+void import_hardswish(Importer& importer, const Node& node) {
+  emit_unary(importer, node, "hardswish");
+}
+void import_hardsigmoid(Importer& importer, const Node& node) {
+  emit_unary(importer, node, "hardsigmoid");
+}
 void import_silu(Importer& importer, const Node& node) { emit_unary(importer, node, "silu"); }
 void import_exp(Importer& importer, const Node& node) { emit_unary(importer, node, "exp"); }
 void import_neg(Importer& importer, const Node& node) { emit_unary(importer, node, "neg"); }
 void import_abs(Importer& importer, const Node& node) { emit_unary(importer, node, "abs"); }
 void import_sqrt(Importer& importer, const Node& node) { emit_unary(importer, node, "sqrt"); }
 void import_rsqrt(Importer& importer, const Node& node) { emit_unary(importer, node, "rsqrt"); }
-void import_leaky_relu(Importer& importer, const Node& node) { emit_unary(importer, node, "leaky_relu", node.float_or("negative_slope", 0.01)); }
+void import_leaky_relu(Importer& importer, const Node& node) {
+  emit_unary(importer, node, "leaky_relu", node.float_or("negative_slope", 0.01));
+}
 
 void import_gelu(Importer& importer, const Node& node) {
   const Argument* approximate = node.find_argument("approximate");
@@ -113,13 +148,15 @@ void import_gelu(Importer& importer, const Node& node) {
 }
 
 void import_elu(Importer& importer, const Node& node) {
-  if (node.float_or("scale", 1) != 1 || node.float_or("input_scale", 1) != 1) return importer.refuse(node, "with scale or input_scale other than 1");
+  if (node.float_or("scale", 1) != 1 || node.float_or("input_scale", 1) != 1)
+    return importer.refuse(node, "with scale or input_scale other than 1");
   emit_unary(importer, node, "elu", node.float_or("alpha", 1));
 }
 
 void import_pow(Importer& importer, const Node& node) {
   const Argument* exponent = node.find_argument("exponent");
-  if (exponent == nullptr || exponent->value_or_null() != nullptr || node.find_input("self") == nullptr)
+  if (exponent == nullptr || exponent->value_or_null() != nullptr ||
+      node.find_input("self") == nullptr)
     return importer.refuse(node, "whose exponent is a tensor");
   emit_unary(importer, node, "pow", node.float_or("exponent", 1));
 }

@@ -1,4 +1,5 @@
-// quantize and dequantize of quantized_decomposed and torchao; dynamic.cpp has those with scales that are computed at run time.
+// quantize and dequantize of quantized_decomposed and torchao; dynamic.cpp has those with scales
+// that are computed at run time.
 #include <algorithm>
 #include <cmath>
 
@@ -22,29 +23,36 @@ std::vector<double> numbers(Importer& importer, const Node& node, const char* na
   return constant_values(constant_data(importer.tensor(index)));
 }
 
-// Scale and zero point as the call gives them, of integers of `dtype`. fail()s on values that are not usable.
+// Scale and zero point as the call gives them, of integers of `dtype`. fail()s on values that are
+// not usable.
 TensorQParams qparams_of(Importer& importer, const Node& node, DType dtype) {
   TensorQParams qparams;
   if (node.find_argument("scales") != nullptr) {
     const std::vector<double> scales = numbers(importer, node, "scales");
     qparams.scale.assign(scales.begin(), scales.end());
-    if (const Argument* zeros = node.find_argument("zero_points"); zeros == nullptr || zeros->value_or_null() == nullptr) {
+    if (const Argument* zeros = node.find_argument("zero_points");
+        zeros == nullptr || zeros->value_or_null() == nullptr) {
       qparams.zero_point.assign(scales.size(), 0);
     } else {
       for (double zero : numbers(importer, node, "zero_points")) {
-        if (zero != std::nearbyint(zero)) importer.fail(node, "has zero points that are no integers; dequantize before");
+        if (zero != std::nearbyint(zero))
+          importer.fail(node, "has zero points that are no integers; dequantize before");
         qparams.zero_point.push_back(static_cast<int32_t>(zero));
       }
     }
     const size_t rank = importer.input_shape(node, "input").size();
     qparams.axis = static_cast<int>(positive_dim(node.int_or("axis", 0), rank));
     if (qparams.axis < 0 || qparams.axis >= static_cast<int>(rank))
-      importer.fail(node, fmt::format("has axis {}, want one of {} dimensions", qparams.axis, rank));
-    if (!importer.sizes(importer.operand(node, "input"))[static_cast<size_t>(qparams.axis)].is_number())
+      importer.fail(node,
+                    fmt::format("has axis {}, want one of {} dimensions", qparams.axis, rank));
+    if (!importer.sizes(importer.operand(node, "input"))[static_cast<size_t>(qparams.axis)]
+             .is_number())
       importer.fail(node, "has a scale for each slice along a dimension that is not fixed");
-    const size_t channels = static_cast<size_t>(importer.input_shape(node, "input")[static_cast<size_t>(qparams.axis)]);
+    const size_t channels =
+        static_cast<size_t>(importer.input_shape(node, "input")[static_cast<size_t>(qparams.axis)]);
     if (qparams.scale.size() != channels || qparams.zero_point.size() != channels)
-      importer.fail(node, fmt::format("has {} scales and {} zero points, want {}", qparams.scale.size(), qparams.zero_point.size(), channels));
+      importer.fail(node, fmt::format("has {} scales and {} zero points, want {}",
+                                      qparams.scale.size(), qparams.zero_point.size(), channels));
   } else if (node.find_input("scale") != nullptr) {
     qparams.scale = {static_cast<float>(numbers(importer, node, "scale").at(0))};
     qparams.zero_point = {static_cast<int32_t>(numbers(importer, node, "zero_point").at(0))};
@@ -53,11 +61,13 @@ TensorQParams qparams_of(Importer& importer, const Node& node, DType dtype) {
     qparams.zero_point = {static_cast<int32_t>(node.int_or("zero_point", 0))};
   }
   for (float scale : qparams.scale)
-    if (!(scale > 0) || std::isinf(scale)) importer.fail(node, fmt::format("has scale {}, want a positive number", scale));
+    if (!(scale > 0) || std::isinf(scale))
+      importer.fail(node, fmt::format("has scale {}, want a positive number", scale));
   const IntegerRange range = integer_range(dtype);
   for (int32_t zero : qparams.zero_point)
     if (zero < range.min || zero > range.max)
-      importer.fail(node, fmt::format("has zero point {}, want one of {} .. {}, the values of {}", zero, range.min, range.max, name_of(dtype)));
+      importer.fail(node, fmt::format("has zero point {}, want one of {} .. {}, the values of {}",
+                                      zero, range.min, range.max, name_of(dtype)));
   return qparams;
 }
 
@@ -65,7 +75,8 @@ TensorQParams qparams_of(Importer& importer, const Node& node, DType dtype) {
 Attributes quant_range(const Node& node, DType dtype) {
   Attributes attributes;
   const IntegerRange range = integer_range(dtype);
-  const int64_t low = node.int_or("quant_min", range.min), high = node.int_or("quant_max", range.max);
+  const int64_t low = node.int_or("quant_min", range.min),
+                high = node.int_or("quant_max", range.max);
   if (low > range.min) attributes["quant_min"] = low;
   if (high < range.max) attributes["quant_max"] = high;
   return attributes;
@@ -78,19 +89,26 @@ struct BlockParameters {
   bool rounds_last = false;  // the zero point is added before rounding
 };
 
-Tensor block_numbers(Importer& importer, const Node& node, const char* name, const std::vector<int64_t>& blocks) {
+Tensor block_numbers(Importer& importer, const Node& node, const char* name,
+                     const std::vector<int64_t>& blocks) {
   const std::vector<double> values = numbers(importer, node, name);
   if (static_cast<int64_t>(values.size()) != product(blocks))
-    importer.fail(node, fmt::format("has {} numbers in {}, want {}", values.size(), name, product(blocks)));
-  return Tensor::from<float>(DType::kFloat32, blocks, std::vector<float>(values.begin(), values.end()));
+    importer.fail(
+        node, fmt::format("has {} numbers in {}, want {}", values.size(), name, product(blocks)));
+  return Tensor::from<float>(DType::kFloat32, blocks,
+                             std::vector<float>(values.begin(), values.end()));
 }
 
-// Groups of `group_size` elements of a row; a row is one group when it is shorter and there is one scale for it.
-std::vector<int64_t> group_counts(Importer& importer, const Node& node, const std::vector<int64_t>& shape) {
+// Groups of `group_size` elements of a row; a row is one group when it is shorter and there is one
+// scale for it.
+std::vector<int64_t> group_counts(Importer& importer, const Node& node,
+                                  const std::vector<int64_t>& shape) {
   const int64_t size = node.int_or("group_size", 0);
-  if (shape.size() != 2) importer.fail(node, fmt::format("has an input of {} dimensions, want 2", shape.size()));
+  if (shape.size() != 2)
+    importer.fail(node, fmt::format("has an input of {} dimensions, want 2", shape.size()));
   if (size > shape[1] && importer.input_shape(node, "scales").back() == 1) return {shape[0], 1};
-  if (size <= 1 || shape[1] % size != 0) importer.fail(node, fmt::format("has group_size {}, want a divisor of {}", size, shape[1]));
+  if (size <= 1 || shape[1] % size != 0)
+    importer.fail(node, fmt::format("has group_size {}, want a divisor of {}", size, shape[1]));
   return {shape[0], shape[1] / size};
 }
 
@@ -98,20 +116,25 @@ BlockParameters block_parameters(Importer& importer, const Node& node) {
   const std::vector<int64_t> shape = importer.input_shape(node, "input");
   const bool has_groups = node.find_argument("group_size") != nullptr;
   const Sizes counts =
-      has_groups ? Sizes(group_counts(importer, node, shape)) : block_counts(importer, node, importer.sizes(importer.operand(node, "input")));
-  if (is_symbolic(counts)) importer.fail(node, "has a scale for each slice along a dimension that is not fixed");
+      has_groups ? Sizes(group_counts(importer, node, shape))
+                 : block_counts(importer, node, importer.sizes(importer.operand(node, "input")));
+  if (is_symbolic(counts))
+    importer.fail(node, "has a scale for each slice along a dimension that is not fixed");
   const std::vector<int64_t> blocks = evaluate(counts, {});
-  BlockParameters parameters{block_numbers(importer, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
+  BlockParameters parameters{
+      block_numbers(importer, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
   const char* zeros = has_groups ? "zero_points" : "zero_point";
   if (node.find_input(zeros) == nullptr) return parameters;
   const Tensor numbers = block_numbers(importer, node, zeros, blocks);
   const float* first = numbers.data<float>();
-  if (std::any_of(first, first + numbers.numel(), [](float zero) { return zero != 0; })) parameters.zero_point = numbers;
+  if (std::any_of(first, first + numbers.numel(), [](float zero) { return zero != 0; }))
+    parameters.zero_point = numbers;
   return parameters;
 }
 
 // The same per tensor or along one axis, where it is that and the zero points are integers.
-std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters, const std::vector<int64_t>& shape) {
+std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters,
+                                            const std::vector<int64_t>& shape) {
   TensorQParams qparams;
   const std::vector<int64_t>& blocks = parameters.scale.shape();
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -120,7 +143,8 @@ std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters, c
     qparams.axis = static_cast<int>(d);
   }
   for (int64_t i = 0; i < parameters.scale.numel(); ++i) {
-    const float zero = parameters.zero_point.defined() ? parameters.zero_point.data<float>()[i] : 0.0f;
+    const float zero =
+        parameters.zero_point.defined() ? parameters.zero_point.data<float>()[i] : 0.0f;
     if (zero != std::nearbyint(zero) || std::abs(zero) > 65536) return std::nullopt;
     qparams.scale.push_back(parameters.scale.data<float>()[i]);
     qparams.zero_point.push_back(static_cast<int32_t>(zero));
@@ -128,17 +152,23 @@ std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters, c
   return qparams;
 }
 
-void refuse_blocks(Importer& importer, const Node& node, const ProgramTensor& x, DType dtype, const BlockParameters& parameters) {
+void refuse_blocks(Importer& importer, const Node& node, const ProgramTensor& x, DType dtype,
+                   const BlockParameters& parameters) {
   const bool is_constant = x.role == ProgramTensor::Role::kConstant;
-  const std::string what = is_constant ? fmt::format("of a constant to or from {}", name_of(dtype)) : std::string("of a computed tensor");
-  importer.refuse(node, fmt::format("{} in {} blocks", what, fmt::join(parameters.scale.shape(), "x")));
+  const std::string what = is_constant ? fmt::format("of a constant to or from {}", name_of(dtype))
+                                       : std::string("of a computed tensor");
+  importer.refuse(node,
+                  fmt::format("{} in {} blocks", what, fmt::join(parameters.scale.shape(), "x")));
 }
 
-bool is_in_blocks(const Node& node) { return node.find_argument("block_size") != nullptr || node.find_argument("group_size") != nullptr; }
+bool is_in_blocks(const Node& node) {
+  return node.find_argument("block_size") != nullptr || node.find_argument("group_size") != nullptr;
+}
 
 bool is_supported(DType dtype) { return is_integer(dtype) && size_of(dtype) <= 4; }
 
-void emit_quantize(Importer& importer, const Node& node, const TensorQParams& qparams, DType dtype) {
+void emit_quantize(Importer& importer, const Node& node, const TensorQParams& qparams,
+                   DType dtype) {
   const int x = importer.operand(node, "input");
   ProgramOp& op = importer.emit(node, "quantize", {x}, quant_range(node, dtype));
   importer.program().tensors[static_cast<size_t>(op.outputs[0])].qparams = qparams;
@@ -153,13 +183,16 @@ void import_block_quantize(Importer& importer, const Node& node, DType dtype) {
   if (x.role != ProgramTensor::Role::kConstant || x.dtype != DType::kFloat32 || size_of(dtype) > 2)
     return refuse_blocks(importer, node, x, dtype, parameters);
   const IntegerRange range = integer_range(dtype);
-  const RoundedRange rounded{node.int_or("quant_min", range.min), node.int_or("quant_max", range.max), parameters.rounds_last};
-  const Tensor values = quantize_blocks(constant_data(x), parameters.scale, parameters.zero_point, dtype, rounded);
+  const RoundedRange rounded{node.int_or("quant_min", range.min),
+                             node.int_or("quant_max", range.max), parameters.rounds_last};
+  const Tensor values =
+      quantize_blocks(constant_data(x), parameters.scale, parameters.zero_point, dtype, rounded);
   importer.alias(node.outputs().front(), importer.add_constant(node.name(), values));
 }
 
 void import_quantize(Importer& importer, const Node& node) {
-  if (const Node* origin = find_dynamic_origin(node)) return import_dynamic_quantize(importer, node, *origin);
+  if (const Node* origin = find_dynamic_origin(node))
+    return import_dynamic_quantize(importer, node, *origin);
   const Value* value = node.outputs().front();
   importer.sizes_of(*value);
   const DType dtype = value->meta->dtype;
@@ -168,14 +201,17 @@ void import_quantize(Importer& importer, const Node& node) {
   emit_quantize(importer, node, qparams_of(importer, node, dtype), dtype);
 }
 
-// The integer tensor with these parameters: itself when it has them or has none yet, a second view of a constant otherwise.
+// The integer tensor with these parameters: itself when it has them or has none yet, a second view
+// of a constant otherwise.
 int with_qparams(Importer& importer, const Node& node, int index, const TensorQParams& qparams) {
   ProgramTensor& tensor = importer.program().tensors[static_cast<size_t>(index)];
   if (!tensor.qparams) tensor.qparams = qparams;
   if (*tensor.qparams == qparams) return index;
-  if (tensor.role == ProgramTensor::Role::kConstant) return importer.add_constant(tensor.name, tensor.data, qparams);
-  importer.fail(
-      node, fmt::format("reads %{} with another scale or zero point than it was quantized with; quantize and dequantize must agree", tensor.name));
+  if (tensor.role == ProgramTensor::Role::kConstant)
+    return importer.add_constant(tensor.name, tensor.data, qparams);
+  importer.fail(node, fmt::format("reads %{} with another scale or zero point than it was "
+                                  "quantized with; quantize and dequantize must agree",
+                                  tensor.name));
 }
 
 // The node's result is this constant, cast to the dtype that it has in the graph.
@@ -204,37 +240,49 @@ void import_block_dequantize(Importer& importer, const Node& node, int x) {
 
 // Zero points in real units, as embedding tables have them.
 bool has_real_zero_points(Importer& importer, const Node& node) {
-  return node.find_argument("zero_points") != nullptr && node.find_input("zero_points") != nullptr &&
+  return node.find_argument("zero_points") != nullptr &&
+         node.find_input("zero_points") != nullptr &&
          is_floating_point(importer.tensor(importer.operand(node, "zero_points")).dtype);
 }
 
 void import_dequantize(Importer& importer, const Node& node) {
   if (find_dynamic_origin(node) != nullptr) return import_dynamic_dequantize(importer, node);
   const int x = importer.operand(node, "input");
-  const ProgramTensor values = importer.tensor(x);  // a copy: reading other operands may move the tensors
-  if (!is_supported(values.dtype)) return importer.refuse(node, fmt::format("of {}", name_of(values.dtype)));
+  // a copy: reading other operands may move the tensors
+  const ProgramTensor values = importer.tensor(x);
+  if (!is_supported(values.dtype))
+    return importer.refuse(node, fmt::format("of {}", name_of(values.dtype)));
   if (is_in_blocks(node)) return import_block_dequantize(importer, node, x);
-  if (values.role == ProgramTensor::Role::kConstant && size_of(values.dtype) <= 2 && has_real_zero_points(importer, node)) {
+  if (values.role == ProgramTensor::Role::kConstant && size_of(values.dtype) <= 2 &&
+      has_real_zero_points(importer, node)) {
     std::vector<int64_t> blocks(values.shape.size(), 1);
     const size_t axis = static_cast<size_t>(positive_dim(node.int_or("axis", 0), blocks.size()));
-    if (axis >= blocks.size()) importer.fail(node, fmt::format("has axis {}, want one of {} dimensions", node.int_or("axis", 0), blocks.size()));
+    if (axis >= blocks.size())
+      importer.fail(node, fmt::format("has axis {}, want one of {} dimensions",
+                                      node.int_or("axis", 0), blocks.size()));
     blocks[axis] = values.shape[axis];
     return become_constant(importer, node,
-                           {values.data, block_numbers(importer, node, "scales", blocks), block_numbers(importer, node, "zero_points", blocks)});
+                           {values.data, block_numbers(importer, node, "scales", blocks),
+                            block_numbers(importer, node, "zero_points", blocks)});
   }
-  importer.emit(node, "dequantize", {with_qparams(importer, node, x, qparams_of(importer, node, values.dtype))});
+  importer.emit(node, "dequantize",
+                {with_qparams(importer, node, x, qparams_of(importer, node, values.dtype))});
 }
 
 // Rows have scales that their choose_qparams computed, or none that a Program could hold.
 void import_token(Importer& importer, const Node& node) {
   const Node* origin = find_dynamic_origin(node);
-  if (origin == nullptr) return importer.refuse(node, "with scales that no choose_qparams computes");
-  if (node.is("quantized_decomposed.quantize_per_token")) return import_dynamic_quantize(importer, node, *origin);
+  if (origin == nullptr)
+    return importer.refuse(node, "with scales that no choose_qparams computes");
+  if (node.is("quantized_decomposed.quantize_per_token"))
+    return import_dynamic_quantize(importer, node, *origin);
   import_dynamic_dequantize(importer, node);
 }
 
 // float16 by torch's op that no fusion looks through.
-void import_convert(Importer& importer, const Node& node) { importer.emit(node, "cast", {importer.operand(node, "input")}); }
+void import_convert(Importer& importer, const Node& node) {
+  importer.emit(node, "cast", {importer.operand(node, "input")});
+}
 
 constexpr ImportRow kQuantizationRows[] = {
     {"quantized_decomposed.quantize_per_tensor",                       import_quantize      },

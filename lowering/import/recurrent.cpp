@@ -1,5 +1,6 @@
-// Recurrent layers and cells. The input's part of the gates is one linear op for all time steps, which is quantized as any other linear is; what depends
-// on the hidden state is one op "recurrent" for each layer and direction.
+// Recurrent layers and cells. The input's part of the gates is one linear op for all time steps,
+// which is quantized as any other linear is; what depends on the hidden state is one op "recurrent"
+// for each layer and direction.
 #include <array>
 
 #include <fmt/format.h>
@@ -15,7 +16,10 @@ struct Cell {
   int64_t gates;
 };
 constexpr std::array<Cell, 4> kCells = {
-    {{"aten.lstm", "lstm", 4}, {"aten.gru", "gru", 3}, {"aten.rnn_tanh", "tanh", 1}, {"aten.rnn_relu", "relu", 1}}
+    {{"aten.lstm", "lstm", 4},
+     {"aten.gru", "gru", 3},
+     {"aten.rnn_tanh", "tanh", 1},
+     {"aten.rnn_relu", "relu", 1}}
 };
 
 const Cell& cell_of(const Node& node) {
@@ -41,10 +45,13 @@ struct States {
 };
 
 // x [T, N, I]
-States emit_layer(Importer& importer, const Node& node, const Cell& cell, int x, const Layer& layer) {
+States emit_layer(Importer& importer, const Node& node, const Cell& cell, int x,
+                  const Layer& layer) {
   const Sizes sizes = importer.sizes(x);
-  const int64_t rows = importer.tensor(layer.r).shape[0], hidden = importer.tensor(layer.r).shape[1];
-  const int gates = importer.emit_step(node, "linear", {x, layer.w, layer.input_bias}, {sizes[0], sizes[1], rows}, DType::kFloat32);
+  const int64_t rows = importer.tensor(layer.r).shape[0],
+                hidden = importer.tensor(layer.r).shape[1];
+  const int gates = importer.emit_step(node, "linear", {x, layer.w, layer.input_bias},
+                                       {sizes[0], sizes[1], rows}, DType::kFloat32);
   std::vector<int> inputs = {gates, layer.r, layer.hidden_bias, layer.h0};
   if (layer.c0 >= 0) inputs.push_back(layer.c0);
   States states;
@@ -52,9 +59,11 @@ States emit_layer(Importer& importer, const Node& node, const Cell& cell, int x,
                                 {
                                     sizes[0], sizes[1], hidden
   },
-                                DType::kFloat32, {{"cell", std::string(cell.name)}, {"reverse", layer.is_reverse}});
+                                DType::kFloat32,
+                                {{"cell", std::string(cell.name)}, {"reverse", layer.is_reverse}});
   if (layer.c0 < 0) return states;
-  states.c = importer.add_intermediate(node.name() + "_cell_state", DType::kFloat32, {sizes[1], hidden});
+  states.c =
+      importer.add_intermediate(node.name() + "_cell_state", DType::kFloat32, {sizes[1], hidden});
   importer.program().ops.back().outputs.push_back(states.c);
   return states;
 }
@@ -68,11 +77,12 @@ int take_row(Importer& importer, const Node& node, int x, const SizeExpr& index)
   Sizes sizes = importer.sizes(x);
   if (sizes[0] == SizeExpr(1)) return emit_reshape(importer, node, x, {sizes[1], sizes[2]});
   sizes[0] = 1;
-  const int row = importer.emit_step(node, "slice",
-                                     {
-                                         x
+  const int row =
+      importer.emit_step(node, "slice",
+                         {
+                             x
   },
-                                     sizes, DType::kFloat32, {{"dim", int64_t{0}}, {"step", int64_t{1}}});
+                         sizes, DType::kFloat32, {{"dim", int64_t{0}}, {"step", int64_t{1}}});
   importer.set_size("start", index);
   return emit_reshape(importer, node, row, {sizes[1], sizes[2]});
 }
@@ -97,7 +107,8 @@ int swap_batch_and_time(Importer& importer, const Node& node, int x) {
                             {
                                 x
   },
-                            sizes, importer.tensor(x).dtype, {{"dims", std::vector<int64_t>{1, 0, 2}}});
+                            sizes, importer.tensor(x).dtype,
+                            {{"dims", std::vector<int64_t>{1, 0, 2}}});
 }
 
 std::vector<int> tensors_of(Importer& importer, const Node& node, const char* name) {
@@ -116,17 +127,24 @@ bool are_floats(Importer& importer, const std::vector<int>& tensors) {
 // Layers of one recurrent op, both directions, one after the other.
 void import_layers(Importer& importer, const Node& node) {
   const Cell& cell = cell_of(node);
-  const bool is_lstm = cell.gates == 4, has_biases = node.bool_or("has_biases", true), batch_first = node.bool_or("batch_first", false);
-  const int64_t layers = node.int_or("num_layers", 1), directions = node.bool_or("bidirectional", false) ? 2 : 1;
+  const bool is_lstm = cell.gates == 4, has_biases = node.bool_or("has_biases", true),
+             batch_first = node.bool_or("batch_first", false);
+  const int64_t layers = node.int_or("num_layers", 1),
+                directions = node.bool_or("bidirectional", false) ? 2 : 1;
   if (node.find_argument("input") == nullptr) return importer.refuse(node, "of packed sequences");
-  if (node.bool_or("train", false) && node.float_or("dropout", 0) != 0) return importer.refuse(node, "in training mode; export in eval mode");
-  const std::vector<int> states = tensors_of(importer, node, "hx"), params = tensors_of(importer, node, "params");
+  if (node.bool_or("train", false) && node.float_or("dropout", 0) != 0)
+    return importer.refuse(node, "in training mode; export in eval mode");
+  const std::vector<int> states = tensors_of(importer, node, "hx"),
+                         params = tensors_of(importer, node, "params");
   int x = importer.operand(node, "input");
-  if (importer.tensor(x).dtype != DType::kFloat32 || !are_floats(importer, states) || !are_floats(importer, params))
+  if (importer.tensor(x).dtype != DType::kFloat32 || !are_floats(importer, states) ||
+      !are_floats(importer, params))
     return importer.refuse(node, "of tensors that are not float32");
-  if (importer.tensor(x).shape.size() != 3 || states.size() != (is_lstm ? 2u : 1u)) return importer.refuse(node, "with states of another form");
+  if (importer.tensor(x).shape.size() != 3 || states.size() != (is_lstm ? 2u : 1u))
+    return importer.refuse(node, "with states of another form");
   const size_t each = has_biases ? 4 : 2;
-  if (params.size() != each * static_cast<size_t>(layers * directions)) return importer.refuse(node, "with projections of the hidden state");
+  if (params.size() != each * static_cast<size_t>(layers * directions))
+    return importer.refuse(node, "with projections of the hidden state");
   if (batch_first) x = swap_batch_and_time(importer, node, x);
   const SizeExpr steps = importer.sizes(x)[0];
   std::vector<int> last_hidden, last_cell;
@@ -144,7 +162,8 @@ void import_layers(Importer& importer, const Node& node) {
                            d == 1};
       const States made = emit_layer(importer, node, cell, x, layer);
       results.push_back(made.y);
-      last_hidden.push_back(take_row(importer, node, made.y, layer.is_reverse ? SizeExpr(0) : steps - 1));
+      last_hidden.push_back(
+          take_row(importer, node, made.y, layer.is_reverse ? SizeExpr(0) : steps - 1));
       if (is_lstm) last_cell.push_back(made.c);
     }
     x = results[0];
@@ -166,13 +185,24 @@ void import_cell(Importer& importer, const Node& node) {
   const Cell& cell = cell_of(node);
   const bool is_lstm = cell.gates == 4;
   const std::vector<int> states = tensors_of(importer, node, "hx");
-  const int x = importer.operand(node, "input"), w = importer.operand(node, "w_ih"), r = importer.operand(node, "w_hh");
+  const int x = importer.operand(node, "input"), w = importer.operand(node, "w_ih"),
+            r = importer.operand(node, "w_hh");
   const Sizes sizes = importer.sizes(x);
-  if (!are_floats(importer, {x, w, r}) || !are_floats(importer, states)) return importer.refuse(node, "of tensors that are not float32");
-  if (sizes.size() != 2 || states.size() != (is_lstm ? 2u : 1u)) return importer.refuse(node, "with an input or states of another form");
-  const Layer layer = {w, r, importer.operand(node, "b_ih"), importer.operand(node, "b_hh"), states[0], is_lstm ? states[1] : -1, false};
-  const States made = emit_layer(importer, node, cell, emit_reshape(importer, node, x, {1, sizes[0], sizes[1]}), layer);
-  importer.alias(node.outputs()[0], emit_reshape(importer, node, made.y, importer.sizes(states[0])));
+  if (!are_floats(importer, {x, w, r}) || !are_floats(importer, states))
+    return importer.refuse(node, "of tensors that are not float32");
+  if (sizes.size() != 2 || states.size() != (is_lstm ? 2u : 1u))
+    return importer.refuse(node, "with an input or states of another form");
+  const Layer layer = {w,
+                       r,
+                       importer.operand(node, "b_ih"),
+                       importer.operand(node, "b_hh"),
+                       states[0],
+                       is_lstm ? states[1] : -1,
+                       false};
+  const States made = emit_layer(importer, node, cell,
+                                 emit_reshape(importer, node, x, {1, sizes[0], sizes[1]}), layer);
+  importer.alias(node.outputs()[0],
+                 emit_reshape(importer, node, made.y, importer.sizes(states[0])));
   if (is_lstm) importer.alias(node.outputs()[1], made.c);
 }
 

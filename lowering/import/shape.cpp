@@ -11,16 +11,23 @@
 namespace octet {
 namespace {
 
-int self_of(Importer& importer, const Node& node) { return importer.operand(node, node.find_argument("self") != nullptr ? "self" : "input"); }
+int self_of(Importer& importer, const Node& node) {
+  return importer.operand(node, node.find_argument("self") != nullptr ? "self" : "input");
+}
 
 // ---- the same elements in the same order
 
-void import_reshape(Importer& importer, const Node& node) { importer.emit(node, "reshape", {self_of(importer, node)}); }
+void import_reshape(Importer& importer, const Node& node) {
+  importer.emit(node, "reshape", {self_of(importer, node)});
+}
 
-void import_alias(Importer& importer, const Node& node) { importer.alias(node.outputs().front(), self_of(importer, node)); }
+void import_alias(Importer& importer, const Node& node) {
+  importer.alias(node.outputs().front(), self_of(importer, node));
+}
 
 void import_dropout(Importer& importer, const Node& node) {
-  if (node.bool_or("train", false) && node.float_or("p", 0) != 0) return importer.refuse(node, "in training mode; export in eval mode");
+  if (node.bool_or("train", false) && node.float_or("p", 0) != 0)
+    return importer.refuse(node, "in training mode; export in eval mode");
   import_alias(importer, node);
 }
 
@@ -30,7 +37,9 @@ void import_cast(Importer& importer, const Node& node) {
   const int x = self_of(importer, node);
   const Value* value = node.outputs().front();
   importer.sizes_of(*value);
-  value->meta->dtype == importer.tensor(x).dtype ? import_alias(importer, node) : static_cast<void>(importer.emit(node, "cast", {x}));
+  value->meta->dtype == importer.tensor(x).dtype
+      ? import_alias(importer, node)
+      : static_cast<void>(importer.emit(node, "cast", {x}));
 }
 
 // ---- the same elements in another order
@@ -67,19 +76,21 @@ void import_pixel_shuffle(Importer& importer, const Node& node) {
   const int64_t r = node.int_or("upscale_factor", 1);
   if (s.size() != 4) return importer.refuse(node, "of an input that has not 4 dimensions");
   const SizeExpr channels = floor_divide(s[1], r * r);
-  const int split = importer.emit_step(node, "reshape", {x}, {s[0], channels, SizeExpr(r), SizeExpr(r), s[2], s[3]}, dtype);
-  const int moved =
-      importer.emit_step(node, "permute",
-                         {
-                             split
+  const int split = importer.emit_step(
+      node, "reshape", {x}, {s[0], channels, SizeExpr(r), SizeExpr(r), s[2], s[3]}, dtype);
+  const int moved = importer.emit_step(node, "permute",
+                                       {
+                                           split
   },
-                         {s[0], channels, s[2], SizeExpr(r), s[3], SizeExpr(r)}, dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
+                                       {s[0], channels, s[2], SizeExpr(r), s[3], SizeExpr(r)},
+                                       dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
   importer.emit(node, "reshape", {moved});
 }
 
 // ---- some of the elements
 
-void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64_t dim, const SizeExpr& start, int64_t step = 1) {
+void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64_t dim,
+                const SizeExpr& start, int64_t step = 1) {
   importer.emit_value(node, value, "slice",
                       {
                           x
@@ -91,7 +102,8 @@ void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64
 // A start in [0, size]; one that depends on symbols is taken as it is where it cannot be negative.
 SizeExpr clamped_index(const SizeExpr& index, const SizeExpr& size) {
   if (index.is_number() && size.is_number())
-    return std::clamp<int64_t>(index.number() < 0 ? index.number() + size.number() : index.number(), 0, size.number());
+    return std::clamp<int64_t>(index.number() < 0 ? index.number() + size.number() : index.number(),
+                               0, size.number());
   if (index.is_number() && index.number() < 0) return maximum(size + index, 0);
   return index.is_number() && index.number() == 0 ? index : minimum(index, size);
 }
@@ -100,16 +112,19 @@ void import_slice(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
   const Sizes shape = importer.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  emit_slice(importer, node, node.outputs().front(), x, dim, clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]),
-             node.int_or("step", 1));
+  emit_slice(
+      importer, node, node.outputs().front(), x, dim,
+      clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]),
+      node.int_or("step", 1));
 }
 
 void import_narrow(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
   const Sizes shape = importer.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  emit_slice(importer, node, node.outputs().front(), x, dim,
-             clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]));
+  emit_slice(
+      importer, node, node.outputs().front(), x, dim,
+      clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]));
 }
 
 void import_select(Importer& importer, const Node& node) {
@@ -130,7 +145,8 @@ void import_select(Importer& importer, const Node& node) {
   importer.emit(node, "reshape", {taken});
 }
 
-// split, split_with_sizes, chunk: each result follows the one before; its recorded size says how long it is.
+// split, split_with_sizes, chunk: each result follows the one before; its recorded size says how
+// long it is.
 void import_split(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
   const int64_t dim = positive_dim(node.int_or("dim", 0), importer.tensor(x).shape.size());
@@ -149,17 +165,19 @@ void import_unbind(Importer& importer, const Node& node) {
   shape[static_cast<size_t>(dim)] = 1;
   int64_t start = 0;
   for (Value* value : node.outputs()) {
-    const int taken = importer.emit_step(node, "slice",
-                                         {
-                                             x
+    const int taken =
+        importer.emit_step(node, "slice",
+                           {
+                               x
     },
-                                         shape, dtype, {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
+                           shape, dtype, {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
     importer.emit_value(node, value, "reshape", {taken});
   }
 }
 
 void import_embedding(Importer& importer, const Node& node) {
-  importer.emit(node, "embedding", {importer.operand(node, "weight"), importer.operand(node, "indices")});
+  importer.emit(node, "embedding",
+                {importer.operand(node, "weight"), importer.operand(node, "indices")});
 }
 
 // ---- more elements
@@ -173,7 +191,9 @@ std::vector<int> tensor_list(Importer& importer, const Node& node) {
 
 void import_cat(Importer& importer, const Node& node) {
   std::vector<int> inputs = tensor_list(importer, node);
-  std::erase_if(inputs, [&](int index) { return importer.tensor(index).shape == std::vector<int64_t>{0}; });  // torch skips these
+  // torch skips these
+  std::erase_if(inputs,
+                [&](int index) { return importer.tensor(index).shape == std::vector<int64_t>{0}; });
   const size_t rank = importer.sizes_of(*node.outputs().front()).size();
   importer.emit(node, "cat", inputs,
                 {
@@ -197,12 +217,15 @@ void import_stack(Importer& importer, const Node& node) {
   });
 }
 
-void import_expand(Importer& importer, const Node& node) { importer.emit(node, "expand", {importer.operand(node, "self")}); }
+void import_expand(Importer& importer, const Node& node) {
+  importer.emit(node, "expand", {importer.operand(node, "self")});
+}
 
 void import_pad(Importer& importer, const Node& node) {
   const Argument* mode = node.find_argument("mode");
   const std::string* word = mode == nullptr ? nullptr : mode->find<std::string>();
-  if (word != nullptr && *word != "constant") return importer.refuse(node, fmt::format("with mode \"{}\"", *word));
+  if (word != nullptr && *word != "constant")
+    return importer.refuse(node, fmt::format("with mode \"{}\"", *word));
   const std::vector<int64_t> given = node.ints_or("pad", {});  // last dimension first
   const size_t rank = importer.input_shape(node, "self").size();
   std::vector<int64_t> pads(2 * rank, 0);
@@ -218,15 +241,20 @@ void import_pad(Importer& importer, const Node& node) {
 }
 
 // Input steps per output pixel along one dimension; nothing when they depend on symbols.
-std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out, std::optional<double> factor, bool align_corners) {
+std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
+                                     std::optional<double> factor, bool align_corners) {
   if (factor && *factor > 0 && !align_corners) return 1 / *factor;
   if (!in.is_number() || !out.is_number()) return std::nullopt;
-  if (align_corners) return out.number() > 1 ? static_cast<double>(in.number() - 1) / static_cast<double>(out.number() - 1) : 0.0;
+  if (align_corners)
+    return out.number() > 1
+               ? static_cast<double>(in.number() - 1) / static_cast<double>(out.number() - 1)
+               : 0.0;
   return static_cast<double>(in.number()) / static_cast<double>(out.number());
 }
 
 // Input steps per output pixel, per dimension; nothing, with a refusal, when one is not known.
-std::optional<std::vector<double>> upsample_scales(Importer& importer, const Node& node, const Sizes& in, const Sizes& out) {
+std::optional<std::vector<double>> upsample_scales(Importer& importer, const Node& node,
+                                                   const Sizes& in, const Sizes& out) {
   static const char* const kNames[2][2] = {
       {"scales",   "scales"  },
       {"scales_h", "scales_w"}
@@ -234,7 +262,8 @@ std::optional<std::vector<double>> upsample_scales(Importer& importer, const Nod
   const bool align_corners = node.bool_or("align_corners", false);
   const size_t spatial = in.size() - 2;
   const Argument* factors = node.find_argument("scale_factors");
-  const std::vector<double>* list = factors == nullptr ? nullptr : factors->find<std::vector<double>>();
+  const std::vector<double>* list =
+      factors == nullptr ? nullptr : factors->find<std::vector<double>>();
   std::vector<double> scales;
   for (size_t d = 0; d < spatial; ++d) {
     std::optional<double> factor;
@@ -242,9 +271,11 @@ std::optional<std::vector<double>> upsample_scales(Importer& importer, const Nod
     const Argument* own = node.find_argument(name);
     if (list != nullptr && list->size() == spatial) factor = (*list)[d];
     if (own != nullptr && !own->is_none()) factor = node.float_or(name, 1);
-    const std::optional<double> scale = upsample_scale(in[2 + d], out[2 + d], factor, align_corners);
+    const std::optional<double> scale =
+        upsample_scale(in[2 + d], out[2 + d], factor, align_corners);
     if (!scale) {
-      importer.refuse(node, fmt::format("from {} to {} without a scale factor", in[2 + d].to_text(), out[2 + d].to_text()));
+      importer.refuse(node, fmt::format("from {} to {} without a scale factor", in[2 + d].to_text(),
+                                        out[2 + d].to_text()));
       return std::nullopt;
     }
     scales.push_back(*scale);
@@ -265,19 +296,24 @@ void emit_upsample(Importer& importer, const Node& node, const char* mode) {
     x = importer.emit_step(node, "reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
   }
   Attributes attributes = {
-      {"mode",          std::string(mode)           },
+      {"mode", std::string(mode)},
       {"align_corners", node.bool_or("align_corners", false)},
-      {"scales",               *scales                                   }
+      {"scales", *scales}
   };
   if (is_line) {
-    x = importer.emit_step(node, "upsample", {x}, {out[0], out[1], 1, out[2]}, dtype, std::move(attributes));
+    x = importer.emit_step(node, "upsample", {x}, {out[0], out[1], 1, out[2]}, dtype,
+                           std::move(attributes));
     importer.emit(node, "reshape", {x});
   } else {
     importer.emit(node, "upsample", {x}, std::move(attributes));
   }
 }
-void import_upsample_nearest(Importer& importer, const Node& node) { emit_upsample(importer, node, "nearest"); }
-void import_upsample_bilinear(Importer& importer, const Node& node) { emit_upsample(importer, node, "bilinear"); }
+void import_upsample_nearest(Importer& importer, const Node& node) {
+  emit_upsample(importer, node, "nearest");
+}
+void import_upsample_bilinear(Importer& importer, const Node& node) {
+  emit_upsample(importer, node, "bilinear");
+}
 
 // ---- constants
 
@@ -286,34 +322,47 @@ void make_filled(Importer& importer, const Node& node, double fill) {
   Value* value = node.outputs().front();
   const Sizes sizes = importer.sizes_of(*value);
   const bool is_fixed = !is_symbolic(sizes);
-  Tensor data = Tensor::zeros(DType::kFloat32, is_fixed ? static_shape(*value) : std::vector<int64_t>(sizes.size(), 1));
-  if (value->meta->dtype != DType::kFloat32 && fill != 0) return importer.refuse(node, fmt::format("of dtype {}", name_of(value->meta->dtype)));
+  Tensor data = Tensor::zeros(
+      DType::kFloat32, is_fixed ? static_shape(*value) : std::vector<int64_t>(sizes.size(), 1));
+  if (value->meta->dtype != DType::kFloat32 && fill != 0)
+    return importer.refuse(node, fmt::format("of dtype {}", name_of(value->meta->dtype)));
   if (value->meta->dtype != DType::kFloat32) data = Tensor::zeros(value->meta->dtype, data.shape());
   if (fill != 0) std::fill_n(data.data<float>(), data.numel(), static_cast<float>(fill));
-  const int constant = importer.add_constant(is_fixed ? value->name() : value->name() + "_value", data);
-  is_fixed ? importer.alias(value, constant) : static_cast<void>(importer.emit(node, "expand", {constant}));
+  const int constant =
+      importer.add_constant(is_fixed ? value->name() : value->name() + "_value", data);
+  is_fixed ? importer.alias(value, constant)
+           : static_cast<void>(importer.emit(node, "expand", {constant}));
 }
 
-// Numbers from 0 up to a size: the first ones of a constant with as many as the size can be. Those of a fixed size are folded before.
+// Numbers from 0 up to a size: the first ones of a constant with as many as the size can be. Those
+// of a fixed size are folded before.
 void import_arange(Importer& importer, const Node& node) {
   constexpr int64_t kMost = 1 << 20;
   const Value* value = node.outputs().front();
   const Sizes sizes = importer.sizes_of(*value);
   const int64_t count = importer.greatest(sizes[0]);
   const DType dtype = value->meta->dtype;
-  if (node.int_or("start", 0) != 0 || node.int_or("step", 1) != 1) return importer.refuse(node, "from another start than 0 or in other steps than 1");
+  if (node.int_or("start", 0) != 0 || node.int_or("step", 1) != 1)
+    return importer.refuse(node, "from another start than 0 or in other steps than 1");
   if (count < 0 || count > kMost)
-    return importer.refuse(node, fmt::format("of {} numbers, want a symbol with a greatest size of at most {}", sizes[0].to_text(), kMost));
-  if (dtype != DType::kInt64 && dtype != DType::kFloat32) return importer.refuse(node, fmt::format("of dtype {}", name_of(dtype)));
+    return importer.refuse(
+        node, fmt::format("of {} numbers, want a symbol with a greatest size of at most {}",
+                          sizes[0].to_text(), kMost));
+  if (dtype != DType::kInt64 && dtype != DType::kFloat32)
+    return importer.refuse(node, fmt::format("of dtype {}", name_of(dtype)));
   Tensor data = Tensor::zeros(dtype, {count});
   for (int64_t i = 0; i < count; ++i)
-    dtype == DType::kInt64 ? static_cast<void>(data.data<int64_t>()[i] = i) : static_cast<void>(data.data<float>()[i] = static_cast<float>(i));
-  emit_slice(importer, node, node.outputs().front(), importer.add_constant(node.name() + "_numbers", data), 0, 0);
+    dtype == DType::kInt64 ? static_cast<void>(data.data<int64_t>()[i] = i)
+                           : static_cast<void>(data.data<float>()[i] = static_cast<float>(i));
+  emit_slice(importer, node, node.outputs().front(),
+             importer.add_constant(node.name() + "_numbers", data), 0, 0);
 }
 
 void import_zeros(Importer& importer, const Node& node) { make_filled(importer, node, 0); }
 void import_ones(Importer& importer, const Node& node) { make_filled(importer, node, 1); }
-void import_full(Importer& importer, const Node& node) { make_filled(importer, node, node.float_or("fill_value", 0)); }
+void import_full(Importer& importer, const Node& node) {
+  make_filled(importer, node, node.float_or("fill_value", 0));
+}
 
 constexpr ImportRow kShapeRows[] = {
     {"aten.view",                    import_reshape          },

@@ -33,7 +33,8 @@ constexpr int64_t kHighestPower = 8;
 
 class Parser {
  public:
-  Parser(const std::string& text, const std::string& subject) : text_(text), rest_(text), subject_(subject) {}
+  Parser(const std::string& text, const std::string& subject)
+      : text_(text), rest_(text), subject_(subject) {}
 
   SizeExpr parse() {
     const SizeExpr size = expression(0);
@@ -52,13 +53,15 @@ class Parser {
     if (name == "Pow") return power(depth);
     for (const Function& function : kFunctions)
       if (name == function.name) return joined(function.kind, depth);
-    fail(fmt::format("has {}, want one of Add, Mul, FloorDiv, CleanDiv, Mod, PythonMod, Max, Min, Pow", name));
+    fail(fmt::format(
+        "has {}, want one of Add, Mul, FloorDiv, CleanDiv, Mod, PythonMod, Max, Min, Pow", name));
   }
 
   // Symbol('s0', positive=True, integer=True)
   SizeExpr symbol() {
     const size_t end = rest_.find('\'', 1), close = rest_.find(')');
-    if (!rest_.starts_with('\'') || end == std::string_view::npos || close == std::string_view::npos || close < end)
+    if (!rest_.starts_with('\'') || end == std::string_view::npos ||
+        close == std::string_view::npos || close < end)
       fail("has a symbol without a name");
     const std::string name(rest_.substr(1, end - 1));
     rest_.remove_prefix(close + 1);
@@ -67,7 +70,8 @@ class Parser {
 
   SizeExpr integer() {
     int64_t number = 0;
-    const std::from_chars_result read = std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
+    const std::from_chars_result read =
+        std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
     if (read.ec != std::errc()) fail("has an Integer that is none");
     rest_.remove_prefix(static_cast<size_t>(read.ptr - rest_.data()));
     take(')');
@@ -91,7 +95,8 @@ class Parser {
     take(' ');
     const SizeExpr exponent = expression(depth + 1);
     take(')');
-    if (!exponent.is_number() || exponent.number() < 1 || exponent.number() > kHighestPower) fail("has a power that is no small number");
+    if (!exponent.is_number() || exponent.number() < 1 || exponent.number() > kHighestPower)
+      fail("has a power that is no small number");
     SizeExpr size = base;
     for (int64_t i = 1; i < exponent.number(); ++i) size = size * base;
     return size;
@@ -103,7 +108,10 @@ class Parser {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error("lower", subject_, fmt::format("its size {} {}; export with a size that is made otherwise, or a fixed one", text_, what));
+    throw Error(
+        "lower", subject_,
+        fmt::format("its size {} {}; export with a size that is made otherwise, or a fixed one",
+                    text_, what));
   }
 
   const std::string& text_;
@@ -113,6 +121,8 @@ class Parser {
 
 }  // namespace
 
-SizeExpr parse_size(const std::string& expression, const std::string& subject) { return Parser(expression, subject).parse(); }
+SizeExpr parse_size(const std::string& expression, const std::string& subject) {
+  return Parser(expression, subject).parse();
+}
 
 }  // namespace octet

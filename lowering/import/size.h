@@ -7,8 +7,8 @@
 
 namespace octet {
 
-// "Add(FloorDiv(Symbol('s0', positive=True, integer=True), Integer(2)), Integer(1))" -> s0//2 + 1. Throws Error("lower", subject, ...) on functions that
-// no formula has.
+// "Add(FloorDiv(Symbol('s0', positive=True, integer=True), Integer(2)), Integer(1))" -> s0//2 + 1.
+// Throws Error("lower", subject, ...) on functions that no formula has.
 SizeExpr parse_size(const std::string& expression, const std::string& subject);
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// The importer's side of shapes that are not fixed: which symbols the inputs have, and sizes as formulas of them.
+// The importer's side of shapes that are not fixed: which symbols the inputs have, and sizes as
+// formulas of them.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -13,7 +14,9 @@ namespace {
 
 std::string subject_of(const Value& value) { return "%" + value.name(); }
 
-SizeExpr size_of_dim(const Dim& dim, const std::string& subject) { return dim.is_symbolic() ? parse_size(dim.expr, subject) : SizeExpr(dim.value); }
+SizeExpr size_of_dim(const Dim& dim, const std::string& subject) {
+  return dim.is_symbolic() ? parse_size(dim.expr, subject) : SizeExpr(dim.value);
+}
 
 bool has_symbols(const Value& value) { return value.meta && !value.meta->is_static(); }
 
@@ -29,10 +32,17 @@ void Importer::import_inputs() {
       program_.inputs.push_back(-1);
       continue;
     }
-    if (!value->meta) throw Error("lower", subject_of(*value), "has no recorded shape; export the program with torch.export");
+    if (!value->meta)
+      throw Error("lower", subject_of(*value),
+                  "has no recorded shape; export the program with torch.export");
     Sizes sizes;
     for (const Dim& dim : value->meta->sizes) sizes.push_back(size_of_dim(dim, subject_of(*value)));
-    ProgramTensor tensor{value->name(), value->meta->dtype, value->meta->shape(), {}, ProgramTensor::Role::kInput, {}};
+    ProgramTensor tensor{value->name(),
+                         value->meta->dtype,
+                         value->meta->shape(),
+                         {},
+                         ProgramTensor::Role::kInput,
+                         {}};
     if (is_symbolic(sizes)) tensor.sizes = std::move(sizes);
     tensors_[value] = add_tensor(std::move(tensor));
     program_.inputs.push_back(tensors_[value]);
@@ -49,34 +59,45 @@ void Importer::declare_symbols() {
     if (index < 0) continue;
     for (const SizeExpr& size : tensor(index).sizes) names.merge(size.symbols());
     for (int64_t size : tensor(index).shape)
-      if (size < 0) throw Error("lower", tensor(index).name, "has a size of which the export recorded no example; export with example inputs");
+      if (size < 0)
+        throw Error(
+            "lower", tensor(index).name,
+            "has a size of which the export recorded no example; export with example inputs");
   }
   if (names.empty()) return;
   for (const std::string& name : names) {
     const auto range = graph_.range_constraints.find(name);
-    const RangeConstraint limits = range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
-    program_.symbols.push_back({name, std::max<int64_t>(limits.min.value_or(0), 0), std::min(limits.max.value_or(kLargestSize), kLargestSize), 0});
+    const RangeConstraint limits =
+        range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+    program_.symbols.push_back({name, std::max<int64_t>(limits.min.value_or(0), 0),
+                                std::min(limits.max.value_or(kLargestSize), kLargestSize), 0});
   }
   const std::set<std::string> undecided = undecided_symbols(program_);
   if (!undecided.empty())
-    throw Error("lower", *undecided.begin(), "is a size that no input's shape decides alone; export with a dimension that is this symbol");
+    throw Error("lower", *undecided.begin(),
+                "is a size that no input's shape decides alone; export with a dimension that is "
+                "this symbol");
   hints_ = bind_symbols(program_, shapes, "lower");
   for (ShapeSymbol& symbol : program_.symbols) symbol.hint = hints_.at(symbol.name);
 }
 
-Sizes Importer::sizes(int index) const { return tensor(index).sizes.empty() ? Sizes(tensor(index).shape) : Sizes(tensor(index).sizes); }
+Sizes Importer::sizes(int index) const {
+  return tensor(index).sizes.empty() ? Sizes(tensor(index).shape) : Sizes(tensor(index).sizes);
+}
 
 Sizes Importer::sizes_of(const Value& value) const {
-  if (!value.meta) throw Error("lower", subject_of(value), "has no recorded shape; export the program with torch.export");
+  if (!value.meta)
+    throw Error("lower", subject_of(value),
+                "has no recorded shape; export the program with torch.export");
   Sizes sizes;
   for (const Dim& dim : value.meta->sizes) {
     sizes.push_back(size_of_dim(dim, subject_of(value)));
     for (const std::string& name : sizes.back().symbols())
       if (!hints_.contains(name))
-        throw Error(
-            "lower", subject_of(value),
-            fmt::format("has the size {}, which is known only when the program runs, want one that the inputs' sizes decide; export with a fixed one",
-                        sizes.back().to_text()));
+        throw Error("lower", subject_of(value),
+                    fmt::format("has the size {}, which is known only when the program runs, want "
+                                "one that the inputs' sizes decide; export with a fixed one",
+                                sizes.back().to_text()));
   }
   return sizes;
 }
@@ -84,8 +105,10 @@ Sizes Importer::sizes_of(const Value& value) const {
 SizeExpr Importer::size_argument(const Node& node, const char* name, int64_t fallback) const {
   const Argument* argument = node.find_argument(name);
   Value* const* value = argument == nullptr ? nullptr : argument->find<Value*>();
-  if (value == nullptr || (*value)->kind() != ValueKind::kSymInt) return SizeExpr(node.int_or(name, fallback));
-  if ((*value)->symbol.empty()) fail(node, fmt::format("has {} %{} without a recorded expression", name, (*value)->name()));
+  if (value == nullptr || (*value)->kind() != ValueKind::kSymInt)
+    return SizeExpr(node.int_or(name, fallback));
+  if ((*value)->symbol.empty())
+    fail(node, fmt::format("has {} %{} without a recorded expression", name, (*value)->name()));
   return parse_size((*value)->symbol, subject_of(**value));
 }
 
@@ -96,7 +119,8 @@ Sizes Importer::sizes_argument(const Node& node, const char* name) const {
   Sizes sizes;
   for (const std::variant<int64_t, Value*>& item : list->items) {
     Value* const* value = std::get_if<Value*>(&item);
-    sizes.push_back(value == nullptr ? SizeExpr(std::get<int64_t>(item)) : parse_size((*value)->symbol, subject_of(**value)));
+    sizes.push_back(value == nullptr ? SizeExpr(std::get<int64_t>(item))
+                                     : parse_size((*value)->symbol, subject_of(**value)));
   }
   return sizes;
 }
@@ -110,7 +134,8 @@ int64_t Importer::greatest(const SizeExpr& size) const {
 }
 
 int Importer::add_intermediate(const std::string& name, DType dtype, const Sizes& sizes) {
-  ProgramTensor tensor{name, dtype, evaluate(sizes, hints_), {}, ProgramTensor::Role::kIntermediate, {}};
+  ProgramTensor tensor{name, dtype, evaluate(sizes, hints_), {}, ProgramTensor::Role::kIntermediate,
+                       {}};
   if (is_symbolic(sizes)) tensor.sizes = sizes;
   return add_tensor(std::move(tensor));
 }

@@ -16,7 +16,8 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
   ArenaPlan plan;
   plan.offsets.resize(buffers.size());
   std::vector<size_t> placed;  // by rising offset
@@ -30,8 +31,10 @@ ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
     }
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + aligned(buffer.bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), index, [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
-                  index);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), index,
+                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
+        index);
   }
   return plan;
 }
@@ -49,7 +52,8 @@ TensorArena allocate_arena(const Program& program, const std::map<int, ArenaBuff
     view->data = arena.block->data + plan.offsets[next++];
     view->size = buffer.bytes;
     view->owner = arena.block;
-    arena.tensors[index] = Tensor(std::move(view), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
+    arena.tensors[index] =
+        Tensor(std::move(view), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape), 0);
   }
   return arena;
 }

@@ -22,7 +22,8 @@ struct ArenaPlan {
   size_t bytes = 0;             // of the whole block
 };
 
-// Greedy, largest buffers first, each at the lowest offset where no buffer in use at the same time lies.
+// Greedy, largest buffers first, each at the lowest offset where no buffer in use at the same time
+// lies.
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers);
 
 struct TensorArena {

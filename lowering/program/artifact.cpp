@@ -25,7 +25,9 @@ using Json = nlohmann::json;
 
 const char* dtype_in_file(const std::string& name, DType dtype) {
   if (const char* found = find_dtype_name(dtype)) return found;
-  throw Error("artifact", name, fmt::format("has dtype {}, which the file format lacks; cast the constant", name_of(dtype)));
+  throw Error(
+      "artifact", name,
+      fmt::format("has dtype {}, which the file format lacks; cast the constant", name_of(dtype)));
 }
 
 struct Entry {
@@ -39,7 +41,8 @@ void add_slice_parameters(const ProgramTensor& tensor, std::vector<Entry>& entri
   const int64_t count = static_cast<int64_t>(scale.size());
   entries.push_back({tensor.name + kScale, Tensor::from<float>(DType::kFloat32, {count}, scale)});
   if (std::any_of(zero_point.begin(), zero_point.end(), [](int32_t zero) { return zero != 0; }))
-    entries.push_back({tensor.name + kZeroPoint, Tensor::from<int32_t>(DType::kInt32, {count}, zero_point)});
+    entries.push_back(
+        {tensor.name + kZeroPoint, Tensor::from<int32_t>(DType::kInt32, {count}, zero_point)});
 }
 
 // The bytes in the order in which they stand in memory.
@@ -51,40 +54,48 @@ Entry constant_entry(const ProgramTensor& tensor) {
 std::vector<Entry> entries_of(const Program& program) {
   std::vector<Entry> entries;
   for (const ProgramTensor& tensor : program.tensors) {
-    if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored) entries.push_back(constant_entry(tensor));
+    if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored)
+      entries.push_back(constant_entry(tensor));
     if (tensor.qparams && !tensor.qparams->is_per_tensor()) add_slice_parameters(tensor, entries);
     if (!tensor.stored) continue;
     const StoredConstant& stored = *tensor.stored;
     if (stored.fits_nibbles()) {
-      const char* suffix = stored.values.dtype() == DType::kInt8 ? kSignedNibbles : kUnsignedNibbles;
+      const char* suffix =
+          stored.values.dtype() == DType::kInt8 ? kSignedNibbles : kUnsignedNibbles;
       entries.push_back({tensor.name + suffix, pack_nibbles(stored.values)});
     } else {
       entries.push_back({tensor.name + kValues, stored.values});
     }
     if (stored.scale.defined()) entries.push_back({tensor.name + kScale, stored.scale});
-    if (stored.zero_point.defined()) entries.push_back({tensor.name + kZeroPoint, stored.zero_point});
+    if (stored.zero_point.defined())
+      entries.push_back({tensor.name + kZeroPoint, stored.zero_point});
   }
   // What needs no filler behind it comes first.
-  std::stable_partition(entries.begin(), entries.end(), [](const Entry& entry) { return entry.data.nbytes() % kAlignment == 0; });
+  std::stable_partition(entries.begin(), entries.end(),
+                        [](const Entry& entry) { return entry.data.nbytes() % kAlignment == 0; });
   return entries;
 }
 
 int version_of(const Program& program) {
-  const auto is_ordered = [](const ProgramTensor& tensor) { return tensor.data.defined() && is_channels_last(tensor.data); };
-  return std::any_of(program.tensors.begin(), program.tensors.end(), is_ordered) ? kVersion : kRowMajorVersion;
+  const auto is_ordered = [](const ProgramTensor& tensor) {
+    return tensor.data.defined() && is_channels_last(tensor.data);
+  };
+  return std::any_of(program.tensors.begin(), program.tensors.end(), is_ordered) ? kVersion
+                                                                                 : kRowMajorVersion;
 }
 
 std::string make_header(const Program& program, const std::vector<Entry>& entries) {
   Json header = Json::object();
   header["__metadata__"] = {
-      {"checksum", checksum_digits(0)  },
-      {"format",   "octet"             },
-      {"program",  to_json_text(program, SliceParameters::kElsewhere)},
-      {"version",          std::to_string(version_of(program))                     }
+      {"checksum", checksum_digits(0)},
+      {"format", "octet"},
+      {"program", to_json_text(program, SliceParameters::kElsewhere)},
+      {"version", std::to_string(version_of(program))}
   };
   size_t end = 0;
   int paddings = 0;
-  const auto entry = [&](const std::string& name, const char* dtype, const std::vector<int64_t>& shape, size_t bytes) {
+  const auto entry = [&](const std::string& name, const char* dtype,
+                         const std::vector<int64_t>& shape, size_t bytes) {
     header[name] = {
         {"dtype",        dtype             },
         {"shape",        shape             },
@@ -93,17 +104,21 @@ std::string make_header(const Program& program, const std::vector<Entry>& entrie
     end += bytes;
   };
   for (const auto& [name, data] : entries) {
-    if (const size_t gap = aligned(end) - end; gap != 0) entry(fmt::format("{}{}", kPadding, paddings++), "U8", {static_cast<int64_t>(gap)}, gap);
+    if (const size_t gap = aligned(end) - end; gap != 0)
+      entry(fmt::format("{}{}", kPadding, paddings++), "U8", {static_cast<int64_t>(gap)}, gap);
     OCTET_ASSERT(!header.contains(name), "tensor name " + name + " is used twice");
     entry(name, dtype_in_file(name, data.dtype()), data.shape(), data.nbytes());
   }
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize(aligned(8 + text.size()) - 8, ' ');
-  if (text.size() > kLargestHeader) throw Error("artifact", program.backend, "the program's description exceeds 100 MB; lower a smaller graph");
+  if (text.size() > kLargestHeader)
+    throw Error("artifact", program.backend,
+                "the program's description exceeds 100 MB; lower a smaller graph");
   return text;
 }
 
-// Length, header, and the constants with zeros between them: calls `take` with each part of the file in turn.
+// Length, header, and the constants with zeros between them: calls `take` with each part of the
+// file in turn.
 template <typename Take>
 void for_each_part(const std::string& header, const std::vector<Entry>& entries, const Take& take) {
   const uint64_t length = header.size();
@@ -123,7 +138,8 @@ void for_each_part(const std::string& header, const std::vector<Entry>& entries,
 void save_program(const Program& program, const std::filesystem::path& path) {
   verify(program);
   std::set<std::string> names;
-  for (const ProgramTensor& tensor : program.tensors) OCTET_ASSERT(names.insert(tensor.name).second, "tensor name " + tensor.name + " is used twice");
+  for (const ProgramTensor& tensor : program.tensors)
+    OCTET_ASSERT(names.insert(tensor.name).second, "tensor name " + tensor.name + " is used twice");
   const std::vector<Entry> entries = entries_of(program);
   std::string header = make_header(program, entries);
   Checksum checksum;

@@ -1,4 +1,5 @@
-// A Program as a file (.octet): the safetensors layout, so that it is mapped, not copied. lowering/ARTIFACT.md describes it.
+// A Program as a file (.octet): the safetensors layout, so that it is mapped, not copied.
+// lowering/ARTIFACT.md describes it.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +10,20 @@
 
 namespace octet {
 
-// The file appears whole or not at all (core/base/output_file.h). Throws Error when it cannot be written.
+// The file appears whole or not at all (core/base/output_file.h). Throws Error when it cannot be
+// written.
 void save_program(const Program& program, const std::filesystem::path& path);
 
 struct LoadOptions {
-  bool verifies_checksum = true;  // compares all bytes with the checksum in the file; without, only what is used is read
+  // compares all bytes with the checksum in the file; without, only what is used is read
+  bool verifies_checksum = true;
 };
 
-// Constants are views of the mapped file. Throws Error("artifact", file, ...) on anything that is not a program of this format version; allocates
-// nothing whose size the file only claims.
+// Constants are views of the mapped file. Throws Error("artifact", file, ...) on anything that is
+// not a program of this format version; allocates nothing whose size the file only claims.
 Program load_program(const std::filesystem::path& path, const LoadOptions& options = {});
-// The same of a file's bytes, which must live as long as the program. They are copied when they do not start at a multiple of 64.
+// The same of a file's bytes, which must live as long as the program. They are copied when they do
+// not start at a multiple of 64.
 Program load_program(std::span<const std::byte> bytes, const LoadOptions& options = {});
 
 }  // namespace octet

@@ -32,12 +32,15 @@ constexpr DTypeRow kDTypes[] = {
     {DType::kFloat8E5M2,   "F8_E5M2"},
 };
 
-constexpr std::string_view kChecksumKey = "\"checksum\":\"";  // no string of the header holds this: it would be escaped there
+// no string of the header holds this: it would be escaped there
+constexpr std::string_view kChecksumKey = "\"checksum\":\"";
 
 }  // namespace
 
 const char* find_dtype_name(DType dtype) {
-  const DTypeRow* row = std::find_if(std::begin(kDTypes), std::end(kDTypes), [dtype](const DTypeRow& candidate) { return candidate.dtype == dtype; });
+  const DTypeRow* row =
+      std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                   [dtype](const DTypeRow& candidate) { return candidate.dtype == dtype; });
   return row == std::end(kDTypes) ? nullptr : row->name;
 }
 
@@ -51,7 +54,8 @@ std::string checksum_digits(uint64_t checksum) { return fmt::format("{:016x}", c
 
 std::optional<size_t> find_checksum(std::string_view header) {
   const size_t at = header.find(kChecksumKey);
-  if (at == std::string_view::npos || header.size() - at - kChecksumKey.size() < kChecksumDigits) return std::nullopt;
+  if (at == std::string_view::npos || header.size() - at - kChecksumKey.size() < kChecksumDigits)
+    return std::nullopt;
   return at + kChecksumKey.size();
 }
 

@@ -1,4 +1,5 @@
-// What writer and reader of .octet files share: names, alignment, the place of the checksum. The layout is told in lowering/ARTIFACT.md. Free of torch.
+// What writer and reader of .octet files share: names, alignment, the place of the checksum. The
+// layout is told in lowering/ARTIFACT.md. Free of torch.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +13,38 @@
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 3;          // of the format, the newest that is read
-inline constexpr int kOldestVersion = 1;    // that is read
-inline constexpr int kRowMajorVersion = 2;  // what is written where no constant stands channels-last, so that older readers take it
-inline constexpr size_t kAlignment = 64;    // of the data and of each constant in it, from the start of the file
-inline constexpr size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+inline constexpr int kVersion = 3;        // of the format, the newest that is read
+inline constexpr int kOldestVersion = 1;  // that is read
+// what is written where no constant stands channels-last, so that older readers take it
+inline constexpr int kRowMajorVersion = 2;
+// of the data and of each constant in it, from the start of the file
+inline constexpr size_t kAlignment = 64;
+inline constexpr size_t aligned(size_t offset) {
+  return (offset + kAlignment - 1) / kAlignment * kAlignment;
+}
 inline constexpr uint64_t kLargestHeader = 100'000'000;  // what readers of the layout take
-inline constexpr const char* kPadding = "__padding";     // names of the filler tensors: the layout allows no holes
+// names of the filler tensors: the layout allows no holes
+inline constexpr const char* kPadding = "__padding";
 
-// A stored constant is several tensors of the file, under its name and one of these. Four-bit values stand in bytes.
+// A stored constant is several tensors of the file, under its name and one of these. Four-bit
+// values stand in bytes.
 inline constexpr const char* kValues = ":values";
 inline constexpr const char* kSignedNibbles = ":i4";
 inline constexpr const char* kUnsignedNibbles = ":u4";
 inline constexpr const char* kScale = ":scale";
 inline constexpr const char* kZeroPoint = ":zero_point";
-// A filter in channels-last order stands under its name and this one, with the shape of that order (filter_order.h).
+// A filter in channels-last order stands under its name and this one, with the shape of that order
+// (filter_order.h).
 inline constexpr const char* kChannelsLast = ":channels_last";
-// Of a tensor with a scale for each slice, these two are its parameters: f32, and i32 unless all are 0; [shape[axis]].
+// Of a tensor with a scale for each slice, these two are its parameters: f32, and i32 unless all
+// are 0; [shape[axis]].
 
 // The layout's name of a dtype, "I8"; null for those that it lacks. And back.
 const char* find_dtype_name(DType dtype);
 std::optional<DType> find_dtype_by_name(std::string_view name);
 
-// The metadata's "checksum" is XXH64 in hexadecimal of the whole file, the digits themselves counted as zeros.
+// The metadata's "checksum" is XXH64 in hexadecimal of the whole file, the digits themselves
+// counted as zeros.
 inline constexpr size_t kChecksumDigits = 16;
 std::string checksum_digits(uint64_t checksum);
 // Where the digits begin in the text of a header that has them.

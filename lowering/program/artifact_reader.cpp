@@ -1,5 +1,5 @@
-// Reading .octet files that anyone may have written: nothing in them is used before it was checked, and nothing is allocated that the file's own size
-// does not bound.
+// Reading .octet files that anyone may have written: nothing in them is used before it was checked,
+// and nothing is allocated that the file's own size does not bound.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,17 +28,25 @@ using Json = nlohmann::json;
 
 // The whole file, mapped copy-on-write.
 std::shared_ptr<Storage> map_file(const std::string& name) {
-  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
-  if (descriptor < 0) throw Error("artifact", name, fmt::format("cannot be opened ({}); check the path", std::strerror(errno)));
-  struct stat status {};
+  // a pipe is refused, not waited for
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0)
+    throw Error("artifact", name,
+                fmt::format("cannot be opened ({}); check the path", std::strerror(errno)));
+  struct stat status{};
   const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
-  void* address = size < 8 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+  void* address = size < 8
+                      ? MAP_FAILED
+                      : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
   const int fault = errno;
   ::close(descriptor);
   if (!is_file) throw Error("artifact", name, "is no file; give what `octet lower` wrote");
-  if (size < 8) throw Error("artifact", name, fmt::format("has {} bytes, want at least 8; the file is cut off", size));
-  if (address == MAP_FAILED) throw Error("artifact", name, fmt::format("cannot be mapped ({})", std::strerror(fault)));
+  if (size < 8)
+    throw Error("artifact", name,
+                fmt::format("has {} bytes, want at least 8; the file is cut off", size));
+  if (address == MAP_FAILED)
+    throw Error("artifact", name, fmt::format("cannot be mapped ({})", std::strerror(fault)));
   auto storage = std::make_shared<Storage>();
   storage->data = static_cast<std::byte*>(address);
   storage->size = size;
@@ -48,9 +56,12 @@ std::shared_ptr<Storage> map_file(const std::string& name) {
 
 // Bytes in memory, copied only when they are not aligned like a mapped file.
 std::shared_ptr<Storage> memory_file(std::span<const std::byte> bytes, const std::string& name) {
-  if (bytes.size() < 8) throw Error("artifact", name, fmt::format("has {} bytes, want at least 8; the file is cut off", bytes.size()));
+  if (bytes.size() < 8)
+    throw Error("artifact", name,
+                fmt::format("has {} bytes, want at least 8; the file is cut off", bytes.size()));
   if (reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0)
-    return Tensor::from<std::byte>(DType::kUInt8, {static_cast<int64_t>(bytes.size())}, bytes).storage();
+    return Tensor::from<std::byte>(DType::kUInt8, {static_cast<int64_t>(bytes.size())}, bytes)
+        .storage();
   auto storage = std::make_shared<Storage>();
   storage->data = const_cast<std::byte*>(bytes.data());  // constants are only read
   storage->size = bytes.size();
@@ -60,16 +71,22 @@ std::shared_ptr<Storage> memory_file(std::span<const std::byte> bytes, const std
 Json parse_header(const std::string& name, const Storage& file, size_t& data_begin) {
   if (std::memcmp(file.data, "PK\3\4", 4) == 0)
     throw Error("artifact", name,
-                "is a zip, as torch.export.save writes; lower it first: octet lower MODEL.pt2 --backend onednn --output MODEL.octet");
+                "is a zip, as torch.export.save writes; lower it first: octet lower MODEL.pt2 "
+                "--backend onednn --output MODEL.octet");
   uint64_t length = 0;
   std::memcpy(&length, file.data, sizeof(length));
   if (length > kLargestHeader || length > file.size - 8)
     throw Error("artifact", name,
-                fmt::format("its header claims {} bytes, got {} after the length; the file is damaged or not an .octet", length, file.size - 8));
+                fmt::format("its header claims {} bytes, got {} after the length; the file is "
+                            "damaged or not an .octet",
+                            length, file.size - 8));
   data_begin = 8 + static_cast<size_t>(length);
   const char* text = reinterpret_cast<const char*>(file.data) + 8;
-  Json header = nests_deeper({text, length}, kDeepestJson) ? Json() : Json::parse(text, text + length, nullptr, false);
-  if (!header.is_object()) throw Error("artifact", name, "its header is not JSON; the file is damaged or not an .octet");
+  Json header = nests_deeper({text, length}, kDeepestJson)
+                    ? Json()
+                    : Json::parse(text, text + length, nullptr, false);
+  if (!header.is_object())
+    throw Error("artifact", name, "its header is not JSON; the file is damaged or not an .octet");
   return header;
 }
 
@@ -79,7 +96,8 @@ std::string metadata_text(const std::string& name, const Json& header, const cha
     const auto found = metadata->find(key);
     if (found != metadata->end() && found->is_string()) return found->get<std::string>();
   }
-  throw Error("artifact", name, fmt::format("its metadata lacks \"{}\"; give what `octet lower` wrote", key));
+  throw Error("artifact", name,
+              fmt::format("its metadata lacks \"{}\"; give what `octet lower` wrote", key));
 }
 
 // The file being read: its mapped bytes and its description.
@@ -91,34 +109,45 @@ struct Source {
 };
 
 [[noreturn]] void fail(const Source& source, const std::string& constant, const std::string& what) {
-  throw Error("artifact", source.name, fmt::format("constant {}: {}; the file is damaged", constant, what));
+  throw Error("artifact", source.name,
+              fmt::format("constant {}: {}; the file is damaged", constant, what));
 }
 
 // The bytes of one entry, checked against what its dtype and shape must be.
-Tensor entry_data(const Source& source, const std::string& key, DType dtype, const std::vector<int64_t>& shape) {
+Tensor entry_data(const Source& source, const std::string& key, DType dtype,
+                  const std::vector<int64_t>& shape) {
   const auto entry = source.header.find(key);
   if (entry == source.header.end() || !entry->is_object()) fail(source, key, "is missing");
   const auto given_dtype = entry->find("dtype");
   const auto given_shape = entry->find("shape");
   const auto offsets = entry->find("data_offsets");
-  if (given_dtype == entry->end() || given_shape == entry->end() || offsets == entry->end()) fail(source, key, "lacks dtype, shape or data_offsets");
+  if (given_dtype == entry->end() || given_shape == entry->end() || offsets == entry->end())
+    fail(source, key, "lacks dtype, shape or data_offsets");
   const char* want_dtype = find_dtype_name(dtype);
-  if (want_dtype == nullptr) fail(source, key, fmt::format("is {}, which the file format lacks", name_of(dtype)));
-  if (*given_dtype != want_dtype || *given_shape != Json(shape)) fail(source, key, "dtype or shape differ from the program's");
-  if (!offsets->is_array() || offsets->size() != 2 || !offsets->at(0).is_number_unsigned() || !offsets->at(1).is_number_unsigned())
+  if (want_dtype == nullptr)
+    fail(source, key, fmt::format("is {}, which the file format lacks", name_of(dtype)));
+  if (*given_dtype != want_dtype || *given_shape != Json(shape))
+    fail(source, key, "dtype or shape differ from the program's");
+  if (!offsets->is_array() || offsets->size() != 2 || !offsets->at(0).is_number_unsigned() ||
+      !offsets->at(1).is_number_unsigned())
     fail(source, key, "data_offsets are not two positive integers");
   const uint64_t begin = offsets->at(0).get<uint64_t>();
   const uint64_t end = offsets->at(1).get<uint64_t>();
   const size_t available = source.file->size - source.data_begin;
   const size_t bytes = static_cast<size_t>(product(shape)) * size_of(dtype);
-  if (begin > end || end > available) fail(source, key, fmt::format("lies at {}..{}, got {} bytes of data", begin, end, available));
-  if (end - begin != bytes) fail(source, key, fmt::format("has {} bytes, want {}", end - begin, bytes));
-  if (reinterpret_cast<uintptr_t>(source.file->data + source.data_begin + begin) % size_of(dtype) != 0)
+  if (begin > end || end > available)
+    fail(source, key, fmt::format("lies at {}..{}, got {} bytes of data", begin, end, available));
+  if (end - begin != bytes)
+    fail(source, key, fmt::format("has {} bytes, want {}", end - begin, bytes));
+  if (reinterpret_cast<uintptr_t>(source.file->data + source.data_begin + begin) % size_of(dtype) !=
+      0)
     fail(source, key, fmt::format("starts at {}, want a multiple of its element size", begin));
   auto storage = std::make_shared<Storage>();
   storage->data = source.file->data + source.data_begin + begin;
   storage->size = bytes;
-  storage->owner = std::get_deleter<Unmap>(source.file->owner) == nullptr ? std::shared_ptr<void>(source.file) : source.file->owner;
+  storage->owner = std::get_deleter<Unmap>(source.file->owner) == nullptr
+                       ? std::shared_ptr<void>(source.file)
+                       : source.file->owner;
   return Tensor(std::move(storage), dtype, shape, contiguous_strides(shape), 0);
 }
 
@@ -127,13 +156,18 @@ std::vector<int64_t> stored_blocks(const Source& source, const ProgramTensor& te
   const std::string key = tensor.name + kScale;
   const Json& entry = source.header.at(key);
   const auto shape = entry.find("shape");
-  const bool has_rank = entry.is_object() && shape != entry.end() && shape->is_array() && shape->size() == tensor.shape.size();
-  if (!has_rank) fail(source, key, fmt::format("has no shape of {} dimensions", tensor.shape.size()));
+  const bool has_rank = entry.is_object() && shape != entry.end() && shape->is_array() &&
+                        shape->size() == tensor.shape.size();
+  if (!has_rank)
+    fail(source, key, fmt::format("has no shape of {} dimensions", tensor.shape.size()));
   std::vector<int64_t> blocks;
   for (size_t d = 0; d < tensor.shape.size(); ++d) {
     const Json& size = shape->at(d);
-    if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(std::max<int64_t>(tensor.shape[d], 1)))
-      fail(source, key, fmt::format("cuts dimension {} of size {} into {} blocks", d, tensor.shape[d], size.dump()));
+    if (!size.is_number_unsigned() ||
+        size.get<uint64_t>() > static_cast<uint64_t>(std::max<int64_t>(tensor.shape[d], 1)))
+      fail(source, key,
+           fmt::format("cuts dimension {} of size {} into {} blocks", d, tensor.shape[d],
+                       size.dump()));
     blocks.push_back(size.get<int64_t>());
   }
   return blocks;
@@ -144,21 +178,26 @@ StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
   if (source.header.contains(tensor.name + kScale)) {
     const std::vector<int64_t> blocks = stored_blocks(source, tensor);
     stored.scale = entry_data(source, tensor.name + kScale, DType::kFloat32, blocks);
-    if (source.header.contains(tensor.name + kZeroPoint)) stored.zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kFloat32, blocks);
+    if (source.header.contains(tensor.name + kZeroPoint))
+      stored.zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kFloat32, blocks);
   }
   for (const auto& [suffix, dtype] : {
            std::pair{kSignedNibbles,   DType::kInt8 },
            std::pair{kUnsignedNibbles, DType::kUInt8}
   })
     if (source.header.contains(tensor.name + suffix)) {
-      const Tensor bytes = entry_data(source, tensor.name + suffix, DType::kUInt8, {(product(tensor.shape) + 1) / 2});
+      const Tensor bytes = entry_data(source, tensor.name + suffix, DType::kUInt8,
+                                      {(product(tensor.shape) + 1) / 2});
       stored.values = unpack_nibbles(bytes, dtype, tensor.shape);
     }
   if (!stored.values.defined()) {
     const std::string key = tensor.name + kValues;
     const auto entry = source.header.find(key);
-    const bool has_dtype = entry != source.header.end() && entry->is_object() && entry->contains("dtype") && entry->at("dtype").is_string();
-    const std::optional<DType> dtype = has_dtype ? find_dtype_by_name(entry->at("dtype").get_ref<const std::string&>()) : std::nullopt;
+    const bool has_dtype = entry != source.header.end() && entry->is_object() &&
+                           entry->contains("dtype") && entry->at("dtype").is_string();
+    const std::optional<DType> dtype =
+        has_dtype ? find_dtype_by_name(entry->at("dtype").get_ref<const std::string&>())
+                  : std::nullopt;
     if (!dtype) fail(source, key, "is missing or has an unknown dtype");
     stored.values = entry_data(source, key, *dtype, tensor.shape);
   }
@@ -170,16 +209,21 @@ StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
 void read_constant(const Source& source, ProgramTensor& tensor) {
   if (source.header.contains(tensor.name + kChannelsLast)) {
     if (!can_be_channels_last(tensor.shape))
-      fail(source, tensor.name, fmt::format("stands channels-last, but has {} dimensions", tensor.shape.size()));
-    tensor.data = from_channels_last(entry_data(source, tensor.name + kChannelsLast, tensor.dtype, channels_last_shape(tensor.shape)));
+      fail(source, tensor.name,
+           fmt::format("stands channels-last, but has {} dimensions", tensor.shape.size()));
+    tensor.data = from_channels_last(entry_data(source, tensor.name + kChannelsLast, tensor.dtype,
+                                                channels_last_shape(tensor.shape)));
     return;
   }
-  const bool is_stored = source.header.contains(tensor.name + kScale) || source.header.contains(tensor.name + kValues);
+  const bool is_stored =
+      source.header.contains(tensor.name + kScale) || source.header.contains(tensor.name + kValues);
   if (source.header.contains(tensor.name) || !is_stored) {
     tensor.data = entry_data(source, tensor.name, tensor.dtype, tensor.shape);
     return;
   }
-  if (tensor.dtype != DType::kFloat32) fail(source, tensor.name, fmt::format("is stored in another form, but is {}", name_of(tensor.dtype)));
+  if (tensor.dtype != DType::kFloat32)
+    fail(source, tensor.name,
+         fmt::format("is stored in another form, but is {}", name_of(tensor.dtype)));
   tensor.stored = read_stored(source, tensor);
 }
 
@@ -187,26 +231,32 @@ void read_constant(const Source& source, ProgramTensor& tensor) {
 void read_slice_parameters(const Source& source, ProgramTensor& tensor) {
   TensorQParams& qparams = *tensor.qparams;
   if (qparams.axis < 0 || static_cast<size_t>(qparams.axis) >= tensor.shape.size())
-    fail(source, tensor.name, fmt::format("has its scales along axis {} of {}", qparams.axis, tensor.shape.size()));
+    fail(source, tensor.name,
+         fmt::format("has its scales along axis {} of {}", qparams.axis, tensor.shape.size()));
   const std::vector<int64_t> shape{tensor.shape[static_cast<size_t>(qparams.axis)]};
   const Tensor scale = entry_data(source, tensor.name + kScale, DType::kFloat32, shape);
   qparams.scale.assign(scale.data<float>(), scale.data<float>() + scale.numel());
   qparams.zero_point.assign(qparams.scale.size(), 0);
   if (!source.header.contains(tensor.name + kZeroPoint)) return;
   const Tensor zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kInt32, shape);
-  qparams.zero_point.assign(zero_point.data<int32_t>(), zero_point.data<int32_t>() + zero_point.numel());
+  qparams.zero_point.assign(zero_point.data<int32_t>(),
+                            zero_point.data<int32_t>() + zero_point.numel());
   if (const std::optional<int32_t> zero = find_misplaced_zero_point(tensor))
-    fail(source, tensor.name, fmt::format("has zero point {}, which is no {}", *zero, name_of(tensor.dtype)));
+    fail(source, tensor.name,
+         fmt::format("has zero point {}, which is no {}", *zero, name_of(tensor.dtype)));
 }
 
 void check_version(const std::string& name, const std::string& version) {
   for (int known = kOldestVersion; known <= kVersion; ++known)
     if (version == std::to_string(known)) return;
-  throw Error("artifact", name,
-              fmt::format("has format version {}, want {} to {}; lower the model again with this build", version, kOldestVersion, kVersion));
+  throw Error(
+      "artifact", name,
+      fmt::format("has format version {}, want {} to {}; lower the model again with this build",
+                  version, kOldestVersion, kVersion));
 }
 
-// Of a large file a part at a time is in memory: its tables may never be read whole again. A small one stays, as reading it twice takes longer.
+// Of a large file a part at a time is in memory: its tables may never be read whole again. A small
+// one stays, as reading it twice takes longer.
 void add_file(Checksum& checksum, const Storage& file, std::span<const std::byte> bytes) {
   constexpr size_t kLargeFile = size_t{32} << 20, kPart = size_t{1} << 20;
   while (!bytes.empty()) {
@@ -219,31 +269,40 @@ void add_file(Checksum& checksum, const Storage& file, std::span<const std::byte
 }
 
 // Files of before checksums have none.
-void check_checksum(const std::string& name, const Storage& file, size_t data_begin, const Json& metadata) {
+void check_checksum(const std::string& name, const Storage& file, size_t data_begin,
+                    const Json& metadata) {
   const auto stated = metadata.find("checksum");
   if (stated == metadata.end()) return;
-  const std::optional<size_t> digits = find_checksum({reinterpret_cast<const char*>(file.data), data_begin});
+  const std::optional<size_t> digits =
+      find_checksum({reinterpret_cast<const char*>(file.data), data_begin});
   Checksum checksum;
   if (digits) {
     const std::string zeros = checksum_digits(0);
     checksum.add({file.data, *digits});
     checksum.add(std::as_bytes(std::span(zeros)));
-    add_file(checksum, file, std::span<const std::byte>(file.data, file.size).subspan(*digits + kChecksumDigits));
+    add_file(checksum, file,
+             std::span<const std::byte>(file.data, file.size).subspan(*digits + kChecksumDigits));
   }
   const std::string got = checksum_digits(checksum.value());
   if (!digits || *stated != got)
-    throw Error("artifact", name, fmt::format("its bytes have checksum {}, want {}; the file is damaged, copy it again", got, stated->dump()));
+    throw Error(
+        "artifact", name,
+        fmt::format("its bytes have checksum {}, want {}; the file is damaged, copy it again", got,
+                    stated->dump()));
 }
 
-Program read_program(const std::string& name, const std::shared_ptr<Storage>& file, const LoadOptions& options) {
+Program read_program(const std::string& name, const std::shared_ptr<Storage>& file,
+                     const LoadOptions& options) {
   size_t data_begin = 0;
   const Json header = parse_header(name, *file, data_begin);
-  if (metadata_text(name, header, "format") != "octet") throw Error("artifact", name, "holds tensors but no program; give what `octet lower` wrote");
+  if (metadata_text(name, header, "format") != "octet")
+    throw Error("artifact", name, "holds tensors but no program; give what `octet lower` wrote");
   check_version(name, metadata_text(name, header, "version"));
   if (options.verifies_checksum) check_checksum(name, *file, data_begin, header.at("__metadata__"));
   Program program = program_from_json_text(metadata_text(name, header, "program"), name);
   const Json& metadata = header.at("__metadata__");
-  if (metadata.contains("checksum") && metadata.at("checksum").is_string()) program.checksum = metadata.at("checksum").get<std::string>();
+  if (metadata.contains("checksum") && metadata.at("checksum").is_string())
+    program.checksum = metadata.at("checksum").get<std::string>();
   if (options.verifies_checksum && !program.checksum.empty()) program.file = file;
   const Source source{name, file, header, data_begin};
   for (ProgramTensor& tensor : program.tensors) {
@@ -253,7 +312,9 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   try {
     verify(program);
   } catch (const InternalError& fault) {
-    throw Error("artifact", name, fmt::format("the program in it contradicts itself ({}); the file is damaged", fault.what()));
+    throw Error("artifact", name,
+                fmt::format("the program in it contradicts itself ({}); the file is damaged",
+                            fault.what()));
   }
   return program;
 }

@@ -1,4 +1,5 @@
-// The two halves of a backend. `BackendSupport` decides at lowering time; `Backend` runs at run time. Neither needs torch.
+// The two halves of a backend. `BackendSupport` decides at lowering time; `Backend` runs at run
+// time. Neither needs torch.
 #pragma once
 
 #include <memory>
@@ -11,34 +12,43 @@
 
 namespace octet {
 
-// What a backend accepts. Asked once for each op, in order; an accepted op joins a segment of that backend, any other goes to the
-// fallback with the verdict's reason.
+// What a backend accepts. Asked once for each op, in order; an accepted op joins a segment of that
+// backend, any other goes to the fallback with the verdict's reason.
 class BackendSupport {
  public:
   virtual ~BackendSupport() = default;
   virtual std::string name() const = 0;
-  // Library name -> version as linked, recorded in the artifact. Throws Error when header and library disagree.
+  // Library name -> version as linked, recorded in the artifact. Throws Error when header and
+  // library disagree.
   virtual std::map<std::string, std::string> versions() const = 0;
-  // Must prove acceptance against the library itself where it can (create the primitive or operator).
+  // Must prove acceptance against the library itself where it can (create the primitive or
+  // operator).
   virtual Verdict accepts(const Program& program, const ProgramOp& op) const = 0;
-  // Whether the backend reads input 1 of an accepted op channels-last (filter_order.h), and would have to move a filter in row-major order.
+  // Whether the backend reads input 1 of an accepted op channels-last (filter_order.h), and would
+  // have to move a filter in row-major order.
   virtual bool wants_channels_last_filter(const Program&, const ProgramOp&) const { return false; }
 };
 
 // One call of a compiled segment, for whoever wants to know what runs and where the time goes.
 struct KernelReport {
-  std::vector<std::string> ops;  // names of the Program's ops that it does; a change of order or type counts to the op that needs it
-  std::string what;              // "convolution", "reorder"
-  std::string kernel;            // the library's name of the implementation, or "own"
-  std::string layout;            // type and order of what the op reads and writes: "u8 nhwc -> u8 nhwc"
-  std::string post_ops;          // what it does besides: "add u8, relu"; empty for nothing
-  double seconds = 0;            // in the fastest timed run; 0 when there was none
-  std::string note = {};         // why it is slower than the program was made for: floats in the place of integers, the fallback; empty: it is not
+  // names of the Program's ops that it does; a change of order or type counts to the op that needs
+  // it
+  std::vector<std::string> ops;
+  std::string what;    // "convolution", "reorder"
+  std::string kernel;  // the library's name of the implementation, or "own"
+  // type and order of what the op reads and writes: "u8 nhwc -> u8 nhwc"
+  std::string layout;
+  std::string post_ops;  // what it does besides: "add u8, relu"; empty for nothing
+  double seconds = 0;    // in the fastest timed run; 0 when there was none
+  // why it is slower than the program was made for: floats in the place of integers, the fallback;
+  // empty: it is not
+  std::string note = {};
 };
 
 // What this machine does less well than the program was made for.
 struct Warning {
-  std::string cause;             // with what to do about it: "computed in floats, as ...; quantize with ..."
+  // with what to do about it: "computed in floats, as ...; quantize with ..."
+  std::string cause;
   std::vector<std::string> ops;  // names of the Program's ops; not empty
 };
 
@@ -46,7 +56,8 @@ struct Warning {
 class CompiledSegment {
  public:
   virtual ~CompiledSegment() = default;
-  // inputs and outputs in the order of Segment::inputs and ::outputs, contiguous, of the right dtype and shape; outputs are preallocated.
+  // inputs and outputs in the order of Segment::inputs and ::outputs, contiguous, of the right
+  // dtype and shape; outputs are preallocated.
   virtual void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
   // In the order of the calls. Empty for a backend that does not tell.
   virtual std::vector<KernelReport> kernels() const { return {}; }
@@ -61,10 +72,12 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::map<std::string, std::string> versions() const = 0;
-  // Whether `compile` takes constants in channels-last order (filter_order.h), too; for others they are brought into row-major order before.
+  // Whether `compile` takes constants in channels-last order (filter_order.h), too; for others they
+  // are brought into row-major order before.
   virtual bool takes_channels_last() const { return false; }
   // threads: at least 1.
-  virtual std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment, int threads) const = 0;
+  virtual std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment,
+                                                   int threads) const = 0;
 };
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// Tensors cut into equal blocks, each with parameters of its own: per tensor, per channel, per row, per group.
+// Tensors cut into equal blocks, each with parameters of its own: per tensor, per channel, per row,
+// per group.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +7,12 @@
 
 namespace octet {
 
-// Calls visit(first, count, block) for runs of `count` elements from element `first` on that lie in one block, in row-major order. `blocks`: how many
-// blocks each dimension of `shape` is cut into, a divisor of its size; blocks are numbered row-major.
+// Calls visit(first, count, block) for runs of `count` elements from element `first` on that lie in
+// one block, in row-major order. `blocks`: how many blocks each dimension of `shape` is cut into, a
+// divisor of its size; blocks are numbered row-major.
 template <typename Sizes = std::vector<int64_t>, typename Visit>
-void for_each_block_run(const std::vector<int64_t>& shape, const Sizes& blocks, const Visit& visit) {
+void for_each_block_run(const std::vector<int64_t>& shape, const Sizes& blocks,
+                        const Visit& visit) {
   int64_t total = 1;
   for (int64_t size : shape) total *= size;
   if (total == 0) return;

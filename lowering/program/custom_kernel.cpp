@@ -19,7 +19,8 @@ std::map<std::string, CustomKernel>& kernels() {
 bool is_full_name(const std::string& op) {
   const size_t first = op.find('.');
   const size_t last = op.rfind('.');
-  return first != std::string::npos && first != last && first > 0 && last > first + 1 && last + 1 < op.size() && op.find(':') == std::string::npos &&
+  return first != std::string::npos && first != last && first > 0 && last > first + 1 &&
+         last + 1 < op.size() && op.find(':') == std::string::npos &&
          std::count(op.begin(), op.end(), '.') == 2;
 }
 
@@ -27,9 +28,11 @@ bool is_full_name(const std::string& op) {
 
 void register_custom_kernel(const std::string& op, CustomKernel kernel) {
   if (!is_full_name(op))
-    throw Error("library", fmt::format("\"{}\"", op), "is no name of an op, want namespace.name.overload, such as acme.swish.default");
+    throw Error("library", fmt::format("\"{}\"", op),
+                "is no name of an op, want namespace.name.overload, such as acme.swish.default");
   if (!kernel) throw Error("library", op, "got no kernel; register a function");
-  if (!kernels().emplace(op, std::move(kernel)).second) throw Error("library", op, "has a kernel already; register one of them");
+  if (!kernels().emplace(op, std::move(kernel)).second)
+    throw Error("library", op, "has a kernel already; register one of them");
 }
 
 const CustomKernel* find_custom_kernel(const std::string& op) {

@@ -1,4 +1,5 @@
-// The arithmetic of fake_quantize_dynamic: from the range of a block to its scale and zero point, in float as torch's choose_qparams ops do it.
+// The arithmetic of fake_quantize_dynamic: from the range of a block to its scale and zero point,
+// in float as torch's choose_qparams ops do it.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +13,12 @@ namespace octet {
 struct DynamicMapping {
   float quant_min;
   float quant_max;
-  float eps;                                                  // least scale
-  float zero_point;                                           // of the symmetric ones
-  std::string_view name;                                      // the attribute "mapping", see program.h
-  bool rounds_last() const { return name == "least_error"; }  // the zero point is added before rounding, in double
+  float eps;         // least scale
+  float zero_point;  // of the symmetric ones
+  // the attribute "mapping", see program.h
+  std::string_view name;
+  // the zero point is added before rounding, in double
+  bool rounds_last() const { return name == "least_error"; }
 };
 
 struct DynamicStep {
@@ -26,28 +29,35 @@ struct DynamicStep {
 // The attribute "mapping"; the default for one that is none of these, which no backend accepts.
 inline std::string_view mapping_name(const ProgramOp& op) {
   const auto found = op.attributes.find("mapping");
-  const std::string* given = found == op.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+  const std::string* given =
+      found == op.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
   for (const std::string_view name : {"symmetric", "symmetric_unclipped", "least_error"})
     if (given != nullptr && *given == name) return name;
   return "asymmetric";
 }
 
 inline DynamicMapping dynamic_mapping(const ProgramOp& op) {
-  return {static_cast<float>(op.integer("quant_min", -128)), static_cast<float>(op.integer("quant_max", 127)),
-          static_cast<float>(op.real("eps", 1.1920928955078125e-07)), static_cast<float>(op.integer("zero_point", 0)), mapping_name(op)};
+  return {static_cast<float>(op.integer("quant_min", -128)),
+          static_cast<float>(op.integer("quant_max", 127)),
+          static_cast<float>(op.real("eps", 1.1920928955078125e-07)),
+          static_cast<float>(op.integer("zero_point", 0)), mapping_name(op)};
 }
 
 // For the range [low, high], which holds 0.
 inline DynamicStep choose_step(const DynamicMapping& mapping, float low, float high) {
   const float steps = mapping.quant_max - mapping.quant_min;
-  if (mapping.name == "symmetric") return {std::max(std::max(-low, high) / (steps / 2), mapping.eps), mapping.zero_point};
+  if (mapping.name == "symmetric")
+    return {std::max(std::max(-low, high) / (steps / 2), mapping.eps), mapping.zero_point};
   if (mapping.name == "symmetric_unclipped")
-    return {std::max(std::max(low / mapping.quant_min, high / mapping.quant_max), mapping.eps), mapping.zero_point};
+    return {std::max(std::max(low / mapping.quant_min, high / mapping.quant_max), mapping.eps),
+            mapping.zero_point};
   const float scale = std::max((high - low) / steps, mapping.eps);
   float zero = mapping.quant_min - std::nearbyint(low / scale);
   if (mapping.name == "least_error") {
     const float below = low / scale, above = high / scale;
-    zero = (below + mapping.quant_min) + (above + mapping.quant_max) > 0 ? mapping.quant_min - below : mapping.quant_max - above;
+    zero = (below + mapping.quant_min) + (above + mapping.quant_max) > 0
+               ? mapping.quant_min - below
+               : mapping.quant_max - above;
     zero = std::nearbyint(std::min(std::max(zero, mapping.quant_min), mapping.quant_max));
   }
   return {scale, std::min(std::max(zero, mapping.quant_min), mapping.quant_max)};

@@ -10,9 +10,12 @@ namespace {
 
 constexpr size_t kLeastRank = 3, kGreatestRank = 5;
 
-bool is_constant(const ProgramTensor& tensor) { return tensor.role == ProgramTensor::Role::kConstant; }
+bool is_constant(const ProgramTensor& tensor) {
+  return tensor.role == ProgramTensor::Role::kConstant;
+}
 
-// Calls visit(segment, op, position of the input, tensor index) for every constant that an op reads.
+// Calls visit(segment, op, position of the input, tensor index) for every constant that an op
+// reads.
 template <typename Visit>
 void for_each_read(const Program& program, const Visit& visit) {
   for (const Segment& segment : program.segments)
@@ -26,7 +29,9 @@ void for_each_read(const Program& program, const Visit& visit) {
 
 }  // namespace
 
-bool can_be_channels_last(std::span<const int64_t> shape) { return shape.size() >= kLeastRank && shape.size() <= kGreatestRank; }
+bool can_be_channels_last(std::span<const int64_t> shape) {
+  return shape.size() >= kLeastRank && shape.size() <= kGreatestRank;
+}
 
 std::vector<int64_t> channels_last_shape(std::span<const int64_t> shape) {
   OCTET_ASSERT(can_be_channels_last(shape), "channels-last needs rank 3 to 5");
@@ -37,29 +42,35 @@ std::vector<int64_t> channels_last_shape(std::span<const int64_t> shape) {
 
 bool is_channels_last(const Tensor& tensor) {
   if (!can_be_channels_last(tensor.shape()) || tensor.is_contiguous()) return false;
-  const Tensor moved(tensor.storage(), tensor.dtype(), channels_last_shape(tensor.shape()), channels_last_shape(tensor.strides()), tensor.offset());
+  const Tensor moved(tensor.storage(), tensor.dtype(), channels_last_shape(tensor.shape()),
+                     channels_last_shape(tensor.strides()), tensor.offset());
   return moved.is_contiguous();
 }
 
 Tensor from_channels_last(const Tensor& stored) {
-  OCTET_ASSERT(stored.is_contiguous() && can_be_channels_last(stored.shape()), "a contiguous tensor of rank 3 to 5");
+  OCTET_ASSERT(stored.is_contiguous() && can_be_channels_last(stored.shape()),
+               "a contiguous tensor of rank 3 to 5");
   std::vector<int64_t> shape = stored.shape(), strides = contiguous_strides(stored.shape());
   std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
   std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
-  return Tensor(stored.storage(), stored.dtype(), std::move(shape), std::move(strides), stored.offset());
+  return Tensor(stored.storage(), stored.dtype(), std::move(shape), std::move(strides),
+                stored.offset());
 }
 
 Tensor as_channels_last(const Tensor& tensor) {
-  return Tensor(tensor.storage(), tensor.dtype(), channels_last_shape(tensor.shape()), channels_last_shape(tensor.strides()), tensor.offset())
+  return Tensor(tensor.storage(), tensor.dtype(), channels_last_shape(tensor.shape()),
+                channels_last_shape(tensor.strides()), tensor.offset())
       .contiguous();
 }
 
 void order_filters(Program& program, const BackendSupport& support) {
   std::vector<bool> wanted(program.tensors.size(), false), unwanted(program.tensors.size(), false);
-  for_each_read(program, [&](const Segment& segment, const ProgramOp& op, size_t position, size_t tensor) {
-    const bool wants = segment.backend == support.name() && position == 1 && support.wants_channels_last_filter(program, op);
-    (wants ? wanted : unwanted)[tensor] = true;
-  });
+  for_each_read(program,
+                [&](const Segment& segment, const ProgramOp& op, size_t position, size_t tensor) {
+                  const bool wants = segment.backend == support.name() && position == 1 &&
+                                     support.wants_channels_last_filter(program, op);
+                  (wants ? wanted : unwanted)[tensor] = true;
+                });
   for (int index : program.outputs) unwanted[static_cast<size_t>(index)] = true;
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     ProgramTensor& tensor = program.tensors[i];
@@ -73,7 +84,8 @@ void restore_row_major(Program& program, std::span<const std::string> taking) {
     if (tensor.data.defined()) tensor.data = tensor.data.contiguous();
   };
   for_each_read(program, [&](const Segment& segment, const ProgramOp&, size_t, size_t tensor) {
-    if (std::find(taking.begin(), taking.end(), segment.backend) == taking.end()) restore(program.tensors[tensor]);
+    if (std::find(taking.begin(), taking.end(), segment.backend) == taking.end())
+      restore(program.tensors[tensor]);
   });
   for (int index : program.outputs) restore(program.tensors[static_cast<size_t>(index)]);
 }

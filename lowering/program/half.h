@@ -27,7 +27,9 @@ inline uint16_t float_to_half(float value) {
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);
-  if (magnitude < 6.103515625e-05f) return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24))));
+  if (magnitude < 6.103515625e-05f)
+    return static_cast<uint16_t>(sign |
+                                 static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24))));
   int exponent = 0;
   const float fraction = std::frexp(magnitude, &exponent);  // [0.5, 1)
   const int mantissa = static_cast<int>(std::nearbyint(std::ldexp(fraction, 11)));

@@ -21,7 +21,9 @@ void advise(const Storage& storage, std::span<const std::byte> bytes, int advice
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
-std::span<const std::byte> bytes_of(const Tensor& tensor) { return {tensor.raw(), tensor.nbytes()}; }
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return {tensor.raw(), tensor.nbytes()};
+}
 
 }  // namespace
 
@@ -33,7 +35,9 @@ void fetch_pages(const Storage& storage, std::span<const std::byte> bytes) {
 #endif
 }
 
-void release_pages(const Storage& storage, std::span<const std::byte> bytes) { advise(storage, bytes, MADV_DONTNEED); }
+void release_pages(const Storage& storage, std::span<const std::byte> bytes) {
+  advise(storage, bytes, MADV_DONTNEED);
+}
 
 void fetch_pages(const Tensor& constant) {
   if (constant.defined()) fetch_pages(*constant.storage(), bytes_of(constant));

@@ -14,8 +14,9 @@ struct Unmap {
   void operator()(void* address) const;
 };
 
-// Hints about the whole pages within `bytes`, which do nothing unless they lie in the storage of a mapped file. To fetch asks for all of them at once, as
-// reading them one by one costs more; to release gives their memory back, and when they are read again they come from the file.
+// Hints about the whole pages within `bytes`, which do nothing unless they lie in the storage of a
+// mapped file. To fetch asks for all of them at once, as reading them one by one costs more; to
+// release gives their memory back, and when they are read again they come from the file.
 void fetch_pages(const Storage& storage, std::span<const std::byte> bytes);
 void release_pages(const Storage& storage, std::span<const std::byte> bytes);
 // Of a constant's elements. Undefined ones have none.

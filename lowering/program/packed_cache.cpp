@@ -38,19 +38,24 @@ uint64_t checksum_of(std::span<const std::byte> bytes) {
   return checksum.value();
 }
 
-std::string digits_of(std::span<const std::byte> bytes) { return checksum_digits(checksum_of(bytes)); }
+std::string digits_of(std::span<const std::byte> bytes) {
+  return checksum_digits(checksum_of(bytes));
+}
 
 // Nothing when there is no such file.
 PackedBlock map_whole(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return {};
-  struct stat status {};
+  struct stat status{};
   const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
-  void* address = size == 0 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  void* address =
+      size == 0 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   ::close(descriptor);
   if (address == MAP_FAILED) return {};
-  return {std::shared_ptr<std::byte>(static_cast<std::byte*>(address), [size](std::byte* from) { ::munmap(from, size); }), size};
+  return {std::shared_ptr<std::byte>(static_cast<std::byte*>(address),
+                                     [size](std::byte* from) { ::munmap(from, size); }),
+          size};
 }
 
 // Null when the bytes are no description. begin: where the blocks are.
@@ -62,14 +67,20 @@ Json parse_description(const PackedBlock& file, size_t& begin) {
   begin = kFront + static_cast<size_t>(words[0]);
   const std::span<const std::byte> text(file.bytes.get() + kFront, static_cast<size_t>(words[0]));
   if (checksum_of(text) != words[1]) return {};
-  return Json::parse(reinterpret_cast<const char*>(text.data()), reinterpret_cast<const char*>(text.data()) + text.size(), nullptr, false);
+  return Json::parse(reinterpret_cast<const char*>(text.data()),
+                     reinterpret_cast<const char*>(text.data()) + text.size(), nullptr, false);
 }
 
 }  // namespace
 
-PackedCache::PackedCache(std::filesystem::path folder, std::string program, std::string made_for, std::shared_ptr<const Storage> file)
-    : folder_(std::move(folder)), program_(std::move(program)), made_for_(std::move(made_for)), program_file_(std::move(file)) {
-  path_ = folder_ / fmt::format("{}-{}.packed", program_, digits_of(std::as_bytes(std::span(made_for_))));
+PackedCache::PackedCache(std::filesystem::path folder, std::string program, std::string made_for,
+                         std::shared_ptr<const Storage> file)
+    : folder_(std::move(folder)),
+      program_(std::move(program)),
+      made_for_(std::move(made_for)),
+      program_file_(std::move(file)) {
+  path_ = folder_ /
+          fmt::format("{}-{}.packed", program_, digits_of(std::as_bytes(std::span(made_for_))));
   open();
 }
 
@@ -80,11 +91,15 @@ void PackedCache::open() {
   const Json description = parse_description(file, begin);
   try {
     if (description.is_null()) return warn("is damaged or cut off; it is written anew");
-    if (description.at("version") != kVersion || description.at("program") != program_ || description.at("made_for") != made_for_)
-      return warn(fmt::format("was made for {}, want {}; it is written anew", description.at("made_for").dump(), made_for_));
+    if (description.at("version") != kVersion || description.at("program") != program_ ||
+        description.at("made_for") != made_for_)
+      return warn(fmt::format("was made for {}, want {}; it is written anew",
+                              description.at("made_for").dump(), made_for_));
     for (const auto& [key, entry] : description.at("entries").items()) {
-      const size_t offset = entry.at("offset").get<size_t>(), size = entry.at("size").get<size_t>(), there = file.size - begin;
-      if (offset % kAlignment != 0 || offset > there || size > there - offset) throw Json::other_error::create(0, "a block beyond the end", nullptr);
+      const size_t offset = entry.at("offset").get<size_t>(), size = entry.at("size").get<size_t>(),
+                   there = file.size - begin;
+      if (offset % kAlignment != 0 || offset > there || size > there - offset)
+        throw Json::other_error::create(0, "a block beyond the end", nullptr);
       entries_[key] = {begin + offset, size, entry.at("checksum").get<std::string>()};
     }
   } catch (const Json::exception&) {
@@ -95,14 +110,17 @@ void PackedCache::open() {
 }
 
 void PackedCache::warn(const std::string& what) {
-  if (warning_.empty()) warning_ = fmt::format("packed weights {}: the file {}", path_.string(), what);
+  if (warning_.empty())
+    warning_ = fmt::format("packed weights {}: the file {}", path_.string(), what);
 }
 
 std::string PackedCache::name_of(std::span<const std::byte> constant) const {
   const std::less<const std::byte*> is_before;
-  const bool is_in_file = program_file_ != nullptr && !is_before(constant.data(), program_file_->data) &&
+  const bool is_in_file = program_file_ != nullptr &&
+                          !is_before(constant.data(), program_file_->data) &&
                           is_before(constant.data(), program_file_->data + program_file_->size);
-  return is_in_file ? fmt::format("at {}", constant.data() - program_file_->data) : digits_of(constant);
+  return is_in_file ? fmt::format("at {}", constant.data() - program_file_->data)
+                    : digits_of(constant);
 }
 
 std::optional<PackedBlock> PackedCache::find(const std::string& key) {
@@ -125,7 +143,9 @@ void PackedCache::save() {
   std::map<std::string, PackedBlock> blocks = std::move(added_);
   added_.clear();
   for (const auto& [key, entry] : entries_)
-    blocks.try_emplace(key, PackedBlock{std::shared_ptr<std::byte>(file_.bytes, file_.bytes.get() + entry.offset), entry.size});
+    blocks.try_emplace(
+        key, PackedBlock{std::shared_ptr<std::byte>(file_.bytes, file_.bytes.get() + entry.offset),
+                         entry.size});
   Json entries = Json::object();
   size_t end = 0;
   for (const auto& [key, block] : blocks) {
@@ -161,7 +181,8 @@ void PackedCache::save() {
     entries_.clear();
     open();
   } catch (const Error& error) {
-    if (warning_.empty()) warning_ = fmt::format("{}; programs are packed anew at each start", error.what());
+    if (warning_.empty())
+      warning_ = fmt::format("{}; programs are packed anew at each start", error.what());
   }
 }
 

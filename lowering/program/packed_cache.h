@@ -1,8 +1,11 @@
-// Packed constants of one program, kept in a file of their own, so that the next start maps them in place of packing again. Free of torch.
+// Packed constants of one program, kept in a file of their own, so that the next start maps them in
+// place of packing again. Free of torch.
 //
-// The file is a description in JSON (offsets from the first block on, lengths, checksums, what it was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what
-// is missing, damaged, or of another CPU or library is packed as without it, and told in one warning. Nobody may cut the file off while a program uses it; another
-// file may take its place by a rename, as saving does.
+// The file is a description in JSON (offsets from the first block on, lengths, checksums, what it
+// was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what is
+// missing, damaged, or of another CPU or library is packed as without it, and told in one warning.
+// Nobody may cut the file off while a program uses it; another file may take its place by a rename,
+// as saving does.
 #pragma once
 
 #include <cstddef>
@@ -26,18 +29,23 @@ struct PackedBlock {
 // Not thread-safe.
 class PackedCache {
  public:
-  // folder: made when something is saved and it is not there. program: the checksum of its file. made_for: CPU and libraries, as text. file: the program's
-  // bytes where they have that checksum, so that a constant in them is known by its place.
-  PackedCache(std::filesystem::path folder, std::string program, std::string made_for, std::shared_ptr<const Storage> file = nullptr);
+  // folder: made when something is saved and it is not there. program: the checksum of its file.
+  // made_for: CPU and libraries, as text. file: the program's bytes where they have that checksum,
+  // so that a constant in them is known by its place.
+  PackedCache(std::filesystem::path folder, std::string program, std::string made_for,
+              std::shared_ptr<const Storage> file = nullptr);
 
-  // A constant's bytes as a part of a key: where they stand in the program's file, or their checksum.
+  // A constant's bytes as a part of a key: where they stand in the program's file, or their
+  // checksum.
   std::string name_of(std::span<const std::byte> constant) const;
 
-  // The block that was stored under `key`, its bytes compared with their checksum; nothing when there is none. Only to be read.
+  // The block that was stored under `key`, its bytes compared with their checksum; nothing when
+  // there is none. Only to be read.
   std::optional<PackedBlock> find(const std::string& key);
   // For save(), which drops it.
   void add(const std::string& key, PackedBlock block);
-  // Writes what was added and what was read before into a new file, which takes the place of the old one. Nothing to do when nothing was added.
+  // Writes what was added and what was read before into a new file, which takes the place of the
+  // old one. Nothing to do when nothing was added.
   void save();
 
   // What was wrong with the file or the folder: at most one line.

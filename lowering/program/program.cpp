@@ -13,7 +13,7 @@
 
 namespace octet {
 
-// ---- attributes --------------------------------------------------------------------------------------------------------------
+// ---- attributes ----
 
 template <typename T>
 const T* ProgramOp::find(std::string_view key) const {
@@ -22,7 +22,9 @@ const T* ProgramOp::find(std::string_view key) const {
   const T* value = std::get_if<T>(&found->second);
   if (value == nullptr)
     throw Error("artifact", name,
-                fmt::format("attribute \"{}\" of {} has another type than the op wants; the file is damaged, lower the model again", key, kind));
+                fmt::format("attribute \"{}\" of {} has another type than the op wants; the file "
+                            "is damaged, lower the model again",
+                            key, kind));
   return value;
 }
 template const bool* ProgramOp::find(std::string_view) const;
@@ -42,12 +44,15 @@ int64_t ProgramOp::integer(std::string_view key, int64_t fallback) const {
   return value == nullptr ? fallback : *value;
 }
 
-double ProgramOp::real(std::string_view key, double fallback) const { return find_real(key).value_or(fallback); }
+double ProgramOp::real(std::string_view key, double fallback) const {
+  return find_real(key).value_or(fallback);
+}
 
 std::optional<double> ProgramOp::find_real(std::string_view key) const {
   const auto found = attributes.find(key);
   if (found == attributes.end()) return std::nullopt;
-  if (const int64_t* whole = std::get_if<int64_t>(&found->second)) return static_cast<double>(*whole);
+  if (const int64_t* whole = std::get_if<int64_t>(&found->second))
+    return static_cast<double>(*whole);
   return *find<double>(key);
 }
 
@@ -56,7 +61,8 @@ std::string ProgramOp::text(std::string_view key, std::string_view fallback) con
   return value == nullptr ? std::string(fallback) : *value;
 }
 
-std::vector<int64_t> ProgramOp::integers(std::string_view key, std::vector<int64_t> fallback) const {
+std::vector<int64_t> ProgramOp::integers(std::string_view key,
+                                         std::vector<int64_t> fallback) const {
   const std::vector<int64_t>* value = find<std::vector<int64_t>>(key);
   return value == nullptr ? fallback : *value;
 }
@@ -66,12 +72,13 @@ std::vector<double> ProgramOp::reals(std::string_view key, std::vector<double> f
   return value == nullptr ? fallback : *value;
 }
 
-// ---- text --------------------------------------------------------------------------------------------------------------------
+// ---- text ----
 
 namespace {
 
 std::string tensor_text(const ProgramTensor& tensor) {
-  std::string text = fmt::format("{} {}[{}]", tensor.name, short_name_of(tensor.dtype), shape_text(tensor));
+  std::string text =
+      fmt::format("{} {}[{}]", tensor.name, short_name_of(tensor.dtype), shape_text(tensor));
   if (tensor.qparams && !tensor.qparams->is_per_tensor()) text += " per-channel";
   if (tensor.stored) text += fmt::format(" stored as {}", describe(*tensor.stored));
   return text;
@@ -81,7 +88,8 @@ std::string attribute_text(const Attribute& attribute) {
   return std::visit(
       [](const auto& value) -> std::string {
         using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<double>>) {
+        if constexpr (std::is_same_v<T, std::vector<int64_t>> ||
+                      std::is_same_v<T, std::vector<double>>) {
           return fmt::format("[{}]", fmt::join(value, ","));
         } else {
           return fmt::format("{}", value);
@@ -101,21 +109,28 @@ std::string op_text(const Program& program, const ProgramOp& op) {
   std::vector<std::string> outputs;
   for (int index : op.outputs) {
     const ProgramTensor& tensor = program.tensors.at(static_cast<size_t>(index));
-    outputs.push_back(fmt::format("{}: {}[{}]", tensor.name, short_name_of(tensor.dtype), shape_text(tensor)));
+    outputs.push_back(
+        fmt::format("{}: {}[{}]", tensor.name, short_name_of(tensor.dtype), shape_text(tensor)));
   }
   std::vector<std::string> inputs;
-  for (int index : op.inputs) inputs.push_back(index < 0 ? "none" : tensor_text(program.tensors.at(static_cast<size_t>(index))));
-  std::string text = fmt::format("{} = {}({})", fmt::join(outputs, ", "), op.kind, fmt::join(inputs, ", "));
+  for (int index : op.inputs)
+    inputs.push_back(index < 0 ? "none"
+                               : tensor_text(program.tensors.at(static_cast<size_t>(index))));
+  std::string text =
+      fmt::format("{} = {}({})", fmt::join(outputs, ", "), op.kind, fmt::join(inputs, ", "));
   for (const auto& [key, value] : op.attributes) {
     const auto formulas = op.sizes.find(key);
-    text += fmt::format(" {}={}", key, formulas == op.sizes.end() ? attribute_text(value) : formulas_text(value, formulas->second));
+    text += fmt::format(" {}={}", key,
+                        formulas == op.sizes.end() ? attribute_text(value)
+                                                   : formulas_text(value, formulas->second));
   }
   return text;
 }
 
 std::vector<std::string> names_of(const Program& program, const std::vector<int>& indices) {
   std::vector<std::string> names;
-  for (int index : indices) names.push_back(index < 0 ? "none" : program.tensors.at(static_cast<size_t>(index)).name);
+  for (int index : indices)
+    names.push_back(index < 0 ? "none" : program.tensors.at(static_cast<size_t>(index)).name);
   return names;
 }
 
@@ -123,12 +138,16 @@ std::vector<std::string> names_of(const Program& program, const std::vector<int>
 
 std::string to_text(const Program& program) {
   std::string text;
-  for (const ShapeSymbol& symbol : program.symbols) text += fmt::format("symbol {}, lowered at {}\n", describe(symbol), symbol.hint);
+  for (const ShapeSymbol& symbol : program.symbols)
+    text += fmt::format("symbol {}, lowered at {}\n", describe(symbol), symbol.hint);
   for (int index : program.inputs)
-    text += index < 0 ? "input none\n" : fmt::format("input {}\n", tensor_text(program.tensors.at(static_cast<size_t>(index))));
+    text += index < 0 ? "input none\n"
+                      : fmt::format("input {}\n",
+                                    tensor_text(program.tensors.at(static_cast<size_t>(index))));
   for (const ProgramTensor& tensor : program.tensors) {
     if (!tensor.qparams || !tensor.qparams->is_per_tensor()) continue;
-    text += fmt::format("scale {} = {:.9g}, {}\n", tensor.name, tensor.qparams->scale.front(), tensor.qparams->zero_point.front());
+    text += fmt::format("scale {} = {:.9g}, {}\n", tensor.name, tensor.qparams->scale.front(),
+                        tensor.qparams->zero_point.front());
   }
   std::vector<const Segment*> owner(program.ops.size(), nullptr);
   for (const Segment& segment : program.segments)
@@ -145,38 +164,48 @@ std::string to_text(const Program& program) {
   return text + fmt::format("return {}\n", fmt::join(names_of(program, program.outputs), ", "));
 }
 
-// ---- check -------------------------------------------------------------------------------------------------------------------
+// ---- check ----
 
 namespace {
 
 void check_index(const Program& program, int index, const std::string& where) {
-  OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.tensors.size(), fmt::format("{}: tensor index {} out of range", where, index));
+  OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.tensors.size(),
+               fmt::format("{}: tensor index {} out of range", where, index));
 }
 
 void verify_stored(const ProgramTensor& tensor) {
   const StoredConstant& stored = *tensor.stored;
-  OCTET_ASSERT(tensor.role == ProgramTensor::Role::kConstant && tensor.dtype == DType::kFloat32, tensor.name + " is stored, but no float constant");
+  OCTET_ASSERT(tensor.role == ProgramTensor::Role::kConstant && tensor.dtype == DType::kFloat32,
+               tensor.name + " is stored, but no float constant");
   const std::string fault = find_fault(stored);
   OCTET_ASSERT(!tensor.data.defined(), tensor.name + " is stored and has data, too");
-  OCTET_ASSERT(fault.empty() && stored.values.shape() == tensor.shape, fmt::format("{} is stored wrongly: {}", tensor.name, fault));
+  OCTET_ASSERT(fault.empty() && stored.values.shape() == tensor.shape,
+               fmt::format("{} is stored wrongly: {}", tensor.name, fault));
 }
 
 void verify_tensor(const ProgramTensor& tensor) {
   for (int64_t size : tensor.shape) OCTET_ASSERT(size >= 0, tensor.name + " has a negative size");
   if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored) {
-    OCTET_ASSERT(tensor.data.defined() && (tensor.data.is_contiguous() || is_channels_last(tensor.data)),
-                 tensor.name + " is a constant without contiguous data");
-    OCTET_ASSERT(tensor.data.dtype() == tensor.dtype && tensor.data.shape() == tensor.shape, tensor.name + " differs from its data");
+    OCTET_ASSERT(
+        tensor.data.defined() && (tensor.data.is_contiguous() || is_channels_last(tensor.data)),
+        tensor.name + " is a constant without contiguous data");
+    OCTET_ASSERT(tensor.data.dtype() == tensor.dtype && tensor.data.shape() == tensor.shape,
+                 tensor.name + " differs from its data");
   }
   if (tensor.stored) verify_stored(tensor);
   if (!tensor.qparams) return;
   const TensorQParams& qparams = *tensor.qparams;
-  OCTET_ASSERT(is_integer(tensor.dtype), tensor.name + " has quantization parameters but is no integer tensor");
-  OCTET_ASSERT(qparams.axis < static_cast<int>(tensor.shape.size()), tensor.name + " has its quantization axis out of range");
-  const size_t count = qparams.is_per_tensor() ? 1 : static_cast<size_t>(tensor.shape[static_cast<size_t>(qparams.axis)]);
+  OCTET_ASSERT(is_integer(tensor.dtype),
+               tensor.name + " has quantization parameters but is no integer tensor");
+  OCTET_ASSERT(qparams.axis < static_cast<int>(tensor.shape.size()),
+               tensor.name + " has its quantization axis out of range");
+  const size_t count = qparams.is_per_tensor()
+                           ? 1
+                           : static_cast<size_t>(tensor.shape[static_cast<size_t>(qparams.axis)]);
   OCTET_ASSERT(count > 0, tensor.name + " has its quantization axis along an empty dimension");
   OCTET_ASSERT(qparams.scale.size() == count && qparams.zero_point.size() == count,
-               fmt::format("{} has {} scales and {} zero points, want {}", tensor.name, qparams.scale.size(), qparams.zero_point.size(), count));
+               fmt::format("{} has {} scales and {} zero points, want {}", tensor.name,
+                           qparams.scale.size(), qparams.zero_point.size(), count));
 }
 
 // Marks what is defined before the first op.
@@ -199,21 +228,26 @@ void verify_op(const Program& program, const ProgramOp& op, std::vector<bool>& d
   for (int index : op.inputs) {
     if (index < 0) continue;
     check_index(program, index, op.name);
-    OCTET_ASSERT(defined[static_cast<size_t>(index)], op.name + " reads " + program.tensors[static_cast<size_t>(index)].name + " before it is made");
+    OCTET_ASSERT(defined[static_cast<size_t>(index)],
+                 op.name + " reads " + program.tensors[static_cast<size_t>(index)].name +
+                     " before it is made");
   }
   for (int index : op.outputs) {
     check_index(program, index, op.name);
-    OCTET_ASSERT(!defined[static_cast<size_t>(index)], program.tensors[static_cast<size_t>(index)].name + " is made twice");
+    OCTET_ASSERT(!defined[static_cast<size_t>(index)],
+                 program.tensors[static_cast<size_t>(index)].name + " is made twice");
     defined[static_cast<size_t>(index)] = true;
   }
 }
 
-// What an op reads must be a constant, made in its segment or listed as the segment's input; what others read must be listed as its output.
+// What an op reads must be a constant, made in its segment or listed as the segment's input; what
+// others read must be listed as its output.
 void verify_flow(const Program& program) {
   std::vector<int> maker(program.tensors.size(), -1);
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int op : program.segments[s].ops)
-      for (int index : program.ops[static_cast<size_t>(op)].outputs) maker[static_cast<size_t>(index)] = static_cast<int>(s);
+      for (int index : program.ops[static_cast<size_t>(op)].outputs)
+        maker[static_cast<size_t>(index)] = static_cast<int>(s);
   const auto check_given = [&](int index) {
     const int from = maker[static_cast<size_t>(index)];
     if (from < 0) return;
@@ -225,14 +259,17 @@ void verify_flow(const Program& program) {
     const Segment& segment = program.segments[s];
     for (int index : segment.inputs) check_given(index);
     for (int index : segment.outputs)
-      OCTET_ASSERT(maker[static_cast<size_t>(index)] == static_cast<int>(s), "a segment lists an output that it does not make");
+      OCTET_ASSERT(maker[static_cast<size_t>(index)] == static_cast<int>(s),
+                   "a segment lists an output that it does not make");
     for (int op : segment.ops)
       for (int index : program.ops[static_cast<size_t>(op)].inputs) {
-        if (index < 0 || program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
+        if (index < 0 ||
+            program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
             maker[static_cast<size_t>(index)] == static_cast<int>(s))
           continue;
-        OCTET_ASSERT(std::find(segment.inputs.begin(), segment.inputs.end(), index) != segment.inputs.end(),
-                     program.tensors[static_cast<size_t>(index)].name + " enters a segment unlisted");
+        OCTET_ASSERT(
+            std::find(segment.inputs.begin(), segment.inputs.end(), index) != segment.inputs.end(),
+            program.tensors[static_cast<size_t>(index)].name + " enters a segment unlisted");
       }
   }
   for (int index : program.outputs) check_given(index);
@@ -250,26 +287,36 @@ void verify(const Program& program) {
   for (const Segment& segment : program.segments) {
     for (int index : segment.inputs) {
       check_index(program, index, "segment input");
-      OCTET_ASSERT(program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant,
-                   "a segment lists the constant " + program.tensors[static_cast<size_t>(index)].name + " as an input");
-      OCTET_ASSERT(defined[static_cast<size_t>(index)], "a segment reads " + program.tensors[static_cast<size_t>(index)].name + " before it is made");
+      OCTET_ASSERT(
+          program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant,
+          "a segment lists the constant " + program.tensors[static_cast<size_t>(index)].name +
+              " as an input");
+      OCTET_ASSERT(defined[static_cast<size_t>(index)],
+                   "a segment reads " + program.tensors[static_cast<size_t>(index)].name +
+                       " before it is made");
     }
     for (int index : segment.ops) {
-      OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.ops.size(), fmt::format("segment: op index {} out of range", index));
-      OCTET_ASSERT(!placed[static_cast<size_t>(index)], program.ops[static_cast<size_t>(index)].name + " stands in two segments");
+      OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.ops.size(),
+                   fmt::format("segment: op index {} out of range", index));
+      OCTET_ASSERT(!placed[static_cast<size_t>(index)],
+                   program.ops[static_cast<size_t>(index)].name + " stands in two segments");
       placed[static_cast<size_t>(index)] = true;
       verify_op(program, program.ops[static_cast<size_t>(index)], defined);
     }
     for (int index : segment.outputs) {
       check_index(program, index, "segment output");
       OCTET_ASSERT(defined[static_cast<size_t>(index)],
-                   "a segment gives " + program.tensors[static_cast<size_t>(index)].name + ", which it does not make");
+                   "a segment gives " + program.tensors[static_cast<size_t>(index)].name +
+                       ", which it does not make");
     }
   }
-  if (!program.segments.empty()) OCTET_ASSERT(std::find(placed.begin(), placed.end(), false) == placed.end(), "an op stands in no segment");
+  if (!program.segments.empty())
+    OCTET_ASSERT(std::find(placed.begin(), placed.end(), false) == placed.end(),
+                 "an op stands in no segment");
   for (int index : program.outputs) {
     check_index(program, index, "outputs");
-    OCTET_ASSERT(defined[static_cast<size_t>(index)], "output " + program.tensors[static_cast<size_t>(index)].name + " is never made");
+    OCTET_ASSERT(defined[static_cast<size_t>(index)],
+                 "output " + program.tensors[static_cast<size_t>(index)].name + " is never made");
   }
   verify_flow(program);
   verify_symbols(program);

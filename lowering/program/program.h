@@ -1,9 +1,10 @@
-// What a backend runs: tensors and ops in execution order, cut into segments. Standard types only: the runtime loads and runs a Program
-// without LibTorch.
+// What a backend runs: tensors and ops in execution order, cut into segments. Standard types only:
+// the runtime loads and runs a Program without LibTorch.
 //
-// Meaning of an op: read each integer input as real = scale * (q - zero_point), compute in real numbers, apply the post-ops, and write
-// each integer output as q = clamp(round_half_even(real / scale) + zero_point, range of its dtype). A backend may fuse and use integer
-// arithmetic; it stays within one output step of that. backends/reference is that meaning, spelled out.
+// Meaning of an op: read each integer input as real = scale * (q - zero_point), compute in real
+// numbers, apply the post-ops, and write each integer output as q = clamp(round_half_even(real /
+// scale) + zero_point, range of its dtype). A backend may fuse and use integer arithmetic; it stays
+// within one output step of that. backends/reference is that meaning, spelled out.
 #pragma once
 
 #include <cstdint>
@@ -31,82 +32,103 @@ struct TensorQParams {
   bool is_per_tensor() const { return axis < 0; }
 };
 
-// How a float constant stands in the artifact when it came from a dequantize: its elements as integers, with one scale and zero point for each block of
-// them, real = (value - zero_point) * scale in float; or, when it came from a cast, as float16. Nothing holds its floats: who needs them asks constant_data.
+// How a float constant stands in the artifact when it came from a dequantize: its elements as
+// integers, with one scale and zero point for each block of them, real = (value - zero_point) *
+// scale in float; or, when it came from a cast, as float16. Nothing holds its floats: who needs
+// them asks constant_data.
 struct StoredConstant {
-  Tensor values;              // integers of up to 16 bits or float16, of the constant's shape
-  Tensor scale;               // f32; shape: how many blocks each dimension is cut into, which divides its size; undefined: values are float16
-  Tensor zero_point;          // f32, as `scale`; undefined: 0
-  bool fits_nibbles() const;  // all values in [-8, 7] (signed) or [0, 15]: two in a byte in the file
+  Tensor values;  // integers of up to 16 bits or float16, of the constant's shape
+  // f32; shape: how many blocks each dimension is cut into, which divides its size; undefined:
+  // values are float16
+  Tensor scale;
+  Tensor zero_point;  // f32, as `scale`; undefined: 0
+  // all values in [-8, 7] (signed) or [0, 15]: two in a byte in the file
+  bool fits_nibbles() const;
 };
 
 struct ProgramTensor {
   enum class Role { kInput, kOutput, kConstant, kIntermediate };
   std::string name;  // of the Value it came from; unique
   DType dtype = DType::kFloat32;
-  std::vector<int64_t> shape;                           // logical, as in the graph (NCHW)
-  std::optional<TensorQParams> qparams;                 // of integer tensors that stand for reals
-  Role role = Role::kIntermediate;                      // an output that is also an input has kInput; Program::outputs decides
-  Tensor data;                                          // of constants: contiguous; undefined where `stored` is given
-  std::optional<StoredConstant> stored = std::nullopt;  // of f32 constants that the file holds as integers or float16
-  std::vector<SizeExpr> sizes = {};                     // the shape as formulas of Program::symbols; empty where it depends on none
+  std::vector<int64_t> shape;            // logical, as in the graph (NCHW)
+  std::optional<TensorQParams> qparams;  // of integer tensors that stand for reals
+  // an output that is also an input has kInput; Program::outputs decides
+  Role role = Role::kIntermediate;
+  // of constants: contiguous; undefined where `stored` is given
+  Tensor data;
+  // of f32 constants that the file holds as integers or float16
+  std::optional<StoredConstant> stored = std::nullopt;
+  // the shape as formulas of Program::symbols; empty where it depends on none
+  std::vector<SizeExpr> sizes = {};
   int64_t numel() const { return product(shape); }
 };
 
-using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+using Attribute =
+    std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-// The ops of a Program. Inputs by position; -1 where an optional one is absent. `stride`, `padding`, `dilation`, `kernel_size`: one entry per
-// spatial dimension. Ops marked (p) take post-ops: attributes "post_min"/"post_max" (double, real units; a missing one is unbounded):
-// the clamp that relu, relu6, hardtanh and clamp become, applied before the output is quantized.
+// The ops of a Program. Inputs by position; -1 where an optional one is absent. `stride`,
+// `padding`, `dilation`, `kernel_size`: one entry per spatial dimension. Ops marked (p) take
+// post-ops: attributes "post_min"/"post_max" (double, real units; a missing one is unbounded): the
+// clamp that relu, relu6, hardtanh and clamp become, applied before the output is quantized.
 //
-//   conv            (p) x [N,C,spatial], w [O,C/groups,spatial], bias? [O] (f32 real units, or i32 with scale x*w and zero point 0)
-//                       stride, padding, padding_end (default: padding), dilation, groups; w per tensor or per channel (axis 0)
-//   conv_transpose  (p) x, w [C,O/groups,spatial], bias?; stride, padding, output_padding, dilation, groups
-//   linear          (p) x [..., in], w [out, in], bias? [out]
-//   matmul          (p) a [..., M, K], b [..., K, N]
-//   add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double, default 1)      div, minimum, maximum  (p) a, b (broadcast)
-//   max_pool            x; kernel_size, stride, padding, dilation, ceil_mode
-//   avg_pool        (p) x; kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override (int, 0: none)
-//   adaptive_avg_pool (p) x; output_size
-//   mean            (p) x; dims, keepdim
-//   reduce          (p) x; fn: sum, max, min, prod; dims (default: all), keepdim
-//   clamp               x; min?, max? (doubles)       (relu: min = 0)
-//   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh, leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt, pow(alpha)
-//   prelu               x, weight [C] or [1]      where  condition (bool), a, b (broadcast)
-//   softmax             x; dim
-//   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
-//   batch_norm          x, mean [C], var [C], weight?, bias?; eps
-//   group_norm          x [N,C,...], weight? [C], bias? [C]; groups, eps
-//   recurrent           p [T,N,G*H] (the input's part of the gates, with its bias), r [G*H,H], bias? [G*H], h0 [N,H], c0? [N,H] (lstm)
-//                       -> y [T,N,H] (the hidden state after each step), c [N,H] (lstm: the last cell state); reverse: the last step comes first
-//                       cell lstm: rows of r are input, forget, cell, output gate      tanh, relu: G = 1
-//                            gru: reset r, update z, new n = tanh(p_n + r * (r_n h + bias_n)); h' = (1 - z) * n + z * h
-//   quantize            f32 -> integer; quant_min, quant_max (ints) when narrower than the dtype      dequantize  integer -> f32      requantize  integer -> integer
-//   reshape             x (output shape says it)      permute  x; dims      cat  inputs...; dim      slice  x; dim, start, step
-//   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim first], value (double)
-//   upsample            x; mode (nearest, bilinear), align_corners, scales [per spatial dimension: input step per output pixel]
-//   embedding           weight [V, D], indices
-//   cast                between real dtypes    copy  x    custom  tensors -> tensors; custom_op (its name) and the op's arguments: custom_kernel.h
-//   fake_quantize_dynamic  f32 -> f32: each block quantized to [quant_min, quant_max] and dequantized with scale and zero point of its own range
-//                       blocks [how many per dimension] (default: one block); eps: least scale; mapping:
-//                       asymmetric          [min(x, 0), max(x, 0)] onto the range
-//                       symmetric           scale = max |x| / half of the range, zero point "zero_point" (int)
-//                       symmetric_unclipped the larger of min / quant_min and max / quant_max; "zero_point"
-//                       least_error         asymmetric, zero point from the end of the range that it represents worse; added before rounding
+//   conv            (p) x [N,C,spatial], w [O,C/groups,spatial], bias? [O] (f32 real units, or i32
+//   with scale x*w and zero point 0)
+//                       stride, padding, padding_end (default: padding), dilation, groups; w per
+//                       tensor or per channel (axis 0)
+//   conv_transpose  (p) x, w [C,O/groups,spatial], bias?; stride, padding, output_padding,
+//   dilation, groups linear          (p) x [..., in], w [out, in], bias? [out] matmul          (p)
+//   a [..., M, K], b [..., K, N] add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double,
+//   default 1)      div, minimum, maximum  (p) a, b (broadcast) max_pool            x; kernel_size,
+//   stride, padding, dilation, ceil_mode avg_pool        (p) x; kernel_size, stride, padding,
+//   ceil_mode, count_include_pad, divisor_override (int, 0: none) adaptive_avg_pool (p) x;
+//   output_size mean            (p) x; dims, keepdim reduce          (p) x; fn: sum, max, min,
+//   prod; dims (default: all), keepdim clamp               x; min?, max? (doubles)       (relu: min
+//   = 0) unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh,
+//   leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt, pow(alpha) prelu               x,
+//   weight [C] or [1]      where  condition (bool), a, b (broadcast) softmax             x; dim
+//   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps batch_norm
+//   x, mean [C], var [C], weight?, bias?; eps group_norm          x [N,C,...], weight? [C], bias?
+//   [C]; groups, eps recurrent           p [T,N,G*H] (the input's part of the gates, with its
+//   bias), r [G*H,H], bias? [G*H], h0 [N,H], c0? [N,H] (lstm)
+//                       -> y [T,N,H] (the hidden state after each step), c [N,H] (lstm: the last
+//                       cell state); reverse: the last step comes first cell lstm: rows of r are
+//                       input, forget, cell, output gate      tanh, relu: G = 1
+//                            gru: reset r, update z, new n = tanh(p_n + r * (r_n h + bias_n)); h' =
+//                            (1 - z) * n + z * h
+//   quantize            f32 -> integer; quant_min, quant_max (ints) when narrower than the dtype
+//   dequantize  integer -> f32      requantize  integer -> integer reshape             x (output
+//   shape says it)      permute  x; dims      cat  inputs...; dim      slice  x; dim, start, step
+//   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim
+//   first], value (double) upsample            x; mode (nearest, bilinear), align_corners, scales
+//   [per spatial dimension: input step per output pixel] embedding           weight [V, D], indices
+//   cast                between real dtypes    copy  x    custom  tensors -> tensors; custom_op
+//   (its name) and the op's arguments: custom_kernel.h fake_quantize_dynamic  f32 -> f32: each
+//   block quantized to [quant_min, quant_max] and dequantized with scale and zero point of its own
+//   range
+//                       blocks [how many per dimension] (default: one block); eps: least scale;
+//                       mapping: asymmetric          [min(x, 0), max(x, 0)] onto the range
+//                       symmetric           scale = max |x| / half of the range, zero point
+//                       "zero_point" (int) symmetric_unclipped the larger of min / quant_min and
+//                       max / quant_max; "zero_point" least_error         asymmetric, zero point
+//                       from the end of the range that it represents worse; added before rounding
 struct ProgramOp {
   std::string kind;
-  std::string name;         // of the graph node that it came from (the computing one when several were fused)
+  // of the graph node that it came from (the computing one when several were fused)
+  std::string name;
   std::vector<int> inputs;  // tensor indices, -1: absent
   std::vector<int> outputs;
   Attributes attributes;
-  std::map<std::string, std::vector<SizeExpr>> sizes;  // formulas of the attributes (an int, ints) that depend on Program::symbols
-  std::vector<std::string> sources;                    // names of every graph node folded into it, for --explain
-  std::string module;                                  // innermost module path, may be empty
-  int64_t macs = 0;                                    // multiply-accumulates per run, 0 when the op has none
+  // formulas of the attributes (an int, ints) that depend on Program::symbols
+  std::map<std::string, std::vector<SizeExpr>> sizes;
+  // names of every graph node folded into it, for --explain
+  std::vector<std::string> sources;
+  std::string module;  // innermost module path, may be empty
+  // multiply-accumulates per run, 0 when the op has none
+  int64_t macs = 0;
 
-  // An attribute of one of the types of Attribute, null when there is none. This and what follows throw Error when it is of another type, which only a
-  // damaged file can have.
+  // An attribute of one of the types of Attribute, null when there is none. This and what follows
+  // throw Error when it is of another type, which only a damaged file can have.
   template <typename T>
   const T* find(std::string_view key) const;
   bool flag(std::string_view key, bool fallback = false) const;
@@ -118,7 +140,8 @@ struct ProgramOp {
   std::vector<double> reals(std::string_view key, std::vector<double> fallback = {}) const;
 };
 
-// A run of ops on one backend. Segments execute in order; what flows between them are plain row-major tensors.
+// A run of ops on one backend. Segments execute in order; what flows between them are plain
+// row-major tensors.
 struct Segment {
   std::string backend;
   std::vector<int> ops;      // indices into Program::ops, in execution order
@@ -126,7 +149,8 @@ struct Segment {
   std::vector<int> outputs;  // tensors made here that later segments or the caller read
 };
 
-// A size that the inputs of a run decide. All shapes and attributes of a Program stand at the hints; lowering/program/specialize.h gives other ones.
+// A size that the inputs of a run decide. All shapes and attributes of a Program stand at the
+// hints; lowering/program/specialize.h gives other ones.
 struct ShapeSymbol {
   std::string name;  // as torch.export named it: "s77"
   int64_t min = 0;
@@ -141,17 +165,22 @@ struct Program {
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramOp> ops;
   std::vector<Segment> segments;
-  std::vector<int> inputs;                     // tensor indices, one per flattened user input; -1 for one that is not a tensor or is unused
-  std::vector<int> outputs;                    // tensor indices in the order of the flattened outputs; may repeat
-  std::vector<ShapeSymbol> symbols;            // each decided by the shape of an input; empty: every shape is fixed
+  // tensor indices, one per flattened user input; -1 for one that is not a tensor or is unused
+  std::vector<int> inputs;
+  // tensor indices in the order of the flattened outputs; may repeat
+  std::vector<int> outputs;
+  // each decided by the shape of an input; empty: every shape is fixed
+  std::vector<ShapeSymbol> symbols;
   std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
-  // The file that it was read from, as the reader compared it with its checksum: constants are views of its bytes. Empty for a program from elsewhere.
+  // The file that it was read from, as the reader compared it with its checksum: constants are
+  // views of its bytes. Empty for a program from elsewhere.
   std::string checksum;
   std::shared_ptr<const Storage> file;  // null when the bytes were not compared
 };
 
 // Ops, tensors and segments in a readable form, one line an op:
-//   onednn  conv2d_1: u8[1,16,56,56] = conv(x u8[1,3,112,112], w i8[16,3,3,3] per-channel, b) stride=[2,2] post_min=0 post_max=6
+//   onednn  conv2d_1: u8[1,16,56,56] = conv(x u8[1,3,112,112], w i8[16,3,3,3] per-channel, b)
+//   stride=[2,2] post_min=0 post_max=6
 std::string to_text(const Program& program);
 
 // Throws InternalError when indices, shapes or the order of definitions are inconsistent.

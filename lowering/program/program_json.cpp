@@ -1,4 +1,5 @@
-// JSON writes doubles in the shortest form that reads back equal, so numbers are exact; infinities and NaN, which it lacks, are strings.
+// JSON writes doubles in the shortest form that reads back equal, so numbers are exact; infinities
+// and NaN, which it lacks, are strings.
 #include "lowering/program/program_json.h"
 
 #include <cmath>
@@ -25,10 +26,15 @@ Json real_to_json(double value) {
   return value;
 }
 
-// In the fewest digits that read back as the same float: half of what the same number takes as a double.
-Json float_to_json(float value) { return std::isfinite(value) ? Json(std::strtod(fmt::format("{}", value).c_str(), nullptr)) : real_to_json(value); }
+// In the fewest digits that read back as the same float: half of what the same number takes as a
+// double.
+Json float_to_json(float value) {
+  return std::isfinite(value) ? Json(std::strtod(fmt::format("{}", value).c_str(), nullptr))
+                              : real_to_json(value);
+}
 
-// bool, int, string and int list as they are; {"real": x} and {"reals": [...]} keep doubles apart from ints.
+// bool, int, string and int list as they are; {"real": x} and {"reals": [...]} keep doubles apart
+// from ints.
 Json attribute_to_json(const Attribute& attribute) {
   if (const double* real = std::get_if<double>(&attribute))
     return {
@@ -94,7 +100,8 @@ Json segment_to_json(const Segment& segment) {
   };
 }
 
-// ---- reading. Json's own exceptions (missing key, wrong type) are turned into one Error by program_from_json_text.
+// ---- reading. Json's own exceptions (missing key, wrong type) are turned into one Error by
+// program_from_json_text.
 
 double real_from_json(const Json& json) {
   if (!json.is_string()) return json.get<double>();
@@ -107,14 +114,16 @@ double real_from_json(const Json& json) {
 
 // A JSON number that is a whole number: get<int64_t> alone would cut fractions off.
 int64_t integer_from_json(const Json& json) {
-  if (!json.is_number_integer() || (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)))
+  if (!json.is_number_integer() ||
+      (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)))
     throw std::invalid_argument("got " + json.dump() + ", want an integer");
   return json.get<int64_t>();
 }
 
 template <typename T>
 std::vector<T> integers_from_json(const Json& json) {
-  if (!json.is_array()) throw std::invalid_argument("got " + json.dump().substr(0, 40) + ", want a list of integers");
+  if (!json.is_array())
+    throw std::invalid_argument("got " + json.dump().substr(0, 40) + ", want a list of integers");
   std::vector<T> values;
   for (const Json& item : json) {
     const int64_t value = integer_from_json(item);
@@ -139,10 +148,12 @@ Attribute attribute_from_json(const Json& json) {
 TensorQParams qparams_from_json(const Json& json) {
   TensorQParams qparams;
   const int64_t axis = integer_from_json(json.at("axis"));
-  if (axis < -1 || axis > static_cast<int64_t>(kHighestRank)) throw std::invalid_argument(fmt::format("axis {}", axis));
+  if (axis < -1 || axis > static_cast<int64_t>(kHighestRank))
+    throw std::invalid_argument(fmt::format("axis {}", axis));
   qparams.axis = static_cast<int>(axis);
   if (!qparams.is_per_tensor() && !json.contains("scale")) return qparams;  // they stand elsewhere
-  for (const Json& item : json.at("scale")) qparams.scale.push_back(static_cast<float>(real_from_json(item)));
+  for (const Json& item : json.at("scale"))
+    qparams.scale.push_back(static_cast<float>(real_from_json(item)));
   qparams.zero_point = integers_from_json<int32_t>(json.at("zero_point"));
   return qparams;
 }
@@ -155,10 +166,12 @@ ProgramTensor tensor_from_json(const Json& json) {
   if (!found) throw std::invalid_argument("dtype \"" + dtype + "\"");
   tensor.dtype = *found;
   tensor.shape = integers_from_json<int64_t>(json.at("shape"));
-  if (!is_sane_shape(tensor.dtype, tensor.shape)) throw std::invalid_argument("shape of tensor " + tensor.name);
+  if (!is_sane_shape(tensor.dtype, tensor.shape))
+    throw std::invalid_argument("shape of tensor " + tensor.name);
   if (json.contains("sizes")) tensor.sizes = sizes_from_json(json.at("sizes"));
   const int64_t role = integer_from_json(json.at("role"));
-  if (role < 0 || role > static_cast<int>(ProgramTensor::Role::kIntermediate)) throw std::invalid_argument("role of tensor " + tensor.name);
+  if (role < 0 || role > static_cast<int>(ProgramTensor::Role::kIntermediate))
+    throw std::invalid_argument("role of tensor " + tensor.name);
   tensor.role = static_cast<ProgramTensor::Role>(role);
   if (json.contains("qparams")) tensor.qparams = qparams_from_json(json.at("qparams"));
   if (const std::optional<int32_t> zero = find_misplaced_zero_point(tensor))
@@ -172,9 +185,11 @@ ProgramOp op_from_json(const Json& json) {
   op.name = json.at("name").get<std::string>();
   op.inputs = integers_from_json<int>(json.at("inputs"));
   op.outputs = integers_from_json<int>(json.at("outputs"));
-  for (const auto& [key, value] : json.at("attributes").items()) op.attributes[key] = attribute_from_json(value);
+  for (const auto& [key, value] : json.at("attributes").items())
+    op.attributes[key] = attribute_from_json(value);
   if (json.contains("sizes"))
-    for (const auto& [key, value] : json.at("sizes").items()) op.sizes[key] = sizes_from_json(value);
+    for (const auto& [key, value] : json.at("sizes").items())
+      op.sizes[key] = sizes_from_json(value);
   op.sources = json.at("sources").get<std::vector<std::string>>();
   op.module = json.at("module").get<std::string>();
   op.macs = integer_from_json(json.at("macs"));
@@ -182,8 +197,8 @@ ProgramOp op_from_json(const Json& json) {
 }
 
 Segment segment_from_json(const Json& json) {
-  return {json.at("backend").get<std::string>(), integers_from_json<int>(json.at("ops")), integers_from_json<int>(json.at("inputs")),
-          integers_from_json<int>(json.at("outputs"))};
+  return {json.at("backend").get<std::string>(), integers_from_json<int>(json.at("ops")),
+          integers_from_json<int>(json.at("inputs")), integers_from_json<int>(json.at("outputs"))};
 }
 
 Program program_from_json(const Json& json) {
@@ -214,25 +229,33 @@ std::string to_json_text(const Program& program, SliceParameters place) {
       {"reasons",  program.reasons }
   };
   if (!program.symbols.empty()) json["symbols"] = symbols_to_json(program.symbols);
-  for (const ProgramTensor& tensor : program.tensors) json["tensors"].push_back(tensor_to_json(tensor, place));
+  for (const ProgramTensor& tensor : program.tensors)
+    json["tensors"].push_back(tensor_to_json(tensor, place));
   for (const ProgramOp& op : program.ops) json["ops"].push_back(op_to_json(op));
-  for (const Segment& segment : program.segments) json["segments"].push_back(segment_to_json(segment));
+  for (const Segment& segment : program.segments)
+    json["segments"].push_back(segment_to_json(segment));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Program program_from_json_text(const std::string& text, const std::string& file) {
   try {
-    if (nests_deeper(text, kDeepestJson)) throw std::invalid_argument(fmt::format("nested deeper than {}", kDeepestJson));
+    if (nests_deeper(text, kDeepestJson))
+      throw std::invalid_argument(fmt::format("nested deeper than {}", kDeepestJson));
     return program_from_json(Json::parse(text));
   } catch (const Json::exception& fault) {
-    throw Error("artifact", file, fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
+    throw Error(
+        "artifact", file,
+        fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
   } catch (const std::invalid_argument& fault) {
-    throw Error("artifact", file, fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
+    throw Error(
+        "artifact", file,
+        fmt::format("the program in it is malformed ({}); lower the model again", fault.what()));
   }
 }
 
 std::optional<int32_t> find_misplaced_zero_point(const ProgramTensor& tensor) {
-  if (!tensor.qparams || !is_integer(tensor.dtype) || size_of(tensor.dtype) > 4) return std::nullopt;
+  if (!tensor.qparams || !is_integer(tensor.dtype) || size_of(tensor.dtype) > 4)
+    return std::nullopt;
   const IntegerRange range = integer_range(tensor.dtype);
   for (int32_t zero : tensor.qparams->zero_point)
     if (zero < range.min || zero > range.max) return zero;

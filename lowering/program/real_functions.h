@@ -1,4 +1,5 @@
-// The functions of the op `unary` on real numbers: their meaning for tables and reference kernels. Free of torch.
+// The functions of the op `unary` on real numbers: their meaning for tables and reference kernels.
+// Free of torch.
 #pragma once
 
 #include <string_view>

@@ -60,7 +60,9 @@ std::vector<Step> steps_of(const SizeExpr& expr) {
 // x + 0, x * 1, x // 1.
 bool changes_nothing(Kind kind, const SizeExpr& b) {
   if (!b.is_number()) return false;
-  return kind == Kind::kAdd ? b.number() == 0 : (kind == Kind::kMultiply || kind == Kind::kFloorDivide) && b.number() == 1;
+  return kind == Kind::kAdd
+             ? b.number() == 0
+             : (kind == Kind::kMultiply || kind == Kind::kFloorDivide) && b.number() == 1;
 }
 
 struct Printed {
@@ -70,8 +72,11 @@ struct Printed {
 
 Printed print(Kind kind, const Printed& a, const Printed& b) {
   const char* word = word_of(kind);
-  if (kind == Kind::kMinimum || kind == Kind::kMaximum) return {fmt::format("{}({}, {})", word, a.text, b.text), false};
-  const auto operand = [](const Printed& part) { return part.is_compound ? "(" + part.text + ")" : part.text; };
+  if (kind == Kind::kMinimum || kind == Kind::kMaximum)
+    return {fmt::format("{}({}, {})", word, a.text, b.text), false};
+  const auto operand = [](const Printed& part) {
+    return part.is_compound ? "(" + part.text + ")" : part.text;
+  };
   if (kind == Kind::kAdd) return {fmt::format("{} + {}", a.text, operand(b)), true};
   return {fmt::format("{}{}{}", operand(a), word, operand(b)), true};
 }
@@ -105,10 +110,13 @@ SizeExpr SizeExpr::symbol(std::string name) {
 
 SizeExpr SizeExpr::from_steps(std::vector<Step> steps) {
   if (steps.empty() || steps.size() > kMostSteps)
-    throw Error("shape", "formula", fmt::format("has {} steps, want 1 to {}", steps.size(), kMostSteps));
+    throw Error("shape", "formula",
+                fmt::format("has {} steps, want 1 to {}", steps.size(), kMostSteps));
   size_t depth = 0;
   for (const Step& step : steps) {
-    if (!is_operand(step.kind) && depth < 2) throw Error("shape", "formula", fmt::format("{} has {} operands, want 2", word_of(step.kind), depth));
+    if (!is_operand(step.kind) && depth < 2)
+      throw Error("shape", "formula",
+                  fmt::format("{} has {} operands, want 2", word_of(step.kind), depth));
     depth = is_operand(step.kind) ? depth + 1 : depth - 1;
   }
   if (depth != 1) throw Error("shape", "formula", fmt::format("gives {} numbers, want 1", depth));
@@ -120,7 +128,8 @@ SizeExpr SizeExpr::from_steps(std::vector<Step> steps) {
 
 SizeExpr SizeExpr::join(Kind kind, const SizeExpr& a, const SizeExpr& b) {
   int64_t number = 0;
-  if (a.is_number() && b.is_number() && apply(kind, a.number(), b.number(), number)) return SizeExpr(number);
+  if (a.is_number() && b.is_number() && apply(kind, a.number(), b.number(), number))
+    return SizeExpr(number);
   if (changes_nothing(kind, b)) return a;
   if (changes_nothing(kind, a) && kind != Kind::kFloorDivide) return b;
   std::vector<Step> steps = steps_of(a);
@@ -130,9 +139,15 @@ SizeExpr SizeExpr::join(Kind kind, const SizeExpr& a, const SizeExpr& b) {
   return from_steps(std::move(steps));
 }
 
-SizeExpr floor_divide(const SizeExpr& a, const SizeExpr& b) { return a == b ? SizeExpr(1) : SizeExpr::join(Kind::kFloorDivide, a, b); }
-SizeExpr maximum(const SizeExpr& a, const SizeExpr& b) { return a == b ? a : SizeExpr::join(Kind::kMaximum, a, b); }
-SizeExpr minimum(const SizeExpr& a, const SizeExpr& b) { return a == b ? a : SizeExpr::join(Kind::kMinimum, a, b); }
+SizeExpr floor_divide(const SizeExpr& a, const SizeExpr& b) {
+  return a == b ? SizeExpr(1) : SizeExpr::join(Kind::kFloorDivide, a, b);
+}
+SizeExpr maximum(const SizeExpr& a, const SizeExpr& b) {
+  return a == b ? a : SizeExpr::join(Kind::kMaximum, a, b);
+}
+SizeExpr minimum(const SizeExpr& a, const SizeExpr& b) {
+  return a == b ? a : SizeExpr::join(Kind::kMinimum, a, b);
+}
 
 std::set<std::string> SizeExpr::symbols() const {
   std::set<std::string> names;
@@ -146,7 +161,8 @@ std::string SizeExpr::to_text() const {
   std::vector<Printed> stack;
   for (const Step& step : steps_) {
     if (is_operand(step.kind)) {
-      stack.push_back({step.kind == Kind::kNumber ? std::to_string(step.number) : step.symbol, false});
+      stack.push_back(
+          {step.kind == Kind::kNumber ? std::to_string(step.number) : step.symbol, false});
       continue;
     }
     const Printed b = std::move(stack.back());
@@ -164,20 +180,23 @@ int64_t SizeExpr::evaluate(const SymbolValues& values) const {
       stack.push_back(step.number);
     } else if (step.kind == Kind::kSymbol) {
       const auto value = values.find(step.symbol);
-      if (value == values.end()) fail(to_text(), fmt::format("has the symbol {}, which has no value", step.symbol));
+      if (value == values.end())
+        fail(to_text(), fmt::format("has the symbol {}, which has no value", step.symbol));
       stack.push_back(value->second);
     } else {
       const int64_t b = stack.back();
       stack.pop_back();
       const bool divides = step.kind == Kind::kFloorDivide || step.kind == Kind::kModulo;
-      if (!apply(step.kind, stack.back(), b, stack.back())) fail(to_text(), divides && b == 0 ? "divides by zero" : "exceeds 64 bits");
+      if (!apply(step.kind, stack.back(), b, stack.back()))
+        fail(to_text(), divides && b == 0 ? "divides by zero" : "exceeds 64 bits");
     }
   }
   return stack.back();
 }
 
 bool is_symbolic(const std::vector<SizeExpr>& sizes) {
-  return std::any_of(sizes.begin(), sizes.end(), [](const SizeExpr& size) { return !size.is_number(); });
+  return std::any_of(sizes.begin(), sizes.end(),
+                     [](const SizeExpr& size) { return !size.is_number(); });
 }
 
 std::vector<int64_t> evaluate(const std::vector<SizeExpr>& sizes, const SymbolValues& values) {

@@ -1,4 +1,5 @@
-// A size as a formula of shape symbols: what torch.export records for a dimension that is not fixed. Free of torch.
+// A size as a formula of shape symbols: what torch.export records for a dimension that is not
+// fixed. Free of torch.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace octet {
 
 using SymbolValues = std::map<std::string, int64_t>;
 
-// Numbers and symbols joined by +, *, floor division, modulo, minimum and maximum, kept in postfix order: "(s0 - 1) // 2" is s0 -1 + 2 //.
+// Numbers and symbols joined by +, *, floor division, modulo, minimum and maximum, kept in postfix
+// order: "(s0 - 1) // 2" is s0 -1 + 2 //.
 class SizeExpr {
  public:
   enum class Kind { kNumber, kSymbol, kAdd, kMultiply, kFloorDivide, kModulo, kMinimum, kMaximum };
@@ -25,7 +27,8 @@ class SizeExpr {
 
   SizeExpr(int64_t number = 0) : number_(number) {}
   static SizeExpr symbol(std::string name);
-  // Throws Error when the steps are no formula: an operator without two operands, operands left over, none at all, more than kMostSteps.
+  // Throws Error when the steps are no formula: an operator without two operands, operands left
+  // over, none at all, more than kMostSteps.
   static SizeExpr from_steps(std::vector<Step> steps);
 
   bool is_number() const { return steps_.empty(); }
@@ -46,14 +49,19 @@ class SizeExpr {
   std::vector<Step> steps_;
 };
 
-inline SizeExpr operator+(const SizeExpr& a, const SizeExpr& b) { return SizeExpr::join(SizeExpr::Kind::kAdd, a, b); }
-inline SizeExpr operator*(const SizeExpr& a, const SizeExpr& b) { return SizeExpr::join(SizeExpr::Kind::kMultiply, a, b); }
+inline SizeExpr operator+(const SizeExpr& a, const SizeExpr& b) {
+  return SizeExpr::join(SizeExpr::Kind::kAdd, a, b);
+}
+inline SizeExpr operator*(const SizeExpr& a, const SizeExpr& b) {
+  return SizeExpr::join(SizeExpr::Kind::kMultiply, a, b);
+}
 inline SizeExpr operator-(const SizeExpr& a, const SizeExpr& b) { return a + SizeExpr(-1) * b; }
 SizeExpr floor_divide(const SizeExpr& a, const SizeExpr& b);
 SizeExpr maximum(const SizeExpr& a, const SizeExpr& b);
 SizeExpr minimum(const SizeExpr& a, const SizeExpr& b);
 
-// The word of an operator in files and text ("+", "*", "//", "%", "min", "max"); "" for numbers and symbols.
+// The word of an operator in files and text ("+", "*", "//", "%", "min", "max"); "" for numbers and
+// symbols.
 const char* word_of(SizeExpr::Kind kind);
 
 // Whether any of them depends on a symbol.

@@ -22,7 +22,9 @@ ProgramTensor fixed(ProgramTensor tensor, const SymbolValues& values) {
   tensor.shape = evaluate(tensor.sizes, values);
   tensor.sizes.clear();
   if (!is_sane_shape(tensor.dtype, tensor.shape))
-    throw Error("shape", tensor.name, fmt::format("becomes {} at {}, which no tensor can be; give other sizes", tensor.shape, describe(values)));
+    throw Error("shape", tensor.name,
+                fmt::format("becomes {} at {}, which no tensor can be; give other sizes",
+                            tensor.shape, describe(values)));
   return tensor;
 }
 
@@ -46,7 +48,8 @@ Program specialize(const Program& program, const SymbolValues& values) {
   Program result;
   result.backend = program.backend;
   result.versions = program.versions;
-  for (const ProgramTensor& tensor : program.tensors) result.tensors.push_back(fixed(tensor, values));
+  for (const ProgramTensor& tensor : program.tensors)
+    result.tensors.push_back(fixed(tensor, values));
   for (const ProgramOp& op : program.ops) result.ops.push_back(fixed(op, values));
   result.segments = program.segments;
   result.inputs = program.inputs;

@@ -5,9 +5,10 @@
 
 namespace octet {
 
-// The program with every shape and attribute at the given values of its symbols, without symbols; constants share their memory with it, `macs` stay
-// those of the hints. `values`: one for each symbol, in its range (bind_symbols). Throws Error when a formula divides by zero or gives a size that no
-// tensor can have.
+// The program with every shape and attribute at the given values of its symbols, without symbols;
+// constants share their memory with it, `macs` stay those of the hints. `values`: one for each
+// symbol, in its range (bind_symbols). Throws Error when a formula divides by zero or gives a size
+// that no tensor can have.
 Program specialize(const Program& program, const SymbolValues& values);
 
 // "s0 = 4, s1 = 128".

@@ -18,11 +18,14 @@ template <typename T>
 void expand_values(const StoredConstant& stored, float* out) {
   const T* values = stored.values.data<T>();
   const float* scales = stored.scale.data<float>();
-  const float* zero_points = stored.zero_point.defined() ? stored.zero_point.data<float>() : nullptr;
-  for_each_block_run(stored.values.shape(), stored.scale.shape(), [&](int64_t first, int64_t count, int64_t block) {
-    const float zero = zero_points == nullptr ? 0.0f : zero_points[block];
-    for (int64_t i = first; i < first + count; ++i) out[i] = (static_cast<float>(values[i]) - zero) * scales[block];
-  });
+  const float* zero_points =
+      stored.zero_point.defined() ? stored.zero_point.data<float>() : nullptr;
+  for_each_block_run(stored.values.shape(), stored.scale.shape(),
+                     [&](int64_t first, int64_t count, int64_t block) {
+                       const float zero = zero_points == nullptr ? 0.0f : zero_points[block];
+                       for (int64_t i = first; i < first + count; ++i)
+                         out[i] = (static_cast<float>(values[i]) - zero) * scales[block];
+                     });
 }
 
 template <typename T>
@@ -33,7 +36,8 @@ void expand_row_values(const StoredConstant& stored, int64_t row, std::span<floa
   for (int64_t i = 0; i < width; ++i) {
     const int64_t block = first + i / (width / blocks);
     const float zero = stored.zero_point.defined() ? stored.zero_point.data<float>()[block] : 0.0f;
-    out[static_cast<size_t>(i)] = (static_cast<float>(values[i]) - zero) * stored.scale.data<float>()[block];
+    out[static_cast<size_t>(i)] =
+        (static_cast<float>(values[i]) - zero) * stored.scale.data<float>()[block];
   }
 }
 
@@ -57,7 +61,8 @@ void visit_stored_type(DType dtype, const Visit& visit) {
 template <typename T>
 bool lie_within(const Tensor& tensor, T low, T high) {
   const T* values = tensor.data<T>();
-  return std::all_of(values, values + tensor.numel(), [&](T value) { return low <= value && value <= high; });
+  return std::all_of(values, values + tensor.numel(),
+                     [&](T value) { return low <= value && value <= high; });
 }
 
 Tensor permuted(const Tensor& tensor, const std::vector<int64_t>& dims) {
@@ -70,12 +75,14 @@ Tensor permuted(const Tensor& tensor, const std::vector<int64_t>& dims) {
 }
 
 Tensor with_shape(const Tensor& tensor, const std::vector<int64_t>& shape) {
-  return Tensor(tensor.storage(), tensor.dtype(), shape, contiguous_strides(shape), tensor.offset());
+  return Tensor(tensor.storage(), tensor.dtype(), shape, contiguous_strides(shape),
+                tensor.offset());
 }
 
 std::vector<int64_t> without_ones(const std::vector<int64_t>& shape) {
   std::vector<int64_t> sizes;
-  std::copy_if(shape.begin(), shape.end(), std::back_inserter(sizes), [](int64_t size) { return size != 1; });
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(sizes),
+               [](int64_t size) { return size != 1; });
   return sizes;
 }
 
@@ -88,9 +95,12 @@ bool StoredConstant::fits_nibbles() const {
 
 StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparams) {
   std::vector<int64_t> blocks(values.shape().size(), 1);
-  if (!qparams.is_per_tensor()) blocks[static_cast<size_t>(qparams.axis)] = values.shape()[static_cast<size_t>(qparams.axis)];
-  StoredConstant stored{values.contiguous(), Tensor::from<float>(DType::kFloat32, blocks, qparams.scale), {}};
-  if (std::any_of(qparams.zero_point.begin(), qparams.zero_point.end(), [](int32_t zero) { return zero != 0; })) {
+  if (!qparams.is_per_tensor())
+    blocks[static_cast<size_t>(qparams.axis)] = values.shape()[static_cast<size_t>(qparams.axis)];
+  StoredConstant stored{
+      values.contiguous(), Tensor::from<float>(DType::kFloat32, blocks, qparams.scale), {}};
+  if (std::any_of(qparams.zero_point.begin(), qparams.zero_point.end(),
+                  [](int32_t zero) { return zero != 0; })) {
     const std::vector<float> zeros(qparams.zero_point.begin(), qparams.zero_point.end());
     stored.zero_point = Tensor::from<float>(DType::kFloat32, blocks, zeros);
   }
@@ -102,16 +112,20 @@ StoredConstant stored_half(const Tensor& values) { return {values.contiguous(), 
 Tensor half_constant(const Tensor& given) {
   const Tensor real = given.contiguous();
   Tensor values = Tensor::zeros(DType::kFloat16, real.shape());
-  std::transform(real.data<float>(), real.data<float>() + real.numel(), values.data<uint16_t>(), float_to_half);
+  std::transform(real.data<float>(), real.data<float>() + real.numel(), values.data<uint16_t>(),
+                 float_to_half);
   return values;
 }
 
 Tensor expand(const StoredConstant& stored) {
   Tensor real = Tensor::zeros(DType::kFloat32, stored.values.shape());
   if (stored.values.dtype() == DType::kFloat16) {
-    std::transform(stored.values.data<uint16_t>(), stored.values.data<uint16_t>() + real.numel(), real.data<float>(), half_to_float);
+    std::transform(stored.values.data<uint16_t>(), stored.values.data<uint16_t>() + real.numel(),
+                   real.data<float>(), half_to_float);
   } else {
-    visit_stored_type(stored.values.dtype(), [&](auto* type) { expand_values<std::remove_pointer_t<decltype(type)>>(stored, real.data<float>()); });
+    visit_stored_type(stored.values.dtype(), [&](auto* type) {
+      expand_values<std::remove_pointer_t<decltype(type)>>(stored, real.data<float>());
+    });
   }
   return real;
 }
@@ -122,47 +136,62 @@ void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out)
     const uint16_t* values = stored.values.data<uint16_t>() + row * width;
     std::transform(values, values + width, out.begin(), half_to_float);
   } else {
-    visit_stored_type(stored.values.dtype(), [&](auto* type) { expand_row_values<std::remove_pointer_t<decltype(type)>>(stored, row, out); });
+    visit_stored_type(stored.values.dtype(), [&](auto* type) {
+      expand_row_values<std::remove_pointer_t<decltype(type)>>(stored, row, out);
+    });
   }
 }
 
-Tensor constant_data(const ProgramTensor& constant) { return constant.stored ? expand(*constant.stored) : constant.data; }
+Tensor constant_data(const ProgramTensor& constant) {
+  return constant.stored ? expand(*constant.stored) : constant.data;
+}
 
 ProgramTensor constant_tensor(const std::string& name, StoredConstant stored) {
-  ProgramTensor tensor{name, DType::kFloat32, stored.values.shape(), {}, ProgramTensor::Role::kConstant, {}};
+  ProgramTensor tensor{
+      name, DType::kFloat32, stored.values.shape(), {}, ProgramTensor::Role::kConstant, {}};
   tensor.stored = std::move(stored);
   return tensor;
 }
 
 std::string describe(const StoredConstant& stored) {
   if (!stored.scale.defined()) return std::string(short_name_of(stored.values.dtype()));
-  return fmt::format("{}{} in {} blocks", stored.fits_nibbles() ? "4-bit " : "", short_name_of(stored.values.dtype()),
-                     fmt::join(stored.scale.shape(), "x"));
+  return fmt::format("{}{} in {} blocks", stored.fits_nibbles() ? "4-bit " : "",
+                     short_name_of(stored.values.dtype()), fmt::join(stored.scale.shape(), "x"));
 }
 
 std::string find_fault(const StoredConstant& stored) {
-  if (stored.values.dtype() == DType::kFloat16) return stored.scale.defined() || stored.zero_point.defined() ? "float16 values have scales" : "";
+  if (stored.values.dtype() == DType::kFloat16)
+    return stored.scale.defined() || stored.zero_point.defined() ? "float16 values have scales"
+                                                                 : "";
   if (!is_integer(stored.values.dtype()) || size_of(stored.values.dtype()) > 2)
-    return fmt::format("its values are {}, want integers of up to 16 bits", name_of(stored.values.dtype()));
+    return fmt::format("its values are {}, want integers of up to 16 bits",
+                       name_of(stored.values.dtype()));
   if (!stored.scale.defined()) return "its integers have no scales";
   const std::vector<int64_t>& shape = stored.values.shape();
   const std::vector<int64_t>& blocks = stored.scale.shape();
-  if (blocks.size() != shape.size()) return fmt::format("scales have {} dimensions, want {}", blocks.size(), shape.size());
+  if (blocks.size() != shape.size())
+    return fmt::format("scales have {} dimensions, want {}", blocks.size(), shape.size());
   for (size_t d = 0; d < shape.size(); ++d)
     if (blocks[d] < 0 || (shape[d] != 0 && (blocks[d] == 0 || shape[d] % blocks[d] != 0)))
-      return fmt::format("dimension {} of size {} is cut into {} blocks, want a divisor", d, shape[d], blocks[d]);
-  if (stored.scale.dtype() != DType::kFloat32) return fmt::format("scales are {}, want float32", name_of(stored.scale.dtype()));
-  if (stored.zero_point.defined() && (stored.zero_point.shape() != blocks || stored.zero_point.dtype() != DType::kFloat32))
+      return fmt::format("dimension {} of size {} is cut into {} blocks, want a divisor", d,
+                         shape[d], blocks[d]);
+  if (stored.scale.dtype() != DType::kFloat32)
+    return fmt::format("scales are {}, want float32", name_of(stored.scale.dtype()));
+  if (stored.zero_point.defined() &&
+      (stored.zero_point.shape() != blocks || stored.zero_point.dtype() != DType::kFloat32))
     return "zero points differ from the scales in shape, or are not float32";
   return "";
 }
 
 StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims) {
-  const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? permuted(tensor, dims) : Tensor(); };
+  const auto moved = [&](const Tensor& tensor) {
+    return tensor.defined() ? permuted(tensor, dims) : Tensor();
+  };
   return {moved(stored.values), moved(stored.scale), moved(stored.zero_point)};
 }
 
-std::optional<StoredConstant> reshaped(const StoredConstant& stored, const std::vector<int64_t>& shape) {
+std::optional<StoredConstant> reshaped(const StoredConstant& stored,
+                                       const std::vector<int64_t>& shape) {
   if (!stored.scale.defined()) return StoredConstant{with_shape(stored.values, shape), {}, {}};
   if (without_ones(stored.values.shape()) != without_ones(shape)) return std::nullopt;
   std::vector<int64_t> kept;  // the blocks of dimensions that are not of size 1
@@ -171,8 +200,9 @@ std::optional<StoredConstant> reshaped(const StoredConstant& stored, const std::
   std::vector<int64_t> blocks;
   size_t next = 0;
   for (int64_t size : shape) blocks.push_back(size == 1 ? 1 : kept[next++]);
-  return StoredConstant{with_shape(stored.values, shape), with_shape(stored.scale, blocks),
-                        stored.zero_point.defined() ? with_shape(stored.zero_point, blocks) : Tensor()};
+  return StoredConstant{
+      with_shape(stored.values, shape), with_shape(stored.scale, blocks),
+      stored.zero_point.defined() ? with_shape(stored.zero_point, blocks) : Tensor()};
 }
 
 Tensor pack_nibbles(const Tensor& values) {
@@ -192,7 +222,8 @@ Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_
     const unsigned byte = bytes.data<uint8_t>()[i / 2];
     const unsigned nibble = i % 2 == 0 ? byte & 0xFu : byte >> 4;
     // Signed ones count from -8: moving to the top half and back copies the sign.
-    values.data<uint8_t>()[i] = static_cast<uint8_t>(dtype == DType::kInt8 && nibble >= 8 ? nibble | 0xF0u : nibble);
+    values.data<uint8_t>()[i] =
+        static_cast<uint8_t>(dtype == DType::kInt8 && nibble >= 8 ? nibble | 0xF0u : nibble);
   }
   return values;
 }

@@ -1,5 +1,5 @@
-// Float constants that the artifact holds as integers or float16: their expansion, their form when elements move, their bytes in the file.
-// Free of torch.
+// Float constants that the artifact holds as integers or float16: their expansion, their form when
+// elements move, their bytes in the file. Free of torch.
 #pragma once
 
 #include <optional>
@@ -28,11 +28,14 @@ std::string describe(const StoredConstant& stored);
 // What contradicts the comment on StoredConstant, empty when nothing does.
 std::string find_fault(const StoredConstant& stored);
 
-// The same after a permute, or after a reshape that moves, adds or drops dimensions of size 1 only; nothing after any other reshape.
+// The same after a permute, or after a reshape that moves, adds or drops dimensions of size 1 only;
+// nothing after any other reshape.
 StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims);
-std::optional<StoredConstant> reshaped(const StoredConstant& stored, const std::vector<int64_t>& shape);
+std::optional<StoredConstant> reshaped(const StoredConstant& stored,
+                                       const std::vector<int64_t>& shape);
 
-// Two values of 4 bits in a byte, the first in the low half; the last half is 0 when their number is odd. `values` must fit (fits_nibbles).
+// Two values of 4 bits in a byte, the first in the low half; the last half is 0 when their number
+// is odd. `values` must fit (fits_nibbles).
 Tensor pack_nibbles(const Tensor& values);
 Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_t>& shape);
 

@@ -18,11 +18,14 @@ using Kind = SizeExpr::Kind;
 
 constexpr size_t kMostSymbols = 64;
 constexpr size_t kLongestName = 64;
-constexpr Kind kOperators[] = {Kind::kAdd, Kind::kMultiply, Kind::kFloorDivide, Kind::kModulo, Kind::kMinimum, Kind::kMaximum};
+constexpr Kind kOperators[] = {Kind::kAdd,    Kind::kMultiply, Kind::kFloorDivide,
+                               Kind::kModulo, Kind::kMinimum,  Kind::kMaximum};
 
 int64_t integer(const Json& json) {
   const bool fits =
-      json.is_number_integer() && (!json.is_number_unsigned() || json.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+      json.is_number_integer() &&
+      (!json.is_number_unsigned() ||
+       json.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
   if (!fits) throw std::invalid_argument("got " + json.dump().substr(0, 40) + ", want an integer");
   return json.get<int64_t>();
 }
@@ -37,7 +40,8 @@ SizeExpr::Step step_from_json(const Json& json) {
 
 SizeExpr size_from_json(const Json& json) {
   if (!json.is_array()) return SizeExpr(integer(json));
-  if (json.size() > SizeExpr::kMostSteps) throw std::invalid_argument(fmt::format("a formula of {} steps", json.size()));
+  if (json.size() > SizeExpr::kMostSteps)
+    throw std::invalid_argument(fmt::format("a formula of {} steps", json.size()));
   std::vector<SizeExpr::Step> steps;
   for (const Json& item : json) steps.push_back(step_from_json(item));
   try {
@@ -81,17 +85,21 @@ Json sizes_to_json(const std::vector<SizeExpr>& sizes) {
 }
 
 std::vector<ShapeSymbol> symbols_from_json(const Json& json) {
-  if (!json.is_array() || json.size() > kMostSymbols) throw std::invalid_argument(fmt::format("symbols are no list of at most {}", kMostSymbols));
+  if (!json.is_array() || json.size() > kMostSymbols)
+    throw std::invalid_argument(fmt::format("symbols are no list of at most {}", kMostSymbols));
   std::vector<ShapeSymbol> symbols;
   for (const Json& item : json) {
-    symbols.push_back({item.at("name").get<std::string>(), integer(item.at("min")), integer(item.at("max")), integer(item.at("hint"))});
-    if (symbols.back().name.size() > kLongestName) throw std::invalid_argument("a symbol's name is longer than 64");
+    symbols.push_back({item.at("name").get<std::string>(), integer(item.at("min")),
+                       integer(item.at("max")), integer(item.at("hint"))});
+    if (symbols.back().name.size() > kLongestName)
+      throw std::invalid_argument("a symbol's name is longer than 64");
   }
   return symbols;
 }
 
 std::vector<SizeExpr> sizes_from_json(const Json& json) {
-  if (!json.is_array() || json.size() > kHighestRank) throw std::invalid_argument("formulas of sizes are no list, or a long one");
+  if (!json.is_array() || json.size() > kHighestRank)
+    throw std::invalid_argument("formulas of sizes are no list, or a long one");
   std::vector<SizeExpr> sizes;
   for (const Json& item : json) sizes.push_back(size_from_json(item));
   return sizes;

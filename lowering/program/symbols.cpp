@@ -1,4 +1,5 @@
-// A dimension that is one symbol decides it; formulas of one symbol that nothing else decides are solved by bisection.
+// A dimension that is one symbol decides it; formulas of one symbol that nothing else decides are
+// solved by bisection.
 #include "lowering/program/symbols.h"
 
 #include <algorithm>
@@ -18,7 +19,9 @@ struct Source {
   size_t dim;
 };
 
-const ProgramTensor& input_tensor(const Program& program, size_t position) { return program.tensors[static_cast<size_t>(program.inputs[position])]; }
+const ProgramTensor& input_tensor(const Program& program, size_t position) {
+  return program.tensors[static_cast<size_t>(program.inputs[position])];
+}
 
 const ShapeSymbol* find_symbol(const Program& program, const std::string& name) {
   for (const ShapeSymbol& symbol : program.symbols)
@@ -28,7 +31,8 @@ const ShapeSymbol* find_symbol(const Program& program, const std::string& name) 
 
 bool is_plain(const SizeExpr& size) { return size.steps().size() == 1; }
 
-// In the order in which they can be used; symbols that no input decides are missing. Plain symbols come first.
+// In the order in which they can be used; symbols that no input decides are missing. Plain symbols
+// come first.
 std::vector<Source> find_sources(const Program& program) {
   std::vector<Source> sources;
   std::set<std::string> known;
@@ -38,7 +42,9 @@ std::vector<Source> find_sources(const Program& program) {
       const std::vector<SizeExpr>& sizes = input_tensor(program, i).sizes;
       for (size_t d = 0; d < sizes.size(); ++d) {
         const std::set<std::string> names = sizes[d].symbols();
-        if (names.size() != 1 || known.contains(*names.begin()) || is_plain(sizes[d]) != wants_plain) continue;
+        if (names.size() != 1 || known.contains(*names.begin()) ||
+            is_plain(sizes[d]) != wants_plain)
+          continue;
         if (const ShapeSymbol* symbol = find_symbol(program, *names.begin())) {
           sources.push_back({symbol, i, d});
           known.insert(symbol->name);
@@ -52,11 +58,15 @@ std::string subject_of(const Program& program, size_t position) {
   return fmt::format("input {} ({})", position, input_tensor(program, position).name);
 }
 
-[[noreturn]] void refuse(const Program& program, const std::string& stage, const Source& at, int64_t found, const std::string& wanted) {
-  throw Error(stage, subject_of(program, at.input), fmt::format("dimension {} is {}, want {}; give an input of that size", at.dim, found, wanted));
+[[noreturn]] void refuse(const Program& program, const std::string& stage, const Source& at,
+                         int64_t found, const std::string& wanted) {
+  throw Error(stage, subject_of(program, at.input),
+              fmt::format("dimension {} is {}, want {}; give an input of that size", at.dim, found,
+                          wanted));
 }
 
-// The value of the only symbol of a formula that grows with it; nullopt when none in the range gives `found`.
+// The value of the only symbol of a formula that grows with it; nullopt when none in the range
+// gives `found`.
 std::optional<int64_t> solve(const SizeExpr& formula, const ShapeSymbol& symbol, int64_t found) {
   int64_t low = symbol.min, high = symbol.max;
   while (low < high) {
@@ -74,23 +84,29 @@ std::optional<int64_t> solve(const SizeExpr& formula, const ShapeSymbol& symbol,
              : std::nullopt;
 }
 
-int64_t value_of(const Program& program, const Source& source, int64_t found, const std::string& stage) {
+int64_t value_of(const Program& program, const Source& source, int64_t found,
+                 const std::string& stage) {
   const SizeExpr& formula = input_tensor(program, source.input).sizes[source.dim];
   if (is_plain(formula)) {
-    if (found < source.symbol->min || found > source.symbol->max) refuse(program, stage, source, found, describe(*source.symbol));
+    if (found < source.symbol->min || found > source.symbol->max)
+      refuse(program, stage, source, found, describe(*source.symbol));
     return found;
   }
   const std::optional<int64_t> value = solve(formula, *source.symbol, found);
-  if (!value) refuse(program, stage, source, found, fmt::format("{} with {}", formula.to_text(), describe(*source.symbol)));
+  if (!value)
+    refuse(program, stage, source, found,
+           fmt::format("{} with {}", formula.to_text(), describe(*source.symbol)));
   return *value;
 }
 
 // "s77, which is 4 as of input 0 (x)" of the symbols of a formula.
-std::string origin_text(const Program& program, const SizeExpr& formula, const std::vector<Source>& sources, const SymbolValues& values) {
+std::string origin_text(const Program& program, const SizeExpr& formula,
+                        const std::vector<Source>& sources, const SymbolValues& values) {
   std::vector<std::string> texts;
   for (const Source& source : sources)
     if (formula.symbols().contains(source.symbol->name))
-      texts.push_back(fmt::format("{} is {} by dimension {} of {}", source.symbol->name, values.at(source.symbol->name), source.dim,
+      texts.push_back(fmt::format("{} is {} by dimension {} of {}", source.symbol->name,
+                                  values.at(source.symbol->name), source.dim,
                                   subject_of(program, source.input)));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -101,7 +117,9 @@ bool is_sane_shape(DType dtype, const std::vector<int64_t>& shape) {
   if (shape.size() > kHighestRank) return false;
   int64_t bytes = static_cast<int64_t>(size_of(dtype));
   return std::all_of(shape.begin(), shape.end(), [&](int64_t size) {
-    return size >= 0 && size <= kLargestSize && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) && bytes <= kLargestTensor;
+    return size >= 0 && size <= kLargestSize &&
+           !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) &&
+           bytes <= kLargestTensor;
   });
 }
 
@@ -111,21 +129,26 @@ SymbolValues hints_of(const Program& program) {
   return values;
 }
 
-SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const> shapes, const std::string& stage) {
+SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const> shapes,
+                          const std::string& stage) {
   OCTET_ASSERT(shapes.size() == program.inputs.size(), "one shape an input");
   const std::vector<Source> sources = find_sources(program);
   SymbolValues values;
-  for (const Source& source : sources) values[source.symbol->name] = value_of(program, source, shapes[source.input][source.dim], stage);
+  for (const Source& source : sources)
+    values[source.symbol->name] =
+        value_of(program, source, shapes[source.input][source.dim], stage);
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (program.inputs[i] < 0) continue;
     const ProgramTensor& tensor = input_tensor(program, i);
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       const bool is_fixed = tensor.sizes.empty() || tensor.sizes[d].is_number();
-      const int64_t wanted = is_fixed ? tensor.shape[d] : tensor.sizes[d].evaluate(values), found = shapes[i][d];
+      const int64_t wanted = is_fixed ? tensor.shape[d] : tensor.sizes[d].evaluate(values),
+                    found = shapes[i][d];
       if (found == wanted) continue;
       refuse(program, stage, {nullptr, i, d}, found,
              is_fixed ? std::to_string(wanted)
-                      : fmt::format("{} ({}; {})", wanted, tensor.sizes[d].to_text(), origin_text(program, tensor.sizes[d], sources, values)));
+                      : fmt::format("{} ({}; {})", wanted, tensor.sizes[d].to_text(),
+                                    origin_text(program, tensor.sizes[d], sources, values)));
     }
   }
   return values;
@@ -141,14 +164,19 @@ std::set<std::string> undecided_symbols(const Program& program) {
 void verify_symbols(const Program& program) {
   std::set<std::string> names;
   for (const ShapeSymbol& symbol : program.symbols) {
-    OCTET_ASSERT(!symbol.name.empty() && names.insert(symbol.name).second, "a shape symbol without a name of its own");
-    OCTET_ASSERT(symbol.min >= 0 && symbol.min <= symbol.hint && symbol.hint <= symbol.max && symbol.max <= kLargestSize,
-                 fmt::format("symbol {} has the hint {} and the range {} to {}", symbol.name, symbol.hint, symbol.min, symbol.max));
+    OCTET_ASSERT(!symbol.name.empty() && names.insert(symbol.name).second,
+                 "a shape symbol without a name of its own");
+    OCTET_ASSERT(symbol.min >= 0 && symbol.min <= symbol.hint && symbol.hint <= symbol.max &&
+                     symbol.max <= kLargestSize,
+                 fmt::format("symbol {} has the hint {} and the range {} to {}", symbol.name,
+                             symbol.hint, symbol.min, symbol.max));
   }
   const SymbolValues hints = hints_of(program);
-  const auto check = [&](const std::string& subject, const std::vector<SizeExpr>& sizes, const std::vector<int64_t>& wanted) {
+  const auto check = [&](const std::string& subject, const std::vector<SizeExpr>& sizes,
+                         const std::vector<int64_t>& wanted) {
     for (const SizeExpr& size : sizes)
-      for (const std::string& name : size.symbols()) OCTET_ASSERT(names.contains(name), subject + " has the unknown symbol " + name);
+      for (const std::string& name : size.symbols())
+        OCTET_ASSERT(names.contains(name), subject + " has the unknown symbol " + name);
     std::vector<int64_t> got;
     try {
       got = evaluate(sizes, hints);
@@ -160,31 +188,40 @@ void verify_symbols(const Program& program) {
   for (const ProgramTensor& tensor : program.tensors) {
     if (tensor.sizes.empty()) continue;
     check(tensor.name, tensor.sizes, tensor.shape);
-    OCTET_ASSERT(tensor.role != ProgramTensor::Role::kConstant, tensor.name + " is a constant with formulas");
-    OCTET_ASSERT(!tensor.qparams || tensor.qparams->is_per_tensor() || tensor.sizes[static_cast<size_t>(tensor.qparams->axis)].is_number(),
+    OCTET_ASSERT(tensor.role != ProgramTensor::Role::kConstant,
+                 tensor.name + " is a constant with formulas");
+    OCTET_ASSERT(!tensor.qparams || tensor.qparams->is_per_tensor() ||
+                     tensor.sizes[static_cast<size_t>(tensor.qparams->axis)].is_number(),
                  tensor.name + " has a scale for each slice along a dimension that is not fixed");
   }
   for (const ProgramOp& op : program.ops)
     for (const auto& [key, sizes] : op.sizes) {
       const auto attribute = op.attributes.find(key);
-      OCTET_ASSERT(attribute != op.attributes.end(), fmt::format("{} has formulas for {}, which it lacks", op.name, key));
+      OCTET_ASSERT(attribute != op.attributes.end(),
+                   fmt::format("{} has formulas for {}, which it lacks", op.name, key));
       const int64_t* one = std::get_if<int64_t>(&attribute->second);
       const std::vector<int64_t>* many = std::get_if<std::vector<int64_t>>(&attribute->second);
-      OCTET_ASSERT(one != nullptr || many != nullptr, fmt::format("{} has formulas for {}, which is no size", op.name, key));
+      OCTET_ASSERT(one != nullptr || many != nullptr,
+                   fmt::format("{} has formulas for {}, which is no size", op.name, key));
       check(op.name, sizes, one != nullptr ? std::vector<int64_t>{*one} : *many);
     }
   if (program.symbols.empty()) return;
   const std::set<std::string> undecided = undecided_symbols(program);
-  OCTET_ASSERT(undecided.empty(), fmt::format("the symbol{} {} {} no size of an input", undecided.size() == 1 ? "" : "s", fmt::join(undecided, ", "),
-                                              undecided.size() == 1 ? "is" : "are"));
+  OCTET_ASSERT(
+      undecided.empty(),
+      fmt::format("the symbol{} {} {} no size of an input", undecided.size() == 1 ? "" : "s",
+                  fmt::join(undecided, ", "), undecided.size() == 1 ? "is" : "are"));
 }
 
-std::string describe(const ShapeSymbol& symbol) { return fmt::format("{} from {} to {}", symbol.name, symbol.min, symbol.max); }
+std::string describe(const ShapeSymbol& symbol) {
+  return fmt::format("{} from {} to {}", symbol.name, symbol.min, symbol.max);
+}
 
 std::string shape_text(const ProgramTensor& tensor, const char* separator) {
   std::vector<std::string> texts;
   for (size_t d = 0; d < tensor.shape.size(); ++d)
-    texts.push_back(tensor.sizes.empty() ? std::to_string(tensor.shape[d]) : tensor.sizes[d].to_text());
+    texts.push_back(tensor.sizes.empty() ? std::to_string(tensor.shape[d])
+                                         : tensor.sizes[d].to_text());
   return fmt::format("{}", fmt::join(texts, separator));
 }
 

@@ -12,14 +12,17 @@ namespace octet {
 namespace {
 
 constexpr double kHistogramLimit = 3.4028235e15;  // torch.histc loses its bins beyond
-constexpr int kMaxConstantDepth = 64;             // ops between a weight and the parameters it is computed from
+// ops between a weight and the parameters it is computed from
+constexpr int kMaxConstantDepth = 64;
 
-// The largest absolute value; infinity when there is a NaN. Magnitudes of floats compare like their bits, NaN above all; several maxima at once, as
-// whole models go through here.
+// The largest absolute value; infinity when there is a NaN. Magnitudes of floats compare like their
+// bits, NaN above all; several maxima at once, as whole models go through here.
 double largest_magnitude(std::span<const float> values) {
   constexpr size_t kLanes = 8;
   std::array<uint32_t, kLanes> largest{};
-  const auto take = [&](size_t i, uint32_t& lane) { lane = std::max(lane, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu); };
+  const auto take = [&](size_t i, uint32_t& lane) {
+    lane = std::max(lane, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu);
+  };
   size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes)
     for (size_t lane = 0; lane < kLanes; ++lane) take(i + lane, largest[lane]);
@@ -32,10 +35,12 @@ double largest_magnitude(std::span<const float> values) {
 double largest_magnitude(const Tensor& tensor) {
   const Tensor dense = tensor.contiguous();
   const size_t count = static_cast<size_t>(dense.numel());
-  if (dense.dtype() == DType::kFloat32) return largest_magnitude(std::span(dense.data<float>(), count));
+  if (dense.dtype() == DType::kFloat32)
+    return largest_magnitude(std::span(dense.data<float>(), count));
   if (dense.dtype() != DType::kFloat64) return 0;
   double largest = 0;
-  for (double value : std::span(dense.data<double>(), count)) largest = std::isnan(value) ? INFINITY : std::max(largest, std::abs(value));
+  for (double value : std::span(dense.data<double>(), count))
+    largest = std::isnan(value) ? INFINITY : std::max(largest, std::abs(value));
   return largest;
 }
 
@@ -46,7 +51,8 @@ Verdict check_magnitudes(const RuleMatch& at, bool single_elements_only) {
       if (!constant || (single_elements_only && constant->numel() != 1)) continue;
       const double largest = largest_magnitude(*constant);
       if (largest > kHistogramLimit)
-        return Verdict::refuse(fmt::format("constant %{} holds {:g}, want magnitudes up to 3.4e15", value->name(), largest));
+        return Verdict::refuse(fmt::format("constant %{} holds {:g}, want magnitudes up to 3.4e15",
+                                           value->name(), largest));
     }
   return Verdict::accept();
 }
@@ -55,7 +61,9 @@ bool is_constant(const Graph& graph, const Value* value, int depth) {
   if (!value->producer()) return graph.find_constant(value) != nullptr;
   if (depth == 0) return false;
   const std::vector<Value*> inputs = value->producer()->inputs();
-  return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return is_constant(graph, input, depth - 1); });
+  return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) {
+    return is_constant(graph, input, depth - 1);
+  });
 }
 
 }  // namespace
@@ -69,10 +77,14 @@ std::string op_name(const Node& node) {
 Verdict inputs_are_float32(const RuleMatch& at) {
   for (const auto& [slot, values] : at.match.bindings)
     for (const Value* value : values) {
-      if (value->kind() != ValueKind::kTensor) return Verdict::refuse(fmt::format("input %{} is no tensor", value->name()));
-      if (!value->meta) return Verdict::refuse(fmt::format("input %{} has no known dtype, want float32", value->name()));
+      if (value->kind() != ValueKind::kTensor)
+        return Verdict::refuse(fmt::format("input %{} is no tensor", value->name()));
+      if (!value->meta)
+        return Verdict::refuse(
+            fmt::format("input %{} has no known dtype, want float32", value->name()));
       if (value->meta->dtype != DType::kFloat32)
-        return Verdict::refuse(fmt::format("input %{} is {}, want float32", value->name(), name_of(value->meta->dtype)));
+        return Verdict::refuse(fmt::format("input %{} is {}, want float32", value->name(),
+                                           name_of(value->meta->dtype)));
     }
   return Verdict::accept();
 }
@@ -83,13 +95,15 @@ Verdict scalars_are_observable(const RuleMatch& at) { return check_magnitudes(at
 Verdict weight_is_constant(const RuleMatch& at) {
   const Value* weight = at.match.find("w");
   if (is_constant(at.graph, weight, kMaxConstantDepth)) return Verdict::accept();
-  return Verdict::refuse(fmt::format("weight %{} is computed at run time, want a constant", weight->name()));
+  return Verdict::refuse(
+      fmt::format("weight %{} is computed at run time, want a constant", weight->name()));
 }
 
 Verdict has_one_group(const RuleMatch& at) {
   const int64_t groups = at.anchor().int_or("groups", 1);
   if (groups == 1) return Verdict::accept();
-  return Verdict::refuse(fmt::format("{} with groups={} is not supported", op_name(at.anchor()), groups));
+  return Verdict::refuse(
+      fmt::format("{} with groups={} is not supported", op_name(at.anchor()), groups));
 }
 
 }  // namespace octet

@@ -12,7 +12,8 @@ std::string op_name(const Node& node);
 
 // Every tensor that the pattern binds is float32: observers see only that.
 Verdict inputs_are_float32(const RuleMatch& at);
-// No bound constant holds a value beyond 3.4e15, the most that a histogram can take. compat: looks at single-element constants only.
+// No bound constant holds a value beyond 3.4e15, the most that a histogram can take. compat: looks
+// at single-element constants only.
 Verdict constants_are_observable(const RuleMatch& at);
 Verdict scalars_are_observable(const RuleMatch& at);
 // Slot w is a parameter, buffer or constant, or computed from those alone.

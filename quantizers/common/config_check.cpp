@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kShownNames = 3;
 
-// How many characters of `a` to insert, remove or replace: first for the closest beginning of `b`, then for all of it. "aten.conv2" is closer to
-// "aten.conv2d.default" than to "aten.add.Tensor".
+// How many characters of `a` to insert, remove or replace: first for the closest beginning of `b`,
+// then for all of it. "aten.conv2" is closer to "aten.conv2d.default" than to "aten.add.Tensor".
 std::pair<size_t, size_t> edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -34,15 +34,18 @@ std::pair<size_t, size_t> edit_distance(const std::string& a, const std::string&
   return {*std::min_element(row.begin(), row.end()), row[b.size()]};
 }
 
-// The same from the dot of `b` on that is best: "Block" is "my.Block", and "linaer" rather "aten.linear.default" than "aten.add.Tensor".
+// The same from the dot of `b` on that is best: "Block" is "my.Block", and "linaer" rather
+// "aten.linear.default" than "aten.add.Tensor".
 std::pair<size_t, size_t> least_distance(const std::string& a, const std::string& b) {
   std::pair<size_t, size_t> least = edit_distance(a, b);
-  for (size_t dot = b.find('.'); dot != std::string::npos; dot = b.find('.', dot + 1)) least = std::min(least, edit_distance(a, b.substr(dot + 1)));
+  for (size_t dot = b.find('.'); dot != std::string::npos; dot = b.find('.', dot + 1))
+    least = std::min(least, edit_distance(a, b.substr(dot + 1)));
   return least;
 }
 
 // "the closest: block, block.fc, head"
-std::string closest(const std::string& wanted, const std::set<std::string>& known, const char* plural) {
+std::string closest(const std::string& wanted, const std::set<std::string>& known,
+                    const char* plural) {
   if (known.empty()) return fmt::format("which names no {}", plural);
   std::vector<std::pair<std::pair<size_t, size_t>, std::string>> ranked;
   for (const std::string& name : known) ranked.emplace_back(least_distance(wanted, name), name);
@@ -53,9 +56,11 @@ std::string closest(const std::string& wanted, const std::set<std::string>& know
   return fmt::format("the closest: {}", fmt::join(names, ", "));
 }
 
-// Whether LibTorch has the op. A name without overload may stand for any; those that occur are tried.
+// Whether LibTorch has the op. A name without overload may stand for any; those that occur are
+// tried.
 bool is_known_op(const std::string& op) {
-  constexpr std::array<const char*, 9> kOverloads = {"", ".default", ".Tensor", ".int", ".dim", ".input", ".vec", ".using_ints", ".Scalar"};
+  constexpr std::array<const char*, 9> kOverloads = {
+      "", ".default", ".Tensor", ".int", ".dim", ".input", ".vec", ".using_ints", ".Scalar"};
   for (const char* overload : kOverloads)
     if (find_op_schema(op + overload) || find_op_schema("aten." + op + overload)) return true;
   return false;
@@ -77,12 +82,14 @@ class ModelNames {
   const std::vector<const Graph*>& graphs() const { return graphs_; }
 
   bool has_module_type(const std::string& wanted) const {
-    return std::any_of(types_.begin(), types_.end(), [&](const std::string& type) { return is_module_type({{}, type}, wanted); });
+    return std::any_of(types_.begin(), types_.end(),
+                       [&](const std::string& type) { return is_module_type({{}, type}, wanted); });
   }
   bool has_op(const std::string& op) const {
     const auto has_one = [&](const Graph* graph) {
       const std::vector<Node*> nodes = graph->nodes();
-      return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) { return is_op_type(*node, op); });
+      return std::any_of(nodes.begin(), nodes.end(),
+                         [&](const Node* node) { return is_op_type(*node, op); });
     };
     return std::any_of(graphs_.begin(), graphs_.end(), has_one);
   }
@@ -97,7 +104,8 @@ class ModelNames {
         const std::string path = module_path(frame);
         if (path.empty()) continue;
         modules_.insert(path);
-        for (size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1)) paths_.insert(path.substr(0, end));
+        for (size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1))
+          paths_.insert(path.substr(0, end));
         paths_.insert(path);
       }
     }
@@ -110,7 +118,8 @@ class ModelNames {
   std::vector<const Graph*> graphs_;
 };
 
-// The most calls in one graph, of the whole model and its bodies; and the ops that the module calls itself.
+// The most calls in one graph, of the whole model and its bodies; and the ops that the module calls
+// itself.
 int64_t count_calls(const ModelNames& names, const CallIndex& call, std::set<std::string>& ops) {
   int64_t most = 0;
   for (const Graph* graph : names.graphs()) {
@@ -128,19 +137,24 @@ int64_t count_calls(const ModelNames& names, const CallIndex& call, std::set<std
 // Empty when the call is there.
 std::string objection(const ModelNames& names, const CallIndex& call) {
   if (!call.module.empty() && !names.modules().contains(call.module))
-    return fmt::format("\"{}\" is no module of the model, {}", call.module, closest(call.module, names.modules(), "modules"));
+    return fmt::format("\"{}\" is no module of the model, {}", call.module,
+                       closest(call.module, names.modules(), "modules"));
   std::set<std::string> ops;
   const int64_t count = count_calls(names, call, ops);
   if (call.index < count) return {};
-  if (count == 0) return fmt::format("the module itself (without modules within) has no such op, {}", closest(call.op, ops, "ops of it"));
-  return fmt::format("the op stands there {} time{}, want an index of 0 .. {}", count, count == 1 ? "" : "s", count - 1);
+  if (count == 0)
+    return fmt::format("the module itself (without modules within) has no such op, {}",
+                       closest(call.op, ops, "ops of it"));
+  return fmt::format("the op stands there {} time{}, want an index of 0 .. {}", count,
+                     count == 1 ? "" : "s", count - 1);
 }
 
 }  // namespace
 
 void check_rows(const ConfigTable& table, const std::string& quantizer, const Graph& model) {
-  const bool has_rows = !table.module_names().empty() || !table.module_types().empty() || !table.operator_types().empty() ||
-                        !table.module_regexes().empty() || !table.calls().empty();
+  const bool has_rows = !table.module_names().empty() || !table.module_types().empty() ||
+                        !table.operator_types().empty() || !table.module_regexes().empty() ||
+                        !table.calls().empty();
   if (!has_rows) return;
   const ModelNames names(model);
   const auto refuse = [&](const std::string& row, const std::string& message) {
@@ -149,20 +163,29 @@ void check_rows(const ConfigTable& table, const std::string& quantizer, const Gr
   };
   for (const auto& [name, config] : table.module_names())
     if (!names.paths().contains(name))
-      refuse(describe_row("module_name", name), fmt::format(" is no module of the model, {}", closest(name, names.paths(), "modules")));
+      refuse(
+          describe_row("module_name", name),
+          fmt::format(" is no module of the model, {}", closest(name, names.paths(), "modules")));
   for (const ConfigTable::RegexRow& row : table.module_regexes()) {
     const std::string& text = row.regex->text();
-    if (std::none_of(names.modules().begin(), names.modules().end(), [&](const std::string& path) { return row.regex->matches(path); }))
+    if (std::none_of(names.modules().begin(), names.modules().end(),
+                     [&](const std::string& path) { return row.regex->matches(path); }))
       refuse(describe_row("module_name_regex", text),
-             fmt::format(" matches the whole path of no module of the model, {}", closest(text, names.modules(), "modules")));
+             fmt::format(" matches the whole path of no module of the model, {}",
+                         closest(text, names.modules(), "modules")));
   }
   for (const auto& [type, config] : table.module_types())
     if (!names.has_module_type(type))
-      refuse(describe_row("module_type", type), fmt::format(" is no type of a module of the model, {}", closest(type, names.types(), "types")));
+      refuse(describe_row("module_type", type),
+             fmt::format(" is no type of a module of the model, {}",
+                         closest(type, names.types(), "types")));
   for (const auto& [op, config] : table.operator_types())
-    if (!names.has_op(op) && !is_known_op(op)) refuse(describe_row("op_type", op), fmt::format(" is no op, {}", closest(op, names.ops(), "ops")));
+    if (!names.has_op(op) && !is_known_op(op))
+      refuse(describe_row("op_type", op),
+             fmt::format(" is no op, {}", closest(op, names.ops(), "ops")));
   for (const ConfigTable::CallRow& row : table.calls())
-    if (const std::string reason = objection(names, row.call); !reason.empty()) refuse(describe(row.call), ": " + reason);
+    if (const std::string reason = objection(names, row.call); !reason.empty())
+      refuse(describe(row.call), ": " + reason);
 }
 
 void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model) {
@@ -171,12 +194,15 @@ void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model
     const std::string subject = part.place.empty() ? "opaque part" : part.place;
     if (!part.module.empty() && !names.paths().contains(part.module))
       throw Error("quantizer", subject,
-                  fmt::format("module \"{}\" is no module of the model, {}", part.module, closest(part.module, names.paths(), "modules")));
+                  fmt::format("module \"{}\" is no module of the model, {}", part.module,
+                              closest(part.module, names.paths(), "modules")));
     std::vector<std::string> ops = part.ops;
     if (!part.op.empty()) ops.push_back(part.op);
     for (const std::string& op : ops)
       if (!names.has_op(op) && !is_known_op(op))
-        throw Error("quantizer", subject, fmt::format("op \"{}\" is neither in the model nor known, {}", op, closest(op, names.ops(), "ops")));
+        throw Error("quantizer", subject,
+                    fmt::format("op \"{}\" is neither in the model nor known, {}", op,
+                                closest(op, names.ops(), "ops")));
   }
 }
 

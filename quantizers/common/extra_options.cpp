@@ -21,12 +21,17 @@ std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel)
   return is_per_channel ? "per_channel_min_max" : "min_max";
 }
 
-QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight, QuantizationSpec activation, bool outputs) {
+QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight,
+                              QuantizationSpec activation, bool outputs) {
   if (options.is_weight_only && activation.is_dynamic)
-    throw Error("quantizer", "is_weight_only", "got true beside is_dynamic, want one of them; weight-only leaves activations float");
+    throw Error(
+        "quantizer", "is_weight_only",
+        "got true beside is_dynamic, want one of them; weight-only leaves activations float");
   if (options.is_weight_only && options.act_observer)
-    throw Error("quantizer", "act_observer",
-                fmt::format("got {} beside is_weight_only, want one of them; activations stay float", options.act_observer->name));
+    throw Error(
+        "quantizer", "act_observer",
+        fmt::format("got {} beside is_weight_only, want one of them; activations stay float",
+                    options.act_observer->name));
   QuantizationConfig config;
   if (options.weight_observer) choose_observer(weight, *options.weight_observer, "weight_observer");
   config.weight = std::move(weight);

@@ -11,26 +11,36 @@
 namespace octet {
 
 struct OwnOptions {
-  bool is_weight_only = false;                       // activations stay float; linear, convolution and embedding
-  bool is_per_token = false;                         // dynamic activations of linear get one scale per row (of convolutions: per image)
-  bool search_weight_ranges = false;                 // weights from the range of least squared error instead of minimum to maximum; not in training
-  int64_t weight_bits = 8;                           // 8, or 4: stored as int8 in -8 .. 7
-  std::optional<int64_t> group_size = std::nullopt;  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
-  std::optional<ObserverChoice> act_observer = std::nullopt;     // instead of histogram; not with dynamic or float activations
-  std::optional<ObserverChoice> weight_observer = std::nullopt;  // instead of those of the ranges; not with groups
-  bool learns_ranges = false;                                    // in training: lsq_fake_quantize for static activations and weights without groups
+  // activations stay float; linear, convolution and embedding
+  bool is_weight_only = false;
+  // dynamic activations of linear get one scale per row (of convolutions: per image)
+  bool is_per_token = false;
+  // weights from the range of least squared error instead of minimum to maximum; not in training
+  bool search_weight_ranges = false;
+  int64_t weight_bits = 8;  // 8, or 4: stored as int8 in -8 .. 7
+  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  std::optional<int64_t> group_size = std::nullopt;
+  // instead of histogram; not with dynamic or float activations
+  std::optional<ObserverChoice> act_observer = std::nullopt;
+  // instead of those of the ranges; not with groups
+  std::optional<ObserverChoice> weight_observer = std::nullopt;
+  // in training: lsq_fake_quantize for static activations and weights without groups
+  bool learns_ranges = false;
   bool operator==(const OwnOptions&) const = default;
 };
 
-// Half of the activations' range, as observers with reduce_range have it: -128 .. 127 -> -64 .. 63, 0 .. 255 -> 0 .. 127. The range itself when
-// act_observer has reduce_range, which halves it.
+// Half of the activations' range, as observers with reduce_range have it: -128 .. 127 -> -64 .. 63,
+// 0 .. 255 -> 0 .. 127. The range itself when act_observer has reduce_range, which halves it.
 IntegerRange reduced_range(const OwnOptions& options, DType dtype, IntegerRange range);
 
 // The observer of weights without groups: of least squared error, or min-max.
 std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel);
 
-// The configuration of these specs: the chosen observers in place, activations left out with weights alone, `outputs` whether outputs are observed as
-// inputs are. Throws Error("quantizer", option, ...) for is_weight_only beside `activation` being dynamic or act_observer, and as choose_observer does.
-QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight, QuantizationSpec activation, bool outputs);
+// The configuration of these specs: the chosen observers in place, activations left out with
+// weights alone, `outputs` whether outputs are observed as inputs are. Throws Error("quantizer",
+// option, ...) for is_weight_only beside `activation` being dynamic or act_observer, and as
+// choose_observer does.
+QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight,
+                              QuantizationSpec activation, bool outputs);
 
 }  // namespace octet

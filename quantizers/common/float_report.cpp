@@ -16,13 +16,30 @@ namespace {
 
 using Constants = std::unordered_set<const Value*>;
 
-// Ops whose second or later inputs are weights by their nature, and products, which may be of two activations.
+// Ops whose second or later inputs are weights by their nature, and products, which may be of two
+// activations.
 const std::vector<std::string> kWeightOps = {
-    "aten.linear",           "aten.conv1d",           "aten.conv2d",    "aten.conv3d",        "aten.convolution",   "aten.conv_transpose1d",
-    "aten.conv_transpose2d", "aten.conv_transpose3d", "aten.embedding", "aten.embedding_bag", "aten.lstm",          "aten.gru",
-    "aten.rnn_tanh",         "aten.rnn_relu",         "aten.lstm_cell", "aten.gru_cell",      "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
+    "aten.linear",
+    "aten.conv1d",
+    "aten.conv2d",
+    "aten.conv3d",
+    "aten.convolution",
+    "aten.conv_transpose1d",
+    "aten.conv_transpose2d",
+    "aten.conv_transpose3d",
+    "aten.embedding",
+    "aten.embedding_bag",
+    "aten.lstm",
+    "aten.gru",
+    "aten.rnn_tanh",
+    "aten.rnn_relu",
+    "aten.lstm_cell",
+    "aten.gru_cell",
+    "aten.rnn_tanh_cell",
+    "aten.rnn_relu_cell",
 };
-const std::vector<std::string> kProducts = {"aten.matmul", "aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.einsum"};
+const std::vector<std::string> kProducts = {"aten.matmul", "aten.mm",      "aten.bmm",
+                                            "aten.addmm",  "aten.baddbmm", "aten.einsum"};
 
 bool is_one_of(const Node& node, std::span<const std::string> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](const std::string& op) { return node.is(op); });
@@ -31,52 +48,70 @@ bool is_one_of(const Node& node, std::span<const std::string> ops) {
 bool has_weight(const Node& node, const Constants& constants) {
   if (is_one_of(node, kWeightOps)) return true;
   const std::vector<Value*> inputs = node.inputs();
-  return is_one_of(node, kProducts) && std::any_of(inputs.begin(), inputs.end(), [&](const Value* value) { return constants.contains(value); });
+  return is_one_of(node, kProducts) &&
+         std::any_of(inputs.begin(), inputs.end(),
+                     [&](const Value* value) { return constants.contains(value); });
 }
 
 bool has_static_activations(const QuantizationConfig& config) {
-  return (config.input_activation && !config.input_activation->is_dynamic) || (config.output_activation && !config.output_activation->is_dynamic);
+  return (config.input_activation && !config.input_activation->is_dynamic) ||
+         (config.output_activation && !config.output_activation->is_dynamic);
 }
 
 // Whether the op's configuration is of a kind that leaves it float by itself.
-bool is_left_by_mode(const Node& node, const ConfigTable::Choice& choice, const FloatReportArgs& args, const Constants& constants) {
-  return args.has_modes && choice.config && !has_static_activations(*choice.config) && !has_weight(node, constants);
+bool is_left_by_mode(const Node& node, const ConfigTable::Choice& choice,
+                     const FloatReportArgs& args, const Constants& constants) {
+  return args.has_modes && choice.config && !has_static_activations(*choice.config) &&
+         !has_weight(node, constants);
 }
 
 // An op on constants alone is computed ahead.
 bool computes_on_data(const Node& node, const Constants& constants) {
   const std::vector<Value*> outputs = node.outputs();
-  return computes_on_floats(node) && std::none_of(outputs.begin(), outputs.end(), [&](const Value* value) { return constants.contains(value); });
+  return computes_on_floats(node) &&
+         std::none_of(outputs.begin(), outputs.end(),
+                      [&](const Value* value) { return constants.contains(value); });
 }
 
-std::string reason_for(const Node& node, const ConfigTable::Choice& choice, bool by_mode, const FloatReportArgs& args) {
+std::string reason_for(const Node& node, const ConfigTable::Choice& choice, bool by_mode,
+                       const FloatReportArgs& args) {
   if (!choice.config) return choice.reason;
   if (args.filter && !args.filter(node)) return "excluded by the filter function";
-  const std::unordered_map<const Node*, std::string>::const_iterator refusal = args.state.refusals.find(&node);
+  const std::unordered_map<const Node*, std::string>::const_iterator refusal =
+      args.state.refusals.find(&node);
   if (refusal != args.state.refusals.end()) return refusal->second;
   if (by_mode && is_weight_only(*choice.config)) return kWeightsAlone;
-  if (by_mode) return "its configuration is dynamic or of float16 weights, which is for ops with weights, and it has none";
+  if (by_mode)
+    return "its configuration is dynamic or of float16 weights, which is for ops with weights, and "
+           "it has none";
   if (is_one_of(node, args.sharing_ops)) {
     const std::vector<Value*> inputs = node.inputs();
-    if (!inputs.empty()) return fmt::format("it shares the scale of its input, and %{} is not quantized", inputs.front()->name());
+    if (!inputs.empty())
+      return fmt::format("it shares the scale of its input, and %{} is not quantized",
+                         inputs.front()->name());
   }
   return fmt::format("no rule of {} matches {}", args.quantizer, node.target());
 }
 
 }  // namespace
 
-void report_float_nodes(const Graph& graph, const Annotations& annotations, const FloatReportArgs& args, Report& report) {
+void report_float_nodes(const Graph& graph, const Annotations& annotations,
+                        const FloatReportArgs& args, Report& report) {
   const Constants constants = find_constant_values(graph);
   for (const Node* node : graph.nodes()) {
     const QuantizationAnnotation* annotation = annotations.find(node);
-    const bool is_taken = annotation && (annotation->annotated || !annotation->input_qspec_map.empty());
+    const bool is_taken =
+        annotation && (annotation->annotated || !annotation->input_qspec_map.empty());
     if (is_taken) continue;
     const ConfigTable::Choice choice = args.configs.find(*node);
     const bool by_mode = is_left_by_mode(*node, choice, args, constants);
-    if (!is_one_of(*node, args.compute_ops) && !(by_mode && computes_on_data(*node, constants))) continue;
-    report.add({by_mode ? kModeStage : "annotate", node->name(), node->target(), innermost_module(*node), reason_for(*node, choice, by_mode, args)});
+    if (!is_one_of(*node, args.compute_ops) && !(by_mode && computes_on_data(*node, constants)))
+      continue;
+    report.add({by_mode ? kModeStage : "annotate", node->name(), node->target(),
+                innermost_module(*node), reason_for(*node, choice, by_mode, args)});
   }
-  for (const std::string& row : args.configs.unused_rows(graph)) report.note(fmt::format("{} applies to no node", row));
+  for (const std::string& row : args.configs.unused_rows(graph))
+    report.note(fmt::format("{} applies to no node", row));
 }
 
 }  // namespace octet

@@ -10,9 +10,11 @@
 
 namespace octet {
 
-// The stage of entries about ops that a configuration never promised to quantize: it is dynamic or of weights alone, and they have no weights.
+// The stage of entries about ops that a configuration never promised to quantize: it is dynamic or
+// of weights alone, and they have no weights.
 inline constexpr const char* kModeStage = "mode";
-inline constexpr const char* kWeightsAlone = "its configuration quantizes weights alone, and it has none";
+inline constexpr const char* kWeightsAlone =
+    "its configuration quantizes weights alone, and it has none";
 
 struct FloatReportArgs {
   std::string quantizer;  // its name
@@ -24,7 +26,9 @@ struct FloatReportArgs {
   bool has_modes = false;  // its configurations may be dynamic or of weights alone
 };
 
-// Adds one entry of stage "annotate" (or kModeStage) per compute op without annotation, and a note per config row that applies to no node.
-void report_float_nodes(const Graph& graph, const Annotations& annotations, const FloatReportArgs& args, Report& report);
+// Adds one entry of stage "annotate" (or kModeStage) per compute op without annotation, and a note
+// per config row that applies to no node.
+void report_float_nodes(const Graph& graph, const Annotations& annotations,
+                        const FloatReportArgs& args, Report& report);
 
 }  // namespace octet

@@ -19,7 +19,8 @@ constexpr size_t kMaxPathLength = 1000;
 
 using namespace std::regex_constants;
 const std::array<std::pair<error_type, const char*>, 9> kFaults = {
-    {{error_complexity, "it has a back reference, which may take forever to match; spell out what it stands for"},
+    {{error_complexity,
+      "it has a back reference, which may take forever to match; spell out what it stands for"},
      {error_paren, "a ( or ) has no partner, or a * + ? { repeats nothing"},
      {error_brack, "a [ or ] has no partner"},
      {error_brace, "a { or } has no partner"},
@@ -37,10 +38,12 @@ std::string fault_of(const std::regex_error& error) {
 }
 
 Error fault(const std::string& text, const std::string& message) {
-  return Error("quantizer", fmt::format("module_name_regex \"{}\"", text), "not a regular expression (ECMAScript): " + message);
+  return Error("quantizer", fmt::format("module_name_regex \"{}\"", text),
+               "not a regular expression (ECMAScript): " + message);
 }
 
-// The matcher whose time grows with the length of the path, not exponentially with the expression; libstdc++ has both.
+// The matcher whose time grows with the length of the path, not exponentially with the expression;
+// libstdc++ has both.
 #ifdef __GLIBCXX__
 constexpr std::regex::flag_type kSyntax = std::regex::ECMAScript | __polynomial;
 #else
@@ -49,7 +52,8 @@ constexpr std::regex::flag_type kSyntax = std::regex::ECMAScript;
 
 std::regex compile(const std::string& text) {
   if (text.size() > kMaxTextLength)
-    throw fault(text.substr(0, 20) + "...", fmt::format("got {} characters, want at most {}", text.size(), kMaxTextLength));
+    throw fault(text.substr(0, 20) + "...",
+                fmt::format("got {} characters, want at most {}", text.size(), kMaxTextLength));
   try {
     return std::regex(text, kSyntax);
   } catch (const std::regex_error& error) {
@@ -79,8 +83,9 @@ bool ModuleRegex::matches(const std::string& path) const {
   try {
     answer->second = std::regex_match(path, state_->regex);
   } catch (const std::regex_error&) {
-    throw Error("quantizer", fmt::format("module_name_regex \"{}\"", text()),
-                fmt::format("too many ways to match module \"{}\", want a simpler expression", path));
+    throw Error(
+        "quantizer", fmt::format("module_name_regex \"{}\"", text()),
+        fmt::format("too many ways to match module \"{}\", want a simpler expression", path));
   }
   return answer->second;
 }

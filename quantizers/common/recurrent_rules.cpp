@@ -11,7 +11,8 @@ namespace octet {
 namespace {
 
 const std::vector<std::string> kOps = {
-    "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
+    "aten.lstm",      "aten.gru",      "aten.rnn_tanh",      "aten.rnn_relu",
+    "aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
 };
 constexpr std::array<std::string_view, 2> kInputs = {"input", "data"};  // data: of packed sequences
 constexpr std::array<std::string_view, 3> kWeights = {"params", "w_ih", "w_hh"};
@@ -34,24 +35,32 @@ std::vector<Value*> weights_of(const Node& node) {
     if (argument == nullptr) continue;
     for_each_value(*argument, [&](Value* value) {
       const bool is_matrix = !value->meta || value->meta->sizes.size() == 2;
-      if (is_matrix && std::find(weights.begin(), weights.end(), value) == weights.end()) weights.push_back(value);
+      if (is_matrix && std::find(weights.begin(), weights.end(), value) == weights.end())
+        weights.push_back(value);
     });
   }
   return weights;
 }
 
-bool is_float32(const Value* value) { return value->kind() == ValueKind::kTensor && value->meta && value->meta->dtype == DType::kFloat32; }
+bool is_float32(const Value* value) {
+  return value->kind() == ValueKind::kTensor && value->meta &&
+         value->meta->dtype == DType::kFloat32;
+}
 
 // Elements of a row that share a scale; 0: all.
 int64_t group_size(const QuantizationConfig& config) {
   const std::optional<AffineOptions>& affine = config.weight->observer_or_fake_quant_ctr.affine;
-  return affine && affine->granularity.kind == Granularity::Kind::kPerGroup ? affine->granularity.group_size : 0;
+  return affine && affine->granularity.kind == Granularity::Kind::kPerGroup
+             ? affine->granularity.group_size
+             : 0;
 }
 
 // Empty when the op can be annotated.
-std::string objection(const Graph& graph, const Value* input, const std::vector<Value*>& weights, const QuantizationConfig& config) {
+std::string objection(const Graph& graph, const Value* input, const std::vector<Value*>& weights,
+                      const QuantizationConfig& config) {
   if (!config.weight) return "its configuration has no spec for weights";
-  if (is_floating_point(config.weight->dtype)) return fmt::format("its weights would be {}, want integers", name_of(config.weight->dtype));
+  if (is_floating_point(config.weight->dtype))
+    return fmt::format("its weights would be {}, want integers", name_of(config.weight->dtype));
   if (input == nullptr || weights.empty()) return "its input or its weights are not given";
   if (!is_float32(input)) return fmt::format("input %{} is not float32", input->name());
   for (const Value* weight : weights) {
@@ -59,8 +68,10 @@ std::string objection(const Graph& graph, const Value* input, const std::vector<
     const int64_t group = group_size(config);
     const int64_t columns = weight->meta->shape().back();
     if (group > 0 && columns % group != 0)
-      return fmt::format("weight %{} has rows of {}, want a multiple of the group size {}", weight->name(), columns, group);
-    if (graph.find_constant(weight) == nullptr) return fmt::format("weight %{} is computed at run time, want a constant", weight->name());
+      return fmt::format("weight %{} has rows of {}, want a multiple of the group size {}",
+                         weight->name(), columns, group);
+    if (graph.find_constant(weight) == nullptr)
+      return fmt::format("weight %{} is computed at run time, want a constant", weight->name());
   }
   return {};
 }
@@ -75,7 +86,8 @@ QuantizationSpec recurrent_weight_spec(const QuantizationConfig& config) {
 
 std::span<const std::string> recurrent_ops() { return kOps; }
 
-int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& annotations, RuleState& state) {
+int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& annotations,
+                       RuleState& state) {
   int count = 0;
   for (Node* node : graph.nodes()) {
     if (!is_recurrent(*node) || annotations.is_annotated(node)) continue;
@@ -86,14 +98,17 @@ int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& a
     }
     Value* input = input_of(*node);
     const std::vector<Value*> weights = weights_of(*node);
-    if (const std::string reason = objection(graph, input, weights, *choice.config); !reason.empty()) {
+    if (const std::string reason = objection(graph, input, weights, *choice.config);
+        !reason.empty()) {
       state.refusals[node] = reason;
       continue;
     }
     QuantizationAnnotation annotation;
     annotation.rule = "recurrent";
-    if (choice.config->input_activation) annotation.set_input(input, *choice.config->input_activation);
-    for (Value* weight : weights) annotation.set_input(weight, recurrent_weight_spec(*choice.config));
+    if (choice.config->input_activation)
+      annotation.set_input(input, *choice.config->input_activation);
+    for (Value* weight : weights)
+      annotation.set_input(weight, recurrent_weight_spec(*choice.config));
     annotations[node] = std::move(annotation);
     ++count;
   }

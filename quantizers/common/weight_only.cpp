@@ -27,7 +27,8 @@ const Checks kConvChecks = {weight_is_float32, weight_is_constant};
 const Checks kRowChecks  = {weight_is_float32, weight_is_constant, groups_divide_weight};
 
 const std::vector<AnnotationRule> kRules = {
-    // name                        pattern                                                                 inputs             output        checks
+    // name                        pattern
+    // inputs             output        checks
     {"weight_only_linear",         "linear(x, w, b?)",                                                     kWeightAlone,      LeaveFloat{}, kRowChecks},
     {"weight_only_addmm",          "addmm(b, x, w)",                                                       kTransposedWeight, LeaveFloat{}, kRowChecks},
     {"weight_only_mm",             "mm(x, w)",                                                             kTransposedWeight, LeaveFloat{}, kRowChecks},
@@ -37,21 +38,30 @@ const std::vector<AnnotationRule> kRules = {
 };
 // clang-format on
 
-[[noreturn]] void refuse(const char* option, const std::string& message) { throw Error("quantizer", option, message); }
+[[noreturn]] void refuse(const char* option, const std::string& message) {
+  throw Error("quantizer", option, message);
+}
 
 int64_t group_size_of(const WeightOptions& options) {
   const int64_t group = options.group_size.value_or(options.bits == 4 ? kDefaultGroupSize : 0);
-  if (group < 0 || group == 1) refuse("group_size", fmt::format("got {}, want 2 or more, or 0 for no groups", group));
+  if (group < 0 || group == 1)
+    refuse("group_size", fmt::format("got {}, want 2 or more, or 0 for no groups", group));
   if (group == 0 && options.bits == 4 && !options.is_per_channel)
-    refuse("weight_bits", "4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel");
+    refuse("weight_bits",
+           "4-bit weights with one scale per tensor keep too little; want a group_size, or "
+           "is_per_channel");
   return group;
 }
 
-bool is_transposed(const Node& node) { return node.target().find("conv_transpose") != std::string::npos; }
+bool is_transposed(const Node& node) {
+  return node.target().find("conv_transpose") != std::string::npos;
+}
 bool is_convolution(const Node& node) { return node.target().starts_with("aten.conv"); }
-bool takes_columns(const Node& node) { return node.is("aten.addmm") || node.is("aten.mm"); }  // weight: [in, out]
+// weight: [in, out]
+bool takes_columns(const Node& node) { return node.is("aten.addmm") || node.is("aten.mm"); }
 
-// As many input channels as divide them all and keep the block within `group` elements; at least one.
+// As many input channels as divide them all and keep the block within `group` elements; at least
+// one.
 int64_t channels_in_block(int64_t channels, int64_t kernel, int64_t group) {
   int64_t result = 1;
   for (int64_t count = 1; count <= channels && count * kernel <= group; ++count)
@@ -60,7 +70,8 @@ int64_t channels_in_block(int64_t channels, int64_t kernel, int64_t group) {
 }
 
 // weight: [out, in / groups, kernel...]; transposed: [in, out / groups, kernel...].
-Granularity block_of_convolution(const std::vector<int64_t>& weight, int64_t group, bool transposed) {
+Granularity block_of_convolution(const std::vector<int64_t>& weight, int64_t group,
+                                 bool transposed) {
   Granularity block{.kind = Granularity::Kind::kPerBlock, .block_size = weight};
   int64_t kernel = 1;
   for (size_t i = 2; i < weight.size(); ++i) kernel *= weight[i];
@@ -71,14 +82,17 @@ Granularity block_of_convolution(const std::vector<int64_t>& weight, int64_t gro
 }
 
 AffineOptions* find_affine(std::optional<QuantizationSpec>& spec, Granularity::Kind kind) {
-  if (!spec || !spec->observer_or_fake_quant_ctr.affine || spec->observer_or_fake_quant_ctr.affine->granularity.kind != kind) return nullptr;
+  if (!spec || !spec->observer_or_fake_quant_ctr.affine ||
+      spec->observer_or_fake_quant_ctr.affine->granularity.kind != kind)
+    return nullptr;
   return &*spec->observer_or_fake_quant_ctr.affine;
 }
 
 }  // namespace
 
 QuantizationSpec weight_spec(const WeightOptions& options) {
-  if (options.bits != 8 && options.bits != 4) refuse("weight_bits", fmt::format("got {}, want 8 or 4", options.bits));
+  if (options.bits != 8 && options.bits != 4)
+    refuse("weight_bits", fmt::format("got {}, want 8 or 4", options.bits));
   const int64_t group = group_size_of(options);
   QuantizationSpec spec;
   spec.dtype = DType::kInt8;
@@ -86,18 +100,24 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
   spec.quant_max = options.bits == 4 ? kMax4Bits : kMax8Bits;
   spec.observer_or_fake_quant_ctr.eps = kFloatEps;
   if (group > 0) {
-    spec.observer_or_fake_quant_ctr.name = options.search_weight_ranges ? "affine_mse" : "affine_min_max";
-    // 0.3 dB more of MiniLM's weights than SYMMETRIC, whose scale is a compromise between both ends; zero points stay 0 for the kernels' sake.
+    spec.observer_or_fake_quant_ctr.name =
+        options.search_weight_ranges ? "affine_mse" : "affine_min_max";
+    // 0.3 dB more of MiniLM's weights than SYMMETRIC, whose scale is a compromise between both
+    // ends; zero points stay 0 for the kernels' sake.
     spec.observer_or_fake_quant_ctr.affine = AffineOptions{
-        .granularity = {.kind = Granularity::Kind::kPerGroup, .group_size = group, .block_size = {}},
+        .granularity = {.kind = Granularity::Kind::kPerGroup,
+                        .group_size = group,
+                        .block_size = {}},
         .mapping_type = MappingType::kSymmetricNoClippingErr,
         .scale_dtype = DType::kFloat32,
         .zero_point_dtype = DType::kInt8
     };
     return spec;
   }
-  spec.observer_or_fake_quant_ctr.name = weight_observer_name(options.search_weight_ranges, options.is_per_channel);
-  spec.qscheme = options.is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
+  spec.observer_or_fake_quant_ctr.name =
+      weight_observer_name(options.search_weight_ranges, options.is_per_channel);
+  spec.qscheme =
+      options.is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
   spec.ch_axis = 0;
   return spec;
 }
@@ -126,7 +146,8 @@ QuantizationConfig get_weight_only_config(const WeightOptions& options) {
 }
 
 bool is_weight_only(const QuantizationConfig& config) {
-  return config.weight && is_integer(config.weight->dtype) && !config.input_activation && !config.output_activation;
+  return config.weight && is_integer(config.weight->dtype) && !config.input_activation &&
+         !config.output_activation;
 }
 
 std::span<const AnnotationRule> weight_only_rules() { return kRules; }
@@ -135,21 +156,25 @@ Verdict weight_is_float32(const RuleMatch& at) {
   const Value* weight = at.match.find("w");
   if (weight->meta && weight->meta->dtype == DType::kFloat32) return Verdict::accept();
   return Verdict::refuse(
-      fmt::format("weight %{} is {}, want float32", weight->name(), weight->meta ? name_of(weight->meta->dtype) : "of unknown dtype"));
+      fmt::format("weight %{} is {}, want float32", weight->name(),
+                  weight->meta ? name_of(weight->meta->dtype) : "of unknown dtype"));
 }
 
 Verdict groups_divide_weight(const RuleMatch& at) {
   std::optional<QuantizationSpec> spec = at.config.weight;
   const bool columns = takes_columns(at.anchor());  // ConfigFitter made blocks of their groups
-  const AffineOptions* affine = find_affine(spec, columns ? Granularity::Kind::kPerBlock : Granularity::Kind::kPerGroup);
+  const AffineOptions* affine =
+      find_affine(spec, columns ? Granularity::Kind::kPerBlock : Granularity::Kind::kPerGroup);
   if (affine == nullptr) return Verdict::accept();
   const Value* weight = at.match.find("w");
   const std::vector<int64_t> shape = weight->meta ? weight->meta->shape() : std::vector<int64_t>{};
-  const int64_t group = columns ? affine->granularity.block_size.front() : affine->granularity.group_size;
+  const int64_t group =
+      columns ? affine->granularity.block_size.front() : affine->granularity.group_size;
   const int64_t length = shape.empty() ? 0 : columns ? shape.front() : shape.back();
   if (length > 0 && length % group == 0) return Verdict::accept();
-  return Verdict::refuse(fmt::format("group size {} does not divide the {} of %{}, which have {} elements", group, columns ? "columns" : "rows",
-                                     weight->name(), length));
+  return Verdict::refuse(
+      fmt::format("group size {} does not divide the {} of %{}, which have {} elements", group,
+                  columns ? "columns" : "rows", weight->name(), length));
 }
 
 const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, const Match& match) {
@@ -167,9 +192,11 @@ const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, co
   }
   const Value* weight = match.find("w");
   if (tokens == nullptr && (groups == nullptr || !weight->meta)) return &config;
-  if (tokens != nullptr) tokens->granularity = {.kind = Granularity::Kind::kPerAxis, .axis = 0, .block_size = {}};
+  if (tokens != nullptr)
+    tokens->granularity = {.kind = Granularity::Kind::kPerAxis, .axis = 0, .block_size = {}};
   if (groups != nullptr && weight->meta)
-    groups->granularity = block_of_convolution(weight->meta->shape(), groups->granularity.group_size, is_transposed(anchor));
+    groups->granularity = block_of_convolution(
+        weight->meta->shape(), groups->granularity.group_size, is_transposed(anchor));
   return &made_.emplace_back(std::move(fitted));
 }
 

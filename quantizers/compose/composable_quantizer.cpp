@@ -19,37 +19,45 @@ struct Sealed {
   QuantizationAnnotation annotation;
   size_t owner;
 };
-constexpr size_t kNobody = static_cast<size_t>(-1);  // the owner of what stood there before: opaque parts
+// the owner of what stood there before: opaque parts
+constexpr size_t kNobody = static_cast<size_t>(-1);
 using SealedAnnotations = std::unordered_map<const Node*, Sealed>;
 
 bool is_same(const SpecVariant& a, const SpecVariant& b) {
   const DerivedQuantizationSpec* left = std::get_if<DerivedQuantizationSpec>(&a);
   const DerivedQuantizationSpec* right = std::get_if<DerivedQuantizationSpec>(&b);
   if (left && right)
-    return left->derived_from == right->derived_from && left->derive_name == right->derive_name && left->dtype == right->dtype &&
-           left->quant_min == right->quant_min && left->quant_max == right->quant_max && left->qscheme == right->qscheme &&
+    return left->derived_from == right->derived_from && left->derive_name == right->derive_name &&
+           left->dtype == right->dtype && left->quant_min == right->quant_min &&
+           left->quant_max == right->quant_max && left->qscheme == right->qscheme &&
            left->ch_axis == right->ch_axis && left->is_dynamic == right->is_dynamic;
   if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&a))
     return std::get_if<QuantizationSpec>(&b) && *spec == std::get<QuantizationSpec>(b);
   if (const SharedQuantizationSpec* spec = std::get_if<SharedQuantizationSpec>(&a))
     return std::get_if<SharedQuantizationSpec>(&b) && *spec == std::get<SharedQuantizationSpec>(b);
   if (const FixedQParamsQuantizationSpec* spec = std::get_if<FixedQParamsQuantizationSpec>(&a))
-    return std::get_if<FixedQParamsQuantizationSpec>(&b) && *spec == std::get<FixedQParamsQuantizationSpec>(b);
+    return std::get_if<FixedQParamsQuantizationSpec>(&b) &&
+           *spec == std::get<FixedQParamsQuantizationSpec>(b);
   return false;
 }
 
-// The rule counts too: it carries the seal, which whoever replaces an annotation by an equal one loses.
+// The rule counts too: it carries the seal, which whoever replaces an annotation by an equal one
+// loses.
 bool is_same(const QuantizationAnnotation& a, const QuantizationAnnotation& b) {
-  if (a.rule != b.rule || a.allow_implicit_sharing != b.allow_implicit_sharing || a.output_qspec.has_value() != b.output_qspec.has_value())
+  if (a.rule != b.rule || a.allow_implicit_sharing != b.allow_implicit_sharing ||
+      a.output_qspec.has_value() != b.output_qspec.has_value())
     return false;
   if (a.output_qspec && !is_same(*a.output_qspec, *b.output_qspec)) return false;
-  const auto same_input = [](const std::pair<Value*, SpecVariant>& left, const std::pair<Value*, SpecVariant>& right) {
+  const auto same_input = [](const std::pair<Value*, SpecVariant>& left,
+                             const std::pair<Value*, SpecVariant>& right) {
     return left.first == right.first && is_same(left.second, right.second);
   };
-  return std::equal(a.input_qspec_map.begin(), a.input_qspec_map.end(), b.input_qspec_map.begin(), b.input_qspec_map.end(), same_input);
+  return std::equal(a.input_qspec_map.begin(), a.input_qspec_map.end(), b.input_qspec_map.begin(),
+                    b.input_qspec_map.end(), same_input);
 }
 
-// The reasons of several quantizers for one node. What the mode of one leaves float says nothing beside what another could not quantize.
+// The reasons of several quantizers for one node. What the mode of one leaves float says nothing
+// beside what another could not quantize.
 class ReasonTable {
  public:
   void add(const std::string& quantizer, const ReportEntry& entry) {
@@ -71,16 +79,21 @@ class ReasonTable {
 
 }  // namespace
 
-ComposableQuantizer::ComposableQuantizer(std::vector<std::unique_ptr<Quantizer>> quantizers) : quantizers_(std::move(quantizers)) {
+ComposableQuantizer::ComposableQuantizer(std::vector<std::unique_ptr<Quantizer>> quantizers)
+    : quantizers_(std::move(quantizers)) {
   OCTET_ASSERT(!quantizers_.empty(), "a composition of no quantizers");
-  OCTET_ASSERT(std::none_of(quantizers_.begin(), quantizers_.end(), [](const auto& quantizer) { return quantizer == nullptr; }), "null quantizer");
+  OCTET_ASSERT(std::none_of(quantizers_.begin(), quantizers_.end(),
+                            [](const auto& quantizer) { return quantizer == nullptr; }),
+               "null quantizer");
   for (const std::unique_ptr<Quantizer>& quantizer : quantizers_)
-    if (const std::vector<OpaquePart>* parts = quantizer->opaque_parts()) opaque_.insert(opaque_.end(), parts->begin(), parts->end());
+    if (const std::vector<OpaquePart>* parts = quantizer->opaque_parts())
+      opaque_.insert(opaque_.end(), parts->begin(), parts->end());
 }
 
 std::string ComposableQuantizer::name() const {
   std::vector<std::string> names;
-  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) names.push_back(quantizer->name());
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_)
+    names.push_back(quantizer->name());
   return fmt::format("{}", fmt::join(names, ","));
 }
 
@@ -89,7 +102,8 @@ void ComposableQuantizer::check_model(const Graph& model) const {
 }
 
 void ComposableQuantizer::transform_for_annotation(Graph& graph) {
-  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->transform_for_annotation(graph);
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_)
+    quantizer->transform_for_annotation(graph);
 }
 
 void ComposableQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
@@ -97,10 +111,12 @@ void ComposableQuantizer::annotate(Graph& graph, Annotations& annotations, Repor
   ReasonTable reasons;
   const auto describe = [&](size_t i) {
     if (i == kNobody) return std::string("the caller");
-    return fmt::format("quantizer \"{}\" ({} of {})", quantizers_[i]->name(), i + 1, quantizers_.size());
+    return fmt::format("quantizer \"{}\" ({} of {})", quantizers_[i]->name(), i + 1,
+                       quantizers_.size());
   };
   for (Node* node : graph.nodes())
-    if (const QuantizationAnnotation* before = annotations.find(node)) sealed.emplace(node, Sealed{*before, kNobody});
+    if (const QuantizationAnnotation* before = annotations.find(node))
+      sealed.emplace(node, Sealed{*before, kNobody});
   for (size_t i = 0; i < quantizers_.size(); ++i) {
     Report own;
     quantizers_[i]->annotate(graph, annotations, own);
@@ -113,12 +129,15 @@ void ComposableQuantizer::annotate(Graph& graph, Annotations& annotations, Repor
         sealed.emplace(node, Sealed{*now, i});
       } else if (!now || !is_same(*now, before->second.annotation)) {
         throw Error("quantizer", "%" + node->name(),
-                    fmt::format("{} {} the annotation that {} made; leave the op to one of them, e.g. by null for its module_name", describe(i),
-                                now ? "has changed" : "has removed", describe(before->second.owner)));
+                    fmt::format("{} {} the annotation that {} made; leave the op to one of them, "
+                                "e.g. by null for its module_name",
+                                describe(i), now ? "has changed" : "has removed",
+                                describe(before->second.owner)));
       }
     }
     for (const ReportEntry& entry : own.entries()) reasons.add(quantizers_[i]->name(), entry);
-    for (const std::string& note : own.notes()) report.note(fmt::format("{}: {}", quantizers_[i]->name(), note));
+    for (const std::string& note : own.notes())
+      report.note(fmt::format("{}: {}", quantizers_[i]->name(), note));
   }
   for (const ReportEntry& entry : reasons.entries()) {
     const Node* node = graph.find_node(entry.node);
@@ -127,11 +146,13 @@ void ComposableQuantizer::annotate(Graph& graph, Annotations& annotations, Repor
 }
 
 void ComposableQuantizer::validate(const Graph& graph, const Annotations& annotations) {
-  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->validate(graph, annotations);
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_)
+    quantizer->validate(graph, annotations);
 }
 
 void ComposableQuantizer::prepare_obs_or_fq_callback(const Graph& graph, ObserverMap& observers) {
-  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_) quantizer->prepare_obs_or_fq_callback(graph, observers);
+  for (const std::unique_ptr<Quantizer>& quantizer : quantizers_)
+    quantizer->prepare_obs_or_fq_callback(graph, observers);
 }
 
 }  // namespace octet

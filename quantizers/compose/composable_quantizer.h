@@ -10,8 +10,9 @@
 
 namespace octet {
 
-// Transforms, annotates and validates with each quantizer in turn. None may change or remove what an earlier one annotated. Behind each annotation's
-// rule stands which quantizer made it: "embedding: embedding_bag".
+// Transforms, annotates and validates with each quantizer in turn. None may change or remove what
+// an earlier one annotated. Behind each annotation's rule stands which quantizer made it:
+// "embedding: embedding_bag".
 class ComposableQuantizer : public Quantizer {
  public:
   // At least one, none null.
@@ -21,10 +22,13 @@ class ComposableQuantizer : public Quantizer {
   std::string name() const override;
   void check_model(const Graph& model) const override;
   // Those of all quantizers: what one keeps out of, all do.
-  const std::vector<OpaquePart>* opaque_parts() const override { return opaque_.empty() ? nullptr : &opaque_; }
+  const std::vector<OpaquePart>* opaque_parts() const override {
+    return opaque_.empty() ? nullptr : &opaque_;
+  }
   void transform_for_annotation(Graph& graph) override;
-  // An op that no quantizer takes gets one entry in the report with the reasons of all. Throws Error("quantizer", "%node", ...) with the names of both
-  // quantizers when one changes or removes the specs of another.
+  // An op that no quantizer takes gets one entry in the report with the reasons of all. Throws
+  // Error("quantizer", "%node", ...) with the names of both quantizers when one changes or removes
+  // the specs of another.
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
   void validate(const Graph& graph, const Annotations& annotations) override;
   void prepare_obs_or_fq_callback(const Graph& graph, ObserverMap& observers) override;

@@ -26,23 +26,28 @@ const std::vector<RuleCheck> kChecks = {weight_is_float32, weight_is_constant};
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name           pattern                                                                  inputs  output        checks
+    // name           pattern
+    // inputs  output        checks
     {"embedding",     "embedding(w, i)",                                                       kTable, LeaveFloat{}, kChecks},
     {"embedding_bag", "{embedding_bag|_embedding_bag|_embedding_bag_forward_only}(w, i, ...)", kTable, LeaveFloat{}, kChecks},
 };
 // clang-format on
-const std::vector<std::string> kOps = {kEmbedding, "aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only"};
+const std::vector<std::string> kOps = {kEmbedding, "aten.embedding_bag", "aten._embedding_bag",
+                                       "aten._embedding_bag_forward_only"};
 
 }  // namespace
 
 QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat) {
-  if (bits != 8 && bits != 4) throw Error("quantizer", "weight_bits", fmt::format("got {}, want 8 or 4", bits));
+  if (bits != 8 && bits != 4)
+    throw Error("quantizer", "weight_bits", fmt::format("got {}, want 8 or 4", bits));
   QuantizationSpec weight;
   weight.dtype = DType::kUInt8;
   weight.qscheme = QScheme::kPerChannelAffineFloatQParams;
   weight.ch_axis = 0;
-  weight.observer_or_fake_quant_ctr.name = compat == Compat::kTorchao ? "per_channel_min_max" : "whole_zero_point_min_max";
-  // The least scale. A row whose scale would be less gets scale 1 and thereby zeros: tables of small numbers vanish with the peer's.
+  weight.observer_or_fake_quant_ctr.name =
+      compat == Compat::kTorchao ? "per_channel_min_max" : "whole_zero_point_min_max";
+  // The least scale. A row whose scale would be less gets scale 1 and thereby zeros: tables of
+  // small numbers vanish with the peer's.
   weight.observer_or_fake_quant_ctr.eps = compat == Compat::kTorchao ? kBackendEps : kFloatEps;
   if (bits == 4) {
     weight.quant_min = 0;
@@ -53,7 +58,8 @@ QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat
   return config;
 }
 
-EmbeddingQuantizer::EmbeddingQuantizer(Compat compat, std::string name) : compat_(compat), name_(std::move(name)) {
+EmbeddingQuantizer::EmbeddingQuantizer(Compat compat, std::string name)
+    : compat_(compat), name_(std::move(name)) {
   configs_.set_global(get_embedding_quantization_config(8, compat));
 }
 
@@ -62,28 +68,33 @@ EmbeddingQuantizer& EmbeddingQuantizer::set_global(std::optional<QuantizationCon
   return *this;
 }
 
-EmbeddingQuantizer& EmbeddingQuantizer::set_module_name(const std::string& name, std::optional<QuantizationConfig> config) {
+EmbeddingQuantizer& EmbeddingQuantizer::set_module_name(const std::string& name,
+                                                        std::optional<QuantizationConfig> config) {
   configs_.set_module_name(name, std::move(config));
   return *this;
 }
 
-EmbeddingQuantizer& EmbeddingQuantizer::set_module_type(const std::string& type, std::optional<QuantizationConfig> config) {
+EmbeddingQuantizer& EmbeddingQuantizer::set_module_type(const std::string& type,
+                                                        std::optional<QuantizationConfig> config) {
   configs_.set_module_type(type, std::move(config));
   return *this;
 }
 
-EmbeddingQuantizer& EmbeddingQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
+EmbeddingQuantizer& EmbeddingQuantizer::set_operator_type(
+    const std::string& op, std::optional<QuantizationConfig> config) {
   configs_.set_operator_type(op, std::move(config));
   return *this;
 }
 
-EmbeddingQuantizer& EmbeddingQuantizer::set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config) {
+EmbeddingQuantizer& EmbeddingQuantizer::set_module_name_regex(
+    const std::string& regex, std::optional<QuantizationConfig> config) {
   refuse_in_compat(compat_, "module_name_regex");
   configs_.set_module_name_regex(regex, std::move(config));
   return *this;
 }
 
-EmbeddingQuantizer& EmbeddingQuantizer::set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config) {
+EmbeddingQuantizer& EmbeddingQuantizer::set_call_index(const CallIndex& call,
+                                                       std::optional<QuantizationConfig> config) {
   refuse_in_compat(compat_, "call_index");
   configs_.set_call_index(call, std::move(config));
   return *this;

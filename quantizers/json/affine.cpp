@@ -11,8 +11,10 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 9> kKeys = {"granularity",      "axis",          "group_size",       "block_size", "mapping_type", "scale_dtype",
-                                              "zero_point_dtype", "preserve_zero", "zero_point_domain"};
+constexpr std::array<const char*, 9> kKeys = {
+    "granularity",      "axis",          "group_size",
+    "block_size",       "mapping_type",  "scale_dtype",
+    "zero_point_dtype", "preserve_zero", "zero_point_domain"};
 
 struct GranularityWord {
   std::string word;
@@ -53,29 +55,36 @@ T meaning_at(const Place& place, const Words<T>& words) {
 }
 
 std::vector<int64_t> block_size_at(const Place& place) {
-  if (!place.value.is_array() || place.value.empty()) place.want("a list of ints, one per dimension");
+  if (!place.value.is_array() || place.value.empty())
+    place.want("a list of ints, one per dimension");
   std::vector<int64_t> sizes;
-  for (size_t i = 0; i < place.value.size(); ++i) sizes.push_back(int_in(place.at(i), 1, INT32_MAX));
+  for (size_t i = 0; i < place.value.size(); ++i)
+    sizes.push_back(int_in(place.at(i), 1, INT32_MAX));
   return sizes;
 }
 
 Granularity granularity_at(const Place& observer) {
   std::vector<std::string> words;
   for (const GranularityWord& row : kGranularities) words.push_back(row.word);
-  const std::string word = observer.has("granularity") ? word_at(observer.at("granularity"), words) : "per_tensor";
+  const std::string word =
+      observer.has("granularity") ? word_at(observer.at("granularity"), words) : "per_tensor";
   Granularity granularity;
   for (const GranularityWord& row : kGranularities) {
     if (row.word != word) continue;
     granularity.kind = row.kind;
     for (const char* parameter : kParameters) {
       const bool is_needed = row.parameter && std::string_view(row.parameter) == parameter;
-      if (is_needed && !observer.has(parameter)) observer.refuse(fmt::format("granularity {} needs \"{}\"", word, parameter));
-      if (!is_needed && observer.has(parameter)) observer.at(parameter).refuse(fmt::format("granularity {} has no \"{}\"", word, parameter));
+      if (is_needed && !observer.has(parameter))
+        observer.refuse(fmt::format("granularity {} needs \"{}\"", word, parameter));
+      if (!is_needed && observer.has(parameter))
+        observer.at(parameter).refuse(fmt::format("granularity {} has no \"{}\"", word, parameter));
     }
   }
-  if (granularity.kind == Granularity::Kind::kPerRow) granularity.axis = -1;  // a row lies along the last dimension
+  // a row lies along the last dimension
+  if (granularity.kind == Granularity::Kind::kPerRow) granularity.axis = -1;
   if (observer.has("axis")) granularity.axis = axis_at(observer.at("axis"));
-  if (observer.has("group_size")) granularity.group_size = int_in(observer.at("group_size"), 1, INT32_MAX);
+  if (observer.has("group_size"))
+    granularity.group_size = int_in(observer.at("group_size"), 1, INT32_MAX);
   if (observer.has("block_size")) granularity.block_size = block_size_at(observer.at("block_size"));
   return granularity;
 }
@@ -87,11 +96,14 @@ std::span<const char* const> affine_keys() { return kKeys; }
 AffineOptions affine_at(const Place& observer) {
   AffineOptions options;
   options.granularity = granularity_at(observer);
-  if (observer.has("mapping_type")) options.mapping_type = meaning_at(observer.at("mapping_type"), kMappingTypes);
+  if (observer.has("mapping_type"))
+    options.mapping_type = meaning_at(observer.at("mapping_type"), kMappingTypes);
   if (observer.has("scale_dtype")) options.scale_dtype = dtype_at(observer.at("scale_dtype"));
-  if (observer.has("zero_point_dtype")) options.zero_point_dtype = dtype_at(observer.at("zero_point_dtype"));
+  if (observer.has("zero_point_dtype"))
+    options.zero_point_dtype = dtype_at(observer.at("zero_point_dtype"));
   if (observer.has("preserve_zero")) options.preserve_zero = bool_at(observer.at("preserve_zero"));
-  if (observer.has("zero_point_domain")) options.zero_point_domain = meaning_at(observer.at("zero_point_domain"), kDomains);
+  if (observer.has("zero_point_domain"))
+    options.zero_point_domain = meaning_at(observer.at("zero_point_domain"), kDomains);
   return options;
 }
 

@@ -26,44 +26,53 @@ struct Setters {
   std::array<std::pair<const char*, Row>, 4> rows;
   Kind& (Kind::*call)(const CallIndex&, Config);
 };
-const Setters<XNNPACKQuantizer> kXnnpackSetters = {&XNNPACKQuantizer::set_global,
-                                                   {{{"op_type", &XNNPACKQuantizer::set_operator_type},
-                                                     {"module_type", &XNNPACKQuantizer::set_module_type},
-                                                     {"module_name", &XNNPACKQuantizer::set_module_name},
-                                                     {"module_name_regex", &XNNPACKQuantizer::set_module_name_regex}}},
-                                                   &XNNPACKQuantizer::set_call_index};
-const Setters<X86InductorQuantizer> kX86Setters = {&X86InductorQuantizer::set_global,
-                                                   {{{"op_type", &X86InductorQuantizer::set_function_type_qconfig},
-                                                     {"module_type", &X86InductorQuantizer::set_module_type_qconfig},
-                                                     {"module_name", &X86InductorQuantizer::set_module_name_qconfig},
-                                                     {"module_name_regex", &X86InductorQuantizer::set_module_name_regex}}},
-                                                   &X86InductorQuantizer::set_call_index};
-const Setters<EmbeddingQuantizer> kEmbeddingSetters = {&EmbeddingQuantizer::set_global,
-                                                       {{{"op_type", &EmbeddingQuantizer::set_operator_type},
-                                                         {"module_type", &EmbeddingQuantizer::set_module_type},
-                                                         {"module_name", &EmbeddingQuantizer::set_module_name},
-                                                         {"module_name_regex", &EmbeddingQuantizer::set_module_name_regex}}},
-                                                       &EmbeddingQuantizer::set_call_index};
-const Setters<DeclaredQuantizer> kDeclaredSetters = {&DeclaredQuantizer::set_global,
-                                                     {{{"op_type", &DeclaredQuantizer::set_operator_type},
-                                                       {"module_type", &DeclaredQuantizer::set_module_type},
-                                                       {"module_name", &DeclaredQuantizer::set_module_name},
-                                                       {"module_name_regex", &DeclaredQuantizer::set_module_name_regex}}},
-                                                     &DeclaredQuantizer::set_call_index};
+const Setters<XNNPACKQuantizer> kXnnpackSetters = {
+    &XNNPACKQuantizer::set_global,
+    {{{"op_type", &XNNPACKQuantizer::set_operator_type},
+      {"module_type", &XNNPACKQuantizer::set_module_type},
+      {"module_name", &XNNPACKQuantizer::set_module_name},
+      {"module_name_regex", &XNNPACKQuantizer::set_module_name_regex}}},
+    &XNNPACKQuantizer::set_call_index};
+const Setters<X86InductorQuantizer> kX86Setters = {
+    &X86InductorQuantizer::set_global,
+    {{{"op_type", &X86InductorQuantizer::set_function_type_qconfig},
+      {"module_type", &X86InductorQuantizer::set_module_type_qconfig},
+      {"module_name", &X86InductorQuantizer::set_module_name_qconfig},
+      {"module_name_regex", &X86InductorQuantizer::set_module_name_regex}}},
+    &X86InductorQuantizer::set_call_index};
+const Setters<EmbeddingQuantizer> kEmbeddingSetters = {
+    &EmbeddingQuantizer::set_global,
+    {{{"op_type", &EmbeddingQuantizer::set_operator_type},
+      {"module_type", &EmbeddingQuantizer::set_module_type},
+      {"module_name", &EmbeddingQuantizer::set_module_name},
+      {"module_name_regex", &EmbeddingQuantizer::set_module_name_regex}}},
+    &EmbeddingQuantizer::set_call_index};
+const Setters<DeclaredQuantizer> kDeclaredSetters = {
+    &DeclaredQuantizer::set_global,
+    {{{"op_type", &DeclaredQuantizer::set_operator_type},
+      {"module_type", &DeclaredQuantizer::set_module_type},
+      {"module_name", &DeclaredQuantizer::set_module_name},
+      {"module_name_regex", &DeclaredQuantizer::set_module_name_regex}}},
+    &DeclaredQuantizer::set_call_index};
 
 // An object whose keys are names; "" is one only where `allows_empty`.
 void check_names(const Place& rows, bool allows_empty = false) {
   if (!rows.value.is_object()) rows.want("an object of names and options");
   for (const auto& [key, value] : rows.value.items()) {
-    if (key.empty() && !allows_empty) rows.at(key).refuse("the name is empty, want e.g. \"block.conv\"; use \"global\" for the whole model");
-    if (std::any_of(key.begin(), key.end(), [](unsigned char c) { return c < ' '; })) rows.at(key).refuse("the name has a control character");
+    if (key.empty() && !allows_empty)
+      rows.at(key).refuse(
+          "the name is empty, want e.g. \"block.conv\"; use \"global\" for the whole model");
+    if (std::any_of(key.begin(), key.end(), [](unsigned char c) { return c < ' '; }))
+      rows.at(key).refuse("the name has a control character");
   }
 }
 
 int64_t index_of(const Place& place, const std::string& key) {
   constexpr size_t kMaxDigits = 9;
-  if (key.empty() || key.size() > kMaxDigits || !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    place.refuse("the key is no index, want the number of the call as a string, \"0\" for the first");
+  if (key.empty() || key.size() > kMaxDigits ||
+      !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    place.refuse(
+        "the key is no index, want the number of the call as a string, \"0\" for the first");
   return std::stoll(key);
 }
 
@@ -73,7 +82,8 @@ void read_calls(const Place& modules, const Set& set) {
   check_names(modules, true);
   for (const auto& [module, in_module] : modules.value.items()) {
     const Place ops = modules.at(module);
-    if (!ops.value.is_object()) ops.want("an object of ops, e.g. {\"aten.linear.default\": {\"0\": null}}");
+    if (!ops.value.is_object())
+      ops.want("an object of ops, e.g. {\"aten.linear.default\": {\"0\": null}}");
     check_names(ops);
     for (const auto& [op, of_op] : ops.value.items()) {
       const Place indices = ops.at(op);
@@ -86,7 +96,8 @@ void read_calls(const Place& modules, const Set& set) {
   }
 }
 
-// Sets one row of a quantizer, which remembers its place in the file; what the setter says against it comes with that place.
+// Sets one row of a quantizer, which remembers its place in the file; what the setter says against
+// it comes with that place.
 template <typename Kind, typename Set>
 void set_at(const Place& row, Kind& target, const Set& set) {
   target.rows().set_place(row.text());
@@ -99,7 +110,8 @@ void set_at(const Place& row, Kind& target, const Set& set) {
 }
 
 template <typename Kind>
-ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setters<Kind>& setters, ConfigReader read, const QuantizerOptions& options,
+ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setters<Kind>& setters,
+                                   ConfigReader read, const QuantizerOptions& options,
                                    std::vector<std::string> overrides) {
   Kind* target = quantizer.get();
   const auto set_rows = [target, &setters, read, options](const Place& root) {
@@ -120,25 +132,31 @@ ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setter
       set_at(row, *target, [&] { (target->*setters.call)(call, config); });
     });
   };
-  return {.quantizer = std::move(quantizer), .set_rows = set_rows, .overrides = std::move(overrides)};
+  return {
+      .quantizer = std::move(quantizer), .set_rows = set_rows, .overrides = std::move(overrides)};
 }
 
 ConfigurableQuantizer make_xnnpack(const std::string& name, const QuantizerOptions& options) {
-  return configurable(std::make_unique<XNNPACKQuantizer>(options.compat(), name), kXnnpackSetters, symmetric_config_at, options,
-                      {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
+  return configurable(std::make_unique<XNNPACKQuantizer>(options.compat(), name), kXnnpackSetters,
+                      symmetric_config_at, options,
+                      {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits",
+                       "group_size", "reduce_range"});
 }
 
 ConfigurableQuantizer make_x86(const std::string& name, const QuantizerOptions& options) {
-  return configurable(std::make_unique<X86InductorQuantizer>(options.compat(), name), kX86Setters, x86_config_at, options,
-                      {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
+  return configurable(
+      std::make_unique<X86InductorQuantizer>(options.compat(), name), kX86Setters, x86_config_at,
+      options, {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
 }
 
 // The modes are as good as heeded: activations stay float in all.
 ConfigurableQuantizer make_embedding(const std::string& name, const QuantizerOptions& options) {
-  std::unique_ptr<EmbeddingQuantizer> quantizer = std::make_unique<EmbeddingQuantizer>(options.compat(), name);
+  std::unique_ptr<EmbeddingQuantizer> quantizer =
+      std::make_unique<EmbeddingQuantizer>(options.compat(), name);
   quantizer->set_global(std::nullopt);
   ConfigurableQuantizer result =
-      configurable(std::move(quantizer), kEmbeddingSetters, embedding_config_at, options, {"is_dynamic", "is_weight_only", "weight_bits"});
+      configurable(std::move(quantizer), kEmbeddingSetters, embedding_config_at, options,
+                   {"is_dynamic", "is_weight_only", "weight_bits"});
   result.unaffected = {"reduce_range"};
   return result;
 }
@@ -179,22 +197,32 @@ const RegisteredBase* find_registered(const std::string& name) {
 
 // The settings that a quantizer without rows cannot take.
 void refuse_settings(const std::string& name, const Place& root) {
-  for (const char* key : {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"})
-    if (root.has(key)) root.at(key).refuse(fmt::format("the quantizer {} takes no settings; leave them out, or make it a DeclaredQuantizer", name));
+  for (const char* key :
+       {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"})
+    if (root.has(key))
+      root.at(key).refuse(fmt::format(
+          "the quantizer {} takes no settings; leave them out, or make it a DeclaredQuantizer",
+          name));
 }
 
 ConfigurableQuantizer make_registered(const RegisteredBase& base, const QuantizerOptions& options) {
   std::unique_ptr<Quantizer> quantizer = base.make(options);
-  if (!quantizer) throw Error("quantizer", fmt::format("\"{}\"", base.name), "its maker gave no quantizer; return one or throw an Error");
+  if (!quantizer)
+    throw Error("quantizer", fmt::format("\"{}\"", base.name),
+                "its maker gave no quantizer; return one or throw an Error");
   if (DeclaredQuantizer* declared = dynamic_cast<DeclaredQuantizer*>(quantizer.get())) {
     quantizer.release();
-    return configurable(std::unique_ptr<DeclaredQuantizer>(declared), kDeclaredSetters, declared_config_at, options, {});
+    return configurable(std::unique_ptr<DeclaredQuantizer>(declared), kDeclaredSetters,
+                        declared_config_at, options, {});
   }
-  return {.quantizer = std::move(quantizer), .set_rows = [name = base.name](const Place& root) { refuse_settings(name, root); }, .overrides = {}};
+  return {.quantizer = std::move(quantizer),
+          .set_rows = [name = base.name](const Place& root) { refuse_settings(name, root); },
+          .overrides = {}};
 }
 
 const Base& base_of(const std::string& name) {
-  const auto found = std::find_if(kBases.begin(), kBases.end(), [&](const Base& base) { return name == base.name; });
+  const auto found = std::find_if(kBases.begin(), kBases.end(),
+                                  [&](const Base& base) { return name == base.name; });
   OCTET_ASSERT(found != kBases.end(), name);
   return *found;
 }
@@ -205,21 +233,31 @@ struct Override {
   bool is_mode;  // all parts must heed it, but those that it does not concern
 };
 constexpr std::array<Override, 6> kOverrides = {
-    {{"is_per_channel", [](const QuantizerOptions& options) { return options.is_per_channel.has_value(); }, false},
-     {"is_dynamic", [](const QuantizerOptions& options) { return options.is_dynamic.has_value(); }, true},
-     {"is_weight_only", [](const QuantizerOptions& options) { return options.is_weight_only.has_value(); }, true},
-     {"weight_bits", [](const QuantizerOptions& options) { return options.weight_bits.has_value(); }, false},
-     {"group_size", [](const QuantizerOptions& options) { return options.group_size.has_value(); }, false},
-     {"reduce_range", [](const QuantizerOptions& options) { return options.reduce_range.has_value(); }, true}}
+    {{"is_per_channel",
+      [](const QuantizerOptions& options) { return options.is_per_channel.has_value(); }, false},
+     {"is_dynamic", [](const QuantizerOptions& options) { return options.is_dynamic.has_value(); },
+      true},
+     {"is_weight_only",
+      [](const QuantizerOptions& options) { return options.is_weight_only.has_value(); }, true},
+     {"weight_bits",
+      [](const QuantizerOptions& options) { return options.weight_bits.has_value(); }, false},
+     {"group_size", [](const QuantizerOptions& options) { return options.group_size.has_value(); },
+      false},
+     {"reduce_range",
+      [](const QuantizerOptions& options) { return options.reduce_range.has_value(); }, true}}
 };
 
-bool contains(const std::vector<std::string>& names, const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool contains(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 [[noreturn]] void refuse_override(const ConfigurableQuantizer& part, const std::string& option) {
   std::string has = fmt::format("{}", fmt::join(part.overrides, ", "));
   if (part.overrides.empty()) has = "none; its file says everything";
-  if (part.overrides.empty() && option == "reduce_range") has += "; give its specs a narrower quant_min and quant_max";
-  throw Error("quantizer", part.quantizer->name(), fmt::format("got the option {}, want one of those that it has: {}", option, has));
+  if (part.overrides.empty() && option == "reduce_range")
+    has += "; give its specs a narrower quant_min and quant_max";
+  throw Error("quantizer", part.quantizer->name(),
+              fmt::format("got the option {}, want one of those that it has: {}", option, has));
 }
 
 }  // namespace
@@ -231,43 +269,56 @@ std::vector<std::string> base_names() {
   return names;
 }
 
-void register_base(const std::string& name, std::function<std::unique_ptr<Quantizer>(const QuantizerOptions&)> maker) {
+void register_base(const std::string& name,
+                   std::function<std::unique_ptr<Quantizer>(const QuantizerOptions&)> maker) {
   const std::string subject = fmt::format("\"{}\"", name);
   if (name.empty() || name.find_first_of(",/ \n") != std::string::npos || name.ends_with(".json"))
-    throw Error("quantizer", subject, "cannot be the name of a quantizer, want one without comma, slash and space that does not end in .json");
+    throw Error("quantizer", subject,
+                "cannot be the name of a quantizer, want one without comma, slash and space that "
+                "does not end in .json");
   if (!maker) throw Error("quantizer", subject, "got no function that makes it; register one");
   const std::vector<std::string> names = base_names();
-  if (std::find(names.begin(), names.end(), name) != names.end()) throw Error("quantizer", subject, "the name is taken; choose another one");
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    throw Error("quantizer", subject, "the name is taken; choose another one");
   registered_bases().push_back({name, std::move(maker)});
 }
 
-ConfigurableQuantizer make_base(const std::string& base, const std::string& name, const QuantizerOptions& options) {
+ConfigurableQuantizer make_base(const std::string& base, const std::string& name,
+                                const QuantizerOptions& options) {
   if (const RegisteredBase* registered = find_registered(base)) {
     if (name != base)
-      throw Error("quantizer", fmt::format("\"{}\"", name), fmt::format("the quantizer {} names itself; leave the \"name\" out", base));
+      throw Error("quantizer", fmt::format("\"{}\"", name),
+                  fmt::format("the quantizer {} names itself; leave the \"name\" out", base));
     return make_registered(*registered, options);
   }
   return base_of(base).make(name, options);
 }
 
 ConfigurableQuantizer make_built_in(const std::string& base, const QuantizerOptions& options) {
-  if (const RegisteredBase* registered = find_registered(base)) return make_registered(*registered, options);
+  if (const RegisteredBase* registered = find_registered(base))
+    return make_registered(*registered, options);
   ConfigurableQuantizer result = make_base(base, base, options);
   base_of(base).set_global(*result.quantizer, base_of(base).default_config(options));
   return result;
 }
 
 ConfigurableQuantizer make_declared(DeclaredBackend backend, const QuantizerOptions& options) {
-  return configurable(std::make_unique<DeclaredQuantizer>(std::move(backend), options.compat()), kDeclaredSetters, declared_config_at, options, {});
+  return configurable(std::make_unique<DeclaredQuantizer>(std::move(backend), options.compat()),
+                      kDeclaredSetters, declared_config_at, options, {});
 }
 
 void check_overrides(const QuantizerParts& parts, const QuantizerOptions& options) {
   if (options.reduce_range.value_or(false) && options.is_weight_only.value_or(false))
-    throw Error("quantizer", "reduce_range", "got true beside is_weight_only, want one of them; activations stay float");
+    throw Error("quantizer", "reduce_range",
+                "got true beside is_weight_only, want one of them; activations stay float");
   for (const Override& override : kOverrides) {
     if (!override.is_set(options)) continue;
-    const auto heeds = [&](const ConfigurableQuantizer& part) { return contains(part.overrides, override.name); };
-    const auto is_deaf = [&](const ConfigurableQuantizer& part) { return !heeds(part) && !contains(part.unaffected, override.name); };
+    const auto heeds = [&](const ConfigurableQuantizer& part) {
+      return contains(part.overrides, override.name);
+    };
+    const auto is_deaf = [&](const ConfigurableQuantizer& part) {
+      return !heeds(part) && !contains(part.unaffected, override.name);
+    };
     const bool one_heeds = std::any_of(parts.begin(), parts.end(), heeds);
     const QuantizerParts::const_iterator deaf = std::find_if(parts.begin(), parts.end(), is_deaf);
     if (one_heeds && (!override.is_mode || deaf == parts.end())) continue;

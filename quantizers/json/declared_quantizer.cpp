@@ -25,7 +25,8 @@ std::string objection_to_dtype(const AnnotationRule& rule, const Match& match) {
     if (std::holds_alternative<LeaveFloat>(cell)) continue;
     for (const Value* value : match.find_all(slot))
       if (!value->meta || value->meta->dtype != DType::kFloat32)
-        return fmt::format("input %{} is {}, want float32", value->name(), value->meta ? name_of(value->meta->dtype) : "of unknown dtype");
+        return fmt::format("input %{} is {}, want float32", value->name(),
+                           value->meta ? name_of(value->meta->dtype) : "of unknown dtype");
   }
   return {};
 }
@@ -34,7 +35,8 @@ std::string objection_to_dtype(const AnnotationRule& rule, const Match& match) {
 const QuantizationSpec* find_own_spec(const SlotSpec& cell) {
   if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell)) return spec;
   if (const AllSame* same = std::get_if<AllSame>(&cell)) return same->spec ? &*same->spec : nullptr;
-  if (const LikeProducer* like = std::get_if<LikeProducer>(&cell)) return like->spec ? &*like->spec : nullptr;
+  if (const LikeProducer* like = std::get_if<LikeProducer>(&cell))
+    return like->spec ? &*like->spec : nullptr;
   return nullptr;
 }
 
@@ -42,8 +44,10 @@ const QuantizationSpec* find_own_spec(const SlotSpec& cell) {
 std::string objection_to_shape(const QuantizationSpec& spec, const Value& value) {
   if (!value.meta) return {};
   const std::vector<int64_t> shape = value.meta->shape();
-  if (spec.qscheme && is_per_channel(*spec.qscheme) && spec.ch_axis && static_cast<size_t>(*spec.ch_axis) >= shape.size())
-    return fmt::format("input %{} has rank {}, and its spec has a scale per index of dimension {}", value.name(), shape.size(), *spec.ch_axis);
+  if (spec.qscheme && is_per_channel(*spec.qscheme) && spec.ch_axis &&
+      static_cast<size_t>(*spec.ch_axis) >= shape.size())
+    return fmt::format("input %{} has rank {}, and its spec has a scale per index of dimension {}",
+                       value.name(), shape.size(), *spec.ch_axis);
   const std::optional<AffineOptions>& affine = spec.observer_or_fake_quant_ctr.affine;
   if (!affine) return {};
   try {
@@ -58,13 +62,15 @@ std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) 
   for (const auto& [slot, cell] : rule.inputs)
     if (const QuantizationSpec* spec = find_own_spec(cell))
       for (const Value* value : match.find_all(slot))
-        if (const std::string reason = objection_to_shape(*spec, *value); !reason.empty()) return reason;
+        if (const std::string reason = objection_to_shape(*spec, *value); !reason.empty())
+          return reason;
   return {};
 }
 
 }  // namespace
 
-DeclaredQuantizer::DeclaredQuantizer(DeclaredBackend backend, Compat compat) : backend_(std::move(backend)), compat_(compat) {
+DeclaredQuantizer::DeclaredQuantizer(DeclaredBackend backend, Compat compat)
+    : backend_(std::move(backend)), compat_(compat) {
   filters_.set_global(QuantizationConfig());
   if (compat_ == Compat::kTorchao) return;
   for (AnnotationRule& rule : backend_.rules) rule.checks.push_back(constants_are_observable);
@@ -75,28 +81,33 @@ DeclaredQuantizer& DeclaredQuantizer::set_global(std::optional<QuantizationConfi
   return *this;
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_module_name(const std::string& name, std::optional<QuantizationConfig> config) {
+DeclaredQuantizer& DeclaredQuantizer::set_module_name(const std::string& name,
+                                                      std::optional<QuantizationConfig> config) {
   filters_.set_module_name(name, std::move(config));
   return *this;
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_module_type(const std::string& type, std::optional<QuantizationConfig> config) {
+DeclaredQuantizer& DeclaredQuantizer::set_module_type(const std::string& type,
+                                                      std::optional<QuantizationConfig> config) {
   filters_.set_module_type(type, std::move(config));
   return *this;
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
+DeclaredQuantizer& DeclaredQuantizer::set_operator_type(const std::string& op,
+                                                        std::optional<QuantizationConfig> config) {
   filters_.set_operator_type(op, std::move(config));
   return *this;
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config) {
+DeclaredQuantizer& DeclaredQuantizer::set_module_name_regex(
+    const std::string& regex, std::optional<QuantizationConfig> config) {
   refuse_in_compat(compat_, "module_name_regex");
   filters_.set_module_name_regex(regex, std::move(config));
   return *this;
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config) {
+DeclaredQuantizer& DeclaredQuantizer::set_call_index(const CallIndex& call,
+                                                     std::optional<QuantizationConfig> config) {
   refuse_in_compat(compat_, "call_index");
   filters_.set_call_index(call, std::move(config));
   return *this;
@@ -111,20 +122,30 @@ void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report&
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
     const ConfigTable::Choice choice = filters_.find(*match.nodes.back());
     if (!choice.config) return {nullptr, choice.reason};
-    if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return filters_.find(*node).config; })) return {nullptr, {}};
+    if (!std::all_of(match.nodes.begin(), match.nodes.end(),
+                     [&](const Node* node) { return filters_.find(*node).config; }))
+      return {nullptr, {}};
     if (compat_ == Compat::kTorchao) return {choice.config, {}};
-    if (const std::string reason = objection_to_dtype(rule, match); !reason.empty()) return {nullptr, reason};
-    if (const std::string reason = objection_to_shapes(rule, match); !reason.empty()) return {nullptr, reason};
+    if (const std::string reason = objection_to_dtype(rule, match); !reason.empty())
+      return {nullptr, reason};
+    if (const std::string reason = objection_to_shapes(rule, match); !reason.empty())
+      return {nullptr, reason};
     return {choice.config, {}};
   };
   annotate_by_rules(graph, backend_.rules, choose, annotations, state);
-  const auto shares = [&](const Node& node) { return shares_scale(node) && filters_.find(node).config; };
+  const auto shares = [&](const Node& node) {
+    return shares_scale(node) && filters_.find(node).config;
+  };
   propagate_sharing(graph, backend_.sharing_ops, shares, annotations);
-  report_float_nodes(graph, annotations, {backend_.name, filters_, {}, state, compute_ops(), backend_.sharing_ops}, report);
+  report_float_nodes(graph, annotations,
+                     {backend_.name, filters_, {}, state, compute_ops(), backend_.sharing_ops},
+                     report);
 }
 
 void DeclaredQuantizer::validate(const Graph& graph, const Annotations& annotations) {
-  check_shared_specs(graph, annotations, [&](const QuantizationAnnotation& annotation) { return place_of(annotation.rule); });
+  check_shared_specs(graph, annotations, [&](const QuantizationAnnotation& annotation) {
+    return place_of(annotation.rule);
+  });
   check_spec_limits(graph, annotations);
 }
 
@@ -133,7 +154,8 @@ std::string DeclaredQuantizer::place_of(const std::string& rule) const {
   for (size_t i = 0; i < backend_.rules.size(); ++i) {
     const std::string& name = backend_.rules[i].name;
     if (rule == name || rule == fmt::format("{}: {}", backend_.name, name))
-      return i < backend_.places.size() ? backend_.places[i] : fmt::format("{}: row {}", backend_.name, name);
+      return i < backend_.places.size() ? backend_.places[i]
+                                        : fmt::format("{}: row {}", backend_.name, name);
   }
   return {};
 }

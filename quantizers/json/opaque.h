@@ -3,12 +3,14 @@
 //   "opaque": [
 //     {"module": "postprocess"},
 //     {"op": "my_ns.nms.default", "recorded": true},
-//     {"ops": ["aten.mul", "my_ns.gate.default"], "quantized_inputs": {"0": "act"}, "quantized_outputs": {"0": {"same_as": {"input": 0}}}},
-//     {"module": "head", "quantizer": {"base": "x86", "global": {}}}
+//     {"ops": ["aten.mul", "my_ns.gate.default"], "quantized_inputs": {"0": "act"},
+//     "quantized_outputs": {"0": {"same_as": {"input": 0}}}}, {"module": "head", "quantizer":
+//     {"base": "x86", "global": {}}}
 //   ]
 //
-// "quantizer" is what "compose" takes: a name, a path, an object. A spec is the name of one of the file's "specs" or stands in place; it has an
-// observer of its own, is fixed, or shares that of an input of the part.
+// "quantizer" is what "compose" takes: a name, a path, an object. A spec is the name of one of the
+// file's "specs" or stands in place; it has an observer of its own, is fixed, or shares that of an
+// input of the part.
 #pragma once
 
 #include <functional>
@@ -23,7 +25,8 @@ namespace octet {
 // Makes a quantizer from a name, a path or an object.
 using QuantizerReaderFn = std::function<std::shared_ptr<Quantizer>(const Place&)>;
 
-// The parts of a file, none without the key. Throws Error("quantizer", "file.json: /opaque/0/...", ...) for each fault.
+// The parts of a file, none without the key. Throws Error("quantizer", "file.json: /opaque/0/...",
+// ...) for each fault.
 std::vector<OpaquePart> opaque_at(const Place& root, const QuantizerReaderFn& read_quantizer);
 
 }  // namespace octet

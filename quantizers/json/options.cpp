@@ -17,7 +17,7 @@ namespace {
 template <typename Options, typename Kind>
 struct Option {
   const char* key;
-  Kind Options::*member;
+  Kind Options::* member;
 };
 constexpr std::array<Option<OwnOptions, bool>, 3> kOwnBools = {
     {{"is_weight_only", &OwnOptions::is_weight_only},
@@ -36,14 +36,17 @@ constexpr std::array<Option<SymmetricOptions, int64_t>, 4> kSymmetricInts = {
      {"weight_qmax", &SymmetricOptions::weight_qmax}}
 };
 constexpr std::array<Option<X86InductorOptions, bool>, 2> kX86Bools = {
-    {{"is_dynamic", &X86InductorOptions::is_dynamic}, {"reduce_range", &X86InductorOptions::reduce_range}}
+    {{"is_dynamic", &X86InductorOptions::is_dynamic},
+     {"reduce_range", &X86InductorOptions::reduce_range}}
 };
-constexpr std::array<const char*, 15> kSymmetricKeys = {"is_per_channel", "is_dynamic",           "is_qat",       "act_qmin",     "act_qmax",
-                                                        "weight_qmin",    "weight_qmax",          "reduce_range", "weight_bits",  "is_weight_only",
-                                                        "is_per_token",   "search_weight_ranges", "group_size",   "act_observer", "weight_observer"};
-constexpr std::array<const char*, 11> kX86Keys = {"is_dynamic",     "is_qat",       "reduce_range",         "preset",
-                                                  "is_weight_only", "is_per_token", "search_weight_ranges", "weight_bits",
-                                                  "group_size",     "act_observer", "weight_observer"};
+constexpr std::array<const char*, 15> kSymmetricKeys = {
+    "is_per_channel", "is_dynamic",           "is_qat",       "act_qmin",     "act_qmax",
+    "weight_qmin",    "weight_qmax",          "reduce_range", "weight_bits",  "is_weight_only",
+    "is_per_token",   "search_weight_ranges", "group_size",   "act_observer", "weight_observer"};
+constexpr std::array<const char*, 11> kX86Keys = {
+    "is_dynamic",     "is_qat",       "reduce_range",         "preset",
+    "is_weight_only", "is_per_token", "search_weight_ranges", "weight_bits",
+    "group_size",     "act_observer", "weight_observer"};
 constexpr std::array<const char*, 1> kEmbeddingKeys = {"weight_bits"};
 const std::array<std::string, 1> kPresets = {"linear_dynamic_fp16"};
 
@@ -57,12 +60,14 @@ bool is_object_or_null(const Place& place, std::span<const char* const> keys) {
 bool is_qat_at(const Place& place, const QuantizerOptions& overrides) {
   if (!place.has("is_qat")) return overrides.is_qat;
   const bool is_qat = bool_at(place.at("is_qat"));
-  if (is_qat && !overrides.is_qat) place.at("is_qat").refuse("got true, want false: this is no training; train with octet qat");
+  if (is_qat && !overrides.is_qat)
+    place.at("is_qat").refuse("got true, want false: this is no training; train with octet qat");
   return is_qat;
 }
 
 template <typename Options, size_t kCount>
-void read_bools(const Place& place, const std::array<Option<Options, bool>, kCount>& table, Options& options) {
+void read_bools(const Place& place, const std::array<Option<Options, bool>, kCount>& table,
+                Options& options) {
   for (const Option<Options, bool>& option : table)
     if (place.has(option.key)) options.*option.member = bool_at(place.at(option.key));
 }
@@ -72,10 +77,12 @@ void read_own(const Place& place, OwnOptions& options) {
   if (place.has("weight_bits")) options.weight_bits = int_at(place.at("weight_bits"));
   if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
   if (place.has("act_observer")) options.act_observer = observer_at(place.at("act_observer"));
-  if (place.has("weight_observer")) options.weight_observer = observer_at(place.at("weight_observer"));
+  if (place.has("weight_observer"))
+    options.weight_observer = observer_at(place.at("weight_observer"));
 }
 
-// What serves accuracy is on unless the peer's choices are asked for. Ranges of weights that change in training are not searched.
+// What serves accuracy is on unless the peer's choices are asked for. Ranges of weights that change
+// in training are not searched.
 template <typename Options>
 Options default_options(const QuantizerOptions& overrides, bool is_qat) {
   Options options;
@@ -100,17 +107,21 @@ void override_symmetric(SymmetricOptions& options, const QuantizerOptions& overr
   override_options(options, overrides);
 }
 
-QuantizationConfig x86_config(const X86InductorOptions& options, const QuantizerOptions& overrides) {
+QuantizationConfig x86_config(const X86InductorOptions& options,
+                              const QuantizerOptions& overrides) {
   if (options.own.is_weight_only && overrides.compat_torchao)
-    throw Error("quantizer", "is_weight_only", "torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao");
+    throw Error("quantizer", "is_weight_only",
+                "torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao");
   return get_default_x86_inductor_quantization_config(options);
 }
 
 }  // namespace
 
-std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const QuantizerOptions& overrides) {
+std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
+                                                      const QuantizerOptions& overrides) {
   if (!is_object_or_null(place, kSymmetricKeys)) return std::nullopt;
-  SymmetricOptions options = default_options<SymmetricOptions>(overrides, is_qat_at(place, overrides));
+  SymmetricOptions options =
+      default_options<SymmetricOptions>(overrides, is_qat_at(place, overrides));
   read_bools(place, kSymmetricBools, options);
   for (const Option<SymmetricOptions, int64_t>& option : kSymmetricInts)
     if (place.has(option.key)) options.*option.member = int_at(place.at(option.key));
@@ -123,14 +134,16 @@ std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const 
   }
 }
 
-std::optional<QuantizationConfig> x86_config_at(const Place& place, const QuantizerOptions& overrides) {
+std::optional<QuantizationConfig> x86_config_at(const Place& place,
+                                                const QuantizerOptions& overrides) {
   if (!is_object_or_null(place, kX86Keys)) return std::nullopt;
   if (place.has("preset")) {
     word_at(place.at("preset"), kPresets);
     if (place.value.size() > 1) place.refuse("a preset takes no further options");
     return get_x86_inductor_linear_dynamic_fp16_config();
   }
-  X86InductorOptions options = default_options<X86InductorOptions>(overrides, is_qat_at(place, overrides));
+  X86InductorOptions options =
+      default_options<X86InductorOptions>(overrides, is_qat_at(place, overrides));
   read_bools(place, kX86Bools, options);
   read_own(place, options.own);
   override_options(options, overrides);
@@ -141,7 +154,8 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place, const Quanti
   }
 }
 
-std::optional<QuantizationConfig> embedding_config_at(const Place& place, const QuantizerOptions& overrides) {
+std::optional<QuantizationConfig> embedding_config_at(const Place& place,
+                                                      const QuantizerOptions& overrides) {
   if (!is_object_or_null(place, kEmbeddingKeys)) return std::nullopt;
   int64_t bits = place.has("weight_bits") ? int_at(place.at("weight_bits")) : 8;
   bits = overrides.weight_bits.value_or(bits);
@@ -159,7 +173,9 @@ std::optional<QuantizationConfig> declared_config_at(const Place& place, const Q
 
 std::vector<std::string> option_keys(const std::string& base) {
   std::vector<std::string> keys;
-  const auto add = [&](std::span<const char* const> more) { keys.insert(keys.end(), more.begin(), more.end()); };
+  const auto add = [&](std::span<const char* const> more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
   if (base.empty() || base == "xnnpack" || base == "qnnpack") add(kSymmetricKeys);
   if (base.empty() || base == "x86") add(kX86Keys);
   if (base.empty() || base == "embedding") add(kEmbeddingKeys);

@@ -11,18 +11,25 @@
 
 namespace octet {
 
-// An object of options, or null to leave what it covers float (then nothing is returned). Each throws Error("quantizer", "file.json: /global/act_qmin",
-// "got \"x\", want an int") for a fault. What `overrides` sets wins.
-using ConfigReader = std::optional<QuantizationConfig> (*)(const Place& place, const QuantizerOptions& overrides);
+// An object of options, or null to leave what it covers float (then nothing is returned). Each
+// throws Error("quantizer", "file.json: /global/act_qmin", "got \"x\", want an int") for a fault.
+// What `overrides` sets wins.
+using ConfigReader = std::optional<QuantizationConfig> (*)(const Place& place,
+                                                           const QuantizerOptions& overrides);
 
-// The members of SymmetricOptions. is_per_token and search_weight_ranges are true by default unless the peer's choices are asked for.
-std::optional<QuantizationConfig> symmetric_config_at(const Place& place, const QuantizerOptions& overrides);
+// The members of SymmetricOptions. is_per_token and search_weight_ranges are true by default unless
+// the peer's choices are asked for.
+std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
+                                                      const QuantizerOptions& overrides);
 // The members of X86InductorOptions, or {"preset": "linear_dynamic_fp16"}.
-std::optional<QuantizationConfig> x86_config_at(const Place& place, const QuantizerOptions& overrides);
+std::optional<QuantizationConfig> x86_config_at(const Place& place,
+                                                const QuantizerOptions& overrides);
 // {"weight_bits": 8 or 4}.
-std::optional<QuantizationConfig> embedding_config_at(const Place& place, const QuantizerOptions& overrides);
+std::optional<QuantizationConfig> embedding_config_at(const Place& place,
+                                                      const QuantizerOptions& overrides);
 // {}: what the table says.
-std::optional<QuantizationConfig> declared_config_at(const Place& place, const QuantizerOptions& overrides);
+std::optional<QuantizationConfig> declared_config_at(const Place& place,
+                                                     const QuantizerOptions& overrides);
 
 // The keys of a built-in quantizer's options, or of all with "".
 std::vector<std::string> option_keys(const std::string& base);

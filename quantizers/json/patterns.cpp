@@ -19,8 +19,9 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 9> kRowKeys = {"name",        "pattern", "inputs", "output", "allow_implicit_sharing",
-                                                 "constraints", "owned",   "marked", "owner"};
+constexpr std::array<const char*, 9> kRowKeys = {
+    "name",        "pattern", "inputs", "output", "allow_implicit_sharing",
+    "constraints", "owned",   "marked", "owner"};
 constexpr size_t kMaxPattern = 1000;  // characters
 const std::vector<std::string> kOwners = {"first", "first_quantized"};
 
@@ -28,8 +29,9 @@ using Cells = std::vector<std::pair<std::string, SlotSpec>>;
 
 // Whether the slot's edge gets an observer.
 bool has_spec(const Cells& inputs, const std::string& slot) {
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const auto& cell) { return cell.first == slot && !std::holds_alternative<LeaveFloat>(cell.second); });
+  return std::any_of(inputs.begin(), inputs.end(), [&](const auto& cell) {
+    return cell.first == slot && !std::holds_alternative<LeaveFloat>(cell.second);
+  });
 }
 
 // The slots that a cell takes its observer or scale from, as edges; and as values.
@@ -44,7 +46,8 @@ Sources sources_of(const SlotSpec& cell) {
   return same->half == SameAs::Half::kEdge ? Sources{{same->slot}, {}} : Sources{{}, {same->slot}};
 }
 
-// An op in the namespace aten that the dispatcher does not know: most often a misspelling. Custom ops may come later, with their library.
+// An op in the namespace aten that the dispatcher does not know: most often a misspelling. Custom
+// ops may come later, with their library.
 bool is_unknown(const std::string& op) {
   if (!op.starts_with("aten.")) return false;
   const bool has_overload = std::count(op.begin(), op.end(), '.') == 2;
@@ -66,25 +69,31 @@ class RowReader {
 
   AnnotationRule read() {
     check_keys(row_, kRowKeys);
-    if (!row_.has("pattern")) row_.refuse("has no \"pattern\", want e.g. \"relu(linear(x, w, b?))\"");
+    if (!row_.has("pattern"))
+      row_.refuse("has no \"pattern\", want e.g. \"relu(linear(x, w, b?))\"");
     rule_.pattern = string_at(row_.at("pattern"));
     if (rule_.pattern.size() > kMaxPattern)
-      row_.at("pattern").want(fmt::format("a pattern of at most {} characters, not {}", kMaxPattern, rule_.pattern.size()));
+      row_.at("pattern").want(fmt::format("a pattern of at most {} characters, not {}", kMaxPattern,
+                                          rule_.pattern.size()));
     try {
       pattern_ = parse_pattern(rule_.pattern);
     } catch (const Error& error) {
       row_.at("pattern").refuse(without_stage(error));
     }
     if (const std::string op = find_unknown_op(pattern_.root); !op.empty())
-      row_.at("pattern").refuse(fmt::format("{}: {} is no op of ATen; write your own ops as my_ns.my_op.default", rule_.pattern, op));
+      row_.at("pattern").refuse(fmt::format(
+          "{}: {} is no op of ATen; write your own ops as my_ns.my_op.default", rule_.pattern, op));
     rule_.name = row_.has("name") ? string_at(row_.at("name")) : rule_.pattern;
-    if (row_.has("allow_implicit_sharing")) rule_.allow_implicit_sharing = bool_at(row_.at("allow_implicit_sharing"));
+    if (row_.has("allow_implicit_sharing"))
+      rule_.allow_implicit_sharing = bool_at(row_.at("allow_implicit_sharing"));
     read_cells();
     read_slots("owned", rule_.owned);
     read_slots("marked", rule_.marked);
     read_owner();
-    if (row_.has("constraints")) rule_.constraints = constraints_at(row_.at("constraints"), pattern_, rule_);
-    if (rule_.inputs.empty() && std::holds_alternative<LeaveFloat>(rule_.output)) row_.refuse("quantizes nothing, want \"inputs\" or \"output\"");
+    if (row_.has("constraints"))
+      rule_.constraints = constraints_at(row_.at("constraints"), pattern_, rule_);
+    if (rule_.inputs.empty() && std::holds_alternative<LeaveFloat>(rule_.output))
+      row_.refuse("quantizes nothing, want \"inputs\" or \"output\"");
     return std::move(rule_);
   }
 
@@ -102,25 +111,32 @@ class RowReader {
     if (!row_.has("output")) return;
     const Place output = row_.at("output");
     rule_.output = cell_at(output, specs_);
-    if (std::holds_alternative<AllSame>(rule_.output)) output.want("a spec of one tensor; all_same is for list slots");
-    if (std::holds_alternative<LikeProducer>(rule_.output)) output.want("a spec of one tensor; like_producer is for inputs");
+    if (std::holds_alternative<AllSame>(rule_.output))
+      output.want("a spec of one tensor; all_same is for list slots");
+    if (std::holds_alternative<LikeProducer>(rule_.output))
+      output.want("a spec of one tensor; like_producer is for inputs");
     check_sources(output, rule_.output);
   }
 
   void check_input(const Place& place, const std::string& slot, const SlotSpec& cell) const {
     if (std::holds_alternative<AllSame>(cell) && !pattern_.find_variable(slot)->is_list)
-      place.refuse(fmt::format("all_same is for list slots, got the single slot \"{}\"; write \"{}...\" in the pattern", slot, slot));
+      place.refuse(fmt::format(
+          "all_same is for list slots, got the single slot \"{}\"; write \"{}...\" in the pattern",
+          slot, slot));
     const Sources sources = sources_of(cell);
     if (std::find(sources.edges.begin(), sources.edges.end(), slot) != sources.edges.end())
       place.refuse(fmt::format("takes its scale from itself, want another slot than \"{}\"", slot));
     check_sources(place, cell);
     if (const std::string circle = find_circle({slot}); !circle.empty())
-      place.refuse(fmt::format("takes its scale from itself by way of {}; give one of them a spec of its own", circle));
+      place.refuse(fmt::format(
+          "takes its scale from itself by way of {}; give one of them a spec of its own", circle));
   }
 
-  // "a -> b -> a" when following the sources of a way's last slot leads back to its first one; else empty.
+  // "a -> b -> a" when following the sources of a way's last slot leads back to its first one; else
+  // empty.
   std::string find_circle(std::vector<std::string> way) const {
-    const auto cell = std::find_if(rule_.inputs.begin(), rule_.inputs.end(), [&](const auto& input) { return input.first == way.back(); });
+    const auto cell = std::find_if(rule_.inputs.begin(), rule_.inputs.end(),
+                                   [&](const auto& input) { return input.first == way.back(); });
     if (cell == rule_.inputs.end()) return {};
     for (const std::string& source : sources_of(cell->second).edges) {
       if (source == way.front()) return fmt::format("{} -> {}", fmt::join(way, " -> "), source);
@@ -135,7 +151,8 @@ class RowReader {
   void read_slots(const char* key, std::vector<std::string>& slots) const {
     if (!row_.has(key)) return;
     const Place list = row_.at(key);
-    if (!list.value.is_array() || list.value.empty()) list.want("a list of slots, e.g. [\"w\", \"b\"]");
+    if (!list.value.is_array() || list.value.empty())
+      list.want("a list of slots, e.g. [\"w\", \"b\"]");
     for (size_t i = 0; i < list.value.size(); ++i) {
       slots.push_back(string_at(list.at(i)));
       require_slot(list.at(i), slots.back());
@@ -146,9 +163,13 @@ class RowReader {
     if (!row_.has("owner")) return;
     const Place place = row_.at("owner");
     const bool has_list =
-        std::any_of(rule_.inputs.begin(), rule_.inputs.end(), [](const auto& cell) { return std::holds_alternative<AllSame>(cell.second); });
+        std::any_of(rule_.inputs.begin(), rule_.inputs.end(),
+                    [](const auto& cell) { return std::holds_alternative<AllSame>(cell.second); });
     if (word_at(place, kOwners) == kOwners.back()) rule_.choose_owner = first_quantized_input;
-    if (!has_list) place.refuse("says which value of an all_same slot has the observer, and the row has no all_same; leave it out");
+    if (!has_list)
+      place.refuse(
+          "says which value of an all_same slot has the observer, and the row has no all_same; "
+          "leave it out");
   }
 
   void check_sources(const Place& place, const SlotSpec& cell) const {
@@ -156,15 +177,18 @@ class RowReader {
     for (const std::vector<std::string>* slots : {&sources.edges, &sources.values})
       for (const std::string& slot : *slots) require_slot(place, slot);
     for (const std::string& slot : sources.edges)
-      if (!has_spec(rule_.inputs, slot)) place.refuse(fmt::format("takes its scale from slot \"{}\", which has no spec in \"inputs\"", slot));
+      if (!has_spec(rule_.inputs, slot))
+        place.refuse(
+            fmt::format("takes its scale from slot \"{}\", which has no spec in \"inputs\"", slot));
   }
 
   void require_slot(const Place& place, const std::string& slot) const {
     if (pattern_.find_variable(slot)) return;
     std::vector<std::string> known;
     for (const PatternVariable& variable : pattern_.variables) known.push_back(variable.name);
-    place.refuse(fmt::format("\"{}\" is no slot of {}, want {}", slot, rule_.pattern,
-                             known.empty() ? "a pattern with slots" : fmt::format("one of {}", fmt::join(known, ", "))));
+    place.refuse(fmt::format(
+        "\"{}\" is no slot of {}, want {}", slot, rule_.pattern,
+        known.empty() ? "a pattern with slots" : fmt::format("one of {}", fmt::join(known, ", "))));
   }
 
   const Place& row_;
@@ -175,12 +199,15 @@ class RowReader {
 
 // "max_pool2d" is "aten.max_pool2d".
 std::vector<std::string> sharing_ops_at(const Place& place) {
-  if (!place.value.is_array()) place.want("a list of ops, e.g. [\"max_pool2d\", \"aten.view.default\"]");
+  if (!place.value.is_array())
+    place.want("a list of ops, e.g. [\"max_pool2d\", \"aten.view.default\"]");
   std::vector<std::string> ops;
   for (size_t i = 0; i < place.value.size(); ++i) {
     const std::string name = string_at(place.at(i));
     ops.push_back(name.find('.') == std::string::npos ? "aten." + name : name);
-    if (is_unknown(ops.back())) place.at(i).refuse(fmt::format("{} is no op of ATen; write your own ops as my_ns.my_op.default", ops.back()));
+    if (is_unknown(ops.back()))
+      place.at(i).refuse(fmt::format(
+          "{} is no op of ATen; write your own ops as my_ns.my_op.default", ops.back()));
   }
   return ops;
 }
@@ -201,7 +228,9 @@ DeclaredBackend declared_backend_at(const Place& root) {
     if (!row.has("name")) continue;
     const auto [same, is_new] = names.emplace(backend.rules.back().name, i);
     if (!is_new)
-      row.at("name").refuse(fmt::format("got \"{}\", which row {} is called already; give each row a name of its own", same->first, same->second));
+      row.at("name").refuse(
+          fmt::format("got \"{}\", which row {} is called already; give each row a name of its own",
+                      same->first, same->second));
   }
   if (root.has("sharing_ops")) backend.sharing_ops = sharing_ops_at(root.at("sharing_ops"));
   return backend;

@@ -26,7 +26,8 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < ' '; }
 // Of a JSON path; one line whatever the key holds.
 std::string escaped(const std::string& key) {
   std::string result;
-  for (char c : key) result += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, is_control(c) ? '?' : c);
+  for (char c : key)
+    result += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, is_control(c) ? '?' : c);
   return result;
 }
 
@@ -41,11 +42,14 @@ class DuplicateKeys {
   explicit DuplicateKeys(const std::string& file) : file_(file) {}
 
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth) throw Error("quantizer", file_, fmt::format("nests values deeper than {} levels; take some out", kMaxDepth));
+    if (depth > kMaxDepth)
+      throw Error("quantizer", file_,
+                  fmt::format("nests values deeper than {} levels; take some out", kMaxDepth));
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
     if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
-      throw Error("quantizer", file_, fmt::format("has the key {} twice in one object; merge the two", shown(parsed)));
+      throw Error("quantizer", file_,
+                  fmt::format("has the key {} twice in one object; merge the two", shown(parsed)));
     return true;
   }
 
@@ -56,12 +60,18 @@ class DuplicateKeys {
 
 }  // namespace
 
-Place Place::at(const std::string& key) const { return {value.at(key), file, path + "/" + escaped(key)}; }
-Place Place::at(size_t index) const { return {value.at(index), file, fmt::format("{}/{}", path, index)}; }
+Place Place::at(const std::string& key) const {
+  return {value.at(key), file, path + "/" + escaped(key)};
+}
+Place Place::at(size_t index) const {
+  return {value.at(index), file, fmt::format("{}/{}", path, index)};
+}
 
 std::string Place::text() const { return fmt::format("{}: {}", file, path.empty() ? "/" : path); }
 void Place::refuse(const std::string& message) const { throw Error("quantizer", text(), message); }
-void Place::want(const std::string& wanted) const { refuse(fmt::format("got {}, want {}", shown(value), wanted)); }
+void Place::want(const std::string& wanted) const {
+  refuse(fmt::format("got {}, want {}", shown(value), wanted));
+}
 
 Json load_json(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -76,20 +86,29 @@ Json load_json(const std::filesystem::path& path) {
 Json parse_json(const std::string& text, const std::string& file) {
   DuplicateKeys duplicates(file);
   try {
-    return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) { return duplicates(depth, event, parsed); });
+    return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) {
+      return duplicates(depth, event, parsed);
+    });
   } catch (const Json::parse_error& error) {
-    const std::string before = text.substr(0, std::min(text.size(), error.byte > 0 ? error.byte - 1 : 0));
+    const std::string before =
+        text.substr(0, std::min(text.size(), error.byte > 0 ? error.byte - 1 : 0));
     const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
     throw Error("quantizer", file,
-                fmt::format("not JSON, got a syntax error at line {} column {}; look for a comma, quote or bracket that is missing or too much",
-                            std::count(before.begin(), before.end(), '\n') + 1, before.size() - line_begin + 1));
-  } catch (const Json::out_of_range& error) {  // "[json.exception.out_of_range.406] number overflow parsing '1e400'"
+                fmt::format("not JSON, got a syntax error at line {} column {}; look for a comma, "
+                            "quote or bracket that is missing or too much",
+                            std::count(before.begin(), before.end(), '\n') + 1,
+                            before.size() - line_begin + 1));
+  } catch (const Json::out_of_range&
+               error) {  // "[json.exception.out_of_range.406] number overflow parsing '1e400'"
     const std::string message = error.what();
-    throw Error("quantizer", file, fmt::format("has a number that no double holds ({})", message.substr(message.find("] ") + 2)));
+    throw Error("quantizer", file,
+                fmt::format("has a number that no double holds ({})",
+                            message.substr(message.find("] ") + 2)));
   }
 }
 
-void check_keys(const Place& place, std::span<const char* const> allowed, std::span<const char* const> later) {
+void check_keys(const Place& place, std::span<const char* const> allowed,
+                std::span<const char* const> later) {
   if (!place.value.is_object()) place.want("an object");
   for (const auto& [key, value] : place.value.items()) {
     const std::string& name = key;
@@ -101,7 +120,8 @@ void check_keys(const Place& place, std::span<const char* const> allowed, std::s
       continue;
     }
     if (std::any_of(later.begin(), later.end(), same))
-      child.refuse(fmt::format("\"{}\" is not in this build, want one of {}", name, fmt::join(allowed, ", ")));
+      child.refuse(fmt::format("\"{}\" is not in this build, want one of {}", name,
+                               fmt::join(allowed, ", ")));
     child.refuse(fmt::format("unknown key, want one of {}", fmt::join(allowed, ", ")));
   }
 }
@@ -113,7 +133,8 @@ bool bool_at(const Place& place) {
 
 int64_t int_at(const Place& place) {
   if (!place.value.is_number_integer()) place.want("an int");
-  if (place.value.is_number_unsigned() && place.value.get<uint64_t>() > INT64_MAX) place.want("an int of 64 bits");
+  if (place.value.is_number_unsigned() && place.value.get<uint64_t>() > INT64_MAX)
+    place.want("an int of 64 bits");
   return place.value.get<int64_t>();
 }
 
@@ -127,25 +148,29 @@ int axis_at(const Place& place) { return static_cast<int>(int_in(place, 0, kMaxA
 
 double positive_at(const Place& place) {
   const double value = place.value.is_number() ? place.value.get<double>() : 0;
-  if (!(static_cast<float>(value) > 0) || !std::isfinite(static_cast<float>(value))) place.want("a number above 0 that float32 can hold");
+  if (!(static_cast<float>(value) > 0) || !std::isfinite(static_cast<float>(value)))
+    place.want("a number above 0 that float32 can hold");
   return value;
 }
 
 DType dtype_at(const Place& place) {
-  const std::optional<DType> dtype = place.value.is_string() ? find_dtype(place.value.get<std::string>()) : std::nullopt;
+  const std::optional<DType> dtype =
+      place.value.is_string() ? find_dtype(place.value.get<std::string>()) : std::nullopt;
   if (!dtype) place.want("a dtype, e.g. \"int8\" or \"float32\"");
   return *dtype;
 }
 
 std::string string_at(const Place& place) {
   const std::string text = place.value.is_string() ? place.value.get<std::string>() : std::string();
-  if (text.empty() || std::any_of(text.begin(), text.end(), is_control)) place.want("a string of one line that is not empty");
+  if (text.empty() || std::any_of(text.begin(), text.end(), is_control))
+    place.want("a string of one line that is not empty");
   return text;
 }
 
 std::string word_at(const Place& place, std::span<const std::string> words) {
   const auto same = [&](const std::string& word) { return place.value == word; };
-  if (std::none_of(words.begin(), words.end(), same)) place.want(fmt::format("one of {}", fmt::join(words, ", ")));
+  if (std::none_of(words.begin(), words.end(), same))
+    place.want(fmt::format("one of {}", fmt::join(words, ", ")));
   return place.value.get<std::string>();
 }
 

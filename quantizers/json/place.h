@@ -34,7 +34,8 @@ Json load_json(const std::filesystem::path& path);
 Json parse_json(const std::string& text, const std::string& file);
 
 // An object with these keys only. `later`: keys that the format has and this build lacks.
-void check_keys(const Place& place, std::span<const char* const> allowed, std::span<const char* const> later = {});
+void check_keys(const Place& place, std::span<const char* const> allowed,
+                std::span<const char* const> later = {});
 
 // The value, or an error that says what is wanted.
 bool bool_at(const Place& place);
@@ -47,7 +48,8 @@ std::string string_at(const Place& place);  // not empty, one line
 // One of the words.
 std::string word_at(const Place& place, std::span<const std::string> words);
 
-// The message of an Error without its stage ("annotate: spec: ..." -> "spec: ..."): a place in a file stands before it instead.
+// The message of an Error without its stage ("annotate: spec: ..." -> "spec: ..."): a place in a
+// file stands before it instead.
 std::string without_stage(const std::exception& error);
 
 }  // namespace octet

@@ -19,17 +19,25 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 9> kBaseKeys = {"base",        "name",       "global", "op_type", "module_type", "module_name_regex",
-                                                  "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 9> kBaseKeys = {"base",        "name",        "global",
+                                                  "op_type",     "module_type", "module_name_regex",
+                                                  "module_name", "call_index",  "opaque"};
 constexpr std::array<const char*, 11> kDeclaredKeys = {
-    "name", "specs", "patterns", "sharing_ops", "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
-constexpr std::array<const char*, 8> kComposeKeys = {"compose",           "global",      "op_type",    "module_type",
-                                                     "module_name_regex", "module_name", "call_index", "opaque"};
-constexpr std::array<const char*, 7> kConfigKeys = {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
-constexpr std::array<const char*, 3> kLaterKeys = {"quantizers", "module_name_object_type_order", "observers"};
+    "name",        "specs",      "patterns",    "sharing_ops",
+    "global",      "op_type",    "module_type", "module_name_regex",
+    "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 8> kComposeKeys = {
+    "compose",           "global",      "op_type",    "module_type",
+    "module_name_regex", "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 7> kConfigKeys = {
+    "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
+constexpr std::array<const char*, 3> kLaterKeys = {"quantizers", "module_name_object_type_order",
+                                                   "observers"};
 constexpr int kMaxFiles = 8;  // that name each other in "compose"
 
-bool is_json_path(const std::string& text) { return text.ends_with(".json") || text.find('/') != std::string::npos; }
+bool is_json_path(const std::string& text) {
+  return text.ends_with(".json") || text.find('/') != std::string::npos;
+}
 
 bool is_base(const std::string& name) {
   const std::vector<std::string> names = base_names();
@@ -42,8 +50,8 @@ void check_no_options(const Place& root, const std::string& base) {
   for (const auto& [key, value] : root.value.items()) {
     if (std::find(options.begin(), options.end(), key) == options.end()) continue;
     const std::string start = base.empty() ? "" : fmt::format("\"base\": \"{}\", ", base);
-    root.at(key).want(
-        fmt::format("it within a setting, e.g. {{{}\"global\": {{\"{}\": {}}}}}", start, key, value.is_structured() ? "..." : value.dump()));
+    root.at(key).want(fmt::format("it within a setting, e.g. {{{}\"global\": {{\"{}\": {}}}}}",
+                                  start, key, value.is_structured() ? "..." : value.dump()));
   }
 }
 
@@ -52,7 +60,9 @@ class QuantizerReader {
   explicit QuantizerReader(const QuantizerOptions& options) : options_(options) {}
 
   QuantizerParts read_file(const std::filesystem::path& path) {
-    if (++open_files_ > kMaxFiles) throw Error("quantizer", path.string(), fmt::format("files compose each other more than {} deep", kMaxFiles));
+    if (++open_files_ > kMaxFiles)
+      throw Error("quantizer", path.string(),
+                  fmt::format("files compose each other more than {} deep", kMaxFiles));
     const Json json = load_json(path);
     QuantizerParts parts = read({json, path.string(), ""});
     --open_files_;
@@ -69,22 +79,32 @@ class QuantizerReader {
   }
 
   void add_opaque(const Place& root, QuantizerParts& parts) {
-    std::vector<OpaquePart> opaque = opaque_at(root, [&](const Place& place) { return std::shared_ptr<Quantizer>(to_one(element(place))); });
+    std::vector<OpaquePart> opaque = opaque_at(root, [&](const Place& place) {
+      return std::shared_ptr<Quantizer>(to_one(element(place)));
+    });
     std::vector<OpaquePart>& known = parts.front().opaque;
-    known.insert(known.end(), std::make_move_iterator(opaque.begin()), std::make_move_iterator(opaque.end()));
+    known.insert(known.end(), std::make_move_iterator(opaque.begin()),
+                 std::make_move_iterator(opaque.end()));
   }
 
  private:
   ConfigurableQuantizer based(const Place& root) {
     const std::vector<std::string> names = base_names();
-    const std::string named = root.has("base") && root.at("base").value.is_string() ? root.at("base").value.get<std::string>() : "";
+    const std::string named = root.has("base") && root.at("base").value.is_string()
+                                  ? root.at("base").value.get<std::string>()
+                                  : "";
     if (is_base(named)) check_no_options(root, named);
     check_keys(root, kBaseKeys, kLaterKeys);
-    if (!root.has("base")) root.refuse(fmt::format("has no \"base\", want one of {}; or \"compose\", or \"patterns\"", fmt::join(names, ", ")));
+    if (!root.has("base"))
+      root.refuse(fmt::format("has no \"base\", want one of {}; or \"compose\", or \"patterns\"",
+                              fmt::join(names, ", ")));
     const std::string base = word_at(root.at("base"), names);
-    if (std::none_of(kConfigKeys.begin(), kConfigKeys.end(), [&](const char* key) { return root.has(key); }))
-      root.refuse(fmt::format("configures nothing, want at least one of {}", fmt::join(kConfigKeys, ", ")));
-    ConfigurableQuantizer result = make_base(base, root.has("name") ? string_at(root.at("name")) : base, options_);
+    if (std::none_of(kConfigKeys.begin(), kConfigKeys.end(),
+                     [&](const char* key) { return root.has(key); }))
+      root.refuse(
+          fmt::format("configures nothing, want at least one of {}", fmt::join(kConfigKeys, ", ")));
+    ConfigurableQuantizer result =
+        make_base(base, root.has("name") ? string_at(root.at("name")) : base, options_);
     result.set_rows(root);
     return result;
   }
@@ -104,7 +124,8 @@ class QuantizerReader {
     QuantizerParts parts;
     for (size_t i = 0; i < list.value.size(); ++i) {
       QuantizerParts more = element(list.at(i));
-      parts.insert(parts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+      parts.insert(parts.end(), std::make_move_iterator(more.begin()),
+                   std::make_move_iterator(more.end()));
     }
     for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
     add_opaque(root, parts);
@@ -113,17 +134,21 @@ class QuantizerReader {
 
   QuantizerParts element(const Place& place) {
     if (place.value.is_object()) return read(place);
-    const std::string name = place.value.is_string() ? place.value.get<std::string>() : std::string();
+    const std::string name =
+        place.value.is_string() ? place.value.get<std::string>() : std::string();
     if (is_base(name)) {
       QuantizerParts parts;
       parts.push_back(make_built_in(name, options_));
       return parts;
     }
-    if (!is_json_path(name)) place.want(fmt::format("one of {}, the path of a .json file, or an object", fmt::join(base_names(), ", ")));
+    if (!is_json_path(name))
+      place.want(fmt::format("one of {}, the path of a .json file, or an object",
+                             fmt::join(base_names(), ", ")));
     const std::filesystem::path path = std::filesystem::path(place.file).parent_path() / name;
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored))
-      place.want(fmt::format("the path of a JSON file beside this one; there is no {}", path.string()));
+      place.want(
+          fmt::format("the path of a JSON file beside this one; there is no {}", path.string()));
     return read_file(path);
   }
 
@@ -141,15 +166,18 @@ QuantizerParts read_quantizers(const std::string& name_or_path, const QuantizerO
   }
   if (is_json_path(name_or_path)) return QuantizerReader(options).read_file(name_or_path);
   throw Error("quantizer", fmt::format("\"{}\"", name_or_path),
-              fmt::format("not in this build, want {} or the path of a .json file", fmt::join(base_names(), ", ")));
+              fmt::format("not in this build, want {} or the path of a .json file",
+                          fmt::join(base_names(), ", ")));
 }
 
-QuantizerParts parse_quantizers(const std::string& json, const std::string& file, const QuantizerOptions& options) {
+QuantizerParts parse_quantizers(const std::string& json, const std::string& file,
+                                const QuantizerOptions& options) {
   const Json parsed = parse_json(json, file);
   return QuantizerReader(options).read({parsed, file, ""});
 }
 
-void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path, const QuantizerOptions& options) {
+void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
+                       const QuantizerOptions& options) {
   const Json json = load_json(path);
   const Place root{json, path.string(), ""};
   if (root.value.is_object()) check_no_options(root, "");
@@ -162,7 +190,8 @@ std::unique_ptr<Quantizer> to_one(QuantizerParts parts) {
   OCTET_ASSERT(!parts.empty(), "no quantizer");
   std::vector<OpaquePart> opaque;
   for (ConfigurableQuantizer& part : parts)
-    opaque.insert(opaque.end(), std::make_move_iterator(part.opaque.begin()), std::make_move_iterator(part.opaque.end()));
+    opaque.insert(opaque.end(), std::make_move_iterator(part.opaque.begin()),
+                  std::make_move_iterator(part.opaque.end()));
   std::unique_ptr<Quantizer> result = std::move(parts.front().quantizer);
   if (parts.size() > 1) {
     std::vector<std::unique_ptr<Quantizer>> quantizers = {};
@@ -170,7 +199,8 @@ std::unique_ptr<Quantizer> to_one(QuantizerParts parts) {
     for (size_t i = 1; i < parts.size(); ++i) quantizers.push_back(std::move(parts[i].quantizer));
     result = std::make_unique<ComposableQuantizer>(std::move(quantizers));
   }
-  if (!opaque.empty()) result = std::make_unique<OpaqueQuantizer>(std::move(result), std::move(opaque));
+  if (!opaque.empty())
+    result = std::make_unique<OpaqueQuantizer>(std::move(result), std::move(opaque));
   return result;
 }
 

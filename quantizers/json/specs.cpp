@@ -17,15 +17,21 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 7> kSpecKeys = {"dtype", "qscheme", "ch_axis", "quant_min", "quant_max", "is_dynamic", "observer"};
-constexpr std::array<const char*, 5> kFixedKeys = {"fixed", "dtype", "qscheme", "quant_min", "quant_max"};
-constexpr std::array<const char*, 7> kDerivedKeys = {"derived_from", "derive", "dtype", "qscheme", "ch_axis", "quant_min", "quant_max"};
+constexpr std::array<const char*, 7> kSpecKeys = {"dtype",     "qscheme",    "ch_axis", "quant_min",
+                                                  "quant_max", "is_dynamic", "observer"};
+constexpr std::array<const char*, 5> kFixedKeys = {"fixed", "dtype", "qscheme", "quant_min",
+                                                   "quant_max"};
+constexpr std::array<const char*, 7> kDerivedKeys = {
+    "derived_from", "derive", "dtype", "qscheme", "ch_axis", "quant_min", "quant_max"};
 constexpr std::array<const char*, 2> kFixedParts = {"scale", "zero_point"};
 constexpr std::array<const char*, 2> kHalves = {"edge", "node"};
-constexpr std::array<const char*, 6> kObserverKeys = {"name", "eps", "bins", "averaging_constant", "reduce_range", "percentile"};
+constexpr std::array<const char*, 6> kObserverKeys = {
+    "name", "eps", "bins", "averaging_constant", "reduce_range", "percentile"};
 const std::vector<std::string> kIntegers = {"int8", "uint8", "int16", "uint16", "int32"};
-const std::vector<std::string> kDTypes = {"int8", "uint8", "int16", "uint16", "int32", "float16", "float8_e4m3fn", "float8_e5m2"};
-const std::vector<std::string> kQSchemes = {"per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric",
+const std::vector<std::string> kDTypes = {"int8",  "uint8",   "int16",         "uint16",
+                                          "int32", "float16", "float8_e4m3fn", "float8_e5m2"};
+const std::vector<std::string> kQSchemes = {"per_tensor_affine", "per_tensor_symmetric",
+                                            "per_channel_affine", "per_channel_symmetric",
                                             "per_channel_affine_float_qparams"};
 constexpr std::string_view kAffinePrefix = "affine_";
 constexpr int64_t kMaxBins = 1 << 20;
@@ -37,7 +43,8 @@ void read_common(const Place& place, Spec& spec, const std::vector<std::string>&
   spec.dtype = find_dtype(word_at(place.at("dtype"), dtypes)).value();
   if (place.has("quant_min")) spec.quant_min = int_at(place.at("quant_min"));
   if (place.has("quant_max")) spec.quant_max = int_at(place.at("quant_max"));
-  if (spec.quant_min.has_value() != spec.quant_max.has_value()) place.refuse("has one of quant_min and quant_max, want both or neither");
+  if (spec.quant_min.has_value() != spec.quant_max.has_value())
+    place.refuse("has one of quant_min and quant_max, want both or neither");
   if (place.has("qscheme")) spec.qscheme = find_qscheme(word_at(place.at("qscheme"), kQSchemes));
 }
 
@@ -51,7 +58,9 @@ QuantizationSpec spec_at(const Place& place) {
   read_common(place, spec, kDTypes);
   read_axis(place, spec.ch_axis);
   if (place.has("is_dynamic")) spec.is_dynamic = bool_at(place.at("is_dynamic"));
-  if (!place.has("observer")) place.refuse(fmt::format("has no \"observer\", want one of {}", fmt::join(observer_names(), ", ")));
+  if (!place.has("observer"))
+    place.refuse(
+        fmt::format("has no \"observer\", want one of {}", fmt::join(observer_names(), ", ")));
   spec.observer_or_fake_quant_ctr = observer_at(place.at("observer"));
   try {
     check_spec(spec, "spec");
@@ -87,9 +96,13 @@ DerivedFrom derived_at(const Place& place) {
   read_common(place, derived.spec, kIntegers);
   read_axis(place, derived.spec.ch_axis);
   const Place sources = place.at("derived_from");
-  if (!sources.value.is_array() || sources.value.empty()) sources.want("a list of slots, e.g. [\"x\", \"w\"]");
-  for (size_t i = 0; i < sources.value.size(); ++i) derived.slots.push_back(string_at(sources.at(i)));
-  if (!place.has("derive")) place.refuse(fmt::format("has no \"derive\", want one of {}", fmt::join(derive_fn_names(), ", ")));
+  if (!sources.value.is_array() || sources.value.empty())
+    sources.want("a list of slots, e.g. [\"x\", \"w\"]");
+  for (size_t i = 0; i < sources.value.size(); ++i)
+    derived.slots.push_back(string_at(sources.at(i)));
+  if (!place.has("derive"))
+    place.refuse(
+        fmt::format("has no \"derive\", want one of {}", fmt::join(derive_fn_names(), ", ")));
   derived.spec.derive_name = word_at(place.at("derive"), derive_fn_names());
   derived.spec.derive_qparams_fn = find_derive_fn(derived.spec.derive_name);
   DerivedQuantizationSpec complete = derived.spec;
@@ -109,12 +122,15 @@ SameAs same_at(const Place& place) {
   check_keys(target, kHalves);
   if (target.value.size() != 1) target.want("{\"edge\": a slot} or {\"node\": a slot}");
   const bool is_edge = target.has("edge");
-  return {string_at(target.at(is_edge ? "edge" : "node")), is_edge ? SameAs::Half::kEdge : SameAs::Half::kValue};
+  return {string_at(target.at(is_edge ? "edge" : "node")),
+          is_edge ? SameAs::Half::kEdge : SameAs::Half::kValue};
 }
 
 // A fake-quant may have another observer in parentheses: "fake_quantize(histogram)".
 std::string observer_name_at(const Place& place, const std::vector<std::string>& names) {
-  const auto is_known = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const auto is_known = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   const std::string text = place.value.is_string() ? place.value.get<std::string>() : "";
   const WrappedName split = split_observer_name(text);
   if (!split.inner.empty() && is_known(split.outer) && is_known(split.inner)) return text;
@@ -144,8 +160,10 @@ ObserverChoice observer_at(const Place& place) {
     if (choice.name.starts_with(kAffinePrefix)) choice.affine = AffineOptions();
     return choice;
   }
-  if (!place.value.is_object()) place.want("the name of an observer, or an object with its \"name\" and arguments");
-  if (!place.has("name")) place.refuse(fmt::format("has no \"name\", want one of {}", fmt::join(names, ", ")));
+  if (!place.value.is_object())
+    place.want("the name of an observer, or an object with its \"name\" and arguments");
+  if (!place.has("name"))
+    place.refuse(fmt::format("has no \"name\", want one of {}", fmt::join(names, ", ")));
   choice.name = observer_name_at(place.at("name"), names);
   std::vector<const char*> keys(kObserverKeys.begin(), kObserverKeys.end());
   if (choice.name.starts_with(kAffinePrefix)) {
@@ -155,7 +173,8 @@ ObserverChoice observer_at(const Place& place) {
   check_keys(place, keys);
   if (place.has("eps")) choice.eps = positive_at(place.at("eps"));
   if (place.has("bins")) choice.bins = static_cast<int>(int_in(place.at("bins"), 2, kMaxBins));
-  if (place.has("averaging_constant")) choice.averaging_constant = positive_at(place.at("averaging_constant"));
+  if (place.has("averaging_constant"))
+    choice.averaging_constant = positive_at(place.at("averaging_constant"));
   if (choice.averaging_constant > 1) place.at("averaging_constant").want("at most 1");
   if (place.has("reduce_range")) choice.reduce_range = bool_at(place.at("reduce_range"));
   if (place.has("percentile")) choice.percentile = positive_at(place.at("percentile"));
@@ -181,13 +200,15 @@ SlotSpec cell_at(const Place& place, const SpecTable& table) {
     if (found != table.end()) return found->second;
     std::vector<std::string> names;
     for (const auto& [name, spec] : table) names.push_back(name);
-    place.want(names.empty() ? "a spec in place; the file has no \"specs\" before this"
-                             : fmt::format("a spec in place, or one of {}", fmt::join(names, ", ")));
+    place.want(names.empty()
+                   ? "a spec in place; the file has no \"specs\" before this"
+                   : fmt::format("a spec in place, or one of {}", fmt::join(names, ", ")));
   }
   if (!place.value.is_object()) place.want("the name of a spec, a spec, or null to leave it float");
   if (place.has("same_as")) return same_at(place);
   if (place.has("all_same")) return AllSame{Role::kInput, inner_spec_at(place, "all_same", table)};
-  if (place.has("like_producer")) return LikeProducer{Role::kInput, inner_spec_at(place, "like_producer", table)};
+  if (place.has("like_producer"))
+    return LikeProducer{Role::kInput, inner_spec_at(place, "like_producer", table)};
   if (place.has("fixed")) return fixed_at(place);
   if (place.has("derived_from")) return derived_at(place);
   return spec_at(place);

@@ -1,4 +1,5 @@
-// Conditions of the X86 rows beyond the shape of their patterns. Those on weights, dtypes and constants are in xnnpack_checks.h.
+// Conditions of the X86 rows beyond the shape of their patterns. Those on weights, dtypes and
+// constants are in xnnpack_checks.h.
 #pragma once
 
 #include "annotate/rules/annotation_rule.h"

@@ -1,4 +1,5 @@
-// The peer's steps: fusions, matmul, mul, then what lies between quantized ops; configuration by configuration.
+// The peer's steps: fusions, matmul, mul, then what lies between quantized ops; configuration by
+// configuration.
 #include "quantizers/x86/compat.h"
 
 #include <algorithm>
@@ -13,11 +14,13 @@ bool is_any_of(const Node& node, std::span<const std::string> targets) {
   return std::find(targets.begin(), targets.end(), node.target()) != targets.end();
 }
 
-void set_input(QuantizationAnnotation& annotation, Value* value, const std::optional<QuantizationSpec>& spec) {
+void set_input(QuantizationAnnotation& annotation, Value* value,
+               const std::optional<QuantizationSpec>& spec) {
   if (spec) annotation.set_input(value, *spec);
 }
 
-// The operand of a two-operand op that is not `one`; null when both are no values, or `one` is neither.
+// The operand of a two-operand op that is not `one`; null when both are no values, or `one` is
+// neither.
 Value* other_operand(const Node& node, const Value* one) {
   if (node.arguments().size() < 2) return nullptr;
   Value* first = node.arguments()[0].value.value_or_null();
@@ -33,17 +36,21 @@ bool has_one_user_node(const Node& node) {
 
 }  // namespace
 
-void X86CompatAnnotator::apply(const std::optional<QuantizationConfig>& config, const MatchFilter& filter, const std::string& description) {
+void X86CompatAnnotator::apply(const std::optional<QuantizationConfig>& config,
+                               const MatchFilter& filter, const std::string& description) {
   const Run run{config, filter, description};
   for (const X86FusionRow& row : x86_fusion_rows())
-    if (row.batch_norm == BatchNorm::kFolded || !config || config->is_qat) annotate_fusions(run, row);
+    if (row.batch_norm == BatchNorm::kFolded || !config || config->is_qat)
+      annotate_fusions(run, row);
   annotate_matmuls(run);
   annotate_muls(run);
   annotate_propagation(run);
 }
 
 bool X86CompatAnnotator::takes(const Run& run, std::span<Node* const> nodes) const {
-  return std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return annotations_.is_annotated(node); }) && run.filter(nodes);
+  return std::none_of(nodes.begin(), nodes.end(),
+                      [&](const Node* node) { return annotations_.is_annotated(node); }) &&
+         run.filter(nodes);
 }
 
 void X86CompatAnnotator::exclude(const Run& run, std::span<Node* const> nodes) {
@@ -54,7 +61,7 @@ void X86CompatAnnotator::exclude(const Run& run, std::span<Node* const> nodes) {
   }
 }
 
-// ---- fusions -----------------------------------------------------------------------------------------------------------------
+// ---- fusions ----
 
 void X86CompatAnnotator::annotate_fusions(const Run& run, const X86FusionRow& row) {
   for (const PartitionChain& chain : find_partition_chains(graph_, row.sources)) {
@@ -67,12 +74,15 @@ void X86CompatAnnotator::annotate_fusions(const Run& run, const X86FusionRow& ro
   }
 }
 
-std::vector<Node*> X86CompatAnnotator::find_chain(const X86FusionRow& row, const PartitionChain& chain) {
+std::vector<Node*> X86CompatAnnotator::find_chain(const X86FusionRow& row,
+                                                  const PartitionChain& chain) {
   std::vector<Node*> nodes;
   Node& first = *chain.front().nodes.back();
   for (const SourcePartition& partition : chain) {
     if (partition.output_nodes.size() != 1) {
-      const char* reason = partition.output_nodes.empty() ? "the result of %{} is not used" : "the module of %{} is called more than once";
+      const char* reason = partition.output_nodes.empty()
+                               ? "the result of %{} is not used"
+                               : "the module of %{} is called more than once";
       state_.refusals[&first] = fmt::format(fmt::runtime(reason), partition.nodes.back()->name());
       return {};
     }
@@ -83,11 +93,14 @@ std::vector<Node*> X86CompatAnnotator::find_chain(const X86FusionRow& row, const
   const size_t add = row.batch_norm == BatchNorm::kUnfolded ? 2 : 1;
   if (!has_one_user_node(*nodes[add - 1])) return {};
   if (other_operand(*nodes[add], nodes[add - 1]->output())) return nodes;
-  state_.refusals[nodes.front()] = fmt::format("%{} adds no other tensor to it", nodes[add]->name());
+  state_.refusals[nodes.front()] =
+      fmt::format("%{} adds no other tensor to it", nodes[add]->name());
   return {};
 }
 
-void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row, const std::vector<Node*>& nodes, const PartitionChain& chain) {
+void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row,
+                                        const std::vector<Node*>& nodes,
+                                        const PartitionChain& chain) {
   if (!run.config) {
     exclude(run, nodes);
     return;
@@ -97,11 +110,16 @@ void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row,
     QuantizationAnnotation annotation;
     annotation.rule = row.name;
     annotation.is_output_of_quantized_pattern = i + 1 == nodes.size();
-    const bool is_add = row.addend == Addend::kQuantized && i + (row.unary == Unary::kLast ? 2 : 1) == nodes.size();
-    if (is_add) set_input(annotation, other_operand(*nodes[i], nodes[i - 1]->output()), run.config->input_activation);
-    if (row.batch_norm == BatchNorm::kUnfolded && i + 1 == nodes.size() && run.config->output_activation)
+    const bool is_add =
+        row.addend == Addend::kQuantized && i + (row.unary == Unary::kLast ? 2 : 1) == nodes.size();
+    if (is_add)
+      set_input(annotation, other_operand(*nodes[i], nodes[i - 1]->output()),
+                run.config->input_activation);
+    if (row.batch_norm == BatchNorm::kUnfolded && i + 1 == nodes.size() &&
+        run.config->output_activation)
       annotation.output_qspec = *run.config->output_activation;
-    if (row.batch_norm == BatchNorm::kUnfolded && i + 1 < nodes.size() && !is_add) continue;  // the norm is only marked, below
+    // the norm is only marked, below
+    if (row.batch_norm == BatchNorm::kUnfolded && i + 1 < nodes.size() && !is_add) continue;
     annotations_[nodes[i]] = std::move(annotation);
   }
   if (row.batch_norm == BatchNorm::kFolded) return;
@@ -113,7 +131,8 @@ void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row,
 }
 
 // Of linear: each call of a module, whoever else calls it.
-void X86CompatAnnotator::annotate_alone(const Run& run, const X86FusionRow& row, const SourcePartition& partition) {
+void X86CompatAnnotator::annotate_alone(const Run& run, const X86FusionRow& row,
+                                        const SourcePartition& partition) {
   for (Node* node : partition.output_nodes) {
     if (!is_any_of(*node, row.matrix_ops) || !takes(run, {&node, 1})) continue;
     if (run.config)
@@ -123,7 +142,8 @@ void X86CompatAnnotator::annotate_alone(const Run& run, const X86FusionRow& row,
   }
 }
 
-void X86CompatAnnotator::annotate_gemm(const QuantizationConfig& config, const X86FusionRow& row, Node& gemm, bool is_output) {
+void X86CompatAnnotator::annotate_gemm(const QuantizationConfig& config, const X86FusionRow& row,
+                                       Node& gemm, bool is_output) {
   QuantizationAnnotation annotation;
   annotation.rule = row.name;
   annotation.is_output_of_quantized_pattern = is_output;
@@ -133,9 +153,10 @@ void X86CompatAnnotator::annotate_gemm(const QuantizationConfig& config, const X
   annotations_[&gemm] = std::move(annotation);
 }
 
-// ---- matmul and mul ----------------------------------------------------------------------------------------------------------
+// ---- matmul and mul ----
 
-void X86CompatAnnotator::annotate_inputs(const QuantizationConfig& config, Node& node, std::span<Value* const> inputs, const std::string& rule) {
+void X86CompatAnnotator::annotate_inputs(const QuantizationConfig& config, Node& node,
+                                         std::span<Value* const> inputs, const std::string& rule) {
   QuantizationAnnotation annotation;
   annotation.rule = rule;
   annotation.is_output_of_quantized_pattern = true;
@@ -162,19 +183,22 @@ void X86CompatAnnotator::annotate_muls(const Run& run) {
     }
     const Value* x = node->find_input("self");
     const Value* y = node->find_input("other");
-    const bool are_tensors = x && y && x->kind() == ValueKind::kTensor && y->kind() == ValueKind::kTensor;
+    const bool are_tensors =
+        x && y && x->kind() == ValueKind::kTensor && y->kind() == ValueKind::kTensor;
     if (!are_tensors || !x->meta || !y->meta || x->meta->sizes != y->meta->sizes) {
-      state_.refusals[node] = are_tensors ? "its operands have different shapes" : "one of its operands is no tensor";
+      state_.refusals[node] =
+          are_tensors ? "its operands have different shapes" : "one of its operands is no tensor";
       continue;
     }
     annotate_inputs(*run.config, *node, node->inputs(), "mul");
   }
 }
 
-// ---- between quantized ops ---------------------------------------------------------------------------------------------------
+// ---- between quantized ops ----
 
 bool X86CompatAnnotator::is_quantized(const Value* value) const {
-  const QuantizationAnnotation* annotation = value->producer() ? annotations_.find(value->producer()) : nullptr;
+  const QuantizationAnnotation* annotation =
+      value->producer() ? annotations_.find(value->producer()) : nullptr;
   return annotation && annotation->annotated && annotation->is_output_of_quantized_pattern;
 }
 
@@ -195,7 +219,8 @@ void X86CompatAnnotator::annotate_propagated(const Run& run, Node& node) {
   if (node.target() == "aten.flatten.using_ints") {
     const Value* output = node.output();
     const bool is_read =
-        std::any_of(output->users().begin(), output->users().end(), [](const Node* user) { return is_any_of(*user, x86_quantizable_ops()); });
+        std::any_of(output->users().begin(), output->users().end(),
+                    [](const Node* user) { return is_any_of(*user, x86_quantizable_ops()); });
     if (!output->is_unused() && !is_read) {
       state_.refusals[&node] = "no op that can be quantized reads its result";
       return;
@@ -203,7 +228,8 @@ void X86CompatAnnotator::annotate_propagated(const Run& run, Node& node) {
   }
   for (const Value* input : std::span(inputs).first(is_cat ? inputs.size() : 1))
     if (!is_quantized(input)) {
-      state_.refusals[&node] = fmt::format("it follows its input, and %{} is not quantized", input->name());
+      state_.refusals[&node] =
+          fmt::format("it follows its input, and %{} is not quantized", input->name());
       return;
     }
   annotate_inputs(*run.config, node, std::span(inputs).first(1), "share");

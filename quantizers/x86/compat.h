@@ -1,4 +1,5 @@
-// compat: the X86 annotations as torchao's X86InductorQuantizer makes them, its choices and defects included.
+// compat: the X86 annotations as torchao's X86InductorQuantizer makes them, its choices and defects
+// included.
 #pragma once
 
 #include <functional>
@@ -20,11 +21,15 @@ class X86CompatAnnotator {
   // Whether a configuration covers the ops of one match.
   using MatchFilter = std::function<bool(std::span<Node* const>)>;
 
-  X86CompatAnnotator(Graph& graph, Annotations& annotations, RuleState& state) : graph_(graph), annotations_(annotations), state_(state) {}
+  X86CompatAnnotator(Graph& graph, Annotations& annotations, RuleState& state)
+      : graph_(graph), annotations_(annotations), state_(state) {}
 
-  // What `filter` accepts and no earlier configuration took. nullopt marks the ops as annotated without specs. `description` is for reports.
-  void apply(const std::optional<QuantizationConfig>& config, const MatchFilter& filter, const std::string& description);
-  // After the last configuration: pooling, cat and flatten share one observer between input and output.
+  // What `filter` accepts and no earlier configuration took. nullopt marks the ops as annotated
+  // without specs. `description` is for reports.
+  void apply(const std::optional<QuantizationConfig>& config, const MatchFilter& filter,
+             const std::string& description);
+  // After the last configuration: pooling, cat and flatten share one observer between input and
+  // output.
   void share_outputs();
   // Ops that a configuration of nullopt marked, with its description.
   const std::map<const Node*, std::string>& excluded() const { return excluded_; }
@@ -36,9 +41,11 @@ class X86CompatAnnotator {
     const std::string& description;
   };
   void annotate_fusions(const Run& run, const X86FusionRow& row);
-  // The ops that the partitions of a chain end in, in the order of the row; empty, and a refusal kept, when the row does not take them.
+  // The ops that the partitions of a chain end in, in the order of the row; empty, and a refusal
+  // kept, when the row does not take them.
   std::vector<Node*> find_chain(const X86FusionRow& row, const PartitionChain& chain);
-  void annotate_chain(const Run& run, const X86FusionRow& row, const std::vector<Node*>& nodes, const PartitionChain& chain);
+  void annotate_chain(const Run& run, const X86FusionRow& row, const std::vector<Node*>& nodes,
+                      const PartitionChain& chain);
   void annotate_alone(const Run& run, const X86FusionRow& row, const SourcePartition& partition);
   void annotate_matmuls(const Run& run);
   void annotate_muls(const Run& run);
@@ -47,9 +54,11 @@ class X86CompatAnnotator {
 
   bool takes(const Run& run, std::span<Node* const> nodes) const;
   void exclude(const Run& run, std::span<Node* const> nodes);
-  void annotate_gemm(const QuantizationConfig& config, const X86FusionRow& row, Node& gemm, bool is_output);
+  void annotate_gemm(const QuantizationConfig& config, const X86FusionRow& row, Node& gemm,
+                     bool is_output);
   // Fresh annotation of a node whose inputs all get the spec of activations.
-  void annotate_inputs(const QuantizationConfig& config, Node& node, std::span<Value* const> inputs, const std::string& rule);
+  void annotate_inputs(const QuantizationConfig& config, Node& node, std::span<Value* const> inputs,
+                       const std::string& rule);
   bool is_quantized(const Value* value) const;
 
   Graph& graph_;

@@ -11,7 +11,8 @@ using Sources = std::vector<std::string>;
 using Ops = std::vector<std::string>;
 
 // clang-format off
-// Where an op came from, by the names of the archive: the module's class, and functions that the peer counts as the same.
+// Where an op came from, by the names of the archive: the module's class, and functions that the
+// peer counts as the same.
 const Sources kConv1d    = {"torch.nn.modules.conv.Conv1d", "torch.conv1d"};
 const Sources kConv2d    = {"torch.nn.modules.conv.Conv2d", "torch.conv2d"};
 const Sources kLinear    = {"torch.nn.modules.linear.Linear"};
@@ -32,7 +33,8 @@ const Ops kConvOps    = {"aten.conv2d.default", "aten.conv1d.default"};
 const Ops kLinearOp   = {"aten.linear.default"};
 
 const std::vector<X86FusionRow> kFusionRows = {
-    // name                   sources                          matrix ops  batch norm            addend              unary         many calls
+    // name                   sources                          matrix ops  batch norm
+    // addend              unary         many calls
     {"conv_bn_add_relu",      {kConv2d, kNorm, kAdd, kRelu},   kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kLast},
     {"conv_bn_add",           {kConv2d, kNorm, kAdd},          kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kNone},
     {"conv_bn_relu",          {kConv2d, kNorm, kRelu},         kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},

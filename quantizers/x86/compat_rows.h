@@ -1,4 +1,5 @@
-// compat: what the peer's X86 quantizer takes, as tables, in its order. Matched by where the nodes came from (see source_partitions.h).
+// compat: what the peer's X86 quantizer takes, as tables, in its order. Matched by where the nodes
+// came from (see source_partitions.h).
 #pragma once
 
 #include <optional>
@@ -8,8 +9,10 @@
 
 namespace octet {
 
-enum class BatchNorm { kFolded, kUnfolded };       // kUnfolded: of training, where it is folded after annotation
-enum class Addend { kNone, kQuantized, kFloat };   // the other operand of an addition behind the matrix op
+// kUnfolded: of training, where it is folded after annotation
+enum class BatchNorm { kFolded, kUnfolded };
+// the other operand of an addition behind the matrix op
+enum class Addend { kNone, kQuantized, kFloat };
 enum class Unary { kNone, kLast };                 // the last op of the chain
 enum class ManyCalls { kRefused, kEachByItself };  // of a module that is called more than once
 
@@ -31,8 +34,9 @@ std::span<const std::string> x86_propagation_ops();
 std::span<const std::string> x86_default_ops();
 std::span<const std::string> x86_quantizable_ops();
 
-// The op that a function or module class stands for: "torch.nn.functional.linear", "torch.nn.Linear", "aten.linear" and "linear" are all
-// "aten.linear.default". Nothing when the peer cannot configure it.
+// The op that a function or module class stands for: "torch.nn.functional.linear",
+// "torch.nn.Linear", "aten.linear" and "linear" are all "aten.linear.default". Nothing when the
+// peer cannot configure it.
 std::optional<std::string> find_x86_op(const std::string& name);
 
 }  // namespace octet

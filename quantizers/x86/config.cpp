@@ -11,7 +11,8 @@ namespace {
 QuantizationSpec activation_spec(const X86InductorOptions& options) {
   IntegerRange range = integer_range(DType::kUInt8);
   if (options.reduce_range) range = reduced_range(options.own, DType::kUInt8, range);
-  if (options.is_dynamic && options.own.is_per_token) return per_token_spec(DType::kUInt8, range.min, range.max);
+  if (options.is_dynamic && options.own.is_per_token)
+    return per_token_spec(DType::kUInt8, range.min, range.max);
   QuantizationSpec activation;
   activation.dtype = DType::kUInt8;
   activation.observer_or_fake_quant_ctr.name = options.is_dynamic ? "placeholder" : "histogram";
@@ -26,8 +27,10 @@ QuantizationSpec activation_spec(const X86InductorOptions& options) {
 QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
   const OwnOptions& own = options.own;
   if (own.is_weight_only || own.weight_bits != 8 || own.group_size.value_or(0) != 0)
-    return weight_spec(
-        {.bits = own.weight_bits, .is_per_channel = true, .group_size = own.group_size, .search_weight_ranges = own.search_weight_ranges});
+    return weight_spec({.bits = own.weight_bits,
+                        .is_per_channel = true,
+                        .group_size = own.group_size,
+                        .search_weight_ranges = own.search_weight_ranges});
   QuantizationSpec weight;
   weight.dtype = DType::kInt8;
   weight.observer_or_fake_quant_ctr.name = weight_observer_name(own.search_weight_ranges, true);
@@ -43,7 +46,8 @@ QuantizationSpec x86_weight_spec(const X86InductorOptions& options) {
 
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& given) {
   X86InductorOptions options = given;
-  QuantizationConfig config = own_config(options.own, x86_weight_spec(options), activation_spec(options), true);
+  QuantizationConfig config =
+      own_config(options.own, x86_weight_spec(options), activation_spec(options), true);
   return options.is_qat ? to_qat_config(std::move(config), options.own) : config;
 }
 

@@ -1,24 +1,30 @@
-// The configurations of int8 on x86 servers: uint8 activations per tensor, int8 weights per output channel with zero point 0.
+// The configurations of int8 on x86 servers: uint8 activations per tensor, int8 weights per output
+// channel with zero point 0.
 #pragma once
 
 #include "quantizers/common/extra_options.h"
 
 namespace octet {
 
-// Arguments and defaults as in torchao's get_default_x86_inductor_quantization_config, and what it lacks.
+// Arguments and defaults as in torchao's get_default_x86_inductor_quantization_config, and what it
+// lacks.
 struct X86InductorOptions {
-  bool is_qat = false;        // for training: fake-quants (qat_config.h)
-  bool is_dynamic = false;    // activations get their scale at run time
-  bool reduce_range = false;  // activations in 0 .. 127, for CPUs without VNNI, whose 16-bit sums of u8 x s8 products overflow
+  bool is_qat = false;      // for training: fake-quants (qat_config.h)
+  bool is_dynamic = false;  // activations get their scale at run time
+  // activations in 0 .. 127, for CPUs without VNNI, whose 16-bit sums of u8 x s8 products overflow
+  bool reduce_range = false;
   OwnOptions own = {};
   bool operator==(const X86InductorOptions&) const = default;
 };
 
-// Activations: uint8 affine, histogram observer (placeholder when dynamic). Weights: int8 symmetric min-max, channel axis 0. Bias float. eps 2^-12.
-// Weights alone, groups and scales per token: see weight_only.h. Throws Error("quantizer", option, ...) as own_config does.
-QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options = {});
+// Activations: uint8 affine, histogram observer (placeholder when dynamic). Weights: int8 symmetric
+// min-max, channel axis 0. Bias float. eps 2^-12. Weights alone, groups and scales per token: see
+// weight_only.h. Throws Error("quantizer", option, ...) as own_config does.
+QuantizationConfig get_default_x86_inductor_quantization_config(
+    const X86InductorOptions& options = {});
 
-// Of linear ops alone: weights are stored as float16 and computed with as float32; activations stay float.
+// Of linear ops alone: weights are stored as float16 and computed with as float32; activations stay
+// float.
 QuantizationConfig get_x86_inductor_linear_dynamic_fp16_config();
 
 }  // namespace octet

@@ -16,12 +16,17 @@ const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is s
 const std::string kMm = "mm(x, w)";           // likewise, without bias
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y)";
-const std::string kUnaries = "{relu|relu6|hardtanh|clamp|hardswish|silu|leaky_relu|gelu|tanh|sigmoid|elu|hardsigmoid}";
+const std::string kUnaries =
+    "{relu|relu6|hardtanh|clamp|hardswish|silu|leaky_relu|gelu|tanh|sigmoid|elu|hardsigmoid}";
 const std::string kMatmul = "{matmul|bmm}(x, y)";
 const std::string kMaxPool = "{max_pool1d|max_pool2d|max_pool3d}(x)";
-const std::string kAvgPool = "{avg_pool1d|avg_pool2d|avg_pool3d|adaptive_avg_pool1d|adaptive_avg_pool2d|adaptive_avg_pool3d}(x)";
+const std::string kAvgPool =
+    "{avg_pool1d|avg_pool2d|avg_pool3d|adaptive_avg_pool1d|adaptive_avg_pool2d|adaptive_avg_pool3d}"
+    "(x)";
 std::string norm_of(const std::string& pattern) { return "batch_norm(" + pattern + ", ...)"; }
-std::string clamp_of(const std::string& pattern) { return "{relu|relu6|hardtanh|clamp}(" + pattern + ")"; }
+std::string clamp_of(const std::string& pattern) {
+  return "{relu|relu6|hardtanh|clamp}(" + pattern + ")";
+}
 std::string unary_of(const std::string& pattern) { return kUnaries + "(" + pattern + ")"; }
 std::string added_to(const std::string& pattern) { return kAdd + "(" + pattern + ", y)"; }
 std::string adds(const std::string& pattern) { return kAdd + "(y, " + pattern + ")"; }
@@ -41,8 +46,10 @@ const Inputs kList           = {{"x", all_same(Role::kInput)}};
 const SlotSpec kFloat = LeaveFloat{};
 const SlotSpec kShared = same_as("x");
 
-const Checks kGemmChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, groups_divide_weight};
-const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, groups_divide_weight, addend_is_another_value};
+const Checks kGemmChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
+                            groups_divide_weight};
+const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
+                               groups_divide_weight, addend_is_another_value};
 const Checks kMulChecks = {inputs_are_float32, constants_are_observable, operands_have_one_shape};
 const Checks kMatmulChecks = {inputs_are_float32, constants_are_observable};
 const Checks kPoolChecks = {inputs_are_float32, inputs_are_quantized};

@@ -18,7 +18,8 @@ struct Origin {
 };
 
 std::optional<Origin> find_recorded_source(const Node& node) {
-  const std::map<std::string, std::string>::const_iterator found = node.metadata.find("source_fn_stack");
+  const std::map<std::string, std::string>::const_iterator found =
+      node.metadata.find("source_fn_stack");
   if (found == node.metadata.end()) return std::nullopt;
   const std::string innermost = found->second.substr(found->second.rfind(';') + 1);
   const size_t comma = innermost.find(',');
@@ -33,7 +34,8 @@ std::optional<Origin> find_function(const Node& node) {
   const size_t semicolon = found->second.find(';');
   const size_t dot = found->second.find('.', semicolon == std::string::npos ? 0 : semicolon);
   if (semicolon == std::string::npos || dot == std::string::npos) return std::nullopt;
-  const std::string function = found->second.substr(dot + 1, found->second.find('.', dot + 1) - dot - 1);
+  const std::string function =
+      found->second.substr(dot + 1, found->second.find('.', dot + 1) - dot - 1);
   return Origin{function, found->second.substr(0, semicolon)};
 }
 
@@ -53,10 +55,13 @@ std::optional<Origin> find_origin(const Node& node, std::span<const std::string>
 }
 
 bool leaves(const Node& node, const std::vector<Node*>& nodes) {
-  const auto is_inside = [&](const Node* user) { return std::find(nodes.begin(), nodes.end(), user) != nodes.end(); };
+  const auto is_inside = [&](const Node* user) {
+    return std::find(nodes.begin(), nodes.end(), user) != nodes.end();
+  };
   const std::vector<Value*> outputs = node.outputs();
   return std::any_of(outputs.begin(), outputs.end(), [&](const Value* output) {
-    return output->is_output() || !std::all_of(output->users().begin(), output->users().end(), is_inside);
+    return output->is_output() ||
+           !std::all_of(output->users().begin(), output->users().end(), is_inside);
   });
 }
 
@@ -72,11 +77,13 @@ std::set<size_t> readers_of(const SourcePartition& partition, const Link& link) 
   for (const Node* node : partition.nodes)
     for (const Value* output : node->outputs())
       for (const Node* user : output->users())
-        if (const auto found = link.index.find(user); found != link.index.end()) readers.insert(found->second);
+        if (const auto found = link.index.find(user); found != link.index.end())
+          readers.insert(found->second);
   return readers;
 }
 
-void extend(const std::vector<Link>& links, PartitionChain& chain, std::vector<PartitionChain>& chains) {
+void extend(const std::vector<Link>& links, PartitionChain& chain,
+            std::vector<PartitionChain>& chains) {
   if (chain.size() == links.size()) {
     chains.push_back(chain);
     return;
@@ -91,7 +98,8 @@ void extend(const std::vector<Link>& links, PartitionChain& chain, std::vector<P
 
 }  // namespace
 
-std::vector<SourcePartition> find_source_partitions(const Graph& graph, std::span<const std::string> sources) {
+std::vector<SourcePartition> find_source_partitions(const Graph& graph,
+                                                    std::span<const std::string> sources) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<SourcePartition>> by_source;
   std::map<std::pair<std::string, std::string>, size_t> calls;
@@ -100,21 +108,24 @@ std::vector<SourcePartition> find_source_partitions(const Graph& graph, std::spa
     if (!origin) continue;
     if (!by_source.contains(origin->source)) order.push_back(origin->source);
     std::vector<SourcePartition>& partitions = by_source[origin->source];
-    const auto [call, is_new] = calls.emplace(std::pair(origin->source, origin->call), partitions.size());
+    const auto [call, is_new] =
+        calls.emplace(std::pair(origin->source, origin->call), partitions.size());
     if (is_new) partitions.emplace_back();
     partitions[call->second].nodes.push_back(node);
   }
   std::vector<SourcePartition> result;
   for (const std::string& source : order)
     for (SourcePartition& partition : by_source[source]) {
-      std::copy_if(partition.nodes.begin(), partition.nodes.end(), std::back_inserter(partition.output_nodes),
+      std::copy_if(partition.nodes.begin(), partition.nodes.end(),
+                   std::back_inserter(partition.output_nodes),
                    [&](const Node* node) { return leaves(*node, partition.nodes); });
       result.push_back(std::move(partition));
     }
   return result;
 }
 
-std::vector<PartitionChain> find_partition_chains(const Graph& graph, std::span<const std::vector<std::string>> sources) {
+std::vector<PartitionChain> find_partition_chains(
+    const Graph& graph, std::span<const std::vector<std::string>> sources) {
   std::vector<Link> links;
   for (const std::vector<std::string>& wanted : sources) {
     Link link;

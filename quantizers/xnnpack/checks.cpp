@@ -18,27 +18,35 @@ constexpr int kMaxSharingDepth = 64;  // sharing ops between a value and its spe
 constexpr std::string_view kPoolClass = "torch.nn.modules.pooling.AdaptiveAvgPool2d";
 constexpr std::string_view kPoolFunction = "torch.nn.functional.adaptive_avg_pool2d";
 
-std::vector<int64_t> shape_of(const Value* value) { return value && value->meta ? value->meta->shape() : std::vector<int64_t>{}; }
+std::vector<int64_t> shape_of(const Value* value) {
+  return value && value->meta ? value->meta->shape() : std::vector<int64_t>{};
+}
 
-Value* choose_owner(const RuleMatch& at, const std::vector<Value*>& values, std::span<const std::string> sharing_ops) {
+Value* choose_owner(const RuleMatch& at, const std::vector<Value*>& values,
+                    std::span<const std::string> sharing_ops) {
   const auto traces_to_spec = [&](const Value* value) {
     for (int steps = 0; steps < kMaxSharingDepth && value && value->producer(); ++steps) {
       const Node& producer = *value->producer();
       const QuantizationAnnotation* annotation = at.annotations.find(&producer);
-      if (annotation && annotation->annotated && annotation->output_qspec && producer.output_or_null() == value) return true;
-      const bool shares = std::any_of(sharing_ops.begin(), sharing_ops.end(), [&](const std::string& op) { return producer.is(op); });
+      if (annotation && annotation->annotated && annotation->output_qspec &&
+          producer.output_or_null() == value)
+        return true;
+      const bool shares = std::any_of(sharing_ops.begin(), sharing_ops.end(),
+                                      [&](const std::string& op) { return producer.is(op); });
       if (!shares || producer.arguments().empty()) return false;
       value = producer.arguments().front().value.value_or_null();
     }
     return false;
   };
-  const std::vector<Value*>::const_iterator found = std::find_if(values.begin(), values.end(), traces_to_spec);
+  const std::vector<Value*>::const_iterator found =
+      std::find_if(values.begin(), values.end(), traces_to_spec);
   return found == values.end() ? values.front() : *found;
 }
 
 // The last "name,target" of source_fn_stack as a pair, or empty strings.
 std::pair<std::string, std::string> innermost_source(const Node& node) {
-  const std::map<std::string, std::string>::const_iterator found = node.metadata.find("source_fn_stack");
+  const std::map<std::string, std::string>::const_iterator found =
+      node.metadata.find("source_fn_stack");
   if (found == node.metadata.end()) return {};
   const std::string last = found->second.substr(found->second.rfind(';') + 1);
   const size_t comma = last.find(',');
@@ -62,27 +70,33 @@ std::string partition_key(const Node& node) {
 Verdict has_one_group_by_shape(const RuleMatch& at) {
   const std::vector<int64_t> weight = shape_of(at.match.find("w"));
   const std::vector<int64_t> output = shape_of(at.anchor().output_or_null());
-  if (weight.size() < 2 || output.size() < 2 || weight[1] == 0) return Verdict::refuse("the shapes of weight and output are not known");
+  if (weight.size() < 2 || output.size() < 2 || weight[1] == 0)
+    return Verdict::refuse("the shapes of weight and output are not known");
   const int64_t groups = output[1] / weight[1];
   if (groups == 1) return Verdict::accept();
-  return Verdict::refuse(fmt::format("{} with groups={} is not supported", op_name(at.anchor()), groups));
+  return Verdict::refuse(
+      fmt::format("{} with groups={} is not supported", op_name(at.anchor()), groups));
 }
 
 Verdict is_plain_conv2d(const RuleMatch& at) {
   const std::vector<int64_t> weight = shape_of(at.match.find("w"));
-  if (weight.size() != 4) return Verdict::refuse(fmt::format("only 2d convolutions quantize dynamically, got a weight of shape {}", weight));
+  if (weight.size() != 4)
+    return Verdict::refuse(
+        fmt::format("only 2d convolutions quantize dynamically, got a weight of shape {}", weight));
   const bool transposed = op_name(at.anchor()).starts_with("conv_transpose");
   const std::vector<int64_t> x = shape_of(at.match.find("x"));
   const bool has_one_channel = x.size() == 4 && x[1] == 1;
   if (!transposed && weight[1] == 1)
-    return Verdict::refuse(has_one_channel ? "convolutions of one input channel do not quantize dynamically"
-                                           : "depthwise convolutions do not quantize dynamically");
+    return Verdict::refuse(has_one_channel
+                               ? "convolutions of one input channel do not quantize dynamically"
+                               : "depthwise convolutions do not quantize dynamically");
   return Verdict::accept();
 }
 
 Verdict is_not_before_relu(const RuleMatch& at) {
   const Value* output = at.anchor().output_or_null();
-  if (output && output->has_one_user() && output->users().front()->is("aten.relu")) return Verdict::refuse("its relu cannot be quantized with it");
+  if (output && output->has_one_user() && output->users().front()->is("aten.relu"))
+    return Verdict::refuse("its relu cannot be quantized with it");
   return Verdict::accept();
 }
 
@@ -105,17 +119,24 @@ std::vector<const Node*> pool_partition(const Graph& graph, const Node& pool) {
 
 Verdict is_pool_partition(const RuleMatch& at) {
   const std::vector<const Node*> partition = pool_partition(at.graph, at.anchor());
-  const auto in_partition = [&](const Node* node) { return std::find(partition.begin(), partition.end(), node) != partition.end(); };
+  const auto in_partition = [&](const Node* node) {
+    return std::find(partition.begin(), partition.end(), node) != partition.end();
+  };
   for (const Node* node : partition) {
     const Value* output = node->output_or_null();
-    const bool leaves = output && (output->is_output() || !std::all_of(output->users().begin(), output->users().end(), in_partition));
+    const bool leaves =
+        output && (output->is_output() ||
+                   !std::all_of(output->users().begin(), output->users().end(), in_partition));
     if (!leaves) continue;
-    return node == &at.anchor() ? Verdict::accept() : Verdict::refuse("its module is called more than once");
+    return node == &at.anchor() ? Verdict::accept()
+                                : Verdict::refuse("its module is called more than once");
   }
   return Verdict::refuse("a functional pool is recognized in strict exports only");
 }
 
-Value* first_quantized_input(const RuleMatch& at, const std::vector<Value*>& values) { return choose_owner(at, values, xnnpack_sharing_ops()); }
+Value* first_quantized_input(const RuleMatch& at, const std::vector<Value*>& values) {
+  return choose_owner(at, values, xnnpack_sharing_ops());
+}
 Value* first_quantized_input_compat(const RuleMatch& at, const std::vector<Value*>& values) {
   return choose_owner(at, values, xnnpack_sharing_ops_compat());
 }

@@ -19,7 +19,9 @@ namespace octet {
 
 namespace {
 
-bool is_dynamic(const QuantizationConfig& config) { return config.input_activation && config.input_activation->is_dynamic; }
+bool is_dynamic(const QuantizationConfig& config) {
+  return config.input_activation && config.input_activation->is_dynamic;
+}
 
 // Which table of rules a config goes with.
 enum class ConfigKind { kStatic, kDynamic, kWeightOnly };
@@ -29,7 +31,8 @@ ConfigKind kind_of(const QuantizationConfig& config) {
 }
 
 // Why a rule of static activations leaves the op to other tables, in case none of them takes it.
-constexpr const char* kDynamicOnly = "its configuration is dynamic, which takes linear and convolution only";
+constexpr const char* kDynamicOnly =
+    "its configuration is dynamic, which takes linear and convolution only";
 
 }  // namespace
 
@@ -37,7 +40,8 @@ struct XNNPACKQuantizer::Run {
   const QuantizationConfig* config = nullptr;
   std::string description;  // for reports
   NodeFilter filter;
-  bool accepts_graph_inputs = false;  // what the filter says of a weight, which belongs to no module
+  // what the filter says of a weight, which belongs to no module
+  bool accepts_graph_inputs = false;
   std::string op;
 };
 
@@ -46,28 +50,33 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_global(std::optional<QuantizationConfig>
   return *this;
 }
 
-XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& name, std::optional<QuantizationConfig> config) {
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& name,
+                                                    std::optional<QuantizationConfig> config) {
   configs_.set_module_name(name, std::move(config));
   return *this;
 }
 
-XNNPACKQuantizer& XNNPACKQuantizer::set_module_type(const std::string& type, std::optional<QuantizationConfig> config) {
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_type(const std::string& type,
+                                                    std::optional<QuantizationConfig> config) {
   configs_.set_module_type(type, std::move(config));
   return *this;
 }
 
-XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& op, std::optional<QuantizationConfig> config) {
+XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& op,
+                                                      std::optional<QuantizationConfig> config) {
   configs_.set_operator_type(op, std::move(config));
   return *this;
 }
 
-XNNPACKQuantizer& XNNPACKQuantizer::set_module_name_regex(const std::string& regex, std::optional<QuantizationConfig> config) {
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_name_regex(
+    const std::string& regex, std::optional<QuantizationConfig> config) {
   refuse_in_compat(compat_, "module_name_regex");
   configs_.set_module_name_regex(regex, std::move(config));
   return *this;
 }
 
-XNNPACKQuantizer& XNNPACKQuantizer::set_call_index(const CallIndex& call, std::optional<QuantizationConfig> config) {
+XNNPACKQuantizer& XNNPACKQuantizer::set_call_index(const CallIndex& call,
+                                                   std::optional<QuantizationConfig> config) {
   refuse_in_compat(compat_, "call_index");
   configs_.set_call_index(call, std::move(config));
   return *this;
@@ -83,16 +92,21 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {
 }
 
 bool XNNPACKQuantizer::has_static_config() const {
-  const auto is_static = [](const ConfigTable::Config& config) { return config && !is_dynamic(*config); };
-  const auto any_static = [&](const ConfigTable::Rows& rows) {
-    return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return is_static(row.second); });
+  const auto is_static = [](const ConfigTable::Config& config) {
+    return config && !is_dynamic(*config);
   };
-  return (configs_.global() && is_static(*configs_.global())) || any_static(configs_.module_names()) || any_static(configs_.module_types()) ||
+  const auto any_static = [&](const ConfigTable::Rows& rows) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const auto& row) { return is_static(row.second); });
+  };
+  return (configs_.global() && is_static(*configs_.global())) ||
+         any_static(configs_.module_names()) || any_static(configs_.module_types()) ||
          any_static(configs_.operator_types());
 }
 
 void XNNPACKQuantizer::transform_for_annotation(Graph& graph) {
-  scalars_to_constants(graph, compat_ == Compat::kTorchao ? ScalarOps::kAll : ScalarOps::kFloatOnly);
+  scalars_to_constants(graph,
+                       compat_ == Compat::kTorchao ? ScalarOps::kAll : ScalarOps::kFloatOnly);
   if (compat_ == Compat::kTorchao) {
     if (has_static_config()) remove_dead(graph);  // the peer does it while it looks for batch norms
     return;
@@ -108,30 +122,42 @@ void XNNPACKQuantizer::annotate(Graph& graph, Annotations& annotations, Report& 
     annotate_compat(graph, annotations, state);
   else
     annotate_own(graph, annotations, state);
-  const std::span<const std::string> sharing = compat ? xnnpack_sharing_ops_compat() : xnnpack_sharing_ops();
-  report_float_nodes(graph, annotations, {name_, configs_, filter_, state, compute_ops(), sharing, true}, report);
+  const std::span<const std::string> sharing =
+      compat ? xnnpack_sharing_ops_compat() : xnnpack_sharing_ops();
+  report_float_nodes(graph, annotations,
+                     {name_, configs_, filter_, state, compute_ops(), sharing, true}, report);
 }
 
-void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const {
-  const auto allows = [&](const Node& node) { return (!filter_ || filter_(node)) && configs_.find(node).config; };
+void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
+                                    RuleState& state) const {
+  const auto allows = [&](const Node& node) {
+    return (!filter_ || filter_(node)) && configs_.find(node).config;
+  };
   ConfigFitter fitter;
   const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {
     const Node& anchor = *match.nodes.back();
     const ConfigTable::Choice choice = configs_.find(anchor);
     if (!choice.config) return {nullptr, choice.reason};
     // A clamp that its own settings leave float is not fused; the shorter rule takes the op alone.
-    if (!std::all_of(match.nodes.begin(), match.nodes.end(), [&](const Node* node) { return allows(*node); })) return {nullptr, {}};
+    if (!std::all_of(match.nodes.begin(), match.nodes.end(),
+                     [&](const Node* node) { return allows(*node); }))
+      return {nullptr, {}};
     const ConfigKind kind = kind_of(*choice.config);
     if (kind == table) return {fitter.fit(*choice.config, match), {}};
-    return {nullptr, table != ConfigKind::kStatic ? "" : kind == ConfigKind::kDynamic ? kDynamicOnly : kWeightsAlone};
+    return {nullptr, table != ConfigKind::kStatic   ? ""
+                     : kind == ConfigKind::kDynamic ? kDynamicOnly
+                                                    : kWeightsAlone};
   };
   const auto run = [&](std::span<const AnnotationRule> rules, ConfigKind table) {
     annotate_by_rules(
-        graph, rules, [&](const AnnotationRule&, const Match& match) { return choose(table, match); }, annotations, state);
+        graph, rules,
+        [&](const AnnotationRule&, const Match& match) { return choose(table, match); },
+        annotations, state);
   };
   const auto choose_training = [&](const AnnotationRule&, const Match& match) -> ConfigChoice {
     const ConfigTable::Choice choice = configs_.find(*match.nodes.back());
-    if (!choice.config || !choice.config->is_qat) return {};  // batch norms of other programs are folded, or stay
+    // batch norms of other programs are folded, or stay
+    if (!choice.config || !choice.config->is_qat) return {};
     return choose(ConfigKind::kStatic, match);
   };
   annotate_by_rules(graph, xnnpack_batch_norm_rules(), choose_training, annotations, state);
@@ -144,20 +170,31 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations, Rule
   };
   annotate_recurrent(graph, choose_any, annotations, state);
   const auto shares = [&](const Node& node) {
-    return shares_scale(node) && allows(node) && kind_of(*configs_.find(node).config) == ConfigKind::kStatic;
+    return shares_scale(node) && allows(node) &&
+           kind_of(*configs_.find(node).config) == ConfigKind::kStatic;
   };
   propagate_sharing(graph, xnnpack_sharing_ops(), shares, annotations);
 }
 
-void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations, RuleState& state) const {
+void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations,
+                                       RuleState& state) const {
   for (const auto& [name, config] : configs_.module_names())
     if (config)
-      annotate_run(graph, {&*config, fmt::format("module_name \"{}\"", name), [&](const Node& node) { return is_in_module(node, name); }, false, {}},
+      annotate_run(graph,
+                   {&*config,
+                    fmt::format("module_name \"{}\"", name),
+                    [&](const Node& node) { return is_in_module(node, name); },
+                    false,
+                    {}},
                    annotations, state);
   for (const auto& [type, config] : configs_.module_types())
     if (config)
       annotate_run(graph,
-                   {&*config, fmt::format("module_type \"{}\"", type), [&](const Node& node) { return is_in_module_type(node, type); }, false, {}},
+                   {&*config,
+                    fmt::format("module_type \"{}\"", type),
+                    [&](const Node& node) { return is_in_module_type(node, type); },
+                    false,
+                    {}},
                    annotations, state);
   const NodeFilter is_elsewhere = [&](const Node& node) {
     return std::none_of(configs_.module_names().begin(), configs_.module_names().end(),
@@ -166,33 +203,47 @@ void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations, R
                         [&](const auto& row) { return is_in_module_type(node, row.first); });
   };
   for (const auto& [op, config] : configs_.operator_types())
-    if (config) annotate_run(graph, {&*config, fmt::format("op_type \"{}\"", op), is_elsewhere, true, op}, annotations, state);
+    if (config)
+      annotate_run(graph, {&*config, fmt::format("op_type \"{}\"", op), is_elsewhere, true, op},
+                   annotations, state);
   if (configs_.global() && *configs_.global())
-    annotate_run(graph, {&**configs_.global(), "the global configuration", is_elsewhere, true, {}}, annotations, state);
+    annotate_run(graph, {&**configs_.global(), "the global configuration", is_elsewhere, true, {}},
+                 annotations, state);
   propagate_sharing(graph, xnnpack_sharing_ops_compat(), {}, annotations);
 }
 
-void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& annotations, RuleState& state) const {
-  const auto accepts = [&](const Node& node) { return (!filter_ || filter_(node)) && run.filter(node); };
+void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& annotations,
+                                    RuleState& state) const {
+  const auto accepts = [&](const Node& node) {
+    return (!filter_ || filter_(node)) && run.filter(node);
+  };
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
     const std::span<const std::string> ops = operator_types_of(rule.name);
     if (!run.op.empty() && std::find(ops.begin(), ops.end(), run.op) == ops.end()) return {};
     if (rule.name == "cat") return {run.config, {}};  // the peer asks no filter about it
     const bool is_pool = rule.name == "adaptive_avg_pool2d";
-    for (const Node* node : is_pool ? pool_partition(graph, *match.root) : std::vector<const Node*>(match.nodes.begin(), match.nodes.end()))
+    for (const Node* node : is_pool
+                                ? pool_partition(graph, *match.root)
+                                : std::vector<const Node*>(match.nodes.begin(), match.nodes.end()))
       if (!accepts(*node)) return {};
     for (const std::string& slot : rule.owned)
       for (const Value* value : match.find_all(slot))
         if (value->producer() ? !accepts(*value->producer()) : !run.accepts_graph_inputs)
-          return {nullptr, fmt::format("the filter of {} excludes its weight %{} (compat torchao)", run.description, value->name())};
+          return {nullptr, fmt::format("the filter of {} excludes its weight %{} (compat torchao)",
+                                       run.description, value->name())};
     return {run.config, {}};
   };
   if (run.config->is_qat && !is_dynamic(*run.config)) {
     annotate_by_rules(graph, xnnpack_batch_norm_rules_compat(), choose, annotations, state);
-    for (const Node* norm : graph.nodes_of("aten.batch_norm"))  // the peer leaves those within a pattern unmarked
-      if (const QuantizationAnnotation* annotation = annotations.find(norm); annotation && !annotation->output_qspec) annotations.erase(norm);
+    // the peer leaves those within a pattern unmarked
+    for (const Node* norm : graph.nodes_of("aten.batch_norm"))
+      if (const QuantizationAnnotation* annotation = annotations.find(norm);
+          annotation && !annotation->output_qspec)
+        annotations.erase(norm);
   }
-  annotate_by_rules(graph, is_dynamic(*run.config) ? xnnpack_dynamic_rules_compat() : xnnpack_rules_compat(), choose, annotations, state);
+  annotate_by_rules(
+      graph, is_dynamic(*run.config) ? xnnpack_dynamic_rules_compat() : xnnpack_rules_compat(),
+      choose, annotations, state);
 }
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// The rows. First match wins, so longer patterns stand first; in the compat tables the order is the peer's.
+// The rows. First match wins, so longer patterns stand first; in the compat tables the order is the
+// peer's.
 #include "quantizers/xnnpack/rules.h"
 
 #include <map>
@@ -21,9 +22,13 @@ const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is s
 const std::string kMm = "mm(x, w)";           // likewise, without bias
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}(x, y?)";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)";
-std::string clamp_of(const std::string& pattern) { return "{relu|relu6|hardtanh|clamp}(" + pattern + ")"; }
+std::string clamp_of(const std::string& pattern) {
+  return "{relu|relu6|hardtanh|clamp}(" + pattern + ")";
+}
 std::string norm_of(const std::string& pattern) { return "batch_norm(" + pattern + ", ...)"; }
-std::string relu_of(const std::string& pattern) { return "{aten.relu.default|aten.relu_.default}(" + pattern + ")"; }
+std::string relu_of(const std::string& pattern) {
+  return "{aten.relu.default|aten.relu_.default}(" + pattern + ")";
+}
 
 using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
 using Checks = std::vector<RuleCheck>;
@@ -39,20 +44,26 @@ const Inputs kList       = {{"x", all_same(Role::kInput)}};
 // clang-format on
 const Slots kWeightAndBias = {"w", "b"};
 
-const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, groups_divide_weight};
-const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, has_one_group};
+const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
+                                groups_divide_weight};
+const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
+                                  has_one_group};
 const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable};
-const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, is_plain_conv2d};
-const Checks kDynamicTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable, has_one_group, is_plain_conv2d};
+const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
+                                   is_plain_conv2d};
+const Checks kDynamicTransposedChecks = {inputs_are_float32, weight_is_constant,
+                                         constants_are_observable, has_one_group, is_plain_conv2d};
 const Checks kBinaryChecksCompat = {scalars_are_observable, inputs_are_float32};
 const Checks kConvChecksCompat = {is_not_before_relu};
 const Checks kTransposedChecksCompat = {is_not_before_relu, has_one_group_by_shape};
 const Checks kDynamicConvChecksCompat = {is_not_before_relu, is_plain_conv2d};
-const Checks kDynamicTransposedChecksCompat = {is_not_before_relu, has_one_group_by_shape, is_plain_conv2d};
+const Checks kDynamicTransposedChecksCompat = {is_not_before_relu, has_one_group_by_shape,
+                                               is_plain_conv2d};
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name                  pattern                   inputs       output        checks         owned  marked  owner
+    // name                  pattern                   inputs       output        checks
+    // owned  marked  owner
     {"conv_clamp",           clamp_of(kConv),          kWeighted,   kOutput,      kWeightedChecks},
     {"conv",                 kConv,                    kWeighted,   kOutput,      kWeightedChecks},
     {"conv_transpose_clamp", clamp_of(kConvTranspose), kTransposed, kOutput,      kTransposedChecks},
@@ -91,7 +102,8 @@ const std::vector<AnnotationRule> kDynamicRules = {
 };
 
 const std::vector<AnnotationRule> kRulesCompat = {
-    // name                 pattern                                inputs       output        checks                    owned  marked  owner
+    // name                 pattern                                inputs       output        checks
+    // owned  marked  owner
     {"linear_relu",         relu_of(kLinear),                      kWeighted,   kOutput,      {},                       kWeightAndBias},
     {"linear",              kLinear,                               kWeighted,   kOutput,      {},                       {}, kWeightAndBias},
     {"conv",                kConv,                                 kWeighted,   kOutput,      kConvChecksCompat,        kWeightAndBias},
@@ -106,9 +118,11 @@ const std::vector<AnnotationRule> kRulesCompat = {
     {"cat",                 "aten.cat.default(x...)",              kList,       same_as("x"), {},                       {}, {}, first_quantized_input_compat},
 };
 
-// The peer knows no convolutions with padding by name here, and takes dimension 0 of a transposed weight.
+// The peer knows no convolutions with padding by name here, and takes dimension 0 of a transposed
+// weight.
 const std::vector<AnnotationRule> kBatchNormRulesCompat = {
-    // name                    pattern                                  inputs     output   checks  owned
+    // name                    pattern                                  inputs     output   checks
+    // owned
     {"conv_bn_relu",           relu_of(norm_of(kConvCompat)),           kWeighted, kOutput, {},     kWeightAndBias},
     {"conv_bn",                norm_of(kConvCompat),                    kWeighted, kOutput, {},     kWeightAndBias},
     {"conv_transpose_bn_relu", relu_of(norm_of(kConvTransposeCompat)),  kWeighted, kOutput, {},     kWeightAndBias},
@@ -116,7 +130,8 @@ const std::vector<AnnotationRule> kBatchNormRulesCompat = {
 };
 
 const std::vector<AnnotationRule> kDynamicRulesCompat = {
-    // name            pattern         inputs       output   checks                          owned  marked
+    // name            pattern         inputs       output   checks                          owned
+    // marked
     {"linear",         kLinear,        kWeighted,   kOutput, {},                             {}, kWeightAndBias},
     {"conv",           kConv,          kWeighted,   kOutput, kDynamicConvChecksCompat,       kWeightAndBias},
     {"conv_transpose", kConvTranspose, kTransposed, kOutput, kDynamicTransposedChecksCompat, kWeightAndBias},
@@ -191,7 +206,8 @@ std::span<const std::string> xnnpack_sharing_ops_compat() { return kSharingOpsCo
 std::span<const std::string> compute_ops() { return kComputeOps; }
 
 std::span<const std::string> operator_types_of(const std::string& rule) {
-  const std::map<std::string, const std::vector<std::string>*>::const_iterator found = kOperatorTypes.find(rule);
+  const std::map<std::string, const std::vector<std::string>*>::const_iterator found =
+      kOperatorTypes.find(rule);
   if (found == kOperatorTypes.end()) return {};
   return *found->second;
 }

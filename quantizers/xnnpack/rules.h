@@ -15,11 +15,13 @@ std::span<const AnnotationRule> xnnpack_dynamic_rules();
 std::span<const AnnotationRule> xnnpack_rules_compat();
 std::span<const AnnotationRule> xnnpack_dynamic_rules_compat();
 
-// For training, asked before the rows above: convolution or linear, batch norm, and a clamp if there is one.
+// For training, asked before the rows above: convolution or linear, batch norm, and a clamp if
+// there is one.
 std::span<const AnnotationRule> xnnpack_batch_norm_rules();
 std::span<const AnnotationRule> xnnpack_batch_norm_rules_compat();
 
-// Ops that move or select values, or clamp them: an int8 kernel keeps scale and zero point, so input and output share one observer.
+// Ops that move or select values, or clamp them: an int8 kernel keeps scale and zero point, so
+// input and output share one observer.
 std::span<const std::string> xnnpack_sharing_ops();
 std::span<const std::string> xnnpack_sharing_ops_compat();
 

@@ -1,5 +1,7 @@
-// Quantizes the oracle's custom-rule cases and writes them, for check_converted.py and check_affine.py: octet_convert_rules OUT.
-// Writes OUT/<case>.pt2, and in OUT/<case>.outputs.pt what its interpreter gives for the second batch (the first, if there is one only); a case whose peer failed is left out. Needs OCTET_GOLDEN_DIR.
+// Quantizes the oracle's custom-rule cases and writes them, for check_converted.py and
+// check_affine.py: octet_convert_rules OUT. Writes OUT/<case>.pt2, and in OUT/<case>.outputs.pt
+// what its interpreter gives for the second batch (the first, if there is one only); a case whose
+// peer failed is left out. Needs OCTET_GOLDEN_DIR.
 #include <filesystem>
 #include <iostream>
 
@@ -18,12 +20,14 @@ namespace {
 using namespace octet;
 
 // numpy has no bfloat16: the files of such models hold float32.
-std::vector<std::vector<c10::IValue>> batches_for(const Graph& graph, const test::GoldenCase& golden) {
+std::vector<std::vector<c10::IValue>> batches_for(const Graph& graph,
+                                                  const test::GoldenCase& golden) {
   std::vector<std::vector<c10::IValue>> batches = golden.calibration();
   const std::vector<Value*> inputs = graph.user_inputs();
   for (std::vector<c10::IValue>& batch : batches)
     for (size_t i = 0; i < batch.size() && i < inputs.size(); ++i)
-      if (inputs[i]->meta && is_floating_point(inputs[i]->meta->dtype)) batch[i] = batch[i].toTensor().to(to_scalar_type(inputs[i]->meta->dtype));
+      if (inputs[i]->meta && is_floating_point(inputs[i]->meta->dtype))
+        batch[i] = batch[i].toTensor().to(to_scalar_type(inputs[i]->meta->dtype));
   return batches;
 }
 
@@ -43,7 +47,8 @@ int main(int argc, char** argv) {
       calibrate(observed, batches);
       const Graph converted = convert_pt2e(std::move(observed), {}, report);
       write_pt2(converted, std::filesystem::path(argv[1]) / (golden.name() + ".pt2"));
-      write_outputs(std::filesystem::path(argv[1]) / (golden.name() + ".outputs.pt"), Interpreter(converted).run(batches[batches.size() > 1]));
+      write_outputs(std::filesystem::path(argv[1]) / (golden.name() + ".outputs.pt"),
+                    Interpreter(converted).run(batches[batches.size() > 1]));
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

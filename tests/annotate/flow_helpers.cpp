@@ -39,7 +39,9 @@ Json per_channel_weight_spec() {
 
 Json linear_rules() {
   return Json::array({
-      {{"target", "aten.linear.default"}, {"inputs", {{"0", act_spec()}, {"1", per_channel_weight_spec()}}}, {"output", act_spec()}}
+      {{"target", "aten.linear.default"},
+       {"inputs", {{"0", act_spec()}, {"1", per_channel_weight_spec()}}},
+       {"output", act_spec()}}
   });
 }
 
@@ -53,14 +55,17 @@ Json dynamic_spec() {
 std::vector<c10::IValue> random_inputs(const Graph& graph, uint64_t seed) {
   at::Generator generator = at::detail::createCPUGenerator(seed);
   std::vector<c10::IValue> inputs;
-  for (const Value* input : graph.user_inputs()) inputs.emplace_back(at::randn(input->meta->shape(), generator, at::dtype(at::kFloat)));
+  for (const Value* input : graph.user_inputs())
+    inputs.emplace_back(at::randn(input->meta->shape(), generator, at::dtype(at::kFloat)));
   return inputs;
 }
 
 void fill_floats(Graph& graph) {
   at::Generator generator = at::detail::createCPUGenerator(3);
   for (auto& [fqn, constant] : graph.constants)
-    if (constant.tensor.dtype() == DType::kFloat32) constant.tensor = from_aten(at::randn(constant.tensor.shape(), generator, at::dtype(at::kFloat)));
+    if (constant.tensor.dtype() == DType::kFloat32)
+      constant.tensor =
+          from_aten(at::randn(constant.tensor.shape(), generator, at::dtype(at::kFloat)));
 }
 
 Graph quantize(Graph graph, const Json& rules, ConvertOptions options, Report& report) {
@@ -77,7 +82,8 @@ Graph quantize(Graph graph, const Json& rules, ConvertOptions options) {
 
 std::string targets(const Graph& graph) {
   std::string result;
-  for (const Node* node : graph.nodes()) result += (result.empty() ? "" : " ") + node->target().substr(node->target().find('.') + 1);
+  for (const Node* node : graph.nodes())
+    result += (result.empty() ? "" : " ") + node->target().substr(node->target().find('.') + 1);
   return result;
 }
 
@@ -85,7 +91,8 @@ int count_of(const Graph& graph, std::string_view target) {
   const bool is_prefix = target.ends_with('*');
   if (is_prefix) target.remove_suffix(1);
   int count = 0;
-  for (const Node* node : graph.nodes()) count += is_prefix ? node->target().starts_with(target) : node->target() == target;
+  for (const Node* node : graph.nodes())
+    count += is_prefix ? node->target().starts_with(target) : node->target() == target;
   return count;
 }
 

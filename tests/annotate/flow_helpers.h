@@ -12,10 +12,14 @@
 
 namespace octet::test {
 
-nlohmann::ordered_json act_spec(int quant_min = -128, int quant_max = 127);  // int8 per tensor, affine, min-max
-nlohmann::ordered_json weight_spec();                                        // int8 per tensor, symmetric, min-max
-nlohmann::ordered_json per_channel_weight_spec();                            // likewise, a scale per index of dimension 0
-nlohmann::ordered_json dynamic_spec();                                       // int8 per tensor, affine, at run time
+// int8 per tensor, affine, min-max
+nlohmann::ordered_json act_spec(int quant_min = -128, int quant_max = 127);
+// int8 per tensor, symmetric, min-max
+nlohmann::ordered_json weight_spec();
+// likewise, a scale per index of dimension 0
+nlohmann::ordered_json per_channel_weight_spec();
+// int8 per tensor, affine, at run time
+nlohmann::ordered_json dynamic_spec();
 // Rules for a RuleQuantizer: each linear has these at its input, weight and output.
 nlohmann::ordered_json linear_rules();
 
@@ -24,9 +28,11 @@ std::vector<c10::IValue> random_inputs(const Graph& graph, uint64_t seed = 5);
 // Parameters and buffers of floats become normal numbers.
 void fill_floats(Graph& graph);
 
-// Prepares with a RuleQuantizer, calibrates on random inputs and converts. `graph` has its constants filled.
+// Prepares with a RuleQuantizer, calibrates on random inputs and converts. `graph` has its
+// constants filled.
 Graph quantize(Graph graph, const nlohmann::ordered_json& rules, ConvertOptions options = {});
-Graph quantize(Graph graph, const nlohmann::ordered_json& rules, ConvertOptions options, Report& report);
+Graph quantize(Graph graph, const nlohmann::ordered_json& rules, ConvertOptions options,
+               Report& report);
 
 // The targets in order without their namespace, separated by blanks.
 std::string targets(const Graph& graph);

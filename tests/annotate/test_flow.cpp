@@ -59,13 +59,15 @@ Graph convert(ObservedGraph observed, ConvertOptions options = {}) {
 // The ops in order without their namespace, separated by blanks.
 std::string targets(const Graph& graph) {
   std::vector<std::string> result;
-  for (const Node* node : graph.nodes()) result.push_back(node->target().substr(node->target().find('.') + 1));
+  for (const Node* node : graph.nodes())
+    result.push_back(node->target().substr(node->target().find('.') + 1));
   return fmt::format("{}", fmt::join(result, " "));
 }
 
 TEST_CASE("prepare: inputs and output of a linear get observation points", "[annotate][prepare]") {
   const ObservedGraph observed = prepare(linear_graph(), kLinear);
-  CHECK(targets(observed.graph) == "observe.default observe.default linear.default observe.default relu.default");
+  CHECK(targets(observed.graph) ==
+        "observe.default observe.default linear.default observe.default relu.default");
   const std::vector<Node*> points = observation_points(observed.graph);
   REQUIRE(points.size() == 3);
   CHECK(observed_value(*points[0])->name() == "w");
@@ -75,14 +77,15 @@ TEST_CASE("prepare: inputs and output of a linear get observation points", "[ann
 }
 
 TEST_CASE("prepare: one point serves two consumers with the same group", "[annotate][prepare]") {
-  const ObservedGraph observed = prepare(parse_graph(R"(
+  const ObservedGraph observed =
+      prepare(parse_graph(R"(
     graph(%x: f32[2,2]):
       %a: f32[2,2] = aten.relu.default(%x)
       %b: f32[2,2] = aten.relu.default(%x)
       %c: f32[2,2] = aten.sigmoid.default(%x)
       return (%a, %b, %c))"),
-                                         Json::array({
-                                             {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+              Json::array({
+                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
   }));
   const std::vector<Node*> points = observation_points(observed.graph);
   REQUIRE(points.size() == 1);
@@ -90,7 +93,8 @@ TEST_CASE("prepare: one point serves two consumers with the same group", "[annot
   CHECK(observed.graph.find_node("c")->find_input("self")->name() == "x");
 }
 
-TEST_CASE("prepare: an edge with another dtype than its producer's output hangs behind that point", "[annotate][prepare]") {
+TEST_CASE("prepare: an edge with another dtype than its producer's output hangs behind that point",
+          "[annotate][prepare]") {
   Json other = kAct;
   other["dtype"] = "uint8";
   other["quant_min"] = 0;
@@ -111,7 +115,8 @@ TEST_CASE("prepare: an edge with another dtype than its producer's output hangs 
   CHECK(observed_value(*points[1])->name() == "a");
 }
 
-TEST_CASE("prepare: a tensor that is not floating point is reported and left alone", "[annotate][prepare]") {
+TEST_CASE("prepare: a tensor that is not floating point is reported and left alone",
+          "[annotate][prepare]") {
   RuleQuantizer quantizer(Json::array({
       {{"target", "aten.add.Tensor"}, {"inputs", {{"0", kAct}}}, {"output", kAct}}
   }));
@@ -123,15 +128,23 @@ TEST_CASE("prepare: a tensor that is not floating point is reported and left alo
                                               quantizer, report);
   CHECK(observation_points(observed.graph).empty());
   REQUIRE(report.entries().size() == 2);
-  CHECK(report.entries()[0].reason == "%x is not observed: it is int64, want a floating-point tensor");
+  CHECK(report.entries()[0].reason ==
+        "%x is not observed: it is int64, want a floating-point tensor");
 }
 
-TEST_CASE("calibrate: no batches, NaN in the data and NaN inside the graph are errors that name the place", "[annotate][calibrate]") {
+TEST_CASE(
+    "calibrate: no batches, NaN in the data and NaN inside the graph are errors that name the "
+    "place",
+    "[annotate][calibrate]") {
   ObservedGraph observed = prepare(linear_graph(), kLinear);
-  CHECK_THROWS_WITH(calibrate(observed, std::vector<std::vector<c10::IValue>>{}), "calibrate: data: no batches, got 0, want at least 1");
-  CHECK_THROWS_WITH(calibrate(observed, {batch(1), batch(NAN)}), Catch::Contains("calibrate: batch 1 input 0 %x: the data holds NaN or infinities"));
+  CHECK_THROWS_WITH(calibrate(observed, std::vector<std::vector<c10::IValue>>{}),
+                    "calibrate: data: no batches, got 0, want at least 1");
+  CHECK_THROWS_WITH(
+      calibrate(observed, {batch(1), batch(NAN)}),
+      Catch::Contains("calibrate: batch 1 input 0 %x: the data holds NaN or infinities"));
   CHECK_THROWS_WITH(calibrate(observed, {batch(INFINITY)}), Catch::Contains("batch 0 input 0"));
-  CHECK_THROWS_WITH(calibrate(observed, std::vector<std::vector<c10::IValue>>(1)), Catch::Contains("wrong number of inputs, got 0, want 1"));
+  CHECK_THROWS_WITH(calibrate(observed, std::vector<std::vector<c10::IValue>>(1)),
+                    Catch::Contains("wrong number of inputs, got 0, want 1"));
   ObservedGraph logs = prepare(parse_graph(R"(
     graph(%x: f32[4,3]):
       %y: f32[4,3] = aten.log.default(%x)
@@ -139,10 +152,12 @@ TEST_CASE("calibrate: no batches, NaN in the data and NaN inside the graph are e
                                Json::array({
                                    {{"target", "aten.log.default"}, {"output", kAct}}
   }));
-  CHECK_THROWS_WITH(calibrate(logs, {batch(1), batch(-1)}), Catch::Contains("calibrate: batch 1 %y: aten.log.default gave NaN"));
+  CHECK_THROWS_WITH(calibrate(logs, {batch(1), batch(-1)}),
+                    Catch::Contains("calibrate: batch 1 %y: aten.log.default gave NaN"));
 }
 
-TEST_CASE("calibrate: batches are asked for one by one and progress counts them", "[annotate][calibrate]") {
+TEST_CASE("calibrate: batches are asked for one by one and progress counts them",
+          "[annotate][calibrate]") {
   ObservedGraph observed = prepare(linear_graph(), kLinear);
   size_t asked = 0;
   std::vector<size_t> progress;
@@ -159,12 +174,14 @@ TEST_CASE("calibrate: batches are asked for one by one and progress counts them"
   CHECK(progress == want);
 }
 
-TEST_CASE("convert: static linear becomes q/dq with an int8 weight, and the float weight is gone", "[annotate][convert]") {
+TEST_CASE("convert: static linear becomes q/dq with an int8 weight, and the float weight is gone",
+          "[annotate][convert]") {
   ObservedGraph observed = prepare(linear_graph(), kLinear);
   calibrate(observed, {batch(-1), batch(3)});
   const Graph graph = convert(std::move(observed));
   CHECK(targets(graph) ==
-        "dequantize_per_channel.default quantize_per_tensor.default dequantize_per_tensor.default linear.default quantize_per_tensor.default "
+        "dequantize_per_channel.default quantize_per_tensor.default dequantize_per_tensor.default "
+        "linear.default quantize_per_tensor.default "
         "dequantize_per_tensor.default relu.default");
   CHECK_FALSE(graph.constants.contains("lin.weight"));
   CHECK(graph.constants.contains("lin.bias"));
@@ -205,14 +222,15 @@ TEST_CASE("convert: a constant is folded through a transpose", "[annotate][conve
 }
 
 TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[annotate][convert]") {
-  ObservedGraph observed = prepare(parse_graph(R"(
+  ObservedGraph observed =
+      prepare(parse_graph(R"(
     graph(%x: f32[4,3]):
       %a: f32[4,3] = aten.relu.default(%x)
       %b: f32[4,3] = aten.relu.default(%x)
       %c: f32[4,3] = aten.sigmoid.default(%x)
       return (%a, %b, %c))"),
-                                   Json::array({
-                                       {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+              Json::array({
+                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
   }));
   calibrate(observed, {batch(1)});
   const Graph graph = convert(std::move(observed));
@@ -221,24 +239,31 @@ TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[ann
   CHECK(graph.find_node("c")->find_input("self")->name() == "x");
 }
 
-TEST_CASE("convert: dynamic quantization needs no data and chooses scales at run time", "[annotate][convert]") {
-  ObservedGraph observed = prepare(linear_graph(), Json::array({
-                                                       {{"target", "aten.linear.default"}, {"inputs", {{"0", kDynamic}, {"1", kWeight}}}}
+TEST_CASE("convert: dynamic quantization needs no data and chooses scales at run time",
+          "[annotate][convert]") {
+  ObservedGraph observed = prepare(
+      linear_graph(),
+      Json::array({
+          {{"target", "aten.linear.default"}, {"inputs", {{"0", kDynamic}, {"1", kWeight}}}}
   }));
   CHECK_FALSE(needs_calibration(observed));
   observe_constants(observed);
   const Graph graph = convert(std::move(observed));
   CHECK(targets(graph) ==
-        "dequantize_per_channel.default choose_qparams.tensor quantize_per_tensor.tensor dequantize_per_tensor.tensor linear.default relu.default");
+        "dequantize_per_channel.default choose_qparams.tensor quantize_per_tensor.tensor "
+        "dequantize_per_tensor.tensor linear.default relu.default");
   const at::Tensor result = Interpreter(graph).run(batch(1)).at(0).toTensor();
   CHECK(result[0][1].item<double>() == Approx(6.0).epsilon(0.02));
 }
 
-TEST_CASE("convert: an observer without data is an error, and scale 1 with a note in compat mode", "[annotate][convert]") {
+TEST_CASE("convert: an observer without data is an error, and scale 1 with a note in compat mode",
+          "[annotate][convert]") {
   ObservedGraph observed = prepare(linear_graph(), kLinear);
   CHECK(needs_calibration(observed));
-  CHECK_THROWS_WITH(convert(prepare(linear_graph(), kLinear)),
-                    Catch::Contains("convert: %w (observer group 1): the per_channel_min_max observer saw no data"));
+  CHECK_THROWS_WITH(
+      convert(prepare(linear_graph(), kLinear)),
+      Catch::Contains(
+          "convert: %w (observer group 1): the per_channel_min_max observer saw no data"));
   observe_constants(observed);
   Report report;
   const Graph graph = convert_pt2e(std::move(observed), {.compat_torchao = true}, report);
@@ -249,28 +274,33 @@ TEST_CASE("convert: an observer without data is an error, and scale 1 with a not
 TEST_CASE("convert: dynamic int16 is refused", "[annotate][convert]") {
   Json spec = kDynamic;
   spec["dtype"] = "int16";
-  ObservedGraph observed = prepare(linear_graph(), Json::array({
-                                                       {{"target", "aten.linear.default"}, {"inputs", {{"0", spec}}}}
+  ObservedGraph observed =
+      prepare(linear_graph(), Json::array({
+                                  {{"target", "aten.linear.default"}, {"inputs", {{"0", spec}}}}
   }));
-  CHECK_THROWS_WITH(convert(std::move(observed)), "convert: %x: dynamic quantization to int16, want int8 or uint8; change the spec's dtype");
+  CHECK_THROWS_WITH(
+      convert(std::move(observed)),
+      "convert: %x: dynamic quantization to int16, want int8 or uint8; change the spec's dtype");
 }
 
 TEST_CASE("convert: literals of the float graph are not touched", "[annotate][convert]") {
-  ObservedGraph observed = prepare(parse_graph(R"(
+  ObservedGraph observed =
+      prepare(parse_graph(R"(
     graph(%w = param "w": f32[3], %x: f32[4,3]):
       %y: f32[4,3] = aten.layer_norm.default(%x, [3], %w, None, 0.0123)
       %z: f32[4,3] = aten.relu.default(%y)
       return (%z))"),
-                                   Json::array({
-                                       {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+              Json::array({
+                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
   }));
   calibrate(observed, {batch(1)});
   CHECK(convert(std::move(observed)).find_node("y")->float_or("eps", 0) == 0.0123);
 }
 
 TEST_CASE("coverage: a linear that stayed float is reported once", "[annotate][coverage]") {
-  ObservedGraph observed = prepare(linear_graph(), Json::array({
-                                                       {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
+  ObservedGraph observed =
+      prepare(linear_graph(), Json::array({
+                                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
   }));
   calibrate(observed, {batch(1)});
   Report report;

@@ -24,7 +24,8 @@ TensorQParams per_channel(std::vector<float> scales, int axis) {
   return {std::move(scales), zeros, axis};
 }
 
-Attributes mapping(const std::string& name, int64_t low, int64_t high, std::vector<int64_t> blocks) {
+Attributes mapping(const std::string& name, int64_t low, int64_t high,
+                   std::vector<int64_t> blocks) {
   return {
       {"mapping",    name                },
       {"quant_min",  low                 },
@@ -34,14 +35,17 @@ Attributes mapping(const std::string& name, int64_t low, int64_t high, std::vect
   };
 }
 
-Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed, std::optional<int64_t> low, std::optional<int64_t> high) {
+Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed,
+                       std::optional<int64_t> low, std::optional<int64_t> high) {
   std::mt19937 random(seed);
   Tensor tensor = Tensor::zeros(dtype, std::move(shape));
   const IntegerRange range = dtype == DType::kInt64 ? IntegerRange{0, 1} : integer_range(dtype);
-  std::uniform_int_distribution<int64_t> distribution(low.value_or(range.min), high.value_or(range.max));
+  std::uniform_int_distribution<int64_t> distribution(low.value_or(range.min),
+                                                      high.value_or(range.max));
   for (int64_t i = 0, n = tensor.numel(); i < n; ++i) {
     const int64_t value = distribution(random);
-    std::memcpy(tensor.raw() + i * static_cast<int64_t>(size_of(dtype)), &value, size_of(dtype));  // little endian
+    // little endian
+    std::memcpy(tensor.raw() + i * static_cast<int64_t>(size_of(dtype)), &value, size_of(dtype));
   }
   return tensor;
 }
@@ -50,7 +54,8 @@ Tensor random_floats(std::vector<int64_t> shape, float low, float high, uint32_t
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> distribution(low, high);
   Tensor tensor = Tensor::zeros(DType::kFloat32, std::move(shape));
-  for (int64_t i = 0, n = tensor.numel(); i < n; ++i) tensor.data<float>()[i] = distribution(random);
+  for (int64_t i = 0, n = tensor.numel(); i < n; ++i)
+    tensor.data<float>()[i] = distribution(random);
   return tensor;
 }
 
@@ -67,20 +72,32 @@ int ProgramBuilder::add(ProgramTensor tensor) {
   return static_cast<int>(program_.tensors.size()) - 1;
 }
 
-int ProgramBuilder::input(const std::string& name, DType dtype, std::vector<int64_t> shape, std::optional<TensorQParams> qparams) {
-  program_.inputs.push_back(add({name, dtype, std::move(shape), std::move(qparams), ProgramTensor::Role::kInput, {}}));
+int ProgramBuilder::input(const std::string& name, DType dtype, std::vector<int64_t> shape,
+                          std::optional<TensorQParams> qparams) {
+  program_.inputs.push_back(
+      add({name, dtype, std::move(shape), std::move(qparams), ProgramTensor::Role::kInput, {}}));
   return program_.inputs.back();
 }
 
-int ProgramBuilder::constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams) {
-  return add({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data.contiguous()});
+int ProgramBuilder::constant(const std::string& name, Tensor data,
+                             std::optional<TensorQParams> qparams) {
+  return add({name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant,
+              data.contiguous()});
 }
 
-int ProgramBuilder::constant(const std::string& name, StoredConstant stored) { return add(constant_tensor(name, std::move(stored))); }
+int ProgramBuilder::constant(const std::string& name, StoredConstant stored) {
+  return add(constant_tensor(name, std::move(stored)));
+}
 
-int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
+int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const std::string& output,
+                       DType dtype, std::vector<int64_t> shape,
                        std::optional<TensorQParams> qparams, Attributes attributes) {
-  const int index = add({output, dtype, std::move(shape), std::move(qparams), ProgramTensor::Role::kIntermediate, {}});
+  const int index = add({output,
+                         dtype,
+                         std::move(shape),
+                         std::move(qparams),
+                         ProgramTensor::Role::kIntermediate,
+                         {}});
   ProgramOp op;
   op.kind = kind;
   op.name = output;
@@ -93,7 +110,8 @@ int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const s
 }
 
 int ProgramBuilder::second_output(const std::string& output, std::vector<int64_t> shape) {
-  program_.ops.back().outputs.push_back(add({output, DType::kFloat32, std::move(shape), {}, ProgramTensor::Role::kIntermediate, {}}));
+  program_.ops.back().outputs.push_back(
+      add({output, DType::kFloat32, std::move(shape), {}, ProgramTensor::Role::kIntermediate, {}}));
   return program_.ops.back().outputs.back();
 }
 
@@ -116,7 +134,8 @@ Program with_one_segment(Program program, const std::string& backend) {
   for (int index : program.inputs)
     if (index >= 0) segment.inputs.push_back(index);
   for (int index : program.outputs)
-    if (std::find(segment.outputs.begin(), segment.outputs.end(), index) == segment.outputs.end()) segment.outputs.push_back(index);
+    if (std::find(segment.outputs.begin(), segment.outputs.end(), index) == segment.outputs.end())
+      segment.outputs.push_back(index);
   program.backend = backend;
   program.segments = {std::move(segment)};
   return program;
@@ -133,7 +152,8 @@ std::optional<std::string> refusal(const Program& program, const std::string& ba
 
 namespace {
 
-std::vector<Tensor> run_segment(const Program& program, const Backend& backend, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> run_segment(const Program& program, const Backend& backend,
+                                const std::vector<Tensor>& inputs) {
   const Segment& segment = program.segments.front();
   std::vector<Tensor> outputs;
   for (int index : segment.outputs) {
@@ -165,17 +185,21 @@ double element(const Tensor& tensor, int64_t i) {
 
 }  // namespace
 
-double check_against_reference(const Program& program, const std::string& backend, const std::vector<Tensor>& inputs) {
+double check_against_reference(const Program& program, const std::string& backend,
+                               const std::vector<Tensor>& inputs) {
   const std::optional<std::string> refused = refusal(program, backend);
   INFO(to_text(program));
   REQUIRE(refused.value_or("accepted") == "accepted");
-  const std::vector<Tensor> got = run_segment(with_one_segment(program, backend), *make_backend(backend), inputs);
-  const std::vector<Tensor> want = run_segment(with_one_segment(program, "reference"), ReferenceBackend(), inputs);
+  const std::vector<Tensor> got =
+      run_segment(with_one_segment(program, backend), *make_backend(backend), inputs);
+  const std::vector<Tensor> want =
+      run_segment(with_one_segment(program, "reference"), ReferenceBackend(), inputs);
   double greatest = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     for (int64_t j = 0, n = got[i].numel(); j < n; ++j) {
       const double difference = std::abs(element(got[i], j) - element(want[i], j));
-      greatest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(greatest, difference);
+      greatest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                        : std::max(greatest, difference);
     }
   }
   return greatest;

@@ -3,9 +3,9 @@
 //   ProgramBuilder b;
 //   int x = b.input("x", DType::kUInt8, {1, 8, 5, 5}, quantized(0.05f, 3));
 //   int w = b.constant("w", random_integers(DType::kInt8, {4, 8, 3, 3}), per_channel({...}, 0));
-//   int y = b.op("conv", {x, w, -1}, "y", DType::kUInt8, {1, 4, 3, 3}, quantized(0.1f, 128), {{"stride", ints({1, 1})}, ...});
-//   b.output(y);
-//   CHECK(check_against_reference(b.finish(), "onednn", {random_integers(DType::kUInt8, {1, 8, 5, 5})}) <= 1);
+//   int y = b.op("conv", {x, w, -1}, "y", DType::kUInt8, {1, 4, 3, 3}, quantized(0.1f, 128),
+//   {{"stride", ints({1, 1})}, ...}); b.output(y); CHECK(check_against_reference(b.finish(),
+//   "onednn", {random_integers(DType::kUInt8, {1, 8, 5, 5})}) <= 1);
 #pragma once
 
 #include <map>
@@ -20,22 +20,28 @@ namespace octet {
 TensorQParams quantized(float scale, int32_t zero_point);        // per tensor
 TensorQParams per_channel(std::vector<float> scales, int axis);  // zero points 0
 inline Attribute ints(std::vector<int64_t> values) { return values; }
-// Of a fake_quantize_dynamic; the zero point, where the mapping has a fixed one, is the middle of the range.
+// Of a fake_quantize_dynamic; the zero point, where the mapping has a fixed one, is the middle of
+// the range.
 Attributes mapping(const std::string& name, int64_t low, int64_t high, std::vector<int64_t> blocks);
 
-// Deterministic fillings; `seed` makes different tensors differ. Integers take [low, high], the dtype's full range when left out.
-Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed = 1, std::optional<int64_t> low = {}, std::optional<int64_t> high = {});
+// Deterministic fillings; `seed` makes different tensors differ. Integers take [low, high], the
+// dtype's full range when left out.
+Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed = 1,
+                       std::optional<int64_t> low = {}, std::optional<int64_t> high = {});
 Tensor random_floats(std::vector<int64_t> shape, float low = -1, float high = 1, uint32_t seed = 1);
-std::vector<float> random_scales(size_t count, float low = 0.001f, float high = 0.01f, uint32_t seed = 1);
+std::vector<float> random_scales(size_t count, float low = 0.001f, float high = 0.01f,
+                                 uint32_t seed = 1);
 
 class ProgramBuilder {
  public:
-  int input(const std::string& name, DType dtype, std::vector<int64_t> shape, std::optional<TensorQParams> qparams = {});
+  int input(const std::string& name, DType dtype, std::vector<int64_t> shape,
+            std::optional<TensorQParams> qparams = {});
   int constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams = {});
   int constant(const std::string& name, StoredConstant stored);
   // Returns the index of the op's only output.
-  int op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype, std::vector<int64_t> shape,
-         std::optional<TensorQParams> qparams = {}, Attributes attributes = {});
+  int op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype,
+         std::vector<int64_t> shape, std::optional<TensorQParams> qparams = {},
+         Attributes attributes = {});
   // A further output of the last op, of floats.
   int second_output(const std::string& output, std::vector<int64_t> shape);
   void output(int tensor);
@@ -50,11 +56,14 @@ class ProgramBuilder {
 // All ops as one segment of `backend`.
 Program with_one_segment(Program program, const std::string& backend);
 
-// The reason with which the backend refuses the first op that it refuses; nullopt when it takes all.
+// The reason with which the backend refuses the first op that it refuses; nullopt when it takes
+// all.
 std::optional<std::string> refusal(const Program& program, const std::string& backend);
 
-// Runs the program as one segment of `backend` and of the reference and returns the greatest difference: in output steps for integer
-// outputs, absolute for float ones. The backend must accept every op (a failing REQUIRE names the one it refuses).
-double check_against_reference(const Program& program, const std::string& backend, const std::vector<Tensor>& inputs);
+// Runs the program as one segment of `backend` and of the reference and returns the greatest
+// difference: in output steps for integer outputs, absolute for float ones. The backend must accept
+// every op (a failing REQUIRE names the one it refuses).
+double check_against_reference(const Program& program, const std::string& backend,
+                               const std::vector<Tensor>& inputs);
 
 }  // namespace octet

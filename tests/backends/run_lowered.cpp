@@ -1,5 +1,6 @@
-// run_lowered PROGRAM.octet OUTPUT [EXPECTED]: runs a program on inputs made from a fixed seed and writes the outputs' bytes. With EXPECTED, another
-// machine's, they must lie within one step of those, floats that come from integers too, others within a part in 10,000.
+// run_lowered PROGRAM.octet OUTPUT [EXPECTED]: runs a program on inputs made from a fixed seed and
+// writes the outputs' bytes. With EXPECTED, another machine's, they must lie within one step of
+// those, floats that come from integers too, others within a part in 10,000.
 #define CATCH_CONFIG_RUNNER  // the program builder links Catch2; main is below
 #include <catch2/catch.hpp>
 
@@ -42,13 +43,15 @@ std::vector<Tensor> inputs_of(const Program& program) {
 double step_of(const Program& program, int output) {
   for (const ProgramOp& op : program.ops) {
     if (op.kind != "dequantize" || op.outputs != std::vector<int>{output}) continue;
-    const std::optional<TensorQParams>& qparams = program.tensors[static_cast<size_t>(op.inputs[0])].qparams;
+    const std::optional<TensorQParams>& qparams =
+        program.tensors[static_cast<size_t>(op.inputs[0])].qparams;
     if (qparams && qparams->is_per_tensor()) return qparams->scale[0];
   }
   return 0;
 }
 
-// The greatest difference: in steps of integer outputs and of float ones that have a step, in ten-thousandths of the greatest value of others.
+// The greatest difference: in steps of integer outputs and of float ones that have a step, in
+// ten-thousandths of the greatest value of others.
 double difference(const Tensor& a, const std::byte* other, double step) {
   double greatest = 0, most = 1;
   for (int64_t i = 0; i < a.numel(); ++i) {
@@ -60,7 +63,8 @@ double difference(const Tensor& a, const std::byte* other, double step) {
       most = std::max(most, std::fabs(x));
     } else {
       x = a.data<int8_t>()[i], y = static_cast<double>(static_cast<int8_t>(other[i]));
-      if (a.dtype() == DType::kUInt8) x = a.data<uint8_t>()[i], y = std::to_integer<uint8_t>(other[i]);
+      if (a.dtype() == DType::kUInt8)
+        x = a.data<uint8_t>()[i], y = std::to_integer<uint8_t>(other[i]);
     }
     if (!(std::isnan(x) && std::isnan(y))) greatest = std::max(greatest, std::fabs(x - y));
   }
@@ -69,7 +73,8 @@ double difference(const Tensor& a, const std::byte* other, double step) {
 }
 
 bool is_compared(const Tensor& tensor) {
-  return tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kInt8 || tensor.dtype() == DType::kUInt8;
+  return tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kInt8 ||
+         tensor.dtype() == DType::kUInt8;
 }
 
 }  // namespace
@@ -83,13 +88,17 @@ int main(int argc, char** argv) {
     const Program program = load_program(argv[1]);
     const std::vector<Tensor> outputs = Session(program).run(inputs_of(program));
     std::string bytes;
-    for (const Tensor& tensor : outputs) bytes.append(reinterpret_cast<const char*>(tensor.raw()), tensor.nbytes());
+    for (const Tensor& tensor : outputs)
+      bytes.append(reinterpret_cast<const char*>(tensor.raw()), tensor.nbytes());
     write_bytes(argv[2], bytes);
     const std::string expected = argc > 3 ? read_bytes(argv[3]) : bytes;
     double greatest = expected.size() == bytes.size() ? 0 : INFINITY;
     const std::byte* other = reinterpret_cast<const std::byte*>(expected.data());
-    for (size_t i = 0; i < outputs.size() && expected.size() == bytes.size(); other += outputs[i++].nbytes())
-      if (is_compared(outputs[i])) greatest = std::max(greatest, difference(outputs[i], other, step_of(program, program.outputs[i])));
+    for (size_t i = 0; i < outputs.size() && expected.size() == bytes.size();
+         other += outputs[i++].nbytes())
+      if (is_compared(outputs[i]))
+        greatest =
+            std::max(greatest, difference(outputs[i], other, step_of(program, program.outputs[i])));
     if (greatest > 1.001) fmt::print(stderr, "{}: differs by {}\n", argv[1], greatest);
     return greatest > 1.001;
   } catch (const Error& error) {

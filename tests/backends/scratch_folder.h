@@ -12,7 +12,9 @@ namespace octet {
 // A folder that is gone afterwards, with what is in it.
 class Folder {
  public:
-  explicit Folder(const std::string& name) : path_(temporary_file(name)) { std::filesystem::remove_all(path_); }
+  explicit Folder(const std::string& name) : path_(temporary_file(name)) {
+    std::filesystem::remove_all(path_);
+  }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   ~Folder() { std::filesystem::remove_all(path_); }
@@ -21,7 +23,9 @@ class Folder {
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> found;
     if (std::filesystem::is_directory(path_))
-      for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(path_)) found.push_back(entry.path());
+      for (const std::filesystem::directory_entry& entry :
+           std::filesystem::directory_iterator(path_))
+        found.push_back(entry.path());
     return found;
   }
 

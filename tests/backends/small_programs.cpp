@@ -41,7 +41,8 @@ Program two_segments() {
 Program with_constants() {
   ProgramBuilder b;
   const int x = b.input("x", DType::kInt8, {2, 5}, quantized(0.1f, 3));
-  const int w = b.constant("w", random_integers(DType::kInt8, {4, 5}), per_channel({0.1f, 0.2f, 1e-7f, 0.3f}, 0));
+  const int w = b.constant("w", random_integers(DType::kInt8, {4, 5}),
+                           per_channel({0.1f, 0.2f, 1e-7f, 0.3f}, 0));
   const int bias = b.constant("bias", random_floats({4}));
   const std::vector<int> inputs = {x, w, bias};
   b.output(b.op("linear", inputs, "y", DType::kInt8,
@@ -55,14 +56,19 @@ Program with_constants() {
 Program small_conv(const std::string& backend) {
   ProgramBuilder b;
   const int x = b.input("x", DType::kInt8, {1, 4, 6, 6}, quantized(0.1f, 3));
-  const int w = b.constant("w", random_integers(DType::kInt8, {8, 4, 3, 3}, 1, -127), per_channel(random_scales(8), 0));
+  const int w = b.constant("w", random_integers(DType::kInt8, {8, 4, 3, 3}, 1, -127),
+                           per_channel(random_scales(8), 0));
   const int bias = b.constant("bias", random_floats({8}));
   const std::vector<int> inputs = {x, w, bias};
   const int y = b.op("conv", inputs, "y", DType::kInt8,
                      {
                          1, 8, 6, 6
   },
-                     quantized(0.2f, -5), {{"stride", ints({1, 1})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"groups", int64_t{1}}});
+                     quantized(0.2f, -5),
+                     {{"stride", ints({1, 1})},
+                      {"padding", ints({1, 1})},
+                      {"dilation", ints({1, 1})},
+                      {"groups", int64_t{1}}});
   const std::vector<int> of_y = {y};
   b.output(b.op("max_pool", of_y, "z", DType::kInt8,
                 {
@@ -76,7 +82,9 @@ Program integer_network() {
   ProgramBuilder b;
   const DType u8 = DType::kUInt8;
   const auto conv = [&](const std::string& name, int x, int64_t size, int64_t kernel) {
-    const int w = b.constant(name + "_w", random_integers(DType::kInt8, {16, 16, kernel, kernel}, 1, -127), per_channel(random_scales(16), 0));
+    const int w =
+        b.constant(name + "_w", random_integers(DType::kInt8, {16, 16, kernel, kernel}, 1, -127),
+                   per_channel(random_scales(16), 0));
     const std::vector<int> inputs = {x, w, -1};
     const std::vector<int64_t> padding(2, kernel / 2);
     return b.op("conv", inputs, name, u8,
@@ -87,11 +95,12 @@ Program integer_network() {
   };
   const int first = conv("first", b.input("x", u8, {1, 16, 8, 8}, quantized(0.1f, 3)), 8, 3);
   const std::vector<int> of_first = {first};
-  const int pool = b.op("max_pool", of_first, "pool", u8,
-                        {
-                            1, 16, 4, 4
+  const int pool =
+      b.op("max_pool", of_first, "pool", u8,
+           {
+               1, 16, 4, 4
   },
-                        quantized(0.2f, 100), {{"kernel_size", ints({2, 2})}, {"stride", ints({2, 2})}});
+           quantized(0.2f, 100), {{"kernel_size", ints({2, 2})}, {"stride", ints({2, 2})}});
   const std::vector<int> summands = {conv("second", pool, 4, 3), conv("third", pool, 4, 1)};
   const int sum = b.op("add", summands, "sum", u8, {1, 16, 4, 4}, quantized(0.2f, 100));
   const std::vector<int> parts = {pool, sum};
@@ -108,7 +117,8 @@ Program integer_network() {
                         quantized(0.1f, 90), {{"dims", ints({2, 3})}, {"keepdim", true}});
   const std::vector<int> of_mean = {mean};
   const int flat = b.op("reshape", of_mean, "flat", u8, {1, 32}, quantized(0.1f, 90));
-  const int w = b.constant("w", random_integers(DType::kInt8, {10, 32}, 2, -127), per_channel(random_scales(10), 0));
+  const int w = b.constant("w", random_integers(DType::kInt8, {10, 32}, 2, -127),
+                           per_channel(random_scales(10), 0));
   const std::vector<int> of_flat = {flat, w, -1};
   b.output(b.op("linear", of_flat, "y", u8, {1, 10}, quantized(0.1f, 128)));
   return with_one_segment(b.finish(), "onednn");
@@ -138,16 +148,21 @@ Program open_dynamic_linears(const std::string& backend) {
   const std::vector<int64_t> shape = {2, 5, 40}, narrow = {2, 5, 24};
   const auto linear = [&](int x, const std::string& name) {
     const int64_t in = name == "y" ? 24 : 40;
-    const int w = b.constant("w" + name, StoredConstant{random_integers(DType::kInt8, {24, in}, static_cast<uint32_t>(name[0]), -127),
-                                                        Tensor::from<float>(DType::kFloat32, {24, 1}, random_scales(24)), Tensor()});
-    return b.op("linear", {x, w, b.constant("b" + name, random_floats({24}))}, name, DType::kFloat32, narrow);
+    const int w = b.constant(
+        "w" + name,
+        StoredConstant{
+            random_integers(DType::kInt8, {24, in}, static_cast<uint32_t>(name[0]), -127),
+            Tensor::from<float>(DType::kFloat32, {24, 1}, random_scales(24)), Tensor()});
+    return b.op("linear", {x, w, b.constant("b" + name, random_floats({24}))}, name,
+                DType::kFloat32, narrow);
   };
   const int x = b.input("x", DType::kFloat32, shape);
   const int q = b.op("fake_quantize_dynamic",
                      {
                          x
   },
-                     "q", DType::kFloat32, shape, {}, {{"mapping", std::string("asymmetric")}, {"blocks", ints({2, 5, 1})}});
+                     "q", DType::kFloat32, shape, {},
+                     {{"mapping", std::string("asymmetric")}, {"blocks", ints({2, 5, 1})}});
   const int sum = b.op("add", {linear(q, "a"), linear(q, "c")}, "sum", DType::kFloat32, narrow);
   b.output(linear(b.op("fake_quantize_dynamic",
                        {
@@ -186,7 +201,9 @@ Program open_columns() {
       {"m", 2, 9, 4},
       {"k", 0, 5, 1}
   };
-  const auto open = [&](int index, const SizeExpr& columns) { program.tensors[static_cast<size_t>(index)].sizes = {n, columns}; };
+  const auto open = [&](int index, const SizeExpr& columns) {
+    program.tensors[static_cast<size_t>(index)].sizes = {n, columns};
+  };
   open(x, m);
   open(y, SizeExpr(2) * k + SizeExpr(1));
   open(last, 1);
@@ -196,7 +213,8 @@ Program open_columns() {
 }
 
 std::filesystem::path temporary_file(const std::string& name) {
-  return std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + name);
+  return std::filesystem::temp_directory_path() /
+         ("octet_test_" + std::to_string(::getpid()) + "_" + name);
 }
 
 std::string read_bytes(const std::filesystem::path& path) {
@@ -204,7 +222,9 @@ std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void write_bytes(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 std::string artifact_bytes(const Program& program) {
   const std::filesystem::path path = temporary_file("artifact.octet");

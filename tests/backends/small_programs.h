@@ -1,4 +1,5 @@
-// Small programs, files and messages for the tests of sessions, artifacts and the C interface. Free of torch.
+// Small programs, files and messages for the tests of sessions, artifacts and the C interface. Free
+// of torch.
 #pragma once
 
 #include <filesystem>
@@ -11,20 +12,21 @@ namespace octet {
 
 // x [2, 3] -> exp -> neg -> y, one reference segment per op.
 Program two_segments();
-// x i8[2, 5] -> a linear layer with a constant weight, and qparams with an awkward scale -> y i8[2, 4]; on the reference.
+// x i8[2, 5] -> a linear layer with a constant weight, and qparams with an awkward scale -> y i8[2,
+// 4]; on the reference.
 Program with_constants();
 // x i8[1, 4, 6, 6] -> conv -> max_pool -> y, on the backend.
 Program small_conv(const std::string& backend);
-// x u8[1, 16, 8, 8] -> conv -> max_pool -> a second conv, added to a third -> cat with the pooled tensor -> mean -> reshape -> linear -> y u8[1, 10], all
-// in u8 and on oneDNN.
+// x u8[1, 16, 8, 8] -> conv -> max_pool -> a second conv, added to a third -> cat with the pooled
+// tensor -> mean -> reshape -> linear -> y u8[1, 10], all in u8 and on oneDNN.
 Program integer_network();
 // small_conv() with the batch open: n from 1 to 16, lowered at 1.
 Program open_conv(const std::string& backend);
-// x f32[n, 5, 40] quantized at run time per row -> two linears with int8 weights -> their sum, quantized per tensor -> a third -> y f32[n, 5, 24]. n from 1
-// to 16, lowered at 2.
+// x f32[n, 5, 40] quantized at run time per row -> two linears with int8 weights -> their sum,
+// quantized per tensor -> a third -> y f32[n, 5, 24]. n from 1 to 16, lowered at 2.
 Program open_dynamic_linears(const std::string& backend);
-// x f32[n, m], y f32[n, 2*k + 1] -> last = the last column of x, sum = x + x, y; on the reference. n from 1 to 8, m from 2 to 9, k from 0 to 5, lowered
-// at 2, 4, 1.
+// x f32[n, m], y f32[n, 2*k + 1] -> last = the last column of x, sum = x + x, y; on the reference.
+// n from 1 to 8, m from 2 to 9, k from 0 to 5, lowered at 2, 4, 1.
 Program open_columns();
 
 // In the folder for temporary files, named after this process.

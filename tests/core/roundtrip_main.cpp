@@ -1,6 +1,7 @@
-// octet_roundtrip IN.pt2 OUT.pt2: reads a program and writes it again, for tests/core/check_roundtrip.py.
-// octet_roundtrip --bare IN.pt2 OUT.pt2: the same without what the graph does not hold itself, as for a graph built by hand.
-// octet_roundtrip --tensors IN.pt OUT.pt: the same for a file of inputs; --batches IN.pt OUT.pt: the first batch of a data set.
+// octet_roundtrip IN.pt2 OUT.pt2: reads a program and writes it again, for
+// tests/core/check_roundtrip.py. octet_roundtrip --bare IN.pt2 OUT.pt2: the same without what the
+// graph does not hold itself, as for a graph built by hand. octet_roundtrip --tensors IN.pt OUT.pt:
+// the same for a file of inputs; --batches IN.pt OUT.pt: the first batch of a data set.
 #include <cstdio>
 #include <string>
 

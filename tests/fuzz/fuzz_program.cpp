@@ -1,5 +1,5 @@
-// libFuzzer target: the input is the JSON text of the program in an .octet file. Constants get bytes of a pattern, so that changes of shapes and
-// attributes reach the ops.
+// libFuzzer target: the input is the JSON text of the program in an .octet file. Constants get
+// bytes of a pattern, so that changes of shapes and attributes reach the ops.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -19,7 +19,8 @@ bool fill_constants(octet::Program& program) {
     total += bytes;
     if (total > kMostConstantBytes) return false;
     tensor.data = octet::Tensor::zeros(tensor.dtype, tensor.shape);
-    for (int64_t i = 0; i < bytes; ++i) tensor.data.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
+    for (int64_t i = 0; i < bytes; ++i)
+      tensor.data.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
   }
   return true;
 }
@@ -28,7 +29,8 @@ bool fill_constants(octet::Program& program) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
-    octet::Program program = octet::program_from_json_text(std::string(reinterpret_cast<const char*>(bytes), size), "fuzz");
+    octet::Program program = octet::program_from_json_text(
+        std::string(reinterpret_cast<const char*>(bytes), size), "fuzz");
     if (!fill_constants(program)) return 0;
     try {
       octet::verify(program);

@@ -1,4 +1,5 @@
-// libFuzzer on the reader of .pt2 files. An input is a whole file; most changes are made in its JSON records, behind the zip's check sums.
+// libFuzzer on the reader of .pt2 files. An input is a whole file; most changes are made in its
+// JSON records, behind the zip's check sums.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,11 +22,13 @@ using namespace octet::fuzz;
 
 // The readers take files, not memory. One for each process.
 std::filesystem::path scratch_file(const char* name) {
-  return std::filesystem::temp_directory_path() / ("octet_fuzz_" + std::to_string(::getpid()) + "_" + name);
+  return std::filesystem::temp_directory_path() /
+         ("octet_fuzz_" + std::to_string(::getpid()) + "_" + name);
 }
 
 void write_file(const std::filesystem::path& path, const uint8_t* bytes, size_t size) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(size));
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(size));
 }
 
 // The record after one change, by libFuzzer or by ours.
@@ -38,7 +41,8 @@ void change_record(std::string& record, Mutator& mutator) {
 
 }  // namespace
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* bytes, size_t size, size_t most, unsigned int seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* bytes, size_t size, size_t most,
+                                          unsigned int seed) {
   Mutator mutator(seed);
   if (mutator.below(8) == 0) return LLVMFuzzerMutate(bytes, size, most);
   const std::filesystem::path path = scratch_file("changed.pt2");
@@ -48,7 +52,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* bytes, size_t size, size_t mo
     if (records.empty()) return LLVMFuzzerMutate(bytes, size, most);
     Record& chosen = records[mutator.below(records.size())];
     if (is_text(chosen) || mutator.below(8) == 0) change_record(chosen.second, mutator);
-    if (mutator.below(16) == 0) records.erase(records.begin() + static_cast<std::ptrdiff_t>(mutator.below(records.size())));
+    if (mutator.below(16) == 0)
+      records.erase(records.begin() + static_cast<std::ptrdiff_t>(mutator.below(records.size())));
     write_archive(path, records);
     std::ifstream file(path, std::ios::binary);
     const std::string changed{std::istreambuf_iterator<char>(file), {}};

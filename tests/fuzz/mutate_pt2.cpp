@@ -1,6 +1,7 @@
-// mutate_pt2 SECONDS FILE.pt2...: changes the files at random and reads them. An Error is a proper answer; any other exception is a finding, and so is a
-// crash: the file is left beside the program as finding.pt2. It chooses its own changes, in builds without libFuzzer
-// (fuzz_pt2 is the one with it): most are made in the JSON records, behind the zip's check sums.
+// mutate_pt2 SECONDS FILE.pt2...: changes the files at random and reads them. An Error is a proper
+// answer; any other exception is a finding, and so is a crash: the file is left beside the program
+// as finding.pt2. It chooses its own changes, in builds without libFuzzer (fuzz_pt2 is the one with
+// it): most are made in the JSON records, behind the zip's check sums.
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -22,7 +23,8 @@ void write_changed(const std::filesystem::path& path, Records records, Mutator& 
   Record& chosen = records[mutator.below(records.size())];
   if (is_text(chosen) || mutator.below(8) == 0)
     for (size_t i = 0, n = 1 + mutator.below(4); i < n; ++i) mutator.change(chosen.second);
-  if (mutator.below(16) == 0) records.erase(records.begin() + static_cast<std::ptrdiff_t>(mutator.below(records.size())));
+  if (mutator.below(16) == 0)
+    records.erase(records.begin() + static_cast<std::ptrdiff_t>(mutator.below(records.size())));
   write_archive(path, records);
   if (mutator.below(16) != 0) return;
   std::FILE* file = std::fopen(path.c_str(), "r+b");  // the zip itself
@@ -41,10 +43,12 @@ int main(int argc, char** argv) {
   }
   std::vector<Records> files;
   for (int i = 2; i < argc; ++i) files.push_back(records_of(argv[i]));
-  const std::filesystem::path finding = std::filesystem::path(argv[0]).parent_path() / "finding.pt2";
+  const std::filesystem::path finding =
+      std::filesystem::path(argv[0]).parent_path() / "finding.pt2";
   const uint32_t seed = std::random_device()();
   Mutator mutator(seed);
-  const std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now() + std::chrono::seconds(std::atoi(argv[1]));
+  const std::chrono::steady_clock::time_point end =
+      std::chrono::steady_clock::now() + std::chrono::seconds(std::atoi(argv[1]));
   size_t read = 0, runs = 0;
   try {
     for (; std::chrono::steady_clock::now() < end; ++runs) {
@@ -57,7 +61,8 @@ int main(int argc, char** argv) {
       }
     }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "mutate_pt2: seed %u, run %zu: %s; the file is %s\n", seed, runs, error.what(), finding.c_str());
+    std::fprintf(stderr, "mutate_pt2: seed %u, run %zu: %s; the file is %s\n", seed, runs,
+                 error.what(), finding.c_str());
     return 1;
   }
   std::filesystem::remove(finding);

@@ -8,12 +8,20 @@
 namespace octet::fuzz {
 namespace {
 
-constexpr const char* kNumbers[] = {
-    "-1", "0", "1", "2147483648", "4294967296", "9223372036854775807", "-9223372036854775808", "18446744073709551615", "1e999"};
+constexpr const char* kNumbers[] = {"-1",
+                                    "0",
+                                    "1",
+                                    "2147483648",
+                                    "4294967296",
+                                    "9223372036854775807",
+                                    "-9223372036854775808",
+                                    "18446744073709551615",
+                                    "1e999"};
 constexpr const char* kTexts[] = {"null", "[]", "{}", "\"\"", "true", "[[[[[[[[[[[[]]]]]]]]]]]]"};
 
 // The run of such characters from `at` on, and what stands in its place.
-void replace_token(std::string& bytes, const char* characters, const std::string& token, size_t at) {
+void replace_token(std::string& bytes, const char* characters, const std::string& token,
+                   size_t at) {
   const size_t begin = bytes.find_first_of(characters, at);
   if (begin == std::string::npos) return;
   bytes.replace(begin, bytes.find_first_not_of(characters, begin) - begin, token);
@@ -25,7 +33,8 @@ Records records_of(const std::filesystem::path& path) {
   const ArchiveReader reader(path, "fuzz");
   Records records;
   for (const std::string& name : reader.names())
-    if (!name.starts_with(".data/") && name != "byteorder") records.emplace_back(name, reader.read(name));
+    if (!name.starts_with(".data/") && name != "byteorder")
+      records.emplace_back(name, reader.read(name));
   return records;
 }
 
@@ -35,7 +44,9 @@ void write_archive(const std::filesystem::path& path, const Records& records) {
   writer.commit();
 }
 
-bool is_text(const Record& record) { return !record.second.empty() && (record.second.front() == '{' || record.second.front() == '['); }
+bool is_text(const Record& record) {
+  return !record.second.empty() && (record.second.front() == '{' || record.second.front() == '[');
+}
 
 void Mutator::change(std::string& bytes) {
   if (bytes.empty()) return;
@@ -53,11 +64,13 @@ void Mutator::change(std::string& bytes) {
     case 3:
       return replace_token(bytes, "0123456789-.", kNumbers[below(std::size(kNumbers))], at);
     case 4:
-      return replace_token(bytes, "abcdefghijklmnopqrstuvwxyz_0123456789.", kNumbers[below(std::size(kNumbers))], at);
+      return replace_token(bytes, "abcdefghijklmnopqrstuvwxyz_0123456789.",
+                           kNumbers[below(std::size(kNumbers))], at);
     default: {  // what follows a colon up to the next comma or bracket
       const size_t colon = bytes.find(": ", at);
       if (colon == std::string::npos) return;
-      bytes.replace(colon + 2, bytes.find_first_of(",]}", colon) - colon - 2, kTexts[below(std::size(kTexts))]);
+      bytes.replace(colon + 2, bytes.find_first_of(",]}", colon) - colon - 2,
+                    kTexts[below(std::size(kTexts))]);
     }
   }
 }

@@ -13,7 +13,8 @@ namespace octet::fuzz {
 using Record = std::pair<std::string, std::string>;  // name, bytes
 using Records = std::vector<Record>;
 
-// What the archive holds but what the writer adds by itself. Throws Error when the file is no archive.
+// What the archive holds but what the writer adds by itself. Throws Error when the file is no
+// archive.
 Records records_of(const std::filesystem::path& path);
 void write_archive(const std::filesystem::path& path, const Records& records);
 // Whether the record is JSON, by its first letter.
@@ -23,7 +24,9 @@ class Mutator {
  public:
   explicit Mutator(uint32_t seed) : random_(seed) {}
 
-  size_t below(size_t limit) { return limit == 0 ? 0 : std::uniform_int_distribution<size_t>(0, limit - 1)(random_); }
+  size_t below(size_t limit) {
+    return limit == 0 ? 0 : std::uniform_int_distribution<size_t>(0, limit - 1)(random_);
+  }
   // One change of a text or of bytes.
   void change(std::string& bytes);
 

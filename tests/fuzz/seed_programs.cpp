@@ -22,7 +22,8 @@ TensorQParams step(float scale = 0.1f) { return quantized(scale, 3); }
 Program convolutions() {
   ProgramBuilder b;
   const int x = b.input("x", kU8, {1, 4, 6, 6}, step());
-  const int w = b.constant("w", random_integers(kI8, {8, 2, 3, 3}, 1, -127), per_channel(random_scales(8), 0));
+  const int w = b.constant("w", random_integers(kI8, {8, 2, 3, 3}, 1, -127),
+                           per_channel(random_scales(8), 0));
   const int bias = b.constant("bias", random_floats({8}));
   const Attributes window = {
       {"stride",   ints({1, 1})},
@@ -46,7 +47,8 @@ Program convolutions() {
                       {
                           real, wt
   },
-                      "up", kF32, {1, 2, 6, 6}, {}, {{"stride", ints({2, 2})}, {"output_padding", ints({0, 0})}});
+                      "up", kF32, {1, 2, 6, 6}, {},
+                      {{"stride", ints({2, 2})}, {"output_padding", ints({0, 0})}});
   b.output(b.op("adaptive_avg_pool",
                 {
                     up
@@ -63,8 +65,10 @@ Program convolutions() {
 Program matrices() {
   ProgramBuilder b;
   const int x = b.input("x", kI8, {3, 8}, step());
-  const int w = b.constant("w", random_integers(kI8, {6, 8}, 1, -127), per_channel(random_scales(6), 0));
-  const int bias = b.constant("bias", random_integers(DType::kInt32, {6}, 3, -100, 100), per_channel(random_scales(6, 0.0001f, 0.001f), 0));
+  const int w =
+      b.constant("w", random_integers(kI8, {6, 8}, 1, -127), per_channel(random_scales(6), 0));
+  const int bias = b.constant("bias", random_integers(DType::kInt32, {6}, 3, -100, 100),
+                              per_channel(random_scales(6, 0.0001f, 0.001f), 0));
   const int y = b.op("linear",
                      {
                          x, w, bias
@@ -85,8 +89,10 @@ Program matrices() {
                            {
                                soft
   },
-                           "dynamic", kF32, {3, 3}, {}, {{"blocks", ints({3, 1})}, {"mapping", std::string("symmetric")}});
-  const int gain = b.constant("gain", random_floats({3})), shift = b.constant("shift", random_floats({3}));
+                           "dynamic", kF32, {3, 3}, {},
+                           {{"blocks", ints({3, 1})}, {"mapping", std::string("symmetric")}});
+  const int gain = b.constant("gain", random_floats({3})),
+            shift = b.constant("shift", random_floats({3}));
   const int norm = b.op("layer_norm",
                         {
                             dynamic, gain, shift
@@ -107,17 +113,19 @@ Program movements() {
                         {
                             x
   },
-                        "part", kI8, {2, 3, 2}, step(), {{"dim", int64_t{2}}, {"start", int64_t{1}}, {"step", int64_t{2}}});
+                        "part", kI8, {2, 3, 2}, step(),
+                        {{"dim", int64_t{2}}, {"start", int64_t{1}}, {"step", int64_t{2}}});
   const int both = b.op("cat",
                         {
                             x, part
   },
                         "both", kI8, {2, 3, 6}, step(), {{"dim", int64_t{2}}});
-  const int padded = b.op("pad",
-                          {
-                              both
+  const int padded =
+      b.op("pad",
+           {
+               both
   },
-                          "padded", kI8, {2, 4, 6}, step(), {{"pads", ints({0, 0, 0, 1, 1, -1})}, {"value", 0.5}});
+           "padded", kI8, {2, 4, 6}, step(), {{"pads", ints({0, 0, 0, 1, 1, -1})}, {"value", 0.5}});
   const int shaped = b.op("reshape", {padded}, "shaped", kI8, {1, 2, 4, 6}, step());
   const int wide = b.op("expand", {shaped}, "wide", kI8, {2, 2, 4, 6}, step());
   const int real = b.op("cast", {wide}, "real", kF32, {2, 2, 4, 6});
@@ -126,9 +134,12 @@ Program movements() {
                     real
   },
                 "z", kF32, {2, 2, 8, 6}, {},
-                {{"mode", std::string("bilinear")}, {"align_corners", true}, {"scales", std::vector<double>{3.0 / 7, 1}}}));
+                {{"mode", std::string("bilinear")},
+                 {"align_corners", true},
+                 {"scales", std::vector<double>{3.0 / 7, 1}}}));
   const int rows = b.input("rows", DType::kInt64, {2, 2});
-  const int table = b.constant("table", random_integers(kI8, {5, 3}), per_channel(random_scales(5), 0));
+  const int table =
+      b.constant("table", random_integers(kI8, {5, 3}), per_channel(random_scales(5), 0));
   b.output(b.op("embedding", {table, rows}, "found", kF32, {2, 2, 3}));
   return b.finish();
 }
@@ -138,7 +149,8 @@ Program functions() {
   const int x = b.input("x", kF32, {2, 5});
   const int flag = b.input("flag", DType::kBool, {5});
   int y = x;
-  for (const char* name : {"sigmoid", "tanh", "hardswish", "hardsigmoid", "silu", "gelu", "gelu_tanh", "leaky_relu", "elu", "abs", "sqrt"})
+  for (const char* name : {"sigmoid", "tanh", "hardswish", "hardsigmoid", "silu", "gelu",
+                           "gelu_tanh", "leaky_relu", "elu", "abs", "sqrt"})
     y = b.op("unary",
              {
                  y
@@ -146,7 +158,8 @@ Program functions() {
              name, kF32, {2, 5}, {}, {{"fn", std::string(name)}});
   const int slope = b.constant("slope", random_floats({5}));
   int z = b.op("prelu", {y, slope}, "prelu", kF32, {2, 5});
-  for (const char* kind : {"sub", "mul", "div", "minimum", "maximum"}) z = b.op(kind, {z, slope}, kind, kF32, {2, 5});
+  for (const char* kind : {"sub", "mul", "div", "minimum", "maximum"})
+    z = b.op(kind, {z, slope}, kind, kF32, {2, 5});
   const int chosen = b.op("where", {flag, z, y}, "chosen", kF32, {2, 5});
   const int clamped = b.op("clamp",
                            {
@@ -166,9 +179,11 @@ Program functions() {
 // An LSTM with integer weights, and what reads statistics of its input.
 Program recurrences() {
   ProgramBuilder b;
-  const int gates = b.input("gates", kF32, {2, 1, 16}), state = b.constant("state", random_floats({1, 4}));
+  const int gates = b.input("gates", kF32, {2, 1, 16}),
+            state = b.constant("state", random_floats({1, 4}));
   const Tensor scale = Tensor::from<float>(kF32, {16, 1}, random_scales(16));
-  const int weights = b.constant("weights", StoredConstant{random_integers(kI8, {16, 4}, 1, -127), scale, Tensor()});
+  const int weights = b.constant(
+      "weights", StoredConstant{random_integers(kI8, {16, 4}, 1, -127), scale, Tensor()});
   const int y = b.op("recurrent",
                      {
                          gates, weights, -1, state, state
@@ -192,16 +207,19 @@ Program recurrences() {
                 {
                     larger
   },
-                "least", kF32, {1, 4}, {}, {{"fn", std::string("min")}, {"dims", ints({2, 3})}, {"keepdim", false}}));
+                "least", kF32, {1, 4}, {},
+                {{"fn", std::string("min")}, {"dims", ints({2, 3})}, {"keepdim", false}}));
   return b.finish();
 }
 
-// Constants in the other forms that files have: two integers in a byte with scales and zero points of blocks, float16.
+// Constants in the other forms that files have: two integers in a byte with scales and zero points
+// of blocks, float16.
 Program stored_forms() {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {2, 6});
-  const int nibbles = b.constant(
-      "nibbles", StoredConstant{random_integers(kI8, {4, 6}, 3, -8, 7), random_floats({4, 2}, 0.01f, 0.1f, 4), random_floats({4, 2}, -2, 2, 5)});
+  const int nibbles = b.constant("nibbles", StoredConstant{random_integers(kI8, {4, 6}, 3, -8, 7),
+                                                           random_floats({4, 2}, 0.01f, 0.1f, 4),
+                                                           random_floats({4, 2}, -2, 2, 5)});
   const int half = b.constant("half", stored_half(half_constant(random_floats({3, 4}))));
   const std::vector<int> first = {x, nibbles, -1};
   const std::vector<int> second = {b.op("linear", first, "y", kF32, {2, 4}), half, -1};
@@ -233,7 +251,8 @@ std::vector<SeedProgram> seed_programs() {
       order_filters(program, *make_support(backend));
       seeds.push_back({fmt::format("{}_{}", seed.name, backend), program});
     }
-  for (const std::string& backend : backend_names()) seeds.push_back({"open_" + backend, open_conv(backend)});
+  for (const std::string& backend : backend_names())
+    seeds.push_back({"open_" + backend, open_conv(backend)});
   return seeds;
 }
 

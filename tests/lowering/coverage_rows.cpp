@@ -7,11 +7,16 @@
 namespace octet {
 namespace {
 
-constexpr Operand kX = Operand::kActivation, kW = Operand::kWeights, kW1 = Operand::kWeights1, kP = Operand::kParameter, kI = Operand::kIndices;
+constexpr Operand kX = Operand::kActivation, kW = Operand::kWeights, kW1 = Operand::kWeights1,
+                  kP = Operand::kParameter, kI = Operand::kIndices;
 
-CoverageRow one(const char* item, const char* shape, const char* call, const char* result) { return {item, {{"x", kX, shape}}, call, result}; }
+CoverageRow one(const char* item, const char* shape, const char* call, const char* result) {
+  return {item, {{"x", kX, shape}}, call, result};
+}
 
-CoverageRow same(const char* item, const char* call) { return one(item, "2,6,5,7", call, "%y: f32[2,6,5,7]"); }
+CoverageRow same(const char* item, const char* call) {
+  return one(item, "2,6,5,7", call, "%y: f32[2,6,5,7]");
+}
 
 // clang-format off
 const std::vector<CoverageRow> kRows = {
@@ -96,32 +101,43 @@ const std::vector<CoverageRow> kRows = {
 // ---- text of the graphs
 
 bool is_dynamic(CoverageForm form) {
-  return form == CoverageForm::kDynamicTensor || form == CoverageForm::kDynamicToken || form == CoverageForm::kDynamicGroups;
+  return form == CoverageForm::kDynamicTensor || form == CoverageForm::kDynamicToken ||
+         form == CoverageForm::kDynamicGroups;
 }
 
 std::string activation(const CoverageInput& input, CoverageForm form) {
-  const std::string rows = std::string(input.shape).substr(0, std::string(input.shape).rfind(',') + 1) + "1";
+  const std::string rows =
+      std::string(input.shape).substr(0, std::string(input.shape).rfind(',') + 1) + "1";
   if (form == CoverageForm::kStatic)
     return fmt::format(
-        "  %{0}_q: u8[{1}] = quantized_decomposed.quantize_per_tensor.default(%{0}_f, 0.008, 125, 0, 255, u8)\n"
-        "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_tensor.default(%{0}_q, 0.008, 125, 0, 255, u8)\n",
+        "  %{0}_q: u8[{1}] = quantized_decomposed.quantize_per_tensor.default(%{0}_f, 0.008, 125, "
+        "0, 255, u8)\n"
+        "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_tensor.default(%{0}_q, 0.008, 125, "
+        "0, 255, u8)\n",
         input.name, input.shape);
   if (form == CoverageForm::kDynamicTensor)
     return fmt::format(
-        "  %{0}_s: f64[1], %{0}_z: i64[1] = quantized_decomposed.choose_qparams.tensor(%{0}_f, -128, 127, 1e-6, i8)\n"
-        "  %{0}_q: i8[{1}] = quantized_decomposed.quantize_per_tensor.tensor(%{0}_f, %{0}_s, %{0}_z, -128, 127, i8)\n"
-        "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_tensor.tensor(%{0}_q, %{0}_s, %{0}_z, -128, 127, i8)\n",
+        "  %{0}_s: f64[1], %{0}_z: i64[1] = quantized_decomposed.choose_qparams.tensor(%{0}_f, "
+        "-128, 127, 1e-6, i8)\n"
+        "  %{0}_q: i8[{1}] = quantized_decomposed.quantize_per_tensor.tensor(%{0}_f, %{0}_s, "
+        "%{0}_z, -128, 127, i8)\n"
+        "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_tensor.tensor(%{0}_q, %{0}_s, "
+        "%{0}_z, -128, 127, i8)\n",
         input.name, input.shape);
   return fmt::format(
-      "  %{0}_s: f64[{2}], %{0}_z: i64[{2}] = quantized_decomposed.choose_qparams_per_token_asymmetric.default(%{0}_f, i8)\n"
-      "  %{0}_q: i8[{1}] = quantized_decomposed.quantize_per_token.default(%{0}_f, %{0}_s, %{0}_z, -128, 127, i8)\n"
-      "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_token.default(%{0}_q, %{0}_s, %{0}_z, -128, 127, i8, f32)\n",
+      "  %{0}_s: f64[{2}], %{0}_z: i64[{2}] = "
+      "quantized_decomposed.choose_qparams_per_token_asymmetric.default(%{0}_f, i8)\n"
+      "  %{0}_q: i8[{1}] = quantized_decomposed.quantize_per_token.default(%{0}_f, %{0}_s, %{0}_z, "
+      "-128, 127, i8)\n"
+      "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_token.default(%{0}_q, %{0}_s, "
+      "%{0}_z, -128, 127, i8, f32)\n",
       input.name, input.shape, rows);
 }
 
 std::vector<int64_t> numbers(const std::string& shape) {
   std::vector<int64_t> sizes;
-  for (size_t at = 0; at < shape.size(); at = shape.find(',', at) == std::string::npos ? shape.size() : shape.find(',', at) + 1)
+  for (size_t at = 0; at < shape.size();
+       at = shape.find(',', at) == std::string::npos ? shape.size() : shape.find(',', at) + 1)
     sizes.push_back(std::stoll(shape.substr(at)));
   return sizes;
 }
@@ -133,17 +149,25 @@ struct WeightText {
 WeightText weights(const CoverageInput& input, CoverageForm form) {
   const std::vector<int64_t> sizes = numbers(input.shape);
   const int axis = input.kind == Operand::kWeights1 ? 1 : 0;
-  if (form == CoverageForm::kNibbleGroups || form == CoverageForm::kWeightGroups || form == CoverageForm::kDynamicGroups) {
+  if (form == CoverageForm::kNibbleGroups || form == CoverageForm::kWeightGroups ||
+      form == CoverageForm::kDynamicGroups) {
     const bool is_nibble = form == CoverageForm::kNibbleGroups;
-    return {fmt::format("%{0}_i = buffer \"{0}{2}\": i8[{1}], %{0}_s = buffer \"{0}_scale\": f32[{3},{4}], ", input.name, input.shape,
-                        is_nibble ? "_int4" : "", sizes[0], sizes[1] / 32),
-            fmt::format("  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_channel_group.default(%{0}_i, %{0}_s, None, {2}, i8, 32, f32)\n",
-                        input.name, input.shape, is_nibble ? "-8, 7" : "-128, 127")};
+    return {
+        fmt::format(
+            "%{0}_i = buffer \"{0}{2}\": i8[{1}], %{0}_s = buffer \"{0}_scale\": f32[{3},{4}], ",
+            input.name, input.shape, is_nibble ? "_int4" : "", sizes[0], sizes[1] / 32),
+        fmt::format(
+            "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_channel_group.default(%{0}_i, "
+            "%{0}_s, None, {2}, i8, 32, f32)\n",
+            input.name, input.shape, is_nibble ? "-8, 7" : "-128, 127")};
   }
-  return {fmt::format("%{0}_i = buffer \"{0}\": i8[{1}], %{0}_s = buffer \"{0}_scale\": f32[{2}], %{0}_z = buffer \"{0}_zero\": i64[{2}], ",
-                      input.name, input.shape, sizes[static_cast<size_t>(axis)]),
-          fmt::format("  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_channel.default(%{0}_i, %{0}_s, %{0}_z, {2}, -127, 127, i8)\n",
-                      input.name, input.shape, axis)};
+  return {
+      fmt::format("%{0}_i = buffer \"{0}\": i8[{1}], %{0}_s = buffer \"{0}_scale\": f32[{2}], "
+                  "%{0}_z = buffer \"{0}_zero\": i64[{2}], ",
+                  input.name, input.shape, sizes[static_cast<size_t>(axis)]),
+      fmt::format("  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_channel.default(%{0}_i, "
+                  "%{0}_s, %{0}_z, {2}, -127, 127, i8)\n",
+                  input.name, input.shape, axis)};
 }
 
 }  // namespace
@@ -156,7 +180,8 @@ std::string coverage_graph(const CoverageRow& row, CoverageForm form, double sca
     switch (input.kind) {
       case Operand::kActivation: {
         const bool is_quantized = form == CoverageForm::kStatic || is_dynamic(form);
-        inputs += fmt::format("%{}{}: f32[{}], ", input.name, is_quantized ? "_f" : "", input.shape);
+        inputs +=
+            fmt::format("%{}{}: f32[{}], ", input.name, is_quantized ? "_f" : "", input.shape);
         if (is_quantized) body += activation(input, form);
         break;
       }
@@ -177,11 +202,15 @@ std::string coverage_graph(const CoverageRow& row, CoverageForm form, double sca
     }
   }
   const std::string heads = constants + inputs;
-  std::string text = fmt::format("graph({}):\n{}  {} = {} as main\n", heads.substr(0, heads.size() - 2), body, row.results, row.call);
+  std::string text = fmt::format("graph({}):\n{}  {} = {} as main\n",
+                                 heads.substr(0, heads.size() - 2), body, row.results, row.call);
   if (form != CoverageForm::kStatic || scale == 0) return text + "  return (%y)\n";
-  const std::string shape = std::string(row.results).substr(8, std::string(row.results).find(']') - 8);
-  return text + fmt::format("  %out: i8[{0}] = quantized_decomposed.quantize_per_tensor.default(%y, {1}, 3, -128, 127, i8)\n  return (%out)\n", shape,
-                            scale);
+  const std::string shape =
+      std::string(row.results).substr(8, std::string(row.results).find(']') - 8);
+  return text + fmt::format(
+                    "  %out: i8[{0}] = quantized_decomposed.quantize_per_tensor.default(%y, {1}, "
+                    "3, -128, 127, i8)\n  return (%out)\n",
+                    shape, scale);
 }
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// The ops that a server model may have, as calls on small tensors: what test_coverage runs in each form on each backend.
+// The ops that a server model may have, as calls on small tensors: what test_coverage runs in each
+// form on each backend.
 #pragma once
 
 #include <span>
@@ -41,7 +42,8 @@ enum class CoverageForm {
   kNibbleGroups,   // 4-bit weights in groups of 32
 };
 
-// The graph in text form. The node of the call is "main". `scale`: of the result in the static form; 0: left as floats.
+// The graph in text form. The node of the call is "main". `scale`: of the result in the static
+// form; 0: left as floats.
 std::string coverage_graph(const CoverageRow& row, CoverageForm form, double scale);
 
 }  // namespace octet

@@ -28,9 +28,12 @@ Graph make_graph(const std::string& text) {
     const bool is_signed = dtype == DType::kInt8;
     const bool is_nibble = name.find("int4") != std::string::npos;
     if (is_signed || dtype == DType::kUInt8)
-      constant.tensor = random_integers(dtype, shape, seed, is_nibble ? (is_signed ? -8 : 0) : (is_signed ? -127 : 0),
-                                        is_nibble ? std::optional<int64_t>(is_signed ? 7 : 15) : std::nullopt);
-    if (dtype == DType::kFloat32) constant.tensor = is_scale ? random_floats(shape, 0.005f, 0.02f, seed) : random_floats(shape, -1, 1, seed);
+      constant.tensor = random_integers(
+          dtype, shape, seed, is_nibble ? (is_signed ? -8 : 0) : (is_signed ? -127 : 0),
+          is_nibble ? std::optional<int64_t>(is_signed ? 7 : 15) : std::nullopt);
+    if (dtype == DType::kFloat32)
+      constant.tensor =
+          is_scale ? random_floats(shape, 0.005f, 0.02f, seed) : random_floats(shape, -1, 1, seed);
     ++seed;
   }
   return graph;
@@ -67,8 +70,9 @@ Difference compare_with_interpreter(const Graph& graph, bool fuse) {
   uint32_t seed = 77;
   for (const Value* value : graph.user_inputs()) {
     const std::vector<int64_t> shape = value->meta->shape();
-    tensors.push_back(value->meta->dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed++)
-                                                            : random_integers(value->meta->dtype, shape, seed++, 0, 1));
+    tensors.push_back(value->meta->dtype == DType::kFloat32
+                          ? random_floats(shape, -1, 1, seed++)
+                          : random_integers(value->meta->dtype, shape, seed++, 0, 1));
     inputs.emplace_back(to_aten(tensors.back()));
   }
   const std::vector<c10::IValue> want = Interpreter(graph).run(inputs);
@@ -81,8 +85,11 @@ Difference compare_with_interpreter(const Graph& graph, bool fuse) {
   double count = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const at::Tensor expected = want[i].toTensor().contiguous();
-    if (expected.sizes().vec() != got[i].shape() || from_scalar_type(expected.scalar_type()) != got[i].dtype()) return {INFINITY, 1};
-    const at::Tensor a = expected.to(at::kDouble).contiguous(), b = to_aten(got[i]).to(at::kDouble).contiguous();
+    if (expected.sizes().vec() != got[i].shape() ||
+        from_scalar_type(expected.scalar_type()) != got[i].dtype())
+      return {INFINITY, 1};
+    const at::Tensor a = expected.to(at::kDouble).contiguous(),
+                     b = to_aten(got[i]).to(at::kDouble).contiguous();
     for (int64_t j = 0; j < a.numel(); ++j) {
       const double d = std::abs(a.data_ptr<double>()[j] - b.data_ptr<double>()[j]);
       difference.greatest = std::isnan(d) ? INFINITY : std::max(difference.greatest, d);

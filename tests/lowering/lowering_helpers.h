@@ -1,4 +1,5 @@
-// Graphs from text with filled constants, and the comparison of a lowered program with the interpreter.
+// Graphs from text with filled constants, and the comparison of a lowered program with the
+// interpreter.
 #pragma once
 
 #include <string>
@@ -9,14 +10,16 @@
 
 namespace octet {
 
-// parse_graph, then: int8 constants get random integers (of 4 bits when the name has "int4"), i64 and i32 zeros, float constants values in [-1, 1),
-// except that names with "scale" get values in [0.005, 0.02).
+// parse_graph, then: int8 constants get random integers (of 4 bits when the name has "int4"), i64
+// and i32 zeros, float constants values in [-1, 1), except that names with "scale" get values in
+// [0.005, 0.02).
 Graph make_graph(const std::string& text);
 
 // The ops of a program as to_text prints them, without inputs, scales and segments.
 std::string ops_text(const Program& program);
 
-// `graph` lowered for the reference backend: its ops_text; the message of the Error that says why not, "no error" without one.
+// `graph` lowered for the reference backend: its ops_text; the message of the Error that says why
+// not, "no error" without one.
 std::string lowered(const Graph& graph);
 std::string error_of(const Graph& graph);
 
@@ -25,7 +28,8 @@ struct Difference {
   double share = 0;     // of elements that differ by more than 1e-5
 };
 
-// Runs `graph` in the interpreter and lowered for the reference backend on random inputs of the recorded shapes.
+// Runs `graph` in the interpreter and lowered for the reference backend on random inputs of the
+// recorded shapes.
 Difference compare_with_interpreter(const Graph& graph, bool fuse = true);
 
 }  // namespace octet

@@ -1,5 +1,6 @@
-// Every op of the coverage list in every form: the reference against the interpreter, oneDNN against the reference, and which kernel took it. The table
-// of backends/onednn/README.md is what comes out; OCTET_UPDATE_COVERAGE=1 writes it there.
+// Every op of the coverage list in every form: the reference against the interpreter, oneDNN
+// against the reference, and which kernel took it. The table of backends/onednn/README.md is what
+// comes out; OCTET_UPDATE_COVERAGE=1 writes it there.
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -40,13 +41,15 @@ constexpr FormName kForms[] = {
 bool has_form(const CoverageRow& row, CoverageForm form) {
   bool has_weights = false, has_activations = false;
   for (const CoverageInput& input : row.inputs) {
-    has_weights = has_weights || input.kind == Operand::kWeights || input.kind == Operand::kWeights1;
+    has_weights =
+        has_weights || input.kind == Operand::kWeights || input.kind == Operand::kWeights1;
     has_activations = has_activations || input.kind == Operand::kActivation;
   }
   if (form == CoverageForm::kFloat) return true;
   if (form == CoverageForm::kStatic) return has_activations;
   if (form == CoverageForm::kWeightOnly) return has_weights;
-  return std::string(row.item).starts_with("linear") || (form == CoverageForm::kDynamicToken && std::string(row.item) == "lstm");
+  return std::string(row.item).starts_with("linear") ||
+         (form == CoverageForm::kDynamicToken && std::string(row.item) == "lstm");
 }
 
 bool has_backend(const std::string& name) {
@@ -59,19 +62,22 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
   uint32_t seed = 77;
   for (const Value* value : graph.user_inputs()) {
     const std::vector<int64_t> shape = value->meta->shape();
-    inputs.push_back(value->meta->dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed++)
-                                                           : random_integers(value->meta->dtype, shape, seed++, 0, 1));
+    inputs.push_back(value->meta->dtype == DType::kFloat32
+                         ? random_floats(shape, -1, 1, seed++)
+                         : random_integers(value->meta->dtype, shape, seed++, 0, 1));
   }
   return inputs;
 }
 
 double value_at(const Tensor& tensor, int64_t i) {
-  return tensor.dtype() == DType::kFloat32 ? static_cast<double>(tensor.data<float>()[i]) : static_cast<double>(tensor.data<int8_t>()[i]);
+  return tensor.dtype() == DType::kFloat32 ? static_cast<double>(tensor.data<float>()[i])
+                                           : static_cast<double>(tensor.data<int8_t>()[i]);
 }
 
 double magnitude_of(const Tensor& tensor) {
   double greatest = 0;
-  for (int64_t i = 0; i < tensor.numel(); ++i) greatest = std::max(greatest, std::abs(value_at(tensor, i)));
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    greatest = std::max(greatest, std::abs(value_at(tensor, i)));
   return greatest;
 }
 
@@ -95,23 +101,32 @@ Program lowered_for(const Graph& graph, const std::string& backend) {
 // ---- what ran where
 
 bool is_conversion(const std::string& kind) {
-  return kind == "quantize" || kind == "dequantize" || kind == "requantize" || kind == "fake_quantize_dynamic" || kind == "cast";
+  return kind == "quantize" || kind == "dequantize" || kind == "requantize" ||
+         kind == "fake_quantize_dynamic" || kind == "cast";
 }
 
 // Ops that read and write integers and compute in floats.
 bool computes_in_floats(const std::string& kind) {
-  static const char* const kKinds[] = {"layer_norm", "group_norm", "batch_norm", "reduce", "prelu", "div", "minimum", "maximum"};
-  return std::any_of(std::begin(kKinds), std::end(kKinds), [&](const char* known) { return kind == known; });
+  static const char* const kKinds[] = {"layer_norm", "group_norm", "batch_norm", "reduce",
+                                       "prelu",      "div",        "minimum",    "maximum"};
+  return std::any_of(std::begin(kKinds), std::end(kKinds),
+                     [&](const char* known) { return kind == known; });
 }
 
 std::string place_of(const Program& program, const ProgramOp& op, const std::string& backend) {
   const auto reason = program.reasons.find(op.name);
-  if (backend != "onednn") return "reference: " + (reason == program.reasons.end() ? std::string("no reason") : reason->second);
+  if (backend != "onednn")
+    return "reference: " +
+           (reason == program.reasons.end() ? std::string("no reason") : reason->second);
   const ProgramTensor& x = program.tensors[static_cast<size_t>(op.inputs[0])];
   if (x.qparams) return computes_in_floats(op.kind) ? "int8 by floats" : "int8";
-  const auto made_at_run_time = [&](const ProgramOp& other) { return other.kind == "fake_quantize_dynamic" && other.outputs[0] == op.inputs[0]; };
+  const auto made_at_run_time = [&](const ProgramOp& other) {
+    return other.kind == "fake_quantize_dynamic" && other.outputs[0] == op.inputs[0];
+  };
   const bool is_dynamic = std::any_of(program.ops.begin(), program.ops.end(), made_at_run_time);
-  const ProgramTensor* w = op.inputs.size() > 1 && op.inputs[1] >= 0 ? &program.tensors[static_cast<size_t>(op.inputs[1])] : nullptr;
+  const ProgramTensor* w = op.inputs.size() > 1 && op.inputs[1] >= 0
+                               ? &program.tensors[static_cast<size_t>(op.inputs[1])]
+                               : nullptr;
   const bool is_stored = w != nullptr && w->stored && w->stored->scale.defined();
   if (is_dynamic && is_stored) return "int8";
   std::string text = "float";
@@ -125,7 +140,9 @@ std::string kernels_of(const Program& program) {
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
       const ProgramOp& op = program.ops[static_cast<size_t>(index)];
-      if (is_conversion(op.kind) || std::find(op.sources.begin(), op.sources.end(), "main") == op.sources.end()) continue;
+      if (is_conversion(op.kind) ||
+          std::find(op.sources.begin(), op.sources.end(), "main") == op.sources.end())
+        continue;
       const std::string part = op.kind + " " + place_of(program, op, segment.backend);
       if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
     }
@@ -138,13 +155,15 @@ std::string check_cell(const CoverageRow& row, const FormName& form) {
   double scale = 0;
   if (form.form == CoverageForm::kStatic) {
     const Graph graph = make_graph(coverage_graph(row, form.form, 0));
-    scale = magnitude_of(Session(lowered_for(graph, "reference")).run(inputs_of(graph)).front()) / 120;
+    scale =
+        magnitude_of(Session(lowered_for(graph, "reference")).run(inputs_of(graph)).front()) / 120;
   }
   const Graph graph = make_graph(coverage_graph(row, form.form, scale));
   const std::vector<Tensor> inputs = inputs_of(graph);
   const Tensor want = Session(lowered_for(graph, "reference")).run(inputs).front();
   const double from_interpreter =
-      compare_with_interpreter(graph).greatest / (want.dtype() == DType::kFloat32 ? std::max(magnitude_of(want), 1e-3) : 1);
+      compare_with_interpreter(graph).greatest /
+      (want.dtype() == DType::kFloat32 ? std::max(magnitude_of(want), 1e-3) : 1);
   CHECK(from_interpreter <= limit_of(want));
   const Program program = lowered_for(graph, "onednn");
   const double from_reference = distance(want, Session(program).run(inputs).front());
@@ -158,7 +177,8 @@ std::string coverage_table() {
     std::vector<std::string> others;
     std::string line = fmt::format("| {} |", row.item);
     for (const FormName& form : kForms) {
-      const bool has_column = form.form == CoverageForm::kFloat || form.form == CoverageForm::kStatic;
+      const bool has_column =
+          form.form == CoverageForm::kFloat || form.form == CoverageForm::kStatic;
       const std::string cell = has_form(row, form.form) ? check_cell(row, form) : "";
       if (has_column) line += fmt::format(" {} |", cell);
       if (!has_column && !cell.empty()) others.push_back(fmt::format("{}: {}", form.name, cell));
@@ -197,8 +217,10 @@ bool has_vnni() {
 
 }  // namespace
 
-TEST_CASE("every op of the coverage list gives the same on the interpreter, the reference and oneDNN, by the kernels that the README names",
-          "[lowering][coverage][tanh]") {
+TEST_CASE(
+    "every op of the coverage list gives the same on the interpreter, the reference and oneDNN, by "
+    "the kernels that the README names",
+    "[lowering][coverage][tanh]") {
   if (!has_backend("onednn")) {
     WARN("skipped: oneDNN is not in this build");
     return;

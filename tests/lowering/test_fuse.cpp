@@ -29,7 +29,8 @@ TEST_CASE("conv, relu and quantize become one integer op", "[lowering][fuse]") {
   const Graph graph = make_graph(kConvRelu);
   CHECK(lowered(graph) ==
         "q: i8[1,3,6,6] = quantize(x f32[1,3,6,6])\n"
-        "q2: i8[1,4,4,4] = conv(q i8[1,3,6,6], w i8[4,3,3,3] per-channel, b f32[4]) dilation=[1,1] groups=1 padding=[0,0] post_min=0 stride=[1,1]\n"
+        "q2: i8[1,4,4,4] = conv(q i8[1,3,6,6], w i8[4,3,3,3] per-channel, b f32[4]) dilation=[1,1] "
+        "groups=1 padding=[0,0] post_min=0 stride=[1,1]\n"
         "dq2: f32[1,4,4,4] = dequantize(q2 i8[1,4,4,4])\n"
         "return dq2\n");
   const Difference difference = compare_with_interpreter(graph);
@@ -58,14 +59,16 @@ TEST_CASE("data movement between equal parameters runs on integers", "[lowering]
   return (%q3))");
   CHECK(lowered(graph) ==
         "q: i8[1,4,6,6] = quantize(x f32[1,4,6,6])\n"
-        "pool_q: i8[1,4,3,3] = max_pool(q i8[1,4,6,6]) ceil_mode=false dilation=[1,1] kernel_size=[2,2] padding=[0,0] stride=[2,2]\n"
+        "pool_q: i8[1,4,3,3] = max_pool(q i8[1,4,6,6]) ceil_mode=false dilation=[1,1] "
+        "kernel_size=[2,2] padding=[0,0] stride=[2,2]\n"
         "flat_q: i8[1,36] = reshape(pool_q i8[1,4,3,3])\n"
         "q3: i8[1,36] = requantize(flat_q i8[1,36])\n"
         "return q3\n");
   CHECK(compare_with_interpreter(graph).greatest <= 1);
 }
 
-TEST_CASE("permutations one after the other become one, and reshapes to the same shape vanish", "[lowering][fuse]") {
+TEST_CASE("permutations one after the other become one, and reshapes to the same shape vanish",
+          "[lowering][fuse]") {
   const Graph graph = make_graph(R"(graph(%x: f32[2,3,4]):
   %a: f32[2,3,4] = aten.exp.default(%x)
   %b: f32[4,2,3] = aten.permute.default(%a, [2, 0, 1])
@@ -96,23 +99,28 @@ TEST_CASE("an add of two dequantized tensors with relu6 writes integers", "[lowe
   %act: f32[2,3] = aten.hardtanh.default(%sum, 0.0, 6.0)
   %q: u8[2,3] = quantized_decomposed.quantize_per_tensor.default(%act, 0.01, 0, 0, 127, u8)
   return (%q))");
-  CHECK_THAT(lowered(graph), Contains("q: u8[2,3] = add(qa i8[2,3], qb i8[2,3]) post_max=1.26999") && Contains("post_min=0"));
+  CHECK_THAT(lowered(graph),
+             Contains("q: u8[2,3] = add(qa i8[2,3], qb i8[2,3]) post_max=1.26999") &&
+                 Contains("post_min=0"));
   CHECK(compare_with_interpreter(graph).greatest <= 1);
 }
 
 TEST_CASE("addmm with constant integer weights becomes linear with a bias", "[lowering][fuse]") {
-  const Graph graph = make_graph(R"(graph(%w = buffer "w": i8[5,3], %b = param "b": f32[3], %x: f32[2,5]):
+  const Graph graph =
+      make_graph(R"(graph(%w = buffer "w": i8[5,3], %b = param "b": f32[3], %x: f32[2,5]):
   %q: i8[2,5] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 0, -128, 127, i8)
   %dq: f32[2,5] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.01, 0, -128, 127, i8)
   %dw: f32[5,3] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.02, 0, -127, 127, i8)
   %y: f32[2,3] = aten.addmm.default(%b, %dq, %dw)
   return (%y))");
-  CHECK_THAT(lowered(graph), Contains("y: f32[2,3] = linear(q i8[2,5], w_transposed i8[3,5], b f32[3])"));
+  CHECK_THAT(lowered(graph),
+             Contains("y: f32[2,3] = linear(q i8[2,5], w_transposed i8[3,5], b f32[3])"));
   CHECK(compare_with_interpreter(graph).greatest < 1e-4);
 }
 
 TEST_CASE("attention becomes matrix products and softmax", "[lowering][import]") {
-  const Graph graph = make_graph(R"(graph(%q: f32[1,2,4,8], %k: f32[1,2,5,8], %v: f32[1,2,5,8], %m: f32[1,1,4,5]):
+  const Graph graph =
+      make_graph(R"(graph(%q: f32[1,2,4,8], %k: f32[1,2,5,8], %v: f32[1,2,5,8], %m: f32[1,1,4,5]):
   %y: f32[1,2,4,8] = aten.scaled_dot_product_attention.default(%q, %k, %v, %m)
   return (%y))");
   CHECK(compare_with_interpreter(graph).greatest < 1e-5);
@@ -151,8 +159,8 @@ TEST_CASE("pools, upsampling and functions follow torch", "[lowering][import]") 
 }
 
 TEST_CASE("convolutions of every kind follow torch", "[lowering][import]") {
-  const Graph graph =
-      make_graph(R"(graph(%w1 = param "w1": f32[4,2,3], %w2 = param "w2": f32[4,3,2,2], %w3 = param "w3": f32[2,2,2,2,2], %b = param "b": f32[6],
+  const Graph graph = make_graph(
+      R"(graph(%w1 = param "w1": f32[4,2,3], %w2 = param "w2": f32[4,3,2,2], %w3 = param "w3": f32[2,2,2,2,2], %b = param "b": f32[6],
       %x1: f32[2,4,9], %x2: f32[4,5,5], %x3: f32[1,2,3,4,4]):
   %c1: f32[2,4,9] = aten.conv1d.padding(%x1, %w1, None, [1], "same", [1], 2)
   %c2: f32[6,10,10] = aten.conv_transpose2d.input(%x2, %w2, %b, [2, 2], [0, 0], [0, 0], 2)
@@ -175,7 +183,8 @@ TEST_CASE("what cannot be lowered is named", "[lowering][error]") {
   %a: f32[2,3] = aten.sin.default(%x)
   %b: f32[2,3] = aten.cos.default(%a)
   return (%b))")),
-             Contains("lower: a (aten.sin.default): has no kernel in the reference backend; 2 such ops: a (aten.sin.default), b (aten.cos.default)"));
+             Contains("lower: a (aten.sin.default): has no kernel in the reference backend; 2 such "
+                      "ops: a (aten.sin.default), b (aten.cos.default)"));
   CHECK_THAT(error_of(make_graph(R"(graph(%x: f32[2,3]):
   %a: f32[2,3] = aten.exp.default(%x)
   %v: f32[6] = aten.view.default(%a, [6])
@@ -192,12 +201,16 @@ TEST_CASE("what cannot be lowered is named", "[lowering][error]") {
 TEST_CASE("scales and zero points that no kernel can use are named", "[lowering][error]") {
   const auto message = [](const std::string& scale, const std::string& zero_point) {
     const std::string arguments = scale + ", " + zero_point + ", -128, 127, i8";
-    return error_of(make_graph("graph(%x: f32[2,3]):\n  %q: i8[2,3] = quantized_decomposed.quantize_per_tensor.default(%x, " + arguments +
-                               ")\n  %y: f32[2,3] = quantized_decomposed.dequantize_per_tensor.default(%q, " + arguments + ")\n  return (%y)"));
+    return error_of(make_graph(
+        "graph(%x: f32[2,3]):\n  %q: i8[2,3] = "
+        "quantized_decomposed.quantize_per_tensor.default(%x, " +
+        arguments + ")\n  %y: f32[2,3] = quantized_decomposed.dequantize_per_tensor.default(%q, " +
+        arguments + ")\n  return (%y)"));
   };
   const std::string at = "lower: q (quantized_decomposed.quantize_per_tensor.default): ";
   CHECK(message("0.1", "127") == "no error");
-  CHECK(message("0.1", "300") == at + "has zero point 300, want one of -128 .. 127, the values of int8");
+  CHECK(message("0.1", "300") ==
+        at + "has zero point 300, want one of -128 .. 127, the values of int8");
   CHECK(message("0.0", "0") == at + "has scale 0, want a positive number");
 }
 
@@ -206,7 +219,8 @@ namespace {
 // Takes every op but the one kind.
 class PickySupport : public BackendSupport {
  public:
-  explicit PickySupport(std::string refused, bool only_integers = false) : refused_(std::move(refused)), only_integers_(only_integers) {}
+  explicit PickySupport(std::string refused, bool only_integers = false)
+      : refused_(std::move(refused)), only_integers_(only_integers) {}
   std::string name() const override { return "picky"; }
   std::map<std::string, std::string> versions() const override {
     return {
@@ -214,8 +228,11 @@ class PickySupport : public BackendSupport {
     };
   }
   Verdict accepts(const Program& program, const ProgramOp& op) const override {
-    const bool is_integer_op = program.tensors[static_cast<size_t>(op.inputs[0])].qparams.has_value();
-    return op.kind == refused_ && (!only_integers_ || is_integer_op) ? Verdict::refuse("it is picky") : Verdict::accept();
+    const bool is_integer_op =
+        program.tensors[static_cast<size_t>(op.inputs[0])].qparams.has_value();
+    return op.kind == refused_ && (!only_integers_ || is_integer_op)
+               ? Verdict::refuse("it is picky")
+               : Verdict::accept();
   }
 
  private:
@@ -225,7 +242,8 @@ class PickySupport : public BackendSupport {
 
 }  // namespace
 
-TEST_CASE("refused ops go to the fallback and cut the program into segments", "[lowering][partition]") {
+TEST_CASE("refused ops go to the fallback and cut the program into segments",
+          "[lowering][partition]") {
   const Graph graph = make_graph(R"(graph(%x: f32[2,3], %y: f32[2,3]):
   %a: f32[2,3] = aten.exp.default(%x)
   %b: f32[2,3] = aten.softmax.int(%a, 1)
@@ -239,19 +257,22 @@ TEST_CASE("refused ops go to the fallback and cut the program into segments", "[
   CHECK(program.segments[1].backend == "reference");
   CHECK(program.reasons.at("b") == "it is picky");
   CHECK(report.entries().size() == 1);
-  CHECK_THAT(explain(program), Contains("softmax") && Contains("# it is picky") && Contains("3 segments"));
+  CHECK_THAT(explain(program),
+             Contains("softmax") && Contains("# it is picky") && Contains("3 segments"));
   LowerOptions options;
   options.fallback = Fallback::kNone;
   CHECK_THROWS_WITH(lower(graph, PickySupport("softmax"), options, report),
                     Contains("refuses 1 op and there is no fallback: b (softmax): it is picky"));
 }
 
-TEST_CASE("an op that is refused on integers runs in float32 where that is accepted", "[lowering][partition]") {
+TEST_CASE("an op that is refused on integers runs in float32 where that is accepted",
+          "[lowering][partition]") {
   const Graph graph = make_graph(kConvRelu);
   Report report;
   const Program program = lower(graph, PickySupport("conv", true), {}, report);
   CHECK(program.segments.size() == 1);
-  CHECK_THAT(ops_text(program), Contains("= conv(q_f32 f32[1,3,6,6], w_f32 f32[4,3,3,3] stored as i8 in 4x1x1x1 blocks, b f32[4])"));
+  CHECK_THAT(ops_text(program), Contains("= conv(q_f32 f32[1,3,6,6], w_f32 f32[4,3,3,3] stored as "
+                                         "i8 in 4x1x1x1 blocks, b f32[4])"));
   CHECK(program.reasons.at("conv") == "runs in float32: it is picky");
 }
 

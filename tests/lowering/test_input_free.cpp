@@ -27,14 +27,16 @@ const char* const kMask = R"(graph(%x: f32[1,2,4,4]):
 
 }  // namespace
 
-TEST_CASE("a mask that depends on no input is a constant of the program", "[lowering][input_free]") {
+TEST_CASE("a mask that depends on no input is a constant of the program",
+          "[lowering][input_free]") {
   const Graph graph = make_graph(kMask);
   CHECK(lowered(graph) == "y: f32[1,2,4,4] = add(x f32[1,2,4,4], c_mask f32[4,4])\nreturn y\n");
   CHECK(compare_with_interpreter(graph).greatest == 0);
   CHECK(graph.node_count() == 12);  // lower() leaves its graph alone
 }
 
-TEST_CASE("only what takes no tensor starts a fold, and weights stay quantized", "[lowering][input_free]") {
+TEST_CASE("only what takes no tensor starts a fold, and weights stay quantized",
+          "[lowering][input_free]") {
   Graph graph = make_graph(R"(graph(%w = param "w": f32[4,4], %x: f32[4,4]):
   %t: f32[4,4] = aten.transpose.int(%w, 0, 1)
   %a: f32[4,4] = aten.ones.default([4,4])

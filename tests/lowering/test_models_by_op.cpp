@@ -1,5 +1,6 @@
-// Real models, op by op: each op of the lowered program, fed with what the interpreted q/dq graph computes, gives what that graph computes,
-// within one output step. Over a whole model such steps add up (two float kernels of PyTorch itself differ as much); here they can't.
+// Real models, op by op: each op of the lowered program, fed with what the interpreted q/dq graph
+// computes, gives what that graph computes, within one output step. Over a whole model such steps
+// add up (two float kernels of PyTorch itself differ as much); here they can't.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -25,21 +26,25 @@ namespace {
 // The q/dq graph of a golden folder's model, by Octet's own choices.
 Graph quantized_graph(const GoldenCase& golden) {
   Report report;
-  ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), *make_quantizer("xnnpack"), report);
+  ObservedGraph observed =
+      prepare_pt2e(read_pt2(golden.folder / "model.pt2"), *make_quantizer("xnnpack"), report);
   calibrate(observed, golden.calibration());
   return convert_pt2e(std::move(observed), {}, report);
 }
 
 // Every tensor that the graph computes, by the name of its Value.
-std::map<std::string, Tensor> interpreted_values(const Graph& graph, const std::vector<c10::IValue>& inputs) {
+std::map<std::string, Tensor> interpreted_values(const Graph& graph,
+                                                 const std::vector<c10::IValue>& inputs) {
   std::map<std::string, Tensor> values;
   size_t i = 0;
-  for (const Value* input : graph.user_inputs()) values[input->name()] = from_aten(inputs.at(i++).toTensor().contiguous().clone());
+  for (const Value* input : graph.user_inputs())
+    values[input->name()] = from_aten(inputs.at(i++).toTensor().contiguous().clone());
   InterpreterOptions options;
   options.after_node = [&](const Node& node, const std::vector<c10::IValue>& results) {
     const std::vector<Value*> outputs = node.outputs();
     for (size_t k = 0; k < outputs.size() && k < results.size(); ++k)
-      if (results[k].isTensor()) values[outputs[k]->name()] = from_aten(results[k].toTensor().contiguous().clone());
+      if (results[k].isTensor())
+        values[outputs[k]->name()] = from_aten(results[k].toTensor().contiguous().clone());
   };
   Interpreter(graph, options).run(inputs);
   return values;
@@ -76,7 +81,8 @@ Program program_of(const Program& whole, const ProgramOp& op, const std::string&
 
 // In steps of the tensor's scale (floats: of 1e-4 of the greatest element).
 double greatest_difference(const Tensor& want, const Tensor& got) {
-  const at::Tensor a = to_aten(want).to(at::kDouble).contiguous(), b = to_aten(got).to(at::kDouble).contiguous();
+  const at::Tensor a = to_aten(want).to(at::kDouble).contiguous(),
+                   b = to_aten(got).to(at::kDouble).contiguous();
   double greatest = 0, magnitude = 1;
   for (int64_t i = 0; i < a.numel(); ++i) {
     greatest = std::max(greatest, std::abs(a.data_ptr<double>()[i] - b.data_ptr<double>()[i]));
@@ -91,7 +97,8 @@ struct Tally {
   std::string where;
 };
 
-Tally check_ops(const Program& program, const std::map<std::string, Tensor>& values, const std::string& backend) {
+Tally check_ops(const Program& program, const std::map<std::string, Tensor>& values,
+                const std::string& backend) {
   Tally tally;
   for (const Segment& segment : program.segments) {
     for (int index : segment.ops) {
@@ -100,11 +107,15 @@ Tally check_ops(const Program& program, const std::map<std::string, Tensor>& val
       std::vector<Tensor> inputs;
       const auto known = [&](int tensor) {
         const auto found = values.find(part.tensors[static_cast<size_t>(tensor)].name);
-        return found == values.end() || found->second.dtype() != part.tensors[static_cast<size_t>(tensor)].dtype ? Tensor() : found->second;
+        return found == values.end() ||
+                       found->second.dtype() != part.tensors[static_cast<size_t>(tensor)].dtype
+                   ? Tensor()
+                   : found->second;
       };
       for (int input : part.inputs) inputs.push_back(known(input));
       const Tensor want = known(part.outputs.front());
-      if (!want.defined() || !std::all_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined(); })) {
+      if (!want.defined() ||
+          !std::all_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined(); })) {
         ++tally.skipped;  // a tensor that fusion made has no twin in the graph
         continue;
       }
@@ -137,10 +148,17 @@ void check_model(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("each op of EfficientNet-Lite0 stays within one step on every backend", "[lowering][models][long]") {
+TEST_CASE("each op of EfficientNet-Lite0 stays within one step on every backend",
+          "[lowering][models][long]") {
   check_model("real_efficientnet_lite0");
 }
-TEST_CASE("each op of ResNet18 stays within one step on every backend", "[lowering][models][long]") { check_model("real_resnet18"); }
-TEST_CASE("each op of MobileNetV2 stays within one step on every backend", "[lowering][models][long]") { check_model("real_mobilenet_v2"); }
+TEST_CASE("each op of ResNet18 stays within one step on every backend",
+          "[lowering][models][long]") {
+  check_model("real_resnet18");
+}
+TEST_CASE("each op of MobileNetV2 stays within one step on every backend",
+          "[lowering][models][long]") {
+  check_model("real_mobilenet_v2");
+}
 
 }  // namespace octet::test_models_by_op

@@ -1,4 +1,5 @@
-// Graphs exported with dynamic dimensions: torch's expressions, lowering, other sizes against the interpreter, what is refused.
+// Graphs exported with dynamic dimensions: torch's expressions, lowering, other sizes against the
+// interpreter, what is refused.
 #include <cmath>
 #include <functional>
 
@@ -29,8 +30,12 @@ using Catch::Matchers::Equals;
 
 namespace {
 
-std::string symbol(const std::string& name) { return "Symbol('" + name + "', positive=True, integer=True)"; }
-std::string size(const std::string& expression, int64_t hint) { return "{\"" + expression + "\": " + std::to_string(hint) + "}"; }
+std::string symbol(const std::string& name) {
+  return "Symbol('" + name + "', positive=True, integer=True)";
+}
+std::string size(const std::string& expression, int64_t hint) {
+  return "{\"" + expression + "\": " + std::to_string(hint) + "}";
+}
 
 std::string parsed(const std::string& expression) {
   try {
@@ -41,7 +46,8 @@ std::string parsed(const std::string& expression) {
 }
 
 std::string replaced(std::string text, const std::string& word, const std::string& with) {
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + with.size())) text.replace(at, word.size(), with);
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + with.size()))
+    text.replace(at, word.size(), with);
   return text;
 }
 
@@ -54,22 +60,26 @@ Graph open_graph(const std::string& text) {
   return graph;
 }
 
-// The greatest difference of the lowered program from the interpreter on inputs of the given shapes; i64 inputs hold 0 and 1.
-double difference(Session& session, const Graph& graph, const std::vector<std::vector<int64_t>>& shapes) {
+// The greatest difference of the lowered program from the interpreter on inputs of the given
+// shapes; i64 inputs hold 0 and 1.
+double difference(Session& session, const Graph& graph,
+                  const std::vector<std::vector<int64_t>>& shapes) {
   std::vector<Tensor> inputs;
   std::vector<c10::IValue> values;
   const std::vector<Value*> wanted = graph.user_inputs();
   for (size_t i = 0; i < shapes.size(); ++i) {
     const DType dtype = wanted[i]->meta->dtype;
-    inputs.push_back(dtype == DType::kFloat32 ? random_floats(shapes[i], -1, 1, static_cast<uint32_t>(7 + i))
-                                              : random_integers(dtype, shapes[i], 7, 0, 1));
+    inputs.push_back(dtype == DType::kFloat32
+                         ? random_floats(shapes[i], -1, 1, static_cast<uint32_t>(7 + i))
+                         : random_integers(dtype, shapes[i], 7, 0, 1));
     values.emplace_back(to_aten(inputs.back()));
   }
   const at::Tensor want = Interpreter(graph).run(values)[0].toTensor().to(at::kDouble).contiguous();
   const at::Tensor got = to_aten(session.run(inputs)[0]).to(at::kDouble).contiguous();
   if (want.sizes() != got.sizes()) return INFINITY;
   double greatest = 0;
-  for (int64_t i = 0; i < want.numel(); ++i) greatest = std::max(greatest, std::abs(want.data_ptr<double>()[i] - got.data_ptr<double>()[i]));
+  for (int64_t i = 0; i < want.numel(); ++i)
+    greatest = std::max(greatest, std::abs(want.data_ptr<double>()[i] - got.data_ptr<double>()[i]));
   return greatest;
 }
 
@@ -111,14 +121,17 @@ const char* const kQuantizedNet =
 
 TEST_CASE("torch's expressions of sizes become formulas", "[lowering][open]") {
   CHECK(parsed(symbol("s77")) == "s77");
-  CHECK(parsed("Add(FloorDiv(Add(" + symbol("s8") + ", Integer(-1)), Integer(2)), Integer(1))") == "(s8 + -1)//2 + 1");
+  CHECK(parsed("Add(FloorDiv(Add(" + symbol("s8") + ", Integer(-1)), Integer(2)), Integer(1))") ==
+        "(s8 + -1)//2 + 1");
   CHECK(parsed("Mul(Integer(3), " + symbol("a") + ", " + symbol("b") + ")") == "(3*a)*b");
   CHECK(parsed("Max(Integer(1), Mod(" + symbol("a") + ", Integer(4)))") == "max(1, a%4)");
   CHECK(parsed("Pow(" + symbol("a") + ", Integer(2))") == "a*a");
   CHECK_THAT(parsed("Rational(1, 2)"),
-             Equals("lower: %x: its size Rational(1, 2) has Rational, want one of Add, Mul, FloorDiv, CleanDiv, Mod, PythonMod, "
+             Equals("lower: %x: its size Rational(1, 2) has Rational, want one of Add, Mul, "
+                    "FloorDiv, CleanDiv, Mod, PythonMod, "
                     "Max, Min, Pow; export with a size that is made otherwise, or a fixed one"));
-  for (const char* broken : {"", "Add(", "Add(Integer(1)", "Integer()", "Symbol(", "Symbol('a", "Integer(1))", "Pow(Integer(2), Integer(99))"})
+  for (const char* broken : {"", "Add(", "Add(Integer(1)", "Integer()", "Symbol(", "Symbol('a",
+                             "Integer(1))", "Pow(Integer(2), Integer(99))"})
     CHECK_THAT(parsed(broken), Contains("lower: %x: its size"));
   std::string deep = "Integer(1)";
   for (int i = 0; i < 100; ++i) deep = "Add(" + deep + ", Integer(1))";
@@ -127,7 +140,8 @@ TEST_CASE("torch's expressions of sizes become formulas", "[lowering][open]") {
 
 TEST_CASE("an open batch becomes a symbol of the program", "[lowering][open]") {
   const Program program = lowered_for(open_graph(kQuantizedNet), "reference");
-  CHECK_THAT(to_text(program), Contains("q2: i8[s0,4,4,4] = conv(q i8[s0,3,6,6]") && Contains("symbol s0 from 1 to 64, lowered at 2"));
+  CHECK_THAT(to_text(program), Contains("q2: i8[s0,4,4,4] = conv(q i8[s0,3,6,6]") &&
+                                   Contains("symbol s0 from 1 to 64, lowered at 2"));
   CHECK_THAT(explain(program), Contains("i8[s0,3,6,6]"));
   CHECK(specialize(program,
                    {
@@ -137,7 +151,10 @@ TEST_CASE("an open batch becomes a symbol of the program", "[lowering][open]") {
             .shape == std::vector<int64_t>{5, 3, 6, 6});
 }
 
-TEST_CASE("a program with an open batch computes what the interpreter computes at every batch, on every backend", "[lowering][open]") {
+TEST_CASE(
+    "a program with an open batch computes what the interpreter computes at every batch, on every "
+    "backend",
+    "[lowering][open]") {
   const Graph graph = open_graph(kQuantizedNet);
   for (const std::string& backend : backend_names()) {
     Session session(lowered_for(graph, backend));
@@ -151,7 +168,8 @@ TEST_CASE("a program with an open batch computes what the interpreter computes a
   }
 }
 
-TEST_CASE("the oracle's programs with a dynamic batch run at every batch on every backend", "[lowering][open][golden]") {
+TEST_CASE("the oracle's programs with a dynamic batch run at every batch on every backend",
+          "[lowering][open][golden]") {
   for (const char* name : {"dyn_dynamic_batch_mlp", "xnn_dynamic_batch_cnn"})
     for (const test::GoldenCase& golden : test::golden_cases(name)) {
       SymmetricOptions options;
@@ -160,27 +178,32 @@ TEST_CASE("the oracle's programs with a dynamic batch run at every batch on ever
       XNNPACKQuantizer quantizer;
       quantizer.set_global(get_symmetric_quantization_config(options));
       Report report;
-      ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report);
+      ObservedGraph observed =
+          prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report);
       calibrate(observed, golden.calibration());
       const Graph graph = convert_pt2e(std::move(observed), {}, report);
       std::vector<int64_t> shape = graph.user_inputs()[0]->meta->shape();
       for (const std::string& backend : backend_names()) {
         const Program program = lowered_for(graph, backend);
-        const std::optional<TensorQParams>& last = program.tensors[static_cast<size_t>(program.ops.back().inputs[0])].qparams;
+        const std::optional<TensorQParams>& last =
+            program.tensors[static_cast<size_t>(program.ops.back().inputs[0])].qparams;
         Session session(program);
         for (int64_t batch : {1, 2, 3, 8, 64}) {
           shape[0] = batch;
           INFO(golden.name() << " " << backend << " " << batch);
-          CHECK(difference(session, graph, {shape}) <= (last ? 2.001 * static_cast<double>(last->scale[0]) : 1e-5));
+          CHECK(difference(session, graph, {shape}) <=
+                (last ? 2.001 * static_cast<double>(last->scale[0]) : 1e-5));
         }
         shape[0] = 65;
-        CHECK_THAT(refused([&] { session.run({random_floats(shape)}); }), Contains("dimension 0 is 65, want s31 from 1 to 64"));
+        CHECK_THAT(refused([&] { session.run({random_floats(shape)}); }),
+                   Contains("dimension 0 is 65, want s31 from 1 to 64"));
       }
     }
 }
 
 TEST_CASE("positions, splits, stacks and attention follow an open sequence", "[lowering][open]") {
-  const Graph graph = open_graph(R"graph(graph(%p = buffer "positions": f32[1,32,6], %x: f32[<B>,<S>,6], %m: f32[<B>,<S>]):
+  const Graph graph = open_graph(
+      R"graph(graph(%p = buffer "positions": f32[1,32,6], %x: f32[<B>,<S>,6], %m: f32[<B>,<S>]):
   %b0: int{"Symbol('s0', positive=True, integer=True)": 2} = aten.sym_size.int(%x, 0)
   %n: int{"Symbol('s1', positive=True, integer=True)": 4} = aten.sym_size.int(%x, 1)
   %first: f32[1,<S>,6] = aten.slice.Tensor(%p, 1, 0, %n)
@@ -206,7 +229,7 @@ TEST_CASE("positions, splits, stacks and attention follow an open sequence", "[l
       CHECK(difference(session, graph,
                        {
                            {batch, length, 6},
-                           {batch,     length      }
+                           {batch, length}
       }) < 1e-5);
 }
 
@@ -246,18 +269,23 @@ TEST_CASE("sizes that the inputs do not decide are refused", "[lowering][open]")
   CHECK(error_of(open_graph(R"graph(graph(%x: f32[<B>,3]):
   %y: f32[{"Symbol('u0', integer=True)": 7},3] = aten.exp.default(%x)
   return (%y))graph")) ==
-        "lower: %y: has the size u0, which is known only when the program runs, want one that the inputs' sizes decide; export with a fixed one");
+        "lower: %y: has the size u0, which is known only when the program runs, want one that the "
+        "inputs' sizes decide; export with a fixed one");
   CHECK(error_of(open_graph(R"graph(graph(%x: f32[{"Add(Symbol('s0'), Symbol('s1'))": 7},3]):
   %y: f32[{"Add(Symbol('s0'), Symbol('s1'))": 7},3] = aten.exp.default(%x)
-  return (%y))graph")) == "lower: s0: is a size that no input's shape decides alone; export with a dimension that is this symbol");
+  return (%y))graph")) ==
+        "lower: s0: is a size that no input's shape decides alone; export with a dimension that is "
+        "this symbol");
   Graph unbounded = open_graph(R"graph(graph(%x: f32[<B>,3]):
   %p: i64[<B>] = aten.arange.default(2)
   return (%p, %x))graph");
   unbounded.range_constraints.clear();
-  CHECK_THAT(error_of(unbounded), Contains("of s0 numbers, want a symbol with a greatest size of at most 1048576"));
+  CHECK_THAT(error_of(unbounded),
+             Contains("of s0 numbers, want a symbol with a greatest size of at most 1048576"));
 }
 
-TEST_CASE("an op that a backend takes at the example's sizes alone stays out of it", "[lowering][open]") {
+TEST_CASE("an op that a backend takes at the example's sizes alone stays out of it",
+          "[lowering][open]") {
   // Reference everywhere else: it refuses what is longer than four rows.
   class Narrow : public BackendSupport {
    public:
@@ -272,7 +300,8 @@ TEST_CASE("an op that a backend takes at the example's sizes alone stays out of 
   %y: f32[<B>,3] = aten.exp.default(%x)
   return (%y))graph");
   Report report;
-  CHECK(lower(graph, Narrow(), {}, report).reasons.at("y") == "it has more than 4 rows (at s0 = 5)");
+  CHECK(lower(graph, Narrow(), {}, report).reasons.at("y") ==
+        "it has more than 4 rows (at s0 = 5)");
 }
 
 }  // namespace octet::test_open_sizes

@@ -1,4 +1,5 @@
-// Uneven zero padding (what TensorFlow calls SAME, with stride 2) runs inside the convolution on every backend.
+// Uneven zero padding (what TensorFlow calls SAME, with stride 2) runs inside the convolution on
+// every backend.
 #include <catch2/catch.hpp>
 
 #include "backends/registry.h"
@@ -24,7 +25,8 @@ const char* const kPadConv =
 
 Tensor ramp(const std::vector<int64_t>& shape) {
   Tensor x = Tensor::zeros(DType::kFloat32, shape);
-  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>((i * 37) % 101) / 50.0F - 1.0F;
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = static_cast<float>((i * 37) % 101) / 50.0F - 1.0F;
   return x;
 }
 
@@ -38,7 +40,8 @@ Tensor run_on(const std::string& backend, const Graph& graph, const LowerOptions
 
 TEST_CASE("uneven zero padding becomes the convolution's own", "[lowering][fuse]") {
   Report report;
-  const std::string text = ops_text(lower(make_graph(kPadConv), *make_support("reference"), {}, report));
+  const std::string text =
+      ops_text(lower(make_graph(kPadConv), *make_support("reference"), {}, report));
   INFO(text);
   CHECK(text.find("pad(") == std::string::npos);
   CHECK(text.find("padding=[0,0] padding_end=[1,1]") != std::string::npos);
@@ -53,7 +56,8 @@ TEST_CASE("uneven zero padding gives the same numbers on every backend", "[lower
     const Tensor result = run_on(backend, graph, {});
     double greatest = 0;
     for (int64_t i = 0; i < expected.numel(); ++i)
-      greatest = std::max(greatest, std::abs(static_cast<double>(expected.data<float>()[i] - result.data<float>()[i])));
+      greatest = std::max(greatest, std::abs(static_cast<double>(expected.data<float>()[i] -
+                                                                 result.data<float>()[i])));
     INFO(backend);
     CHECK(greatest < 0.0201);
   }

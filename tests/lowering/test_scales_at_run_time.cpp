@@ -1,4 +1,5 @@
-// Activations whose scale is computed at run time: per tensor, per row, in blocks; against the interpreter, and what is refused.
+// Activations whose scale is computed at run time: per tensor, per row, in blocks; against the
+// interpreter, and what is refused.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -20,35 +21,39 @@ Graph linear_behind(const std::string& chain) {
   return (%y))");
 }
 
-Graph affine(const std::string& mapping, const std::string& blocks, const std::string& count, const std::string& range, const std::string& dtype) {
-  return linear_behind(
-      fmt::format(R"(  %scale: f32[{2}], %zero: i32[{2}] = torchao.choose_qparams_affine.default(%x, "{0}", {1}, {4}, {3}, 1e-6, f32, i32)
+Graph affine(const std::string& mapping, const std::string& blocks, const std::string& count,
+             const std::string& range, const std::string& dtype) {
+  return linear_behind(fmt::format(
+      R"(  %scale: f32[{2}], %zero: i32[{2}] = torchao.choose_qparams_affine.default(%x, "{0}", {1}, {4}, {3}, 1e-6, f32, i32)
   %q: {4}[2,5,8] = torchao.quantize_affine.default(%x, {1}, %scale, %zero, {4}, {3})
   %dq: f32[2,5,8] = torchao.dequantize_affine.default(%q, {1}, %scale, %zero, {4}, {3}))",
-                  mapping, blocks, count, range, dtype));
+      mapping, blocks, count, range, dtype));
 }
 
 Graph tokens(const std::string& choose) {
-  return linear_behind(fmt::format(R"(  %scale: f64[2,5,1], %zero: i64[2,5,1] = quantized_decomposed.{}.default(%x, i8)
+  return linear_behind(fmt::format(
+      R"(  %scale: f64[2,5,1], %zero: i64[2,5,1] = quantized_decomposed.{}.default(%x, i8)
   %q: i8[2,5,8] = quantized_decomposed.quantize_per_token.default(%x, %scale, %zero, -128, 127, i8)
   %dq: f32[2,5,8] = quantized_decomposed.dequantize_per_token.default(%q, %scale, %zero, -128, 127, i8, f32))",
-                                   choose));
+      choose));
 }
 
 }  // namespace
 
 TEST_CASE("a scale per tensor is computed at run time", "[lowering][dynamic]") {
   for (const char* choose : {"choose_qparams", "choose_qparams_symmetric"}) {
-    const Graph graph = linear_behind(fmt::format(R"(  %scale: f64[1], %zero: i64[1] = quantized_decomposed.{}.tensor(%x, -127, 127, 1e-6, i8)
+    const Graph graph = linear_behind(fmt::format(
+        R"(  %scale: f64[1], %zero: i64[1] = quantized_decomposed.{}.tensor(%x, -127, 127, 1e-6, i8)
   %q: i8[2,5,8] = quantized_decomposed.quantize_per_tensor.tensor(%x, %scale, %zero, -127, 127, i8)
   %dq: f32[2,5,8] = quantized_decomposed.dequantize_per_tensor.tensor(%q, %scale, %zero, -127, 127, i8))",
-                                                  choose));
+        choose));
     CHECK(compare_with_interpreter(graph).greatest < 1e-5);
   }
 }
 
 TEST_CASE("a scale per token is computed at run time, by the ops of torch", "[lowering][dynamic]") {
-  for (const char* choose : {"choose_qparams_per_token", "choose_qparams_per_token_asymmetric", "_choose_qparams_per_token_asymmetric_impl"}) {
+  for (const char* choose : {"choose_qparams_per_token", "choose_qparams_per_token_asymmetric",
+                             "_choose_qparams_per_token_asymmetric_impl"}) {
     INFO(choose);
     CHECK(compare_with_interpreter(tokens(choose)).greatest < 1e-5);
     CHECK(compare_with_interpreter(tokens(choose), false).greatest < 1e-5);
@@ -72,21 +77,27 @@ TEST_CASE("affine scales at run time, in every mapping and granularity", "[lower
                {"None, None", "i8"}
       }) {
         // A range from 0 has no smallest number to divide by.
-        if (std::string(range) == "0, 255" && std::string(mapping) == "SYMMETRIC_NO_CLIPPING_ERR") continue;
+        if (std::string(range) == "0, 255" && std::string(mapping) == "SYMMETRIC_NO_CLIPPING_ERR")
+          continue;
         INFO(mapping << " " << blocks << " " << range);
-        CHECK(compare_with_interpreter(affine(mapping, blocks, count, range, dtype)).greatest < 1e-5);
+        CHECK(compare_with_interpreter(affine(mapping, blocks, count, range, dtype)).greatest <
+              1e-5);
       }
 }
 
-TEST_CASE("a chain of run-time scales is one op, and the weight stays int8", "[lowering][dynamic]") {
+TEST_CASE("a chain of run-time scales is one op, and the weight stays int8",
+          "[lowering][dynamic]") {
   CHECK(lowered(affine("ASYMMETRIC", "[1,1,8]", "2,5", "-128, 127", "i8")) ==
-        "q_fake_quantize_dynamic: f32[2,5,8] = fake_quantize_dynamic(x f32[2,5,8]) blocks=[2,5,1] eps=1e-06 mapping=asymmetric quant_max=127 "
+        "q_fake_quantize_dynamic: f32[2,5,8] = fake_quantize_dynamic(x f32[2,5,8]) blocks=[2,5,1] "
+        "eps=1e-06 mapping=asymmetric quant_max=127 "
         "quant_min=-128\n"
-        "y: f32[2,5,3] = linear(q_fake_quantize_dynamic f32[2,5,8], dw_folded f32[3,8] stored as i8 in 3x1 blocks, b f32[3])\n"
+        "y: f32[2,5,3] = linear(q_fake_quantize_dynamic f32[2,5,8], dw_folded f32[3,8] stored as "
+        "i8 in 3x1 blocks, b f32[3])\n"
         "return y\n");
 }
 
-TEST_CASE("chains of run-time scales that are not one op are refused by name", "[lowering][dynamic]") {
+TEST_CASE("chains of run-time scales that are not one op are refused by name",
+          "[lowering][dynamic]") {
   const auto chain = [](const char* quantize, const char* outputs) {
     return make_graph(fmt::format(R"(graph(%x: f32[2,8], %other: f32[2,8]):
   %scale: f32[2], %zero: i32[2] = torchao.choose_qparams_affine.default(%x, "ASYMMETRIC", [1,8], i8, -128, 127)
@@ -97,11 +108,14 @@ TEST_CASE("chains of run-time scales that are not one op are refused by name", "
   };
   CHECK_THAT(error_of(chain("%other, [1,8], %scale, %zero, i8, -128, 127", "%dq")),
              Contains("q (torchao.quantize_affine.default) with the range of another tensor"));
-  CHECK_THAT(error_of(chain("%x, [2,8], %scale, %zero, i8, -128, 127", "%dq")), Contains("in other blocks than those of its range"));
-  CHECK_THAT(error_of(chain("%x, [1,8], %scale, %zero, i8, -8, 7", "%dq")), Contains("with another range than that of its scale"));
+  CHECK_THAT(error_of(chain("%x, [2,8], %scale, %zero, i8, -128, 127", "%dq")),
+             Contains("in other blocks than those of its range"));
+  CHECK_THAT(error_of(chain("%x, [1,8], %scale, %zero, i8, -8, 7", "%dq")),
+             Contains("with another range than that of its scale"));
 }
 
-TEST_CASE("a program may give neither the scale nor the integers of a run-time range", "[lowering][dynamic]") {
+TEST_CASE("a program may give neither the scale nor the integers of a run-time range",
+          "[lowering][dynamic]") {
   const auto chain = [](const char* outputs) {
     return make_graph(fmt::format(R"(graph(%x: f32[2,8]):
   %scale: f64[1], %zero: i64[1] = quantized_decomposed.choose_qparams.tensor(%x, -128, 127, 1e-6, i8)
@@ -111,7 +125,8 @@ TEST_CASE("a program may give neither the scale nor the integers of a run-time r
   return ({}))",
                                   outputs));
   };
-  CHECK_THAT(error_of(chain("%dq, %e")), Contains("whose integers are used by something else than its dequantize"));
+  CHECK_THAT(error_of(chain("%dq, %e")),
+             Contains("whose integers are used by something else than its dequantize"));
 }
 
 }  // namespace octet::test_scales_at_run_time

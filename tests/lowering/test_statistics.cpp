@@ -8,7 +8,9 @@ namespace octet::test_statistics {
 namespace {
 
 double difference(const std::string& head, const std::string& shape, const std::string& call) {
-  return compare_with_interpreter(make_graph("graph(" + head + "):\n      %y: f32[" + shape + "] = " + call + "\n      return (%y)")).greatest;
+  return compare_with_interpreter(make_graph("graph(" + head + "):\n      %y: f32[" + shape +
+                                             "] = " + call + "\n      return (%y)"))
+      .greatest;
 }
 
 }  // namespace
@@ -23,17 +25,24 @@ TEST_CASE("reductions give what the interpreter gives", "[lowering][statistics]"
   CHECK(difference(x, "2,3,5", "aten.prod.dim_int(%x, 2)") < 1e-5);
 }
 
-TEST_CASE("a greatest element along a dimension loses its indices when nobody reads them", "[lowering][statistics]") {
-  const std::string begin = "graph(%x: f32[2,3,4]):\n      %v: f32[2,4], %i: i64[2,4] = aten.max.dim(%x, 1)\n      return (";
+TEST_CASE("a greatest element along a dimension loses its indices when nobody reads them",
+          "[lowering][statistics]") {
+  const std::string begin =
+      "graph(%x: f32[2,3,4]):\n      %v: f32[2,4], %i: i64[2,4] = aten.max.dim(%x, 1)\n      "
+      "return (";
   CHECK(compare_with_interpreter(make_graph(begin + "%v)")).greatest == 0);
-  CHECK(error_of(make_graph(begin + "%v, %i)")).find("(aten.max.dim) whose indices are used") != std::string::npos);
+  CHECK(error_of(make_graph(begin + "%v, %i)")).find("(aten.max.dim) whose indices are used") !=
+        std::string::npos);
 }
 
 TEST_CASE("normalizations by groups give what the interpreter gives", "[lowering][statistics]") {
-  const std::string parameters = "%w = param \"w\": f32[6], %b = param \"b\": f32[6], %x: f32[2,6,3,5]";
+  const std::string parameters =
+      "%w = param \"w\": f32[6], %b = param \"b\": f32[6], %x: f32[2,6,3,5]";
   CHECK(difference(parameters, "2,6,3,5", "aten.group_norm.default(%x, 2, %w, %b, 0.001)") < 1e-5);
   CHECK(difference("%x: f32[2,6,7]", "2,6,7", "aten.group_norm.default(%x, 3)") < 1e-5);
-  CHECK(difference(parameters, "2,6,3,5", "aten.instance_norm.default(%x, %w, %b, None, None, True, 0.1, 1e-5, False)") < 1e-5);
+  CHECK(difference(parameters, "2,6,3,5",
+                   "aten.instance_norm.default(%x, %w, %b, None, None, True, 0.1, 1e-5, False)") <
+        1e-5);
 }
 
 TEST_CASE("integers behind a reduction stay integers", "[lowering][statistics]") {

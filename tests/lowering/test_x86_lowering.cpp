@@ -34,7 +34,9 @@ const std::string kNetwork =
     %l: f32[1,10] = aten.linear.default(%f, %w3)
     return (%l))";
 
-std::vector<c10::IValue> sample(uint32_t seed) { return {c10::IValue(to_aten(random_floats({1, 3, 12, 12}, -1, 1, seed)))}; }
+std::vector<c10::IValue> sample(uint32_t seed) {
+  return {c10::IValue(to_aten(random_floats({1, 3, 12, 12}, -1, 1, seed)))};
+}
 
 Graph quantized_network() {
   X86InductorQuantizer quantizer;
@@ -52,7 +54,10 @@ bool has_backend(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a small network quantized for x86 has no float matrix op on oneDNN and gives what its q/dq graph gives", "[lowering][x86]") {
+TEST_CASE(
+    "a small network quantized for x86 has no float matrix op on oneDNN and gives what its q/dq "
+    "graph gives",
+    "[lowering][x86]") {
   if (!has_backend("onednn")) {
     WARN("skipped: oneDNN is not in this build");
     return;
@@ -65,7 +70,8 @@ TEST_CASE("a small network quantized for x86 has no float matrix op on oneDNN an
     if (op.kind != "conv" && op.kind != "linear") continue;
     ++matrix_ops;
     CAPTURE(op.name);
-    for (int input : {op.inputs[0], op.inputs[1]}) CHECK_FALSE(!is_integer(program.tensors[static_cast<size_t>(input)].dtype));
+    for (int input : {op.inputs[0], op.inputs[1]})
+      CHECK_FALSE(!is_integer(program.tensors[static_cast<size_t>(input)].dtype));
   }
   CHECK_FALSE(matrix_ops != 4);
   REQUIRE(program.segments.size() == 1);

@@ -7,24 +7,31 @@
 namespace octet::test {
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
 }
 
-Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks, const Sources& sources) {
+Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks,
+                        const Sources& sources) {
   Graph graph = parse_graph(text);
-  for (const auto& [name, stack] : stacks) graph.find_node(name)->metadata["nn_module_stack"] = stack;
-  for (const auto& [name, source] : sources) graph.find_node(name)->metadata["source_fn_stack"] = source;
+  for (const auto& [name, stack] : stacks)
+    graph.find_node(name)->metadata["nn_module_stack"] = stack;
+  for (const auto& [name, source] : sources)
+    graph.find_node(name)->metadata["source_fn_stack"] = source;
   quantizer.transform_for_annotation(graph);
   Annotations annotations;
   Annotated result;
   quantizer.annotate(graph, annotations, result.report);
   result.text = to_text(graph, annotations);
   replace_all(result.text, "int8 -128..127 per_tensor_affine histogram", "ACT");
-  replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max", "WEIGHT");
-  replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 1 per_channel_min_max", "WEIGHT1");
+  replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max",
+              "WEIGHT");
+  replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 1 per_channel_min_max",
+              "WEIGHT1");
   replace_all(result.text, "int8 -127..127 per_tensor_symmetric min_max", "WEIGHT_T");
   replace_all(result.text, "uint8 0..255 per_tensor_affine histogram", "ACT8U");
-  replace_all(result.text, "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max", "WEIGHT8");
+  replace_all(result.text, "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max",
+              "WEIGHT8");
   return result;
 }
 

@@ -1,5 +1,5 @@
-// Annotates a graph given as text and prints the result, the common specs in short: ACT, WEIGHT (axis 0), WEIGHT1 (axis 1), WEIGHT_T (per tensor);
-// of X86: ACT8U, WEIGHT8.
+// Annotates a graph given as text and prints the result, the common specs in short: ACT, WEIGHT
+// (axis 0), WEIGHT1 (axis 1), WEIGHT_T (per tensor); of X86: ACT8U, WEIGHT8.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,11 @@ struct Annotated {
   std::string text;
   Report report;
 };
-Annotated annotate_text(const std::string& graph, Quantizer& quantizer, const ModuleStacks& stacks = {}, const Sources& sources = {});
+Annotated annotate_text(const std::string& graph, Quantizer& quantizer,
+                        const ModuleStacks& stacks = {}, const Sources& sources = {});
 // With the per-channel static config as the global one.
-Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone, const ModuleStacks& stacks = {});
+Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone,
+                        const ModuleStacks& stacks = {});
 
 void replace_all(std::string& text, const std::string& from, const std::string& to);
 

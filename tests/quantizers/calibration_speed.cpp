@@ -1,7 +1,8 @@
-// What calibration costs beside the float model: octet_calibration_speed FOLDER [QUANTIZER [BATCHES]].
-// FOLDER: a golden folder (model.pt2 and calib_*). Prints milliseconds per batch of the float forward run, and of calibration with min-max and with
-// histogram observers for the activations, each the median over BATCHES batches (default 12), on one thread,
-// in its processor time. The folder's batches come again and again, in the last run a little larger each time.
+// What calibration costs beside the float model: octet_calibration_speed FOLDER [QUANTIZER
+// [BATCHES]]. FOLDER: a golden folder (model.pt2 and calib_*). Prints milliseconds per batch of the
+// float forward run, and of calibration with min-max and with histogram observers for the
+// activations, each the median over BATCHES batches (default 12), on one thread, in its processor
+// time. The folder's batches come again and again, in the last run a little larger each time.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -27,14 +28,16 @@ double now() {
 }
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
 // Another quantizer's annotations, with `observer` in place of each histogram.
 class WithObserver : public Quantizer {
  public:
-  WithObserver(std::unique_ptr<Quantizer> inner, std::string observer) : inner_(std::move(inner)), observer_(std::move(observer)) {}
+  WithObserver(std::unique_ptr<Quantizer> inner, std::string observer)
+      : inner_(std::move(inner)), observer_(std::move(observer)) {}
   std::string name() const override { return inner_->name(); }
   void transform_for_annotation(Graph& graph) override { inner_->transform_for_annotation(graph); }
   void annotate(Graph& graph, Annotations& annotations, Report& report) override {
@@ -42,7 +45,8 @@ class WithObserver : public Quantizer {
     for (const Node* node : graph.nodes()) {
       QuantizationAnnotation* annotation = annotations.find(node);
       if (annotation == nullptr) continue;
-      for (std::pair<Value*, SpecVariant>& input : annotation->input_qspec_map) replace(input.second);
+      for (std::pair<Value*, SpecVariant>& input : annotation->input_qspec_map)
+        replace(input.second);
       if (annotation->output_qspec) replace(*annotation->output_qspec);
     }
   }
@@ -50,7 +54,8 @@ class WithObserver : public Quantizer {
  private:
   void replace(SpecVariant& spec) const {
     QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec);
-    if (own != nullptr && own->observer_or_fake_quant_ctr.name == "histogram") own->observer_or_fake_quant_ctr.name = observer_;
+    if (own != nullptr && own->observer_or_fake_quant_ctr.name == "histogram")
+      own->observer_or_fake_quant_ctr.name = observer_;
   }
 
   std::unique_ptr<Quantizer> inner_;
@@ -62,11 +67,13 @@ struct Figures {
   double convert;
 };
 
-Figures measure(const test::GoldenCase& golden, const std::string& quantizer, const std::string& observer,
-                const std::vector<std::vector<c10::IValue>>& batches, size_t count, double growth) {
+Figures measure(const test::GoldenCase& golden, const std::string& quantizer,
+                const std::string& observer, const std::vector<std::vector<c10::IValue>>& batches,
+                size_t count, double growth) {
   WithObserver with_observer(make_quantizer(quantizer), observer);
   Report report;
-  ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), with_observer, report);
+  ObservedGraph observed =
+      prepare_pt2e(read_pt2(golden.folder / "model.pt2"), with_observer, report);
   std::vector<double> times;
   size_t i = 0;
   double start = 0;
@@ -76,8 +83,11 @@ Figures measure(const test::GoldenCase& golden, const std::string& quantizer, co
         if (i == count + 1) return std::nullopt;
         std::vector<c10::IValue> batch;
         for (const c10::IValue& input : batches[i % batches.size()]) {
-          const bool grows = growth != 0 && input.isTensor() && input.toTensor().is_floating_point();
-          batch.push_back(grows ? c10::IValue(input.toTensor().mul(1 + growth * static_cast<double>(i))) : input);
+          const bool grows =
+              growth != 0 && input.isTensor() && input.toTensor().is_floating_point();
+          batch.push_back(
+              grows ? c10::IValue(input.toTensor().mul(1 + growth * static_cast<double>(i)))
+                    : input);
         }
         ++i;
         start = now();
@@ -118,8 +128,9 @@ int main(int argc, char** argv) {
     };
     for (const auto& [observer, growth] : runs) {
       const Figures figures = measure(golden, quantizer, observer, batches, count, growth);
-      std::printf("%-9s calibrate %8.2f ms per batch (%.2f times the forward%s), convert %.0f ms\n", observer, figures.per_batch,
-                  figures.per_batch / forward, growth != 0 ? "; every range grows with every batch" : "", figures.convert);
+      std::printf("%-9s calibrate %8.2f ms per batch (%.2f times the forward%s), convert %.0f ms\n",
+                  observer, figures.per_batch, figures.per_batch / forward,
+                  growth != 0 ? "; every range grows with every batch" : "", figures.convert);
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -1,4 +1,5 @@
-// What must not change annotations: names of nodes, the order of independent nodes, and metadata other than module names.
+// What must not change annotations: names of nodes, the order of independent nodes, and metadata
+// other than module names.
 #include <algorithm>
 #include <iostream>
 #include <random>
@@ -54,14 +55,17 @@ void permute(Graph& graph, std::mt19937& random) {
   while (begin < nodes.size()) {
     size_t end = begin;
     while (end < nodes.size() && !has_side_effects(*nodes[end])) ++end;
-    std::vector<Node*> waiting(nodes.begin() + static_cast<std::ptrdiff_t>(begin), nodes.begin() + static_cast<std::ptrdiff_t>(end));
+    std::vector<Node*> waiting(nodes.begin() + static_cast<std::ptrdiff_t>(begin),
+                               nodes.begin() + static_cast<std::ptrdiff_t>(end));
     std::set<const Node*> inside(waiting.begin(), waiting.end());
     Node* behind = end < nodes.size() ? nodes[end] : nullptr;
     while (!waiting.empty()) {
       std::vector<Node*> ready;
       for (Node* node : waiting) {
         const std::vector<Value*> inputs = node->inputs();
-        if (std::none_of(inputs.begin(), inputs.end(), [&](const Value* input) { return inside.contains(input->producer()); })) ready.push_back(node);
+        if (std::none_of(inputs.begin(), inputs.end(),
+                         [&](const Value* input) { return inside.contains(input->producer()); }))
+          ready.push_back(node);
       }
       Node* next = ready[random() % ready.size()];
       graph.move_before(*next, behind);
@@ -74,7 +78,9 @@ void permute(Graph& graph, std::mt19937& random) {
 
 void strip_metadata(Graph& graph, bool keeps_modules) {
   for (Node* node : graph.nodes())
-    std::erase_if(node->metadata, [&](const auto& entry) { return !keeps_modules || entry.first != "nn_module_stack"; });
+    std::erase_if(node->metadata, [&](const auto& entry) {
+      return !keeps_modules || entry.first != "nn_module_stack";
+    });
 }
 
 // ---- what is compared
@@ -95,7 +101,8 @@ std::string annotate(Graph& graph, Quantizer& quantizer, const Names& names = {}
   // Which edges and values share an observer, each group told by its least member.
   const SharingGroups groups = find_sharing_groups(graph, annotations);
   std::map<int, std::set<std::string>> members;
-  for (const SharingGroups::Member& member : groups.members) members[member.group].insert(to_text(member.key));
+  for (const SharingGroups::Member& member : groups.members)
+    members[member.group].insert(to_text(member.key));
   for (const auto& [group, keys] : members) {
     std::string line = "group:";
     for (const std::string& key : keys) line += fmt::format(" ({})", key);
@@ -121,21 +128,29 @@ std::string first_difference(const std::string& got, const std::string& want) {
 }
 
 // What differs after each change; "" when nothing does.
-std::string differences_of(const Graph& graph, const MakeQuantizer& make, bool uses_modules, unsigned seed) {
+std::string differences_of(const Graph& graph, const MakeQuantizer& make, bool uses_modules,
+                           unsigned seed) {
   std::mt19937 random(seed);
   std::unique_ptr<Graph> original = clone(graph);
   const std::string want = annotate(*original, *make());
   const std::unique_ptr<Graph> renamed = clone(graph);
   const Names names = rename_all(*renamed, random);
-  if (const std::string found = first_difference(annotate(*renamed, *make(), names), want); !found.empty()) return "renamed: " + found;
+  if (const std::string found = first_difference(annotate(*renamed, *make(), names), want);
+      !found.empty())
+    return "renamed: " + found;
   const std::unique_ptr<Graph> stripped = clone(graph);
   strip_metadata(*stripped, uses_modules);
-  if (const std::string found = first_difference(annotate(*stripped, *make()), want); !found.empty()) return "stripped: " + found;
+  if (const std::string found = first_difference(annotate(*stripped, *make()), want);
+      !found.empty())
+    return "stripped: " + found;
   for (int i = 0; i < 3; ++i) {
     const std::unique_ptr<Graph> moved = clone(graph);
     permute(*moved, random);
-    const std::unique_ptr<Graph> permuted = clone(*moved);  // again, so that lists of users follow the new order
-    if (const std::string found = first_difference(annotate(*permuted, *make()), want); !found.empty()) return "permuted: " + found;
+    // again, so that lists of users follow the new order
+    const std::unique_ptr<Graph> permuted = clone(*moved);
+    if (const std::string found = first_difference(annotate(*permuted, *make()), want);
+        !found.empty())
+      return "permuted: " + found;
   }
   return "";
 }
@@ -154,8 +169,10 @@ void check_golden(const test::GoldenCase& golden) {
       {"x86",     [] { return make_quantizer("x86"); }    }
   };
   const std::string type = description.at("type");
-  if ((type == "xnnpack" || type == "x86") && !description.contains("filter_exclude_names") && golden.meta.at("mode") != "qat")
-    makers.emplace_back("its own", [&] { return test::make_golden_quantizer(description, Compat::kNone); });
+  if ((type == "xnnpack" || type == "x86") && !description.contains("filter_exclude_names") &&
+      golden.meta.at("mode") != "qat")
+    makers.emplace_back("its own",
+                        [&] { return test::make_golden_quantizer(description, Compat::kNone); });
   for (const auto& [name, make] : makers) {
     std::string found;
     try {
@@ -188,11 +205,13 @@ graph(%x: f32[1,4,8,8], %w1 = param "a.weight": f32[4,4,3,3], %w2 = param "b.wei
 
 }  // namespace
 
-TEST_CASE("names, order and metadata leave the annotations of a small graph unchanged", "[quantizers][invariance]") {
+TEST_CASE("names, order and metadata leave the annotations of a small graph unchanged",
+          "[quantizers][invariance]") {
   for (const char* name : {"xnnpack", "x86"}) {
     const MakeQuantizer make = [name] { return make_quantizer(name); };
     const Graph graph = ready_to_annotate(parse_graph(kTwoBranches), *make());
-    for (unsigned seed = 0; seed < 40; ++seed) CHECK_THAT(differences_of(graph, make, false, seed), Catch::Matchers::Equals(""));
+    for (unsigned seed = 0; seed < 40; ++seed)
+      CHECK_THAT(differences_of(graph, make, false, seed), Catch::Matchers::Equals(""));
   }
 }
 
@@ -201,7 +220,8 @@ TEST_CASE("the invariance test notices another annotation", "[quantizers][invari
   CHECK(first_difference("a\nbx\n", "a\nby\n") == "got bx, want by");
 }
 
-TEST_CASE("golden: names, order and metadata leave annotations unchanged", "[quantizers][golden][invariance][long]") {
+TEST_CASE("golden: names, order and metadata leave annotations unchanged",
+          "[quantizers][golden][invariance][long]") {
   int count = 0;
   for (const test::GoldenCase& golden : test::golden_cases("")) {
     if (!std::filesystem::exists(golden.folder / "model.pt2")) continue;

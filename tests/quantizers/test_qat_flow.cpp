@@ -1,4 +1,5 @@
-// Training with what the quantizers ask for: groups and tokens, parts that are observed only, and ranges of a calibration to begin with.
+// Training with what the quantizers ask for: groups and tokens, parts that are observed only, and
+// ranges of a calibration to begin with.
 #include <map>
 
 #include <ATen/Context.h>
@@ -47,7 +48,8 @@ Graph filled(const char* text) {
 }
 
 // Few steps towards the target; the first and the last loss.
-std::pair<double, double> train(QatModel& model, const at::Tensor& x, const at::Tensor& target, double rate, int steps) {
+std::pair<double, double> train(QatModel& model, const at::Tensor& x, const at::Tensor& target,
+                                double rate, int steps) {
   torch::optim::SGD optimizer(model.parameters(), rate);
   model.train();
   double first = 0;
@@ -70,14 +72,18 @@ at::Tensor evaluate(QatModel& model, const at::Tensor& x) {
   return model.forward({x})[0].toTensor();
 }
 
-double distance(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
 
-constexpr const char* kTwoLinears = R"(graph(%x: f32[6,64], %w = param "w": f32[32,64], %u = param "u": f32[4,32]):
+constexpr const char* kTwoLinears =
+    R"(graph(%x: f32[6,64], %w = param "w": f32[32,64], %u = param "u": f32[4,32]):
     %h: f32[6,32] = aten.linear.default(%x, %w)
     %y: f32[6,4] = aten.linear.default(%h, %u)
     return (%y))";
 
-constexpr const char* kConvBn = R"(graph(%x: f32[2,3,6,6], %w = param "conv.weight": f32[4,3,3,3], %g = param "bn.weight": f32[4],
+constexpr const char* kConvBn =
+    R"(graph(%x: f32[2,3,6,6], %w = param "conv.weight": f32[4,3,3,3], %g = param "bn.weight": f32[4],
       %h = param "bn.bias": f32[4], %m = buffer "bn.running_mean": f32[4], %v = buffer "bn.running_var": f32[4], %f = param "fc.weight": f32[5,64]):
     %c: f32[2,4,4,4] = aten.conv2d.default(%x, %w)
     %y: f32[2,4,4,4] = aten.batch_norm.default(%c, %g, %h, %m, %v, MODE, 0.1, 1e-05, False)
@@ -85,12 +91,15 @@ constexpr const char* kConvBn = R"(graph(%x: f32[2,3,6,6], %w = param "conv.weig
     %z: f32[2,5] = aten.linear.default(%l, %f)
     return (%z))";
 
-std::string with_mode(std::string text, const char* mode) { return text.replace(text.find("MODE"), 4, mode); }
+std::string with_mode(std::string text, const char* mode) {
+  return text.replace(text.find("MODE"), 4, mode);
+}
 
 // What a calibration in evaluation mode knows.
 std::string calibrated_state(const char* text, const QuantizerOptions& options = {}) {
   Report report;
-  ObservedGraph observed = prepare_pt2e(filled(with_mode(text, "False").c_str()), *make_quantizer("xnnpack", options), report);
+  ObservedGraph observed = prepare_pt2e(filled(with_mode(text, "False").c_str()),
+                                        *make_quantizer("xnnpack", options), report);
   at::manual_seed(1);
   bool is_done = false;
   calibrate(observed, [&]() -> std::optional<std::vector<c10::IValue>> {
@@ -103,12 +112,16 @@ std::string calibrated_state(const char* text, const QuantizerOptions& options =
 
 }  // namespace
 
-TEST_CASE("training: a linear with groups of 4 bits and tokens is trained, and converts as after calibration", "[quantizers][qat]") {
+TEST_CASE(
+    "training: a linear with groups of 4 bits and tokens is trained, and converts as after "
+    "calibration",
+    "[quantizers][qat]") {
   QuantizerOptions options = training();
   options.is_dynamic = true;
   options.weight_bits = 4;
   Report report;
-  QatModel model(prepare_qat_pt2e(filled(kTwoLinears), *make_quantizer("xnnpack", options), report));
+  QatModel model(
+      prepare_qat_pt2e(filled(kTwoLinears), *make_quantizer("xnnpack", options), report));
   at::manual_seed(0);
   const at::Tensor x = at::randn({6, 64});
   const auto [first, last] = train(model, x, at::randn({6, 4}), 0.001, 40);
@@ -118,13 +131,18 @@ TEST_CASE("training: a linear with groups of 4 bits and tokens is trained, and c
   CHECK(converted.nodes_of("torchao.choose_qparams_affine").size() == 2);
   CHECK(converted.nodes_of("torchao.dequantize_affine").size() == 4);
   CHECK(converted.nodes_of("aten.linear").size() == 2);
-  CHECK(distance(Interpreter(converted).run({x})[0].toTensor(), evaluated) < 1e-3 * evaluated.abs().max().item<double>());
+  CHECK(distance(Interpreter(converted).run({x})[0].toTensor(), evaluated) <
+        1e-3 * evaluated.abs().max().item<double>());
 }
 
-TEST_CASE("training: a layer that is observed only stays float in training, and is quantized with the ones that were trained", "[quantizers][qat]") {
+TEST_CASE(
+    "training: a layer that is observed only stays float in training, and is quantized with the "
+    "ones that were trained",
+    "[quantizers][qat]") {
   Report report;
   const std::unique_ptr<Quantizer> quantizer = parse_quantizer(
-      R"({"base": "xnnpack", "global": {}, "call_index": {"": {"aten.linear.default": {"1": {"is_qat": false}}}}})", "q.json", training());
+      R"({"base": "xnnpack", "global": {}, "call_index": {"": {"aten.linear.default": {"1": {"is_qat": false}}}}})",
+      "q.json", training());
   QatModel model(prepare_qat_pt2e(filled(kTwoLinears), *quantizer, report));
   int fake_quants = 0;
   int observers = 0;
@@ -134,36 +152,43 @@ TEST_CASE("training: a layer that is observed only stays float in training, and 
   CHECK(observers > 0);
   at::manual_seed(0);
   const at::Tensor x = at::randn({6, 64});
-  const at::Tensor target = model.forward({x})[0].toTensor().detach() * 0.8;  // near enough for the ranges that the observers see on the way
+  // near enough for the ranges that the observers see on the way
+  const at::Tensor target = model.forward({x})[0].toTensor().detach() * 0.8;
   const auto [first, last] = train(model, x, target, 0.001, 30);
   CHECK(last < first / 2);
   const at::Tensor evaluated = evaluate(model, x);
   const Graph converted = convert_pt2e(std::move(model).finish(), {}, report);
   for (const Node* linear : converted.nodes_of("aten.linear"))
-    for (const Value* input : linear->inputs()) CHECK(input->producer()->target().starts_with("quantized_decomposed.dequantize"));
+    for (const Value* input : linear->inputs())
+      CHECK(input->producer()->target().starts_with("quantized_decomposed.dequantize"));
   const double off = distance(Interpreter(converted).run({x})[0].toTensor(), evaluated);
   CHECK(off > 0);  // the second layer was float until now
   CHECK(off < 0.1 * evaluated.abs().max().item<double>());
 }
 
-TEST_CASE("training: it begins with the ranges of a calibration, whose batch norms were folded", "[quantizers][qat]") {
+TEST_CASE("training: it begins with the ranges of a calibration, whose batch norms were folded",
+          "[quantizers][qat]") {
   const std::string state = calibrated_state(kConvBn);
   Report report;
-  ObservedGraph training_graph = prepare_qat_pt2e(filled(with_mode(kConvBn, "True").c_str()), *make_quantizer("xnnpack", training()), report);
+  ObservedGraph training_graph = prepare_qat_pt2e(filled(with_mode(kConvBn, "True").c_str()),
+                                                  *make_quantizer("xnnpack", training()), report);
   const InitialRanges ranges = set_initial_ranges(training_graph, state, "s.json");
   CHECK(ranges.others == std::vector<std::string>());
   CHECK(ranges.taken == static_cast<int>(training_graph.observers.size()));
-  ObservedGraph calibrated = prepare_pt2e(filled(with_mode(kConvBn, "False").c_str()), *make_quantizer("xnnpack", {}), report);
+  ObservedGraph calibrated = prepare_pt2e(filled(with_mode(kConvBn, "False").c_str()),
+                                          *make_quantizer("xnnpack", {}), report);
   observer_state_from_json(calibrated, state, "s.json");
   std::map<std::string, QParams> wanted;
   for (const Node* point : observation_points(calibrated.graph))
-    wanted[observed_value(*point)->name()] = calibrated.observers.at(static_cast<size_t>(group_of(*point)))->calculate_qparams();
+    wanted[observed_value(*point)->name()] =
+        calibrated.observers.at(static_cast<size_t>(group_of(*point)))->calculate_qparams();
   for (const Node* point : observation_points(training_graph.graph)) {
     const std::string name = observed_value(*point)->name();
     const auto found = wanted.find(name == "y" ? "c" : name);
     if (found == wanted.end()) continue;  // the scaled weight
     INFO(name);
-    const FakeQuantize& fake_quant = dynamic_cast<const FakeQuantize&>(*training_graph.observers.at(static_cast<size_t>(group_of(*point))));
+    const FakeQuantize& fake_quant = dynamic_cast<const FakeQuantize&>(
+        *training_graph.observers.at(static_cast<size_t>(group_of(*point))));
     CHECK(fake_quant.scale()[0].item<double>() == Approx(found->second.scale.at(0)).epsilon(0.02));
     CHECK(fake_quant.has_data());
   }
@@ -175,13 +200,17 @@ TEST_CASE("training: it begins with the ranges of a calibration, whose batch nor
 
 TEST_CASE("training: states that fit nothing are refused", "[quantizers][qat]") {
   Report report;
-  ObservedGraph observed = prepare_qat_pt2e(filled(kTwoLinears), *make_quantizer("xnnpack", training()), report);
+  ObservedGraph observed =
+      prepare_qat_pt2e(filled(kTwoLinears), *make_quantizer("xnnpack", training()), report);
   CHECK_THROWS_WITH(set_initial_ranges(observed, R"({"format": 2, "groups": []})", "s.json"),
-                    "state: s.json: none of its groups observed what the training rounds; calibrate the same model with the same quantizer");
-  CHECK_THROWS_WITH(set_initial_ranges(observed, "{", "s.json"), Catch::StartsWith("state: s.json: no state of observers: "));
+                    "state: s.json: none of its groups observed what the training rounds; "
+                    "calibrate the same model with the same quantizer");
+  CHECK_THROWS_WITH(set_initial_ranges(observed, "{", "s.json"),
+                    Catch::StartsWith("state: s.json: no state of observers: "));
 }
 
-TEST_CASE("training: bodies of control flow stay float, and the report says so", "[quantizers][qat]") {
+TEST_CASE("training: bodies of control flow stay float, and the report says so",
+          "[quantizers][qat]") {
   Report report;
   QatModel model(prepare_qat_pt2e(filled(R"(graph(%w = param "w": f32[2,2], %p: b8[], %x: f32[1,2]):
   %z: f32[1,2] = aten.linear.default(%x, %w)
@@ -194,10 +223,16 @@ TEST_CASE("training: bodies of control flow stay float, and the report says so",
       return (%r), [%z, %w]) as cond
   return (%y))"),
                                   *make_quantizer("xnnpack", training()), report));
-  CHECK(report.notes() == std::vector<std::string>{"prepare: the body yes of %cond stays float: control flow is not trained with fake quantization",
-                                                   "prepare: the body no of %cond stays float: control flow is not trained with fake quantization"});
+  CHECK(report.notes() ==
+        std::vector<std::string>{"prepare: the body yes of %cond stays float: control flow is not "
+                                 "trained with fake quantization",
+                                 "prepare: the body no of %cond stays float: control flow is not "
+                                 "trained with fake quantization"});
   for (const bool which : {true, false}) {
-    model.forward({at::full({}, which, at::kBool), at::randn({1, 2})})[0].toTensor().sum().backward();
+    model.forward({at::full({}, which, at::kBool), at::randn({1, 2})})[0]
+        .toTensor()
+        .sum()
+        .backward();
     CHECK(model.parameters().at(0).grad().abs().sum().item<double>() > 0);
   }
   const Graph converted = convert_pt2e(std::move(model).finish(), {}, report);

@@ -1,4 +1,5 @@
-// The oracle's golden folders (tests/oracle/README.md): reading them, and comparing what Octet makes with what the peer made.
+// The oracle's golden folders (tests/oracle/README.md): reading them, and comparing what Octet
+// makes with what the peer made.
 #pragma once
 
 #include <filesystem>
@@ -25,25 +26,32 @@ struct GoldenCase {
   bool peer_failed() const { return !meta.at("peer_error").is_null(); }
   std::vector<c10::IValue> example() const;
   std::vector<std::vector<c10::IValue>> calibration() const;
-  double tolerance(const std::string& key) const { return meta.at("tolerance").at(key).get<double>(); }
+  double tolerance(const std::string& key) const {
+    return meta.at("tolerance").at(key).get<double>();
+  }
 };
 
-// The cases whose names start with `prefix`, in order; empty (with a message on stderr) when OCTET_GOLDEN_DIR is unset.
+// The cases whose names start with `prefix`, in order; empty (with a message on stderr) when
+// OCTET_GOLDEN_DIR is unset.
 std::vector<GoldenCase> golden_cases(const std::string& prefix);
 
 // Each of these returns what differs, one line each; empty when equal.
 
-// Structure: targets, which value is observed for whom, groups (up to numbering) and each group's observer.
+// Structure: targets, which value is observed for whom, groups (up to numbering) and each group's
+// observer.
 std::vector<std::string> compare_prepared(const ObservedGraph& observed, const GoldenCase& golden);
-// Scales, zero points, ranges, searched ranges and histograms of the calibrated observers. Requires that compare_prepared found nothing.
+// Scales, zero points, ranges, searched ranges and histograms of the calibrated observers. Requires
+// that compare_prepared found nothing.
 std::vector<std::string> compare_qparams(const ObservedGraph& observed, const GoldenCase& golden);
 // Structure, q/dq arguments, and the bytes of quantized constants.
 std::vector<std::string> compare_converted(const Graph& converted, const GoldenCase& golden);
 // files: "quantized_out", or "reference_out" for the integer reference representation.
-std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs, const GoldenCase& golden,
+std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs,
+                                         const GoldenCase& golden,
                                          const std::string& files = "quantized_out");
 
-// The whole way: prepare with `quantizer` in compat mode, calibrate, convert, run. Stops at the first step that differs.
+// The whole way: prepare with `quantizer` in compat mode, calibrate, convert, run. Stops at the
+// first step that differs.
 std::vector<std::string> compare_flow(const GoldenCase& golden, Quantizer& quantizer);
 
 }  // namespace octet::test

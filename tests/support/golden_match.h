@@ -1,4 +1,5 @@
-// Pairs the nodes of a golden graph (prepared.json, converted.json) with those of an Octet graph, from the outputs and compute ops backwards.
+// Pairs the nodes of a golden graph (prepared.json, converted.json) with those of an Octet graph,
+// from the outputs and compute ops backwards.
 #pragma once
 
 #include <map>
@@ -18,8 +19,10 @@ struct MatchTolerance {
 
 class GoldenMatch {
  public:
-  // constants: the tensors of converted_attrs.npz, by target; those of generated names are compared, others by name alone.
-  GoldenMatch(const Json& nodes, const Graph& graph, std::map<std::string, Tensor> constants, MatchTolerance tolerance);
+  // constants: the tensors of converted_attrs.npz, by target; those of generated names are
+  // compared, others by name alone.
+  GoldenMatch(const Json& nodes, const Graph& graph, std::map<std::string, Tensor> constants,
+              MatchTolerance tolerance);
 
   std::vector<std::string> differences;
   std::map<int, int> groups;  // golden group -> ours

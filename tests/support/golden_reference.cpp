@@ -16,26 +16,31 @@ struct Tree {
   std::map<std::string, int> ops;
 };
 
-// Ops by one name in both: without "torch.ops.", quantized_decomposed and clamp without overload (the peer's rewrite drops them).
+// Ops by one name in both: without "torch.ops.", quantized_decomposed and clamp without overload
+// (the peer's rewrite drops them).
 std::string op_name(std::string target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (target.starts_with(kPrefix)) target.erase(0, kPrefix.size());
-  const bool is_bare = target.starts_with("quantized_decomposed.") || target.starts_with("aten.clamp");
+  const bool is_bare =
+      target.starts_with("quantized_decomposed.") || target.starts_with("aten.clamp");
   const size_t second = target.find('.', target.find('.') + 1);
   return is_bare && second != std::string::npos ? target.substr(0, second) : target;
 }
 
 bool has_counted_integers(const std::string& op) {
-  return op == "aten.clamp" || op == "aten.add.Tensor" || op == "aten.sub.Tensor" || op == "aten.transpose.int";
+  return op == "aten.clamp" || op == "aten.add.Tensor" || op == "aten.sub.Tensor" ||
+         op == "aten.transpose.int";
 }
 
-Tree tree_of(const std::string& op, const std::vector<Tree>& inputs, const std::vector<int64_t>& integers) {
+Tree tree_of(const std::string& op, const std::vector<Tree>& inputs,
+             const std::vector<int64_t>& integers) {
   Tree tree;
   std::string text = op;
   if (has_counted_integers(op)) text += fmt::format("{}", integers);
   for (const Tree& input : inputs) {
     text += fmt::format(",{}", input.hash);
-    for (const auto& [name, count] : input.ops) tree.ops[name] = std::min(1000000, tree.ops[name] + count);
+    for (const auto& [name, count] : input.ops)
+      tree.ops[name] = std::min(1000000, tree.ops[name] + count);
   }
   ++tree.ops[op];
   tree.hash = std::hash<std::string>()(text);
@@ -48,7 +53,9 @@ Tree leaf(const std::string& text) {
   return tree;
 }
 
-std::string constant_text(const std::string& dtype, const std::vector<int64_t>& shape) { return fmt::format("{}{}", dtype, shape); }
+std::string constant_text(const std::string& dtype, const std::vector<int64_t>& shape) {
+  return fmt::format("{}{}", dtype, shape);
+}
 
 // Trees of the golden nodes; no entry for arithmetic on literals.
 class GoldenTrees {
@@ -66,7 +73,8 @@ class GoldenTrees {
       trees_[name] = leaf(fmt::format("input {}", placeholders_++));
     } else if (op == "get_attr") {
       const Json& attr = node.at("attr");
-      trees_[name] = leaf(constant_text(attr.at("dtype").get<std::string>().substr(6), attr.at("shape").get<std::vector<int64_t>>()));
+      trees_[name] = leaf(constant_text(attr.at("dtype").get<std::string>().substr(6),
+                                        attr.at("shape").get<std::vector<int64_t>>()));
     } else {
       std::vector<Tree> inputs;
       std::vector<int64_t> integers;
@@ -75,14 +83,16 @@ class GoldenTrees {
       if (op == "output") return;
       std::string target = op_name(node.at("target"));
       if (inputs.empty() && (target == "aten.div.Tensor" || target == "aten.mul.Tensor")) return;
-      if (target == "higher_order.out_dtype") target += ":" + node.at("args").at(0).at("repr").get<std::string>();
+      if (target == "higher_order.out_dtype")
+        target += ":" + node.at("args").at(0).at("repr").get<std::string>();
       if (target == "_operator.getitem") target += fmt::format("{}", integers);
       if (target == "aten.to.dtype") target += node.at("args").at(1).get<std::string>().substr(6);
       trees_[name] = tree_of(target, inputs, integers);
     }
   }
 
-  void collect(const Json& argument, std::vector<Tree>& inputs, std::vector<int64_t>& integers) const {
+  void collect(const Json& argument, std::vector<Tree>& inputs,
+               std::vector<int64_t>& integers) const {
     if (argument.is_array())
       for (const Json& item : argument) collect(item, inputs, integers);
     if (argument.is_number_integer()) integers.push_back(argument.get<int64_t>());
@@ -103,12 +113,14 @@ class GraphTrees {
     for (const GraphInput& input : graph.inputs()) {
       const Tensor* tensor = graph.find_constant(input.value);
       if (tensor != nullptr)
-        trees_[input.value] = leaf(constant_text(std::string(name_of(tensor->dtype())), tensor->shape()));
+        trees_[input.value] =
+            leaf(constant_text(std::string(name_of(tensor->dtype())), tensor->shape()));
       else
         trees_[input.value] = leaf(fmt::format("input {}", placeholders++));
     }
     for (const Node* node : graph.nodes()) add(*node);
-    for (const GraphOutput& output : graph.outputs()) for_each_value(output.value, [&](Value* value) { outputs.push_back(trees_.at(value)); });
+    for (const GraphOutput& output : graph.outputs())
+      for_each_value(output.value, [&](Value* value) { outputs.push_back(trees_.at(value)); });
   }
   std::vector<Tree> outputs;
 
@@ -121,18 +133,21 @@ class GraphTrees {
       for_each_value(argument.value, [&](Value* value) { inputs.push_back(trees_.at(value)); });
       if (const int64_t* number = argument.value.find<int64_t>()) integers.push_back(*number);
       if (const auto* op = argument.value.find<OperatorRef>()) target += ":" + op_name(op->target);
-      if (target == "aten.to.dtype" && argument.name == "dtype") target += std::string(name_of(*argument.value.find<DType>()));
+      if (target == "aten.to.dtype" && argument.name == "dtype")
+        target += std::string(name_of(*argument.value.find<DType>()));
     }
     const Tree tree = tree_of(target, inputs, integers);
     const std::vector<Value*> results = node.outputs();
     for (size_t i = 0; i < results.size(); ++i)
-      trees_[results[i]] = results.size() == 1 ? tree : tree_of(fmt::format("_operator.getitem[{}]", i), {tree}, {});
+      trees_[results[i]] =
+          results.size() == 1 ? tree : tree_of(fmt::format("_operator.getitem[{}]", i), {tree}, {});
   }
 
   std::unordered_map<const Value*, Tree> trees_;
 };
 
-std::string difference_of(const std::map<std::string, int>& want, const std::map<std::string, int>& got) {
+std::string difference_of(const std::map<std::string, int>& want,
+                          const std::map<std::string, int>& got) {
   std::map<std::string, int> more = got;
   for (const auto& [name, count] : want) more[name] -= count;
   std::string text;
@@ -147,11 +162,13 @@ std::vector<std::string> compare_reference(const Graph& graph, const GoldenCase&
   const Json json = golden.json("reference.json");
   const GoldenTrees want(json.at("nodes"));
   const GraphTrees got(graph);
-  if (want.outputs.size() != got.outputs.size()) return {fmt::format("{} outputs, want {}", got.outputs.size(), want.outputs.size())};
+  if (want.outputs.size() != got.outputs.size())
+    return {fmt::format("{} outputs, want {}", got.outputs.size(), want.outputs.size())};
   std::vector<std::string> differences;
   for (size_t i = 0; i < want.outputs.size(); ++i)
     if (want.outputs[i].hash != got.outputs[i].hash)
-      differences.push_back(fmt::format("output {}:{}", i, difference_of(want.outputs[i].ops, got.outputs[i].ops)));
+      differences.push_back(
+          fmt::format("output {}:{}", i, difference_of(want.outputs[i].ops, got.outputs[i].ops)));
   return differences;
 }
 

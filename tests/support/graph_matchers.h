@@ -11,7 +11,8 @@
 
 namespace octet::test {
 
-// One blank for each run of white space, none at brackets and at the ends: indentation and line breaks do not count.
+// One blank for each run of white space, none at brackets and at the ends: indentation and line
+// breaks do not count.
 inline std::string without_indentation(std::string_view text) {
   std::string out;
   bool blank = false;
@@ -20,7 +21,8 @@ inline std::string without_indentation(std::string_view text) {
       blank = true;
       continue;
     }
-    const bool is_glued = out.empty() || out.back() == '(' || out.back() == '[' || c == ')' || c == ']';
+    const bool is_glued =
+        out.empty() || out.back() == '(' || out.back() == '[' || c == ')' || c == ']';
     if (blank && !is_glued) out += ' ';
     blank = false;
     out += c;
@@ -31,8 +33,11 @@ inline std::string without_indentation(std::string_view text) {
 // The graph's text is the expected one but for indentation.
 class PrintsAsMatcher : public Catch::MatcherBase<Graph> {
  public:
-  PrintsAsMatcher(std::string expected, TextOptions options) : expected_(std::move(expected)), options_(options) {}
-  bool match(const Graph& graph) const override { return without_indentation(to_text(graph, options_)) == without_indentation(expected_); }
+  PrintsAsMatcher(std::string expected, TextOptions options)
+      : expected_(std::move(expected)), options_(options) {}
+  bool match(const Graph& graph) const override {
+    return without_indentation(to_text(graph, options_)) == without_indentation(expected_);
+  }
   std::string describe() const override { return "prints as\n" + expected_; }
 
  private:
@@ -42,7 +47,9 @@ class PrintsAsMatcher : public Catch::MatcherBase<Graph> {
 
 inline PrintsAsMatcher PrintsAs(std::string expected) { return {std::move(expected), {}}; }
 // The same without the types of inputs and results.
-inline PrintsAsMatcher PrintsAsUntyped(std::string expected) { return {std::move(expected), {.types = false}}; }
+inline PrintsAsMatcher PrintsAsUntyped(std::string expected) {
+  return {std::move(expected), {.types = false}};
+}
 
 }  // namespace octet::test
 

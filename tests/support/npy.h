@@ -9,8 +9,10 @@
 
 namespace octet::test {
 
-// Contiguous little-endian arrays of bool, integers and floats. Throws Error("npy", ...) for anything else.
+// Contiguous little-endian arrays of bool, integers and floats. Throws Error("npy", ...) for
+// anything else.
 Tensor read_npy(const std::filesystem::path& path);
-std::map<std::string, Tensor> read_npz(const std::filesystem::path& path);  // by array name, without ".npy"
+// by array name, without ".npy"
+std::map<std::string, Tensor> read_npz(const std::filesystem::path& path);
 
 }  // namespace octet::test

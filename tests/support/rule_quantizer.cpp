@@ -26,17 +26,23 @@ const std::map<std::string, std::string> kObservers = {
     {"FusedMovingAvgObsFakeQuantize",              "fused_moving_avg_obs_fake_quantize"},
 };
 
-// args: those of the class; a fake-quant has the class of the observer inside among them. Octet's own observers have the names of its registry.
+// args: those of the class; a fake-quant has the class of the observer inside among them. Octet's
+// own observers have the names of its registry.
 std::string observer_name(const std::string& peer_class, const Json& args) {
   if (peer_class == "FakeQuantize")
-    return fmt::format("fake_quantize({})", observer_name(args.value("observer", "MovingAverageMinMaxObserver"), Json::object()));
-  if (std::none_of(peer_class.begin(), peer_class.end(), [](unsigned char c) { return std::isupper(c); })) return peer_class;
+    return fmt::format(
+        "fake_quantize({})",
+        observer_name(args.value("observer", "MovingAverageMinMaxObserver"), Json::object()));
+  if (std::none_of(peer_class.begin(), peer_class.end(),
+                   [](unsigned char c) { return std::isupper(c); }))
+    return peer_class;
   const std::string* name = find_observer_name(peer_class);
   if (name == nullptr) throw Error("annotate", peer_class, "an observer without counterpart");
   return *name;
 }
 
-// "1" or "1.0": the value of that argument, or of that element of a list argument. Null for literals and beyond the end.
+// "1" or "1.0": the value of that argument, or of that element of a list argument. Null for
+// literals and beyond the end.
 Value* find_argument(const Node& node, const std::string& index) {
   const size_t dot = index.find('.');
   const size_t position = std::stoul(index);
@@ -57,13 +63,15 @@ Value* value_of(const std::string& reference, Node& node) {
     value = named->output();
   else
     value = node.graph().find_value(reference.substr(1));
-  if (value == nullptr) throw Error("annotate", "%" + node.name(), "unknown reference " + reference);
+  if (value == nullptr)
+    throw Error("annotate", "%" + node.name(), "unknown reference " + reference);
   return value;
 }
 
 EdgeOrNode edge_or_node(const Json& json, Node& node) {
   if (json.is_string()) return value_of(json, node);
-  return Edge{value_of(json.at(0), node), json.at(1) == "$self" ? &node : value_of(json.at(1), node)->producer()};
+  return Edge{value_of(json.at(0), node),
+              json.at(1) == "$self" ? &node : value_of(json.at(1), node)->producer()};
 }
 
 template <typename T>
@@ -78,29 +86,37 @@ void read_common(const Json& json, Spec& spec) {
   spec.dtype = find_dtype(json.at("dtype").get<std::string>()).value();
   spec.quant_min = find<int64_t>(json, "quant_min");
   spec.quant_max = find<int64_t>(json, "quant_max");
-  if (const std::optional<std::string> name = find<std::string>(json, "qscheme")) spec.qscheme = find_qscheme(*name).value();
+  if (const std::optional<std::string> name = find<std::string>(json, "qscheme"))
+    spec.qscheme = find_qscheme(*name).value();
 }
 
-// {"mapping_type": "SYMMETRIC", "granularity": {"kind": "per_group", "group_size": 32}, "zero_point_dtype": "int32"}
+// {"mapping_type": "SYMMETRIC", "granularity": {"kind": "per_group", "group_size": 32},
+// "zero_point_dtype": "int32"}
 AffineOptions read_affine(const Json& json) {
   AffineOptions affine;
-  for (MappingType type : {MappingType::kSymmetric, MappingType::kSymmetricNoClippingErr, MappingType::kAsymmetric})
+  for (MappingType type :
+       {MappingType::kSymmetric, MappingType::kSymmetricNoClippingErr, MappingType::kAsymmetric})
     if (json.at("mapping_type") == std::string(name_of(type))) affine.mapping_type = type;
   const Json& granularity = json.at("granularity");
   for (int kind = 0; kind <= static_cast<int>(Granularity::Kind::kPerBlock); ++kind)
     if (granularity.at("kind") == std::string(name_of(static_cast<Granularity::Kind>(kind))))
       affine.granularity.kind = static_cast<Granularity::Kind>(kind);
-  affine.granularity.axis = granularity.value("axis", affine.granularity.kind == Granularity::Kind::kPerRow ? -1 : 0);
+  affine.granularity.axis =
+      granularity.value("axis", affine.granularity.kind == Granularity::Kind::kPerRow ? -1 : 0);
   affine.granularity.group_size = granularity.value("group_size", 0);
   affine.granularity.block_size = granularity.value("block_size", std::vector<int64_t>{});
-  if (const std::optional<std::string> name = find<std::string>(json, "scale_dtype")) affine.scale_dtype = find_dtype(*name);
-  if (const std::optional<std::string> name = find<std::string>(json, "zero_point_dtype")) affine.zero_point_dtype = find_dtype(*name);
+  if (const std::optional<std::string> name = find<std::string>(json, "scale_dtype"))
+    affine.scale_dtype = find_dtype(*name);
+  if (const std::optional<std::string> name = find<std::string>(json, "zero_point_dtype"))
+    affine.zero_point_dtype = find_dtype(*name);
   return affine;
 }
 
 SpecVariant read_spec(const Json& json, Node& node) {
   const std::string kind = json.at("kind");
-  if (kind == "shared") return SharedQuantizationSpec{edge_or_node(json.contains("edge") ? json.at("edge") : json.at("node"), node)};
+  if (kind == "shared")
+    return SharedQuantizationSpec{
+        edge_or_node(json.contains("edge") ? json.at("edge") : json.at("node"), node)};
   if (kind == "fixed") {
     FixedQParamsQuantizationSpec spec;
     read_common(json, spec);
@@ -111,7 +127,8 @@ SpecVariant read_spec(const Json& json, Node& node) {
   if (kind == "derived") {
     DerivedQuantizationSpec spec;
     read_common(json, spec);
-    for (const Json& source : json.at("from")) spec.derived_from.push_back(edge_or_node(source, node));
+    for (const Json& source : json.at("from"))
+      spec.derived_from.push_back(edge_or_node(source, node));
     spec.derive_name = json.at("fn") == "sum_scale" ? "sum_of_scales" : "product_of_scales";
     spec.derive_qparams_fn = find_derive_fn(spec.derive_name);
     spec.ch_axis = find<int>(json, "ch_axis");
@@ -136,7 +153,8 @@ bool applies(const Json& rule, const Node& node, int count) {
   if (rule.contains("name") && rule.at("name") != node.name()) return false;
   if (!rule.contains("user_target")) return true;
   const Value* output = node.output_or_null();
-  return output != nullptr && output->has_one_user() && output->users().front()->target() == rule.at("user_target");
+  return output != nullptr && output->has_one_user() &&
+         output->users().front()->target() == rule.at("user_target");
 }
 
 QuantizationAnnotation annotation_of(const Json& rule, Node& node) {
@@ -145,9 +163,11 @@ QuantizationAnnotation annotation_of(const Json& rule, Node& node) {
   if (rule.contains("inputs"))
     for (const auto& [index, spec] : rule.at("inputs").items()) {
       Value* input = find_argument(node, index);
-      if (input != nullptr && !spec.is_null() && annotation.find_input(input) == nullptr) annotation.set_input(input, read_spec(spec, node));
+      if (input != nullptr && !spec.is_null() && annotation.find_input(input) == nullptr)
+        annotation.set_input(input, read_spec(spec, node));
     }
-  if (rule.contains("output") && !rule.at("output").is_null()) annotation.output_qspec = read_spec(rule.at("output"), node);
+  if (rule.contains("output") && !rule.at("output").is_null())
+    annotation.output_qspec = read_spec(rule.at("output"), node);
   return annotation;
 }
 

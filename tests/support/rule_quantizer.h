@@ -1,9 +1,11 @@
 // A Quantizer driven by a JSON list of rules, as the oracle's custom cases have it.
 //
-//   {"target": "aten.conv2d.default", "nth": k, "name": "conv2d_1", "user_target": the only user's target,
-//    "inputs": {"0": SPEC, "1.0": SPEC (element of a list argument)}, "output": SPEC, "allow_implicit_sharing": bool}
-// Rules run in order over all nodes; a node that has an annotation is left alone. SPEC has "kind" spec, shared, fixed or derived;
-// references are "$self", "$argK" (what argument K is) and "%name".
+//   {"target": "aten.conv2d.default", "nth": k, "name": "conv2d_1", "user_target": the only user's
+//   target,
+//    "inputs": {"0": SPEC, "1.0": SPEC (element of a list argument)}, "output": SPEC,
+//    "allow_implicit_sharing": bool}
+// Rules run in order over all nodes; a node that has an annotation is left alone. SPEC has "kind"
+// spec, shared, fixed or derived; references are "$self", "$argK" (what argument K is) and "%name".
 #pragma once
 
 #include <string>
@@ -14,7 +16,8 @@
 
 namespace octet::test {
 
-// Octet's name of an observer class of the peer ("HistogramObserver" -> "histogram"); null when it has none.
+// Octet's name of an observer class of the peer ("HistogramObserver" -> "histogram"); null when it
+// has none.
 const std::string* find_observer_name(const std::string& peer_class);
 
 class RuleQuantizer : public Quantizer {

@@ -23,22 +23,30 @@ inline at::Tensor as_aten(const Tensor& tensor) { return to_aten(tensor); }
 
 inline std::string describe_tensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
-  return fmt::format("{}[{}]", short_name_of(from_scalar_type(tensor.scalar_type())), fmt::join(tensor.sizes(), ", "));
+  return fmt::format("{}[{}]", short_name_of(from_scalar_type(tensor.scalar_type())),
+                     fmt::join(tensor.sizes(), ", "));
 }
 
-// Same dtype and shape, and |a - b| <= atol + rtol * |b| everywhere; NaN equals NaN. With both tolerances 0: equal.
+// Same dtype and shape, and |a - b| <= atol + rtol * |b| everywhere; NaN equals NaN. With both
+// tolerances 0: equal.
 template <typename T>
 class AllCloseMatcher : public Catch::MatcherBase<T> {
  public:
-  AllCloseMatcher(at::Tensor expected, double atol, double rtol) : expected_(std::move(expected)), atol_(atol), rtol_(rtol) {}
+  AllCloseMatcher(at::Tensor expected, double atol, double rtol)
+      : expected_(std::move(expected)), atol_(atol), rtol_(rtol) {}
 
   bool match(const T& value) const override {
     const at::Tensor actual = as_aten(value);
-    if (!actual.defined() || actual.scalar_type() != expected_.scalar_type() || actual.sizes() != expected_.sizes()) return false;
+    if (!actual.defined() || actual.scalar_type() != expected_.scalar_type() ||
+        actual.sizes() != expected_.sizes())
+      return false;
     if (actual.numel() == 0) return true;
-    return at::allclose(actual.to(at::kDouble), expected_.to(at::kDouble), rtol_, atol_, /*equal_nan=*/true);
+    return at::allclose(actual.to(at::kDouble), expected_.to(at::kDouble), rtol_, atol_,
+                        /*equal_nan=*/true);
   }
-  std::string describe() const override { return fmt::format("is within {} + {} * |x| of {}", atol_, rtol_, describe_tensor(expected_)); }
+  std::string describe() const override {
+    return fmt::format("is within {} + {} * |x| of {}", atol_, rtol_, describe_tensor(expected_));
+  }
 
  private:
   at::Tensor expected_;

@@ -1,5 +1,6 @@
-// beside_torch PROGRAM.octet INPUT.raw OUTPUT.raw: one program with LibTorch and the runtime in it. LibTorch's own thread pool (by QNNPACK) and its own oneDNN
-// run before and after the .octet file, and must give the same both times.
+// beside_torch PROGRAM.octet INPUT.raw OUTPUT.raw: one program with LibTorch and the runtime in it.
+// LibTorch's own thread pool (by QNNPACK) and its own oneDNN run before and after the .octet file,
+// and must give the same both times.
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <octet.h>
@@ -30,7 +31,8 @@ std::vector<at::Tensor> torch_results() {
     return stack.at(0);
   };
   const at::IValue packed = call("quantized::linear_prepack", {w, c10::nullopt});
-  return {torch::conv2d(images, filters), call("quantized::linear", {x, packed, 0.5, int64_t{128}}).toTensor().int_repr()};
+  return {torch::conv2d(images, filters),
+          call("quantized::linear", {x, packed, 0.5, int64_t{128}}).toTensor().int_repr()};
 }
 
 int fail(const std::string& message) {
@@ -50,7 +52,8 @@ int run(const char* input_path, const char* output_path) {
   const void* const inputs[] = {input.data()};
   void* const outputs[] = {output.data()};
   if (octet_run(model.get(), inputs, outputs) != OCTET_OK) return fail(octet_last_error());
-  std::ofstream(output_path, std::ios::binary).write(output.data(), static_cast<std::streamsize>(output.size()));
+  std::ofstream(output_path, std::ios::binary)
+      .write(output.data(), static_cast<std::streamsize>(output.size()));
   return 0;
 }
 
@@ -68,6 +71,7 @@ int main(int argc, char** argv) {
   if (const int code = run(argv[2], argv[3]); code != 0) return code;
   const std::vector<at::Tensor> after = torch_results();
   for (size_t i = 0; i < before.size(); ++i)
-    if (!torch::equal(before[i], after[i])) return fail("LibTorch computes something else after the runtime ran");
+    if (!torch::equal(before[i], after[i]))
+      return fail("LibTorch computes something else after the runtime ran");
   return 0;
 }

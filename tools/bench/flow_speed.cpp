@@ -1,6 +1,8 @@
-// How long prepare and convert take, without running the model. For flow_speed.py, which runs the peers beside it.
-//   octet_flow_speed MODEL.pt2 QUANTIZER [REPEATS]    one line of JSON: the least processor time of each step in ms
-//   octet_flow_speed --chain QUANTIZER NODES...       the same for chains of linear, relu and add, one line each
+// How long prepare and convert take, without running the model. For flow_speed.py, which runs the
+// peers beside it.
+//   octet_flow_speed MODEL.pt2 QUANTIZER [REPEATS]    one line of JSON: the least processor time of
+//   each step in ms octet_flow_speed --chain QUANTIZER NODES...       the same for chains of
+//   linear, relu and add, one line each
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +29,8 @@ double milliseconds() { return 1000.0 * static_cast<double>(std::clock()) / CLOC
 std::vector<c10::IValue> make_inputs(const Graph& graph) {
   std::vector<c10::IValue> inputs;
   for (const Value* input : graph.user_inputs()) {
-    if (!input->meta) throw Error("bench", "%" + input->name(), "its shape is unknown, want a tensor input");
+    if (!input->meta)
+      throw Error("bench", "%" + input->name(), "its shape is unknown, want a tensor input");
     if (is_floating_point(input->meta->dtype))
       inputs.emplace_back(at::rand(input->meta->shape()));
     else
@@ -64,8 +67,10 @@ Times measure(const Graph& graph, const std::string& quantizer_name, int repeats
 }
 
 void print(const Times& times) {
-  fmt::print("{{\"nodes\": {}, \"converted_nodes\": {}, \"prepare_ms\": {:.3f}, \"convert_ms\": {:.3f}}}\n", times.nodes, times.converted_nodes,
-             times.prepare, times.convert);
+  fmt::print(
+      "{{\"nodes\": {}, \"converted_nodes\": {}, \"prepare_ms\": {:.3f}, \"convert_ms\": "
+      "{:.3f}}}\n",
+      times.nodes, times.converted_nodes, times.prepare, times.convert);
   std::fflush(stdout);
 }
 
@@ -76,12 +81,15 @@ Graph make_chain(int node_count) {
   std::vector<Value*> weights;
   for (int i = 0; i < node_count / 3; ++i) {
     Tensor tensor = Tensor::zeros(DType::kFloat32, {4, 4});
-    for (int64_t k = 0; k < 16; ++k) tensor.data<float>()[k] = 1e-6f * static_cast<float>((k * 7 + i) % 9 - 4);
-    weights.push_back(graph.add_constant(fmt::format("layers.{}.weight", i), std::move(tensor), InputKind::kParameter));
+    for (int64_t k = 0; k < 16; ++k)
+      tensor.data<float>()[k] = 1e-6f * static_cast<float>((k * 7 + i) % 9 - 4);
+    weights.push_back(graph.add_constant(fmt::format("layers.{}.weight", i), std::move(tensor),
+                                         InputKind::kParameter));
   }
   Value* x = graph.add_input("x", ValueKind::kTensor, meta);
   for (Value* weight : weights) {
-    const auto call = [&](const char* target, const char* name, std::vector<NamedArgument> arguments) {
+    const auto call = [&](const char* target, const char* name,
+                          std::vector<NamedArgument> arguments) {
       return graph.insert(target, std::move(arguments), name, meta, nullptr)->output();
     };
     Value* y = call("aten.linear.default", "linear",
@@ -104,7 +112,9 @@ Graph make_chain(int node_count) {
 }
 
 int run(int argc, char** argv) {
-  if (argc < 3) throw Error("bench", "arguments", "want MODEL.pt2 QUANTIZER [REPEATS] or --chain QUANTIZER NODES...");
+  if (argc < 3)
+    throw Error("bench", "arguments",
+                "want MODEL.pt2 QUANTIZER [REPEATS] or --chain QUANTIZER NODES...");
   if (std::string(argv[1]) == "--chain") {
     for (int i = 3; i < argc; ++i) print(measure(make_chain(std::atoi(argv[i])), argv[2], 1));
     return 0;

@@ -1,5 +1,7 @@
-// What oneDNN's kernels reach on this machine now, in 10^9 operations per second: the best over shapes that networks have, weights packed, sources in
-// cache or not as the shape has it. Prints {"int8": ..., "float": ...}. The share of a program in this is the share of the hardware that it uses.
+// What oneDNN's kernels reach on this machine now, in 10^9 operations per second: the best over
+// shapes that networks have, weights packed, sources in cache or not as the shape has it. Prints
+// {"int8": ..., "float": ...}. The share of a program in this is the share of the hardware that it
+// uses.
 //   OMP_NUM_THREADS=1 octet_kernel_peak
 #include <algorithm>
 #include <chrono>
@@ -26,22 +28,30 @@ constexpr Shape kShapes[] = {
 };
 constexpr int kRuns = 12;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 memory allocate(const memory::desc& desc, const dnnl::engine& engine) {
   memory result(desc, engine);
-  std::fill_n(static_cast<unsigned char*>(result.get_data_handle()), desc.get_size(), static_cast<unsigned char>(1));
+  std::fill_n(static_cast<unsigned char*>(result.get_data_handle()), desc.get_size(),
+              static_cast<unsigned char>(1));
   return result;
 }
 
 // The fastest of some runs: the peak is what undisturbed kernels give.
-double measure(const Shape& shape, memory::data_type source, memory::data_type weights, memory::data_type destination, const dnnl::engine& engine) {
+double measure(const Shape& shape, memory::data_type source, memory::data_type weights,
+               memory::data_type destination, const dnnl::engine& engine) {
   const memory::dim pad = shape.kernel / 2;
-  const memory::desc src({1, shape.channels, shape.size, shape.size}, source, memory::format_tag::any);
-  const memory::desc wei({shape.outputs, shape.channels, shape.kernel, shape.kernel}, weights, memory::format_tag::any);
-  const memory::desc dst({1, shape.outputs, shape.size, shape.size}, destination, memory::format_tag::any);
-  const dnnl::convolution_forward::primitive_desc desc(engine, dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, src, wei, dst,
-                                                       {1, 1}, {pad, pad}, {pad, pad});
+  const memory::desc src({1, shape.channels, shape.size, shape.size}, source,
+                         memory::format_tag::any);
+  const memory::desc wei({shape.outputs, shape.channels, shape.kernel, shape.kernel}, weights,
+                         memory::format_tag::any);
+  const memory::desc dst({1, shape.outputs, shape.size, shape.size}, destination,
+                         memory::format_tag::any);
+  const dnnl::convolution_forward::primitive_desc desc(engine, dnnl::prop_kind::forward_inference,
+                                                       dnnl::algorithm::convolution_direct, src,
+                                                       wei, dst, {1, 1}, {pad, pad}, {pad, pad});
   const dnnl::convolution_forward convolution(desc);
   dnnl::stream stream(engine);
   const std::unordered_map<int, memory> arguments = {
@@ -57,7 +67,8 @@ double measure(const Shape& shape, memory::data_type source, memory::data_type w
     best = std::min(best, seconds_since(start));
   }
   const double operations =
-      2.0 * static_cast<double>(shape.outputs * shape.channels * shape.kernel * shape.kernel) * static_cast<double>(shape.size * shape.size);
+      2.0 * static_cast<double>(shape.outputs * shape.channels * shape.kernel * shape.kernel) *
+      static_cast<double>(shape.size * shape.size);
   return operations / best / 1e9;
 }
 

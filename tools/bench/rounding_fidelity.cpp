@@ -1,7 +1,11 @@
 // What rounding weights by calibration data gives on data that calibration did not see:
-//   octet_rounding_fidelity DIR QUANTIZER METHOD...          DIR: as tools/models/export.py writes it
-// METHOD: high (what --effort high runs), passes:ranges+round, or rounding alone: nearest, second-order, adaptive; options behind it after a colon, as in
-// second-order:damping=0.1,bias=0. For each: median SQNR to float over the held-back batches (of sentences: of the embedding, pooled and normalized), share of equal top-1, mean dB per layer on calibration data before and after, seconds.
+//   octet_rounding_fidelity DIR QUANTIZER METHOD...          DIR: as tools/models/export.py writes
+//   it
+// METHOD: high (what --effort high runs), passes:ranges+round, or rounding alone: nearest,
+// second-order, adaptive; options behind it after a colon, as in second-order:damping=0.1,bias=0.
+// For each: median SQNR to float over the held-back batches (of sentences: of the embedding, pooled
+// and normalized), share of equal top-1, mean dB per layer on calibration data before and after,
+// seconds.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -64,7 +68,8 @@ BatchSource batches_of(BatchReader& reader) {
   return [&reader]() { return reader.done() ? std::nullopt : std::optional(reader.next()); };
 }
 
-std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data, const std::string& method, Report& report) {
+std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data,
+                                 const std::string& method, Report& report) {
   const auto [name, given] = split(method);
   RoundingOptions options;
   if (given.contains("damping") || given.contains("follow"))
@@ -74,8 +79,9 @@ std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data, con
   options.held_back = option(given, "held_back", options.held_back);
   options.correct_bias = option(given, "bias", 1) != 0;
   if (name == "second-order")
-    return round_second_order(observed, batches_of(data), report, options,
-                              {.passes = static_cast<int>(option(given, "passes", SecondOrderOptions().passes))});
+    return round_second_order(
+        observed, batches_of(data), report, options,
+        {.passes = static_cast<int>(option(given, "passes", SecondOrderOptions().passes))});
   if (name != "adaptive") return {};
   AdaptiveOptions adaptive;
   adaptive.iterations = static_cast<int>(option(given, "iterations", adaptive.iterations));
@@ -121,7 +127,8 @@ void measure(const Settings& settings, const std::string& method) {
   options.weight_bits = settings.bits;
   options.group_size = settings.group_size;
   options.config = settings.config;
-  ObservedGraph observed = prepare_pt2e(read_pt2(settings.folder + "/model.pt2"), *make_quantizer(settings.quantizer, options), report);
+  ObservedGraph observed = prepare_pt2e(read_pt2(settings.folder + "/model.pt2"),
+                                        *make_quantizer(settings.quantizer, options), report);
   BatchReader data(settings.folder + "/calibration.pt");
   const size_t count = data.size();
   const bool is_bundle = method == "high" || method.starts_with("passes:");
@@ -134,7 +141,8 @@ void measure(const Settings& settings, const std::string& method) {
     calibrate(observed, batches_of(data));
     layers = apply(observed, data, method, report);
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (is_bundle)
     for (const std::string& note : report.notes()) fmt::print(stderr, "{}\n", note);
   for (const std::string& detail : report.details()) fmt::print(stderr, "{}\n", detail);
@@ -159,8 +167,9 @@ void measure(const Settings& settings, const std::string& method) {
     ratios.push_back(sqnr(want, got));
     equal += want.argmax().item<int64_t>() == got.argmax().item<int64_t>();
   }
-  fmt::print("{:40s} {:6.2f} dB  top-1 {:.3f}  layers {:3d}: {:5.1f} -> {:5.1f} dB  {:6.1f} s\n", method, median(ratios),
-             equal / static_cast<double>(ratios.size()), layers.size(), before, after, seconds);
+  fmt::print("{:40s} {:6.2f} dB  top-1 {:.3f}  layers {:3d}: {:5.1f} -> {:5.1f} dB  {:6.1f} s\n",
+             method, median(ratios), equal / static_cast<double>(ratios.size()), layers.size(),
+             before, after, seconds);
   std::fflush(stdout);
 }
 
@@ -172,7 +181,8 @@ int main(int argc, char** argv) {
   app.add_option("folder", settings.folder)->required();
   app.add_option("quantizer", settings.quantizer)->required();
   app.add_option("methods", settings.methods)->required();
-  app.add_option("--mode", settings.mode)->check(CLI::IsMember({"static", "dynamic", "weight-only"}));
+  app.add_option("--mode", settings.mode)
+      ->check(CLI::IsMember({"static", "dynamic", "weight-only"}));
   app.add_option("--weight-bits", settings.bits);
   app.add_option("--group-size", settings.group_size);
   app.add_option("--config", settings.config);

@@ -1,10 +1,12 @@
 /* Latency of an .octet file on the runtime alone, without LibTorch or Python, by its C interface.
  *
- *     octet_runtime_bench FILE [--threads N] [--seconds S] [--cache DIR] [--input RAW]... [--output RAW]
+ * octet_runtime_bench FILE [--threads N] [--seconds S] [--cache DIR] [--input RAW]... [--output
+ * RAW]
  *
- * RAW: a tensor's bytes in row-major order, an --input for each of the program's in order (zeros when none is given); --output takes the first output's.
- * Prints one JSON object: the median of single runs, the time from opening the file to the first output, memory before loading and at its peak, and the
- * shape of the first output. */
+ * RAW: a tensor's bytes in row-major order, an --input for each of the program's in order (zeros
+ * when none is given); --output takes the first output's. Prints one JSON object: the median of
+ * single runs, the time from opening the file to the first output, memory before loading and at
+ * its peak, and the shape of the first output. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <octet.h>
@@ -31,7 +33,8 @@ static double now_ms(void) {
   return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-/* The most memory that this program has had. getrusage would count that of the process which started it, too. */
+/* The most memory that this program has had. getrusage would count that of the process which
+ * started it, too. */
 static double peak_mb(void) {
   char line[256];
   long kilobytes = 0;
@@ -70,7 +73,10 @@ static arguments parse(int argc, char** argv) {
       fail(argv[i - 1], "unknown option, want --threads, --seconds, --cache, --input or --output");
     }
   }
-  if (result.program == NULL) fail("arguments", "no program, want FILE [--threads N] [--seconds S] [--cache DIR] [--input RAW]... [--output RAW]");
+  if (result.program == NULL)
+    fail("arguments",
+         "no program, want FILE [--threads N] [--seconds S] [--cache DIR] [--input RAW]... "
+         "[--output RAW]");
   return result;
 }
 
@@ -84,17 +90,21 @@ static void* read_raw(const char* path, size_t bytes) {
   void* memory = allocate(bytes);
   FILE* file = fopen(path, "rb");
   if (file == NULL) fail(path, "cannot be read");
-  if (fread(memory, 1, bytes, file) != bytes || fgetc(file) != EOF) fail(path, "is not as large as the program's input");
+  if (fread(memory, 1, bytes, file) != bytes || fgetc(file) != EOF)
+    fail(path, "is not as large as the program's input");
   fclose(file);
   return memory;
 }
 
 static void write_raw(const char* path, const void* memory, size_t bytes) {
   FILE* file = fopen(path, "wb");
-  if (file == NULL || fwrite(memory, 1, bytes, file) != bytes || fclose(file) != 0) fail(path, "cannot be written");
+  if (file == NULL || fwrite(memory, 1, bytes, file) != bytes || fclose(file) != 0)
+    fail(path, "cannot be written");
 }
 
-static int ascending(const void* a, const void* b) { return (*(const double*)a > *(const double*)b) - (*(const double*)a < *(const double*)b); }
+static int ascending(const void* a, const void* b) {
+  return (*(const double*)a > *(const double*)b) - (*(const double*)a < *(const double*)b);
+}
 
 static void run(octet_model* model, const void* const* inputs, void* const* outputs) {
   if (octet_run(model, inputs, outputs) != OCTET_OK) fail("run", octet_last_error());
@@ -103,11 +113,13 @@ static void run(octet_model* model, const void* const* inputs, void* const* outp
 static void print_shape(octet_model* model) {
   octet_tensor_info info = {.size = sizeof info};
   octet_output(model, 0, &info);
-  for (int i = 0; i < info.rank; ++i) printf("%s%lld", i == 0 ? "" : ", ", (long long)info.shape[i]);
+  for (int i = 0; i < info.rank; ++i)
+    printf("%s%lld", i == 0 ? "" : ", ", (long long)info.shape[i]);
 }
 
 /* The median of single runs, in milliseconds. */
-static double measure(octet_model* model, const void* const* inputs, void* const* outputs, double seconds) {
+static double measure(octet_model* model, const void* const* inputs, void* const* outputs,
+                      double seconds) {
   static double times[MOST_RUNS];
   int count = 0;
   for (int i = 0; i < WARM_UPS; ++i) run(model, inputs, outputs);
@@ -126,14 +138,17 @@ int main(int argc, char** argv) {
   const void* inputs[MOST_TENSORS];
   void* outputs[MOST_TENSORS];
   octet_tensor_info info = {.size = sizeof info};
-  const octet_options options = {.size = sizeof options, .threads = given.threads, .cache_folder = given.cache};
+  const octet_options options = {
+      .size = sizeof options, .threads = given.threads, .cache_folder = given.cache};
   const double before_mb = peak_mb();
   const double start = now_ms();
   octet_model* model = octet_load(given.program, &options);
   if (model == NULL) fail("load", octet_last_error());
   const size_t input_count = octet_input_count(model), output_count = octet_output_count(model);
-  if (input_count > MOST_TENSORS || output_count > MOST_TENSORS) fail(given.program, "has more than 64 inputs or outputs");
-  if (given.input_count != 0 && given.input_count != input_count) fail("--input", "want one for each input of the program, or none");
+  if (input_count > MOST_TENSORS || output_count > MOST_TENSORS)
+    fail(given.program, "has more than 64 inputs or outputs");
+  if (given.input_count != 0 && given.input_count != input_count)
+    fail("--input", "want one for each input of the program, or none");
   size_t output_bytes = 0;
   for (size_t i = 0; i < output_count; ++i) {
     octet_output(model, i, &info);
@@ -142,14 +157,17 @@ int main(int argc, char** argv) {
   }
   for (size_t i = 0; i < input_count; ++i) {
     octet_input(model, i, &info);
-    inputs[i] = given.input_count == 0 ? allocate(info.bytes) : read_raw(given.inputs[i], info.bytes);
+    inputs[i] =
+        given.input_count == 0 ? allocate(info.bytes) : read_raw(given.inputs[i], info.bytes);
   }
   run(model, inputs, outputs);
   const double load_ms = now_ms() - start;
   if (given.output != NULL) write_raw(given.output, outputs[0], output_bytes);
   const double median_ms = measure(model, inputs, outputs, given.seconds);
-  printf("{\"median_ms\": %.5f, \"load_ms\": %.3f, \"start_rss_mb\": %.1f, \"peak_rss_mb\": %.1f, \"shape\": [", median_ms, load_ms, before_mb,
-         peak_mb());
+  printf(
+      "{\"median_ms\": %.5f, \"load_ms\": %.3f, \"start_rss_mb\": %.1f, \"peak_rss_mb\": %.1f, "
+      "\"shape\": [",
+      median_ms, load_ms, before_mb, peak_mb());
   print_shape(model);
   printf("]}\n");
   octet_free(model);

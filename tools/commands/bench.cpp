@@ -27,16 +27,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double milliseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
-// Runs until both `seconds` and 20 runs have passed, but no more than ten times as long or 2000 runs.
-std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& inputs, double seconds) {
+// Runs until both `seconds` and 20 runs have passed, but no more than ten times as long or 2000
+// runs.
+std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& inputs,
+                            double seconds) {
   constexpr int kWarmUps = 5, kLeastRuns = 20;
   const double enough = 1e3 * seconds, most = 10 * enough;
   for (int i = 0; i < kWarmUps; ++i) program.run(inputs);
   std::vector<double> times;
   const Clock::time_point start = Clock::now();
-  for (double total = 0; times.size() < 2000 && (times.empty() || total < most) && (total < enough || times.size() < kLeastRuns);
+  for (double total = 0; times.size() < 2000 && (times.empty() || total < most) &&
+                         (total < enough || times.size() < kLeastRuns);
        total = milliseconds_since(start)) {
     const Clock::time_point before = Clock::now();
     program.run(inputs);
@@ -47,7 +52,8 @@ std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& i
 }
 
 // Runs per second of all programs together, each in a thread of its own, over `seconds`.
-double throughput(std::vector<std::unique_ptr<Runnable>>& programs, const std::vector<c10::IValue>& inputs, double seconds) {
+double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
+                  const std::vector<c10::IValue>& inputs, double seconds) {
   std::atomic<size_t> runs{0};
   std::atomic<bool> stops{false};
   std::vector<std::exception_ptr> failures(programs.size());
@@ -70,11 +76,13 @@ double throughput(std::vector<std::unique_ptr<Runnable>>& programs, const std::v
   return static_cast<double>(runs) / elapsed;
 }
 
-// "f32[1, 3, 224, 224], i64[1, 8]": what was given, or made up at the sizes of the exported example.
+// "f32[1, 3, 224, 224], i64[1, 8]": what was given, or made up at the sizes of the exported
+// example.
 std::string sizes_of(const std::vector<c10::IValue>& inputs) {
   std::vector<std::string> texts;
   for (const c10::IValue& input : inputs)
-    if (input.isTensor() && input.toTensor().defined()) texts.push_back(describe(from_aten(input.toTensor())));
+    if (input.isTensor() && input.toTensor().defined())
+      texts.push_back(describe(from_aten(input.toTensor())));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
@@ -95,35 +103,48 @@ void add_bench_command(CLI::App& app) {
     std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
-  command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; made up when absent (integers are 0)");
-  command->add_option("--threads", options->threads, "Threads; all CPUs that this process may use by default, shared among --streams")
+  command->add_option("--inputs", options->inputs,
+                      "torch.save of a tuple of inputs; made up when absent (integers are 0)");
+  command
+      ->add_option("--threads", options->threads,
+                   "Threads; all CPUs that this process may use by default, shared among --streams")
       ->check(CLI::Range(1, 1024));
   command
-      ->add_option("--streams", options->streams, "Measure throughput: so many copies of the program run at the same time, each on --threads threads")
+      ->add_option("--streams", options->streams,
+                   "Measure throughput: so many copies of the program run at the same time, each "
+                   "on --threads threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--seconds", options->seconds, "How long to measure")->check(CLI::Range(0.001, 3600.0))->capture_default_str();
+  command->add_option("--seconds", options->seconds, "How long to measure")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON object");
   command->add_flag("--explain", options->explain,
-                    "Print each call's kernel, layout, share of the time, and why it is slower than it could be (.octet)");
-  command->add_option("--cache", options->cache, "A folder where packed weights are kept for the next start (.octet on oneDNN)");
+                    "Print each call's kernel, layout, share of the time, and why it is slower "
+                    "than it could be (.octet)");
+  command->add_option(
+      "--cache", options->cache,
+      "A folder where packed weights are kept for the next start (.octet on oneDNN)");
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
     if (options->threads == 0) options->threads = std::max(usable_cpus() / options->streams, 1);
     const Clock::time_point start = Clock::now();
-    std::unique_ptr<Runnable> program = load_runnable(options->file, options->threads, options->cache);
+    std::unique_ptr<Runnable> program =
+        load_runnable(options->file, options->threads, options->cache);
     const double load_ms = milliseconds_since(start);
-    const std::vector<c10::IValue> inputs = options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
+    const std::vector<c10::IValue> inputs =
+        options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
     if (options->explain) {
       const std::vector<KernelReport> kernels = program->explain(inputs);
       if (options->json) return print_json(kernels_to_json(kernels) + "\n");
       print_text(kernels_to_table(kernels));
       const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
-      log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2], options->threads, options->threads == 1 ? "" : "s",
-                           sizes_of(inputs)));
+      log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2],
+                           options->threads, options->threads == 1 ? "" : "s", sizes_of(inputs)));
       return;
     }
     if (options->streams > 1) {
@@ -138,9 +159,14 @@ void add_bench_command(CLI::App& app) {
           {"threads",         options->threads},
           {"peak_rss_mb",     peak_rss_mb()   }
       };
-      fmt::print("{}\n", options->json ? result.dump()
-                                       : fmt::format("{:.1f} runs per second in {} streams of {} thread{}, peak memory {:.0f} MB", rate,
-                                                     options->streams, options->threads, options->threads == 1 ? "" : "s", peak_rss_mb()));
+      fmt::print(
+          "{}\n",
+          options->json
+              ? result.dump()
+              : fmt::format(
+                    "{:.1f} runs per second in {} streams of {} thread{}, peak memory {:.0f} MB",
+                    rate, options->streams, options->threads, options->threads == 1 ? "" : "s",
+                    peak_rss_mb()));
       return;
     }
     const std::vector<double> times = measure(*program, inputs, options->seconds);
@@ -157,8 +183,11 @@ void add_bench_command(CLI::App& app) {
       };
       fmt::print("{}\n", result.dump());
     } else {
-      fmt::print("median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak memory {:.0f} MB; inputs {}\n", median, p90,
-                 times.size(), options->threads, options->threads == 1 ? "" : "s", load_ms, peak_rss_mb(), sizes_of(inputs));
+      fmt::print(
+          "median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak "
+          "memory {:.0f} MB; inputs {}\n",
+          median, p90, times.size(), options->threads, options->threads == 1 ? "" : "s", load_ms,
+          peak_rss_mb(), sizes_of(inputs));
     }
   });
 }

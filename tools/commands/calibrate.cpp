@@ -1,5 +1,6 @@
-// octet calibrate: the observers' state after a part of the data, to be used by `octet quantize --state`. Under mpirun each process takes a part of its own
-// and process 0 writes the state of all.
+// octet calibrate: the observers' state after a part of the data, to be used by `octet quantize
+// --state`. Under mpirun each process takes a part of its own and process 0 writes the state of
+// all.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -19,7 +20,8 @@ struct CalibrateCommandOptions {
   std::string calibration, state;
 };
 
-// The states of all processes in order, as if their files were given to --state. "": a process without data.
+// The states of all processes in order, as if their files were given to --state. "": a process
+// without data.
 void merge_states(ObservedGraph& observed, const std::vector<std::string>& states) {
   bool is_first = true;
   for (size_t i = 0; i < states.size(); ++i) {
@@ -40,10 +42,16 @@ void calibrate_command(const CalibrateCommandOptions& options) {
     if (processes.rank() == 0) check_writable(options.state);
     Report report;
     observed = prepare_model(read_model(options.flow), options.flow, report);
-    const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] { processes.check_others(); }};
-    Progress progress(processes.rank() == 0 ? std::vector<Progress::Stage>{{std::string(kCalibrateStage)}} : std::vector<Progress::Stage>{});
-    const size_t batches = calibrate_from_file(*observed, options.calibration, options.flow.recorded, progress, part);
-    return processes.count() == 1 || batches == 0 ? std::string() : observer_state_to_json(*observed);
+    const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] {
+                          processes.check_others();
+                        }};
+    Progress progress(processes.rank() == 0
+                          ? std::vector<Progress::Stage>{{std::string(kCalibrateStage)}}
+                          : std::vector<Progress::Stage>{});
+    const size_t batches =
+        calibrate_from_file(*observed, options.calibration, options.flow.recorded, progress, part);
+    return processes.count() == 1 || batches == 0 ? std::string()
+                                                  : observer_state_to_json(*observed);
   };
   const std::vector<std::string> states = processes.gather(calibrate_part);
   if (processes.rank() != 0) return;
@@ -58,10 +66,12 @@ void calibrate_command(const CalibrateCommandOptions& options) {
 
 void add_calibrate_command(CLI::App& app) {
   auto options = std::make_shared<CalibrateCommandOptions>();
-  CLI::App* command =
-      app.add_subcommand("calibrate", "Run sample data through the observers and save their state; mpirun shares the data among processes");
+  CLI::App* command = app.add_subcommand("calibrate",
+                                         "Run sample data through the observers and save their "
+                                         "state; mpirun shares the data among processes");
   add_flow_options(*command, options->flow);
-  command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples")->required();
+  command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples")
+      ->required();
   command->add_option("--state", options->state, "The JSON file to write")->required();
   command->callback([options] { calibrate_command(*options); });
 }

@@ -1,4 +1,5 @@
-// What the subcommands of `octet` share. Each lives in a file of its own and adds itself to the CLI11 app; octet.cpp lists them.
+// What the subcommands of `octet` share. Each lives in a file of its own and adds itself to the
+// CLI11 app; octet.cpp lists them.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@ class App;
 
 namespace octet {
 
-// Adds the subcommand to `app`; its callback does the work and throws Error. Options that a build lacks are simply not added, so that CLI11
-// refuses them as a usage error.
+// Adds the subcommand to `app`; its callback does the work and throws Error. Options that a build
+// lacks are simply not added, so that CLI11 refuses them as a usage error.
 using AddCommand = void (*)(CLI::App& app);
 
 void add_quantize_command(CLI::App& app);

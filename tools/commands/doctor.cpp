@@ -28,8 +28,11 @@ std::string kernels_of(const std::string& backend) {
   if (backend == "reference") return "portable loops";
 #if defined(__x86_64__)
   if (backend == "xnnpack") {
-    const char* own = may_use(Isa::kAvx512Vnni) ? "AVX512-VNNI" : may_use(Isa::kAvx2) ? "AVX2" : "plain";
-    return fmt::format("XNNPACK's for this CPU; int8 linear at run time: own, {} (release of 2022)", own);
+    const char* own = may_use(Isa::kAvx512Vnni) ? "AVX512-VNNI"
+                      : may_use(Isa::kAvx2)     ? "AVX2"
+                                                : "plain";
+    return fmt::format("XNNPACK's for this CPU; int8 linear at run time: own, {} (release of 2022)",
+                       own);
   }
   if (may_use(Isa::kAvx512Vnni)) return "int8: oneDNN's and own for AVX512-VNNI";
   if (may_use(Isa::kAvxVnni)) return "int8: own for AVX-VNNI, depthwise and matmul for AVX2";
@@ -61,7 +64,8 @@ std::string describe_program(const std::string& path, std::vector<std::string>& 
   std::map<std::string, size_t> counts;
   for (const Segment& segment : program.segments) counts[segment.backend] += segment.ops.size();
   std::vector<std::string> parts;
-  for (const auto& [backend, count] : counts) parts.push_back(fmt::format("{} op{} on {}", count, count == 1 ? "" : "s", backend));
+  for (const auto& [backend, count] : counts)
+    parts.push_back(fmt::format("{} op{} on {}", count, count == 1 ? "" : "s", backend));
   const Session session(std::move(program));
   warnings = session.warnings();
   return fmt::format("runs: {}", fmt::join(parts, ", "));
@@ -76,7 +80,8 @@ Json file_json(const std::string& path, std::vector<std::string>& problems) {
     if (has_suffix(path, ".octet")) {
       json["result"] = describe_program(path, warnings);
     } else {
-      json["result"] = fmt::format("is interpreted by LibTorch, {} nodes; lower it for speed", read_pt2(path).nodes().size());
+      json["result"] = fmt::format("is interpreted by LibTorch, {} nodes; lower it for speed",
+                                   read_pt2(path).nodes().size());
     }
     json["warnings"] = warnings;
   } catch (const std::exception& error) {
@@ -87,26 +92,36 @@ Json file_json(const std::string& path, std::vector<std::string>& problems) {
 }
 
 void print(const Json& json) {
-  const auto line = [](const std::string& name, const std::string& text) { print_text(fmt::format("{:<18}{}\n", name, text)); };
+  const auto line = [](const std::string& name, const std::string& text) {
+    print_text(fmt::format("{:<18}{}\n", name, text));
+  };
   const Json& machine = json["machine"];
   line("CPU", machine["cpu"].get<std::string>());
-  line("instruction sets", fmt::format("{}", fmt::join(machine["instruction_sets"].get<std::vector<std::string>>(), ", ")));
-  if (const std::string limit = machine["isa_limit"].get<std::string>(); !limit.empty()) line("limited to", limit + " by ONEDNN_MAX_CPU_ISA");
+  line("instruction sets",
+       fmt::format("{}",
+                   fmt::join(machine["instruction_sets"].get<std::vector<std::string>>(), ", ")));
+  if (const std::string limit = machine["isa_limit"].get<std::string>(); !limit.empty())
+    line("limited to", limit + " by ONEDNN_MAX_CPU_ISA");
   line("CPUs to use", machine["cpus"].dump());
-  line("memory", fmt::format("{} MB, {} available", machine["memory_mb"].dump(), machine["available_mb"].dump()));
+  line("memory", fmt::format("{} MB, {} available", machine["memory_mb"].dump(),
+                             machine["available_mb"].dump()));
   line("locale", machine["locale"].get<std::string>());
   for (const Json& backend : json["backends"]) {
-    std::string text =
-        backend.contains("problem") ? "does not work: " + backend["problem"].get<std::string>() : backend["kernels"].get<std::string>();
+    std::string text = backend.contains("problem")
+                           ? "does not work: " + backend["problem"].get<std::string>()
+                           : backend["kernels"].get<std::string>();
     if (backend.contains("versions"))
-      for (const auto& [library, version] : backend["versions"].items()) text += fmt::format("; {} {}", library, version.get<std::string>());
+      for (const auto& [library, version] : backend["versions"].items())
+        text += fmt::format("; {} {}", library, version.get<std::string>());
     line(backend["name"].get<std::string>(), text);
   }
   for (const Json& file : json["libraries"]) line("library", file.get<std::string>());
   for (const Json& file : json["files"]) {
-    line("file", file["file"].get<std::string>() + ": " + file.value("result", "does not run: " + file.value("problem", "")));
+    line("file", file["file"].get<std::string>() + ": " +
+                     file.value("result", "does not run: " + file.value("problem", "")));
     if (file.contains("warnings"))
-      for (const Json& warning : file["warnings"]) line("", "warning: " + warning.get<std::string>());
+      for (const Json& warning : file["warnings"])
+        line("", "warning: " + warning.get<std::string>());
   }
 }
 
@@ -118,8 +133,9 @@ void add_doctor_command(CLI::App& app) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("doctor", "Tell what this machine has, which kernels run on it, and whether programs do; exit 1 when something does not");
+  CLI::App* command = app.add_subcommand("doctor",
+                                         "Tell what this machine has, which kernels run on it, and "
+                                         "whether programs do; exit 1 when something does not");
   command->add_option("files", options->files, "Programs to try, .pt2 or .octet");
   command->add_flag("--json", options->json, "As JSON");
   add_library_option(*command, options->libraries);
@@ -138,18 +154,23 @@ void add_doctor_command(CLI::App& app) {
         {"locale",           machine.locale          }
     };
     json["backends"] = Json::array();
-    for (const std::string& name : backend_names()) json["backends"].push_back(backend_json(name, problems));
+    for (const std::string& name : backend_names())
+      json["backends"].push_back(backend_json(name, problems));
     json["files"] = Json::array();
-    for (const std::string& path : options->files) json["files"].push_back(file_json(path, problems));
-    json["libraries"] = loaded_files({"libtorch_cpu", "libc10", "libdnnl", "libXNNPACK", "libpthreadpool", "libcpuinfo", "libgomp"});
+    for (const std::string& path : options->files)
+      json["files"].push_back(file_json(path, problems));
+    json["libraries"] = loaded_files({"libtorch_cpu", "libc10", "libdnnl", "libXNNPACK",
+                                      "libpthreadpool", "libcpuinfo", "libgomp"});
     if (options->json) {
       std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
     } else {
       print(json);
     }
     if (problems.empty()) return;
-    const std::string more = problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
-    throw Error("doctor", "this machine", fmt::format("not everything works: {}{}", problems.front(), more));
+    const std::string more =
+        problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
+    throw Error("doctor", "this machine",
+                fmt::format("not everything works: {}{}", problems.front(), more));
   });
 }
 

@@ -20,9 +20,13 @@ void add_fuse_command(CLI::App& app) {
     std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("fuse", "Fold batch norms into the convolutions and linears before them");
-  accept_standard_input(command->add_option("model", options->model, "The float .pt2; -: stdin"))->required();
-  accept_standard_output(command->add_option("--output", options->output, "The .pt2 to write; -: stdout"))->required();
+  CLI::App* command =
+      app.add_subcommand("fuse", "Fold batch norms into the convolutions and linears before them");
+  accept_standard_input(command->add_option("model", options->model, "The float .pt2; -: stdin"))
+      ->required();
+  accept_standard_output(
+      command->add_option("--output", options->output, "The .pt2 to write; -: stdout"))
+      ->required();
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);

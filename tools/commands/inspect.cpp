@@ -16,7 +16,9 @@ namespace octet {
 namespace {
 
 // Of names that are no UTF-8, too; ASCII alone, as it goes to terminals.
-std::string json_text(const nlohmann::ordered_json& json) { return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n"; }
+std::string json_text(const nlohmann::ordered_json& json) {
+  return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
 
 nlohmann::ordered_json tensor_json(const Program& program, int index) {
   if (index < 0) return nullptr;
@@ -55,7 +57,8 @@ nlohmann::ordered_json border_json(const Program& program, const std::vector<int
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   for (int index : indices) {
     result.push_back(tensor_json(program, index));
-    const ProgramTensor* tensor = index < 0 ? nullptr : &program.tensors[static_cast<size_t>(index)];
+    const ProgramTensor* tensor =
+        index < 0 ? nullptr : &program.tensors[static_cast<size_t>(index)];
     if (tensor == nullptr || !tensor->qparams || !tensor->qparams->is_per_tensor()) continue;
     result.back()["scale"] = tensor->qparams->scale.front();
     result.back()["zero_point"] = tensor->qparams->zero_point.front();
@@ -68,7 +71,8 @@ nlohmann::ordered_json program_json(const Program& program) {
   for (const Segment& segment : program.segments) {
     for (int index : segment.ops) {
       const ProgramOp& op = program.ops[static_cast<size_t>(index)];
-      nlohmann::ordered_json inputs = nlohmann::ordered_json::array(), outputs = nlohmann::ordered_json::array();
+      nlohmann::ordered_json inputs = nlohmann::ordered_json::array(),
+                             outputs = nlohmann::ordered_json::array();
       for (int input : op.inputs) inputs.push_back(tensor_json(program, input));
       for (int output : op.outputs) outputs.push_back(tensor_json(program, output));
       ops.push_back({
@@ -83,7 +87,8 @@ nlohmann::ordered_json program_json(const Program& program) {
       if (reason != program.reasons.end()) ops.back()["reason"] = reason->second;
     }
   }
-  const nlohmann::ordered_json inputs = border_json(program, program.inputs), outputs = border_json(program, program.outputs);
+  const nlohmann::ordered_json inputs = border_json(program, program.inputs),
+                               outputs = border_json(program, program.outputs);
   return {
       {"backend",  program.backend      },
       {"versions", program.versions     },
@@ -103,7 +108,8 @@ void add_inspect_command(CLI::App& app) {
     std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("inspect", "Print the ops of a .pt2 (FX's tabular form) or of an .octet program");
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Print the ops of a .pt2 (FX's tabular form) or of an .octet program");
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_flag("--json", options->json, "Print JSON");
   add_library_option(*command, options->libraries);
@@ -118,7 +124,9 @@ void add_inspect_command(CLI::App& app) {
       return;
     }
     if (!has_suffix(options->file, ".pt2"))
-      throw Error("inspect", options->file, "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
+      throw Error("inspect", options->file,
+                  "is neither .pt2 nor .octet; give a program that torch.export.save or `octet "
+                  "lower` wrote");
     const Graph graph = read_pt2(options->file);
     verify(graph);
     if (options->json)

@@ -21,7 +21,9 @@ Json number(double value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-Json reference(const Value* value) { return value == nullptr ? Json(nullptr) : Json("%" + value->name()); }
+Json reference(const Value* value) {
+  return value == nullptr ? Json(nullptr) : Json("%" + value->name());
+}
 
 Json to_json(const Argument& argument);
 
@@ -43,7 +45,9 @@ struct ArgumentToJson {
     for (const std::vector<double>& list : lists) result.push_back(numbers(list));
     return result;
   }
-  Json operator()(const std::complex<double>& value) const { return Json::array({number(value.real()), number(value.imag())}); }
+  Json operator()(const std::complex<double>& value) const {
+    return Json::array({number(value.real()), number(value.imag())});
+  }
   Json operator()(const SymIntLiteral& value) const { return value.value; }
   Json operator()(const SymFloatLiteral& value) const { return number(value.value); }
   Json operator()(const SymBoolLiteral& value) const { return value.value; }
@@ -52,14 +56,18 @@ struct ArgumentToJson {
   Json operator()(const SymBoolList& list) const { return symbols(list.items); }
   Json operator()(DType dtype) const { return fmt::format("torch.{}", name_of(dtype)); }
   Json operator()(MemoryFormat format) const {
-    constexpr std::string_view kNames[] = {"unknown", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"};
+    constexpr std::string_view kNames[] = {"unknown", "contiguous_format", "channels_last",
+                                           "channels_last_3d", "preserve_format"};
     return fmt::format("torch.{}", kNames[static_cast<size_t>(format)]);
   }
   Json operator()(Layout layout) const {
-    constexpr std::string_view kNames[] = {"unknown", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "strided"};
+    constexpr std::string_view kNames[] = {"unknown",    "sparse_coo", "sparse_csr", "sparse_csc",
+                                           "sparse_bsr", "sparse_bsc", "_mkldnn",    "strided"};
     return fmt::format("torch.{}", kNames[static_cast<size_t>(layout)]);
   }
-  Json operator()(const Device& device) const { return device.index ? fmt::format("{}:{}", device.type, *device.index) : device.type; }
+  Json operator()(const Device& device) const {
+    return device.index ? fmt::format("{}:{}", device.type, *device.index) : device.type;
+  }
   Json operator()(const Subgraph& subgraph) const { return "graph " + subgraph.name; }
   Json operator()(const OperatorRef& op) const { return op.target; }
   Json operator()(const ArgumentMap& map) const {
@@ -97,11 +105,14 @@ struct ArgumentToJson {
   }
 };
 
-Json to_json(const Argument& argument) { return std::visit(ArgumentToJson(), static_cast<const ArgumentVariant&>(argument)); }
+Json to_json(const Argument& argument) {
+  return std::visit(ArgumentToJson(), static_cast<const ArgumentVariant&>(argument));
+}
 
 Json shape_json(const TensorMeta& meta) {
   Json shape = Json::array();
-  for (const Dim& dim : meta.sizes) shape.push_back(dim.is_symbolic() ? Json(dim.expr) : Json(dim.value));
+  for (const Dim& dim : meta.sizes)
+    shape.push_back(dim.is_symbolic() ? Json(dim.expr) : Json(dim.value));
   return shape;
 }
 
@@ -116,7 +127,8 @@ Json value_json(const Value& value) {
 
 Json node_json(const Node& node) {
   Json args = Json::object();
-  for (const NamedArgument& argument : node.arguments()) args[argument.name] = to_json(argument.value);
+  for (const NamedArgument& argument : node.arguments())
+    args[argument.name] = to_json(argument.value);
   const std::vector<Value*> outputs = node.outputs();
   const bool has_meta = !outputs.empty() && outputs.front()->meta;
   const std::vector<ModuleFrame> stack = module_stack(node);
@@ -132,7 +144,8 @@ Json node_json(const Node& node) {
 
 std::string type_text(const Value* value) {
   if (value == nullptr || !value->meta) return "";
-  return fmt::format("{}[{}]", short_name_of(value->meta->dtype), fmt::join(value->meta->shape(), ", "));
+  return fmt::format("{}[{}]", short_name_of(value->meta->dtype),
+                     fmt::join(value->meta->shape(), ", "));
 }
 
 using Row = std::vector<std::string>;
@@ -145,14 +158,16 @@ std::string args_text(const Node& node, ArgumentKind kind) {
     std::erase(text, '"');
     parts.push_back(kind == ArgumentKind::kKeyword ? argument.name + ": " + text : text);
   }
-  return kind == ArgumentKind::kKeyword ? fmt::format("{{{}}}", fmt::join(parts, ", ")) : fmt::format("({})", fmt::join(parts, ", "));
+  return kind == ArgumentKind::kKeyword ? fmt::format("{{{}}}", fmt::join(parts, ", "))
+                                        : fmt::format("({})", fmt::join(parts, ", "));
 }
 
 std::string render(const std::vector<Row>& rows) {
   constexpr size_t kWidest = 72;  // longer cells push the rest of their line
   std::vector<size_t> widths(rows.front().size(), 0);
   for (const Row& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::min(kWidest, std::max(widths[i], row[i].size()));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::min(kWidest, std::max(widths[i], row[i].size()));
   std::string text;
   for (const Row& row : rows) {
     std::string line;
@@ -171,15 +186,17 @@ std::string to_table(const Graph& graph) {
   };
   for (const GraphInput& input : graph.inputs()) {
     const bool is_attribute = !input.fqn.empty();
-    rows.push_back({is_attribute ? "get_attr" : "placeholder", input.value->name(), is_attribute ? input.fqn : input.value->name(), "()", "{}",
+    rows.push_back({is_attribute ? "get_attr" : "placeholder", input.value->name(),
+                    is_attribute ? input.fqn : input.value->name(), "()", "{}",
                     type_text(input.value)});
   }
   for (const Node* node : graph.nodes()) {
     const std::vector<Value*> outputs = node->outputs();
     std::string type = outputs.empty() ? "" : type_text(outputs.front());
     if (outputs.size() > 1) type += fmt::format(" and {} more", outputs.size() - 1);
-    rows.push_back(
-        {"call_function", node->name(), node->target(), args_text(*node, ArgumentKind::kPositional), args_text(*node, ArgumentKind::kKeyword), type});
+    rows.push_back({"call_function", node->name(), node->target(),
+                    args_text(*node, ArgumentKind::kPositional),
+                    args_text(*node, ArgumentKind::kKeyword), type});
   }
   std::vector<std::string> outputs;
   for (const GraphOutput& output : graph.outputs()) {
@@ -187,7 +204,8 @@ std::string to_table(const Graph& graph) {
     std::erase(text, '"');
     outputs.push_back(text);
   }
-  rows.push_back({"output", "output", "output", fmt::format("({})", fmt::join(outputs, ", ")), "{}", ""});
+  rows.push_back(
+      {"output", "output", "output", fmt::format("({})", fmt::join(outputs, ", ")), "{}", ""});
   return render(rows);
 }
 
@@ -214,7 +232,9 @@ nlohmann::ordered_json to_json(const Graph& graph) {
   };
   if (const std::optional<std::string> text = stored_quantized_io(graph)) {
     const Json io = Json::parse(*text, nullptr, false);
-    if (io.is_discarded()) throw Error("inspect", graph.source, "the extra file quantized_io.json is no JSON; quantize the model again");
+    if (io.is_discarded())
+      throw Error("inspect", graph.source,
+                  "the extra file quantized_io.json is no JSON; quantize the model again");
     result["quantized_io"] = io;
   }
   return result;

@@ -29,13 +29,18 @@ std::string mark_of(const std::string& note, std::vector<std::string>& notes) {
 std::string kernels_to_table(const std::vector<KernelReport>& kernels) {
   const double total = total_seconds(kernels);
   std::vector<std::string> notes;
-  std::string text = fmt::format("{:>6} {:>9}  {:<24} {:<32} {:<26} {:<4} ops\n", "share", "us", "what", "kernel", "layout", "note");
+  std::string text = fmt::format("{:>6} {:>9}  {:<24} {:<32} {:<26} {:<4} ops\n", "share", "us",
+                                 "what", "kernel", "layout", "note");
   for (const KernelReport& kernel : kernels) {
-    const std::string what = kernel.post_ops.empty() ? kernel.what : fmt::format("{} + {}", kernel.what, kernel.post_ops);
-    text += fmt::format("{:>5.1f}% {:>9.1f}  {:<24} {:<32} {:<26} {:<4} {}\n", 100 * kernel.seconds / total, 1e6 * kernel.seconds, what,
-                        kernel.kernel, kernel.layout, mark_of(kernel.note, notes), fmt::join(kernel.ops, " "));
+    const std::string what = kernel.post_ops.empty()
+                                 ? kernel.what
+                                 : fmt::format("{} + {}", kernel.what, kernel.post_ops);
+    text += fmt::format("{:>5.1f}% {:>9.1f}  {:<24} {:<32} {:<26} {:<4} {}\n",
+                        100 * kernel.seconds / total, 1e6 * kernel.seconds, what, kernel.kernel,
+                        kernel.layout, mark_of(kernel.note, notes), fmt::join(kernel.ops, " "));
   }
-  for (size_t i = 0; i < notes.size(); ++i) text += fmt::format("{}({}) {}\n", i == 0 ? "\n" : "", i + 1, notes[i]);
+  for (size_t i = 0; i < notes.size(); ++i)
+    text += fmt::format("{}({}) {}\n", i == 0 ? "\n" : "", i + 1, notes[i]);
   return text;
 }
 

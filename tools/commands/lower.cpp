@@ -28,7 +28,8 @@ void warn_of_slow_products(const Program& program) {
   }
   for (const auto& [reason, names] : ops) {
     const std::string more = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);
-    log_warning(fmt::format("{}{}: on the reference, which is slow: {}", names.front(), more, reason));
+    log_warning(
+        fmt::format("{}{}: on the reference, which is slow: {}", names.front(), more, reason));
   }
 }
 
@@ -41,18 +42,29 @@ void add_lower_command(CLI::App& app) {
     std::vector<std::string> libraries;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("lower", "Turn a quantized .pt2 into an .octet program for one backend");
+  CLI::App* command =
+      app.add_subcommand("lower", "Turn a quantized .pt2 into an .octet program for one backend");
   accept_standard_input(
-      command->add_option("model", options->model, "A .pt2 with quantize/dequantize ops, from `octet quantize` or torchao; -: stdin"))
+      command->add_option(
+          "model", options->model,
+          "A .pt2 with quantize/dequantize ops, from `octet quantize` or torchao; -: stdin"))
       ->required();
-  command->add_option("--backend", options->backend, "One of " + fmt::format("{}", fmt::join(backend_names(), ", ")))
+  command
+      ->add_option("--backend", options->backend,
+                   "One of " + fmt::format("{}", fmt::join(backend_names(), ", ")))
       ->required()
       ->check(CLI::IsMember(backend_names()));
-  accept_standard_output(command->add_option("--output", options->output, "The .octet file to write; -: stdout"))->required();
-  command->add_option("--fallback", options->fallback, "What runs the ops that the backend refuses: reference, or none (then they are an error)")
+  accept_standard_output(
+      command->add_option("--output", options->output, "The .octet file to write; -: stdout"))
+      ->required();
+  command
+      ->add_option(
+          "--fallback", options->fallback,
+          "What runs the ops that the backend refuses: reference, or none (then they are an error)")
       ->check(CLI::IsMember({"reference", "none"}))
       ->capture_default_str();
-  command->add_flag("--explain", options->explain, "Print every op, where it runs, and why not on the backend");
+  command->add_flag("--explain", options->explain,
+                    "Print every op, where it runs, and why not on the backend");
   add_print_after_option(*command);
   add_library_option(*command, options->libraries);
   command->callback([options] {

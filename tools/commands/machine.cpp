@@ -66,12 +66,15 @@ Machine examine_machine() {
   machine.cpus = usable_cpus();
   machine.memory_mb = megabytes(value_of("/proc/meminfo", "MemTotal"));
   machine.available_mb = megabytes(value_of("/proc/meminfo", "MemAvailable"));
-  if (const int64_t limit = std::atoll(line_of("/sys/fs/cgroup/memory.max").c_str()) >> 20; limit > 0) {
+  if (const int64_t limit = std::atoll(line_of("/sys/fs/cgroup/memory.max").c_str()) >> 20;
+      limit > 0) {
     machine.memory_mb = std::min(machine.memory_mb, limit);
     machine.available_mb = std::min(machine.available_mb, limit);
   }
   for (const char* name : {"LC_ALL", "LC_NUMERIC", "LANG"})
-    if (const char* value = std::getenv(name); value != nullptr && *value != '\0' && machine.locale.empty()) machine.locale = value;
+    if (const char* value = std::getenv(name);
+        value != nullptr && *value != '\0' && machine.locale.empty())
+      machine.locale = value;
   if (machine.locale.empty()) machine.locale = "C";
   return machine;
 }
@@ -83,8 +86,11 @@ std::vector<std::string> loaded_files(const std::vector<std::string>& names) {
     const size_t slash = line.find('/');
     if (slash == std::string::npos) continue;
     const std::string file = line.substr(slash), base = file.substr(file.rfind('/') + 1);
-    const bool is_wanted = std::any_of(names.begin(), names.end(), [&](const std::string& name) { return base.find(name) != std::string::npos; });
-    if (is_wanted && std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+    const bool is_wanted = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return base.find(name) != std::string::npos;
+    });
+    if (is_wanted && std::find(files.begin(), files.end(), file) == files.end())
+      files.push_back(file);
   }
   return files;
 }

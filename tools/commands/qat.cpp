@@ -54,39 +54,70 @@ std::vector<std::string> keys_of(const std::map<std::string, Value>& map) {
 
 void add_train_options(CLI::App& command, QatOptions& options) {
   TrainOptions& train = options.train;
-  command.add_option("--train", train.train, "torch.save of a list of tuples: the model's inputs, then the target")->required();
+  command
+      .add_option("--train", train.train,
+                  "torch.save of a list of tuples: the model's inputs, then the target")
+      ->required();
   command.add_option("--validation", train.validation, "Likewise; run after each epoch");
-  command.add_option("--loss", options.loss, "cross_entropy (class numbers), mse, or distill: the squared difference from the float model's outputs")
+  command
+      .add_option("--loss", options.loss,
+                  "cross_entropy (class numbers), mse, or distill: the squared difference from the "
+                  "float model's outputs")
       ->check(CLI::IsMember(keys_of(kLosses)))
       ->capture_default_str();
-  command.add_option("--optimizer", options.optimizer, "sgd or adamw")->check(CLI::IsMember(keys_of(kOptimizers)))->capture_default_str();
+  command.add_option("--optimizer", options.optimizer, "sgd or adamw")
+      ->check(CLI::IsMember(keys_of(kOptimizers)))
+      ->capture_default_str();
   command.add_option("--epochs", train.epochs)->check(CLI::PositiveNumber)->capture_default_str();
-  command.add_option("--lr", train.rate, "Learning rate")->check(CLI::PositiveNumber)->capture_default_str();
-  command.add_option("--schedule", options.schedule, "Of the learning rate; cosine: falls to 0 over all epochs")
+  command.add_option("--lr", train.rate, "Learning rate")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      .add_option("--schedule", options.schedule,
+                  "Of the learning rate; cosine: falls to 0 over all epochs")
       ->check(CLI::IsMember(keys_of(kSchedules)))
       ->capture_default_str();
-  command.add_option("--momentum", train.momentum, "Of sgd")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  command.add_option("--weight-decay", train.weight_decay)->check(CLI::NonNegativeNumber)->capture_default_str();
-  command.add_option("--freeze-after", train.freeze_after, "Epochs after which ranges and batch norm statistics stay as they are")
+  command.add_option("--momentum", train.momentum, "Of sgd")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_option("--weight-decay", train.weight_decay)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--freeze-after", train.freeze_after,
+                  "Epochs after which ranges and batch norm statistics stay as they are")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--state", options.state, "What octet calibrate wrote for the same model: the ranges to begin with");
+  command.add_option("--state", options.state,
+                     "What octet calibrate wrote for the same model: the ranges to begin with");
   command
       .add_option("--learn-ranges", train.learn_ranges,
-                  "Epochs after which scales of static activations and of weights are trained too (LSQ); 0: from the first batch on")
+                  "Epochs after which scales of static activations and of weights are trained too "
+                  "(LSQ); 0: from the first batch on")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--patience", train.patience, "Stop after so many epochs without a lower loss, and take the best epoch")
+  command
+      .add_option("--patience", train.patience,
+                  "Stop after so many epochs without a lower loss, and take the best epoch")
       ->check(CLI::PositiveNumber);
-  command.add_option("--seed", train.seed, "Of the order of the batches, and of dropout")->capture_default_str();
-  command.add_option("--checkpoint", train.checkpoint, "A file to keep the state of training in; when it is there, training continues from it");
-  command.add_option("--checkpoint-every", train.checkpoint_every, "Batches between checkpoints; default: an epoch")->check(CLI::PositiveNumber);
+  command.add_option("--seed", train.seed, "Of the order of the batches, and of dropout")
+      ->capture_default_str();
+  command.add_option(
+      "--checkpoint", train.checkpoint,
+      "A file to keep the state of training in; when it is there, training continues from it");
+  command
+      .add_option("--checkpoint-every", train.checkpoint_every,
+                  "Batches between checkpoints; default: an epoch")
+      ->check(CLI::PositiveNumber);
 }
 
 void check_options(const QatOptions& options) {
-  if (!options.flow.recorded.empty()) throw Error("qat", "--recorded", "recorded parts do not run, so nothing is trained through them; leave it out");
+  if (!options.flow.recorded.empty())
+    throw Error("qat", "--recorded",
+                "recorded parts do not run, so nothing is trained through them; leave it out");
   if (options.train.checkpoint_every && options.train.checkpoint.empty())
     throw Error("qat", "--checkpoint-every", "goes with --checkpoint; give it a file");
   if (options.train.learn_ranges && options.flow.is_compat())
-    throw Error("qat", "--learn-ranges", "torchao's quantizers have no learned ranges; leave out --compat torchao");
+    throw Error("qat", "--learn-ranges",
+                "torchao's quantizers have no learned ranges; leave out --compat torchao");
   check_writable(options.output);
   if (!options.train.checkpoint.empty()) check_writable(options.train.checkpoint.string());
 }
@@ -94,10 +125,13 @@ void check_options(const QatOptions& options) {
 void load_ranges(ObservedGraph& prepared, const std::string& file) {
   const InitialRanges ranges = set_initial_ranges(prepared, read_state(file), file);
   log_line(fmt::format("{} ranges from {}{}", ranges.taken, file,
-                       ranges.others.empty() ? "" : fmt::format("; %{} follow the data", fmt::join(ranges.others, ", %"))));
+                       ranges.others.empty() ? ""
+                                             : fmt::format("; %{} follow the data",
+                                                           fmt::join(ranges.others, ", %"))));
 }
 
-// Each step frees its activations and asks for them again. glibc would give memory of that size back to the system and get it page by page.
+// Each step frees its activations and asks for them again. glibc would give memory of that size
+// back to the system and get it page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -113,9 +147,12 @@ void train_and_write(const QatOptions& options) {
   QatModel model(prepare_model(read_model(options.flow), options.flow, report));
   if (!options.state.empty()) load_ranges(model.prepared(), options.state);
   QatTrainer(model, float_model, options.train).run();
-  const Graph graph = convert_pt2e(std::move(model).finish(), {.compat_torchao = options.flow.is_compat()}, report);
+  const Graph graph =
+      convert_pt2e(std::move(model).finish(), {.compat_torchao = options.flow.is_compat()}, report);
   write_pt2(graph, options.output);
-  if (!report.entries().empty()) log_line(fmt::format("float: {} ops; octet quantize --report says why of each", report.entries().size()));
+  if (!report.entries().empty())
+    log_line(fmt::format("float: {} ops; octet quantize --report says why of each",
+                         report.entries().size()));
   for (const std::string& note : report.notes()) log_line("note: " + note);
 }
 

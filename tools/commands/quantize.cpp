@@ -41,11 +41,15 @@ struct QuantizeOptions {
   bool drops_example_inputs = false;
   std::vector<size_t> quantized_inputs, quantized_outputs;
 
-  bool has_quantized_io() const { return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty(); }
+  bool has_quantized_io() const {
+    return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty();
+  }
 };
 
-std::string report_text(const Report& report, const std::string& annotations, const QuantizeOptions& options, const nlohmann::ordered_json& quality) {
-  const nlohmann::ordered_json result = quantize_report(options.flow.model, options.flow.quantizer, annotations, report, quality);
+std::string report_text(const Report& report, const std::string& annotations,
+                        const QuantizeOptions& options, const nlohmann::ordered_json& quality) {
+  const nlohmann::ordered_json result =
+      quantize_report(options.flow.model, options.flow.quantizer, annotations, report, quality);
   if (has_suffix(options.report, ".html")) return report_to_html(result);
   return result.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -55,7 +59,8 @@ void check_outputs(const QuantizeOptions& options) {
   for (const std::string& path : {options.output, options.report, options.dump_annotations})
     if (!path.empty()) check_writable(path);
   if (!options.report.empty() && options.report == options.dump_annotations)
-    throw Error("quantize", options.report, "named by --report and by --dump-annotations, want a file for each");
+    throw Error("quantize", options.report,
+                "named by --report and by --dump-annotations, want a file for each");
 }
 
 // The first few refusals and a count; --report has them all.
@@ -71,10 +76,14 @@ void log_refusals(const Report& report) {
   constexpr size_t kShown = 5;
   const std::vector<ReportEntry> refusals = find_refusals(report);
   for (size_t i = 0; i < refusals.size() && i < kShown; ++i)
-    log_line(fmt::format("float: {} ({}): {}", refusals[i].node, refusals[i].target, refusals[i].reason));
-  if (refusals.size() > kShown) log_line(fmt::format("float: and {} more; --report FILE.json has them all", refusals.size() - kShown));
+    log_line(fmt::format("float: {} ({}): {}", refusals[i].node, refusals[i].target,
+                         refusals[i].reason));
+  if (refusals.size() > kShown)
+    log_line(fmt::format("float: and {} more; --report FILE.json has them all",
+                         refusals.size() - kShown));
   const size_t by_mode = report.entries().size() - refusals.size();
-  if (by_mode > 0) log_line(fmt::format("float: {} ops without weights, which the mode leaves float", by_mode));
+  if (by_mode > 0)
+    log_line(fmt::format("float: {} ops without weights, which the mode leaves float", by_mode));
   for (const std::string& note : report.notes()) log_line("note: " + note);
 }
 
@@ -84,44 +93,60 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   std::istringstream stream(text);
   for (std::string path; std::getline(stream, path, ',');)
     if (!path.empty()) paths.emplace_back(path);
-  if (paths.empty()) throw Error("quantize", "--state", fmt::format("no file, got \"{}\", want S.json or A.json,B.json", text));
+  if (paths.empty())
+    throw Error("quantize", "--state",
+                fmt::format("no file, got \"{}\", want S.json or A.json,B.json", text));
   return paths;
 }
 
-// Of the calibration data: how many batches there are, and how many of the last ones no observer sees.
+// Of the calibration data: how many batches there are, and how many of the last ones no observer
+// sees.
 struct Batches {
   size_t all = 0, held_out = 0;
 };
 
 size_t held_out_of(const QuantizeOptions& options, size_t batches) {
   if (options.hold_out && *options.hold_out >= batches)
-    throw Error("quantize", "--hold-out", fmt::format("is {}, want less than the {} batches of {}", *options.hold_out, batches, options.calibration));
+    throw Error("quantize", "--hold-out",
+                fmt::format("is {}, want less than the {} batches of {}", *options.hold_out,
+                            batches, options.calibration));
   if (options.hold_out) return *options.hold_out;
   // torchao's choices are made of all data; recorded parts have a record for each batch.
-  const bool takes_all = options.flow.is_compat() || !options.evaluate.empty() || !options.flow.recorded.empty();
+  const bool takes_all =
+      options.flow.is_compat() || !options.evaluate.empty() || !options.flow.recorded.empty();
   return takes_all ? 0 : default_held_out(batches);
 }
 
 // Nothing without data.
 std::optional<Evaluation> evaluation_of(const QuantizeOptions& options, const Batches& batches) {
   constexpr size_t kMost = 8;
-  if (!options.evaluate.empty()) return Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels};
+  if (!options.evaluate.empty())
+    return Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels};
   if (options.calibration.empty() || !options.flow.recorded.empty()) return std::nullopt;
   const size_t count = batches.held_out > 0 ? batches.held_out : std::min(batches.all, kMost);
-  const std::string which = count == batches.all ? fmt::format("the {} calibration batches", count)
-                                                 : fmt::format("the last {} of {} calibration batches", count, batches.all);
-  const char* how = batches.held_out > 0 ? ", held out" : ", which calibrated too; --evaluate DATA.pt takes others";
+  const std::string which =
+      count == batches.all
+          ? fmt::format("the {} calibration batches", count)
+          : fmt::format("the last {} of {} calibration batches", count, batches.all);
+  const char* how = batches.held_out > 0
+                        ? ", held out"
+                        : ", which calibrated too; --evaluate DATA.pt takes others";
   return Evaluation{options.calibration, batches.all - count, which + how, options.labels};
 }
 
 // The stages of the work, with what they cost.
-std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Batches& batches, const std::optional<Evaluation>& evaluation) {
+std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Batches& batches,
+                                       const std::optional<Evaluation>& evaluation) {
   std::vector<Progress::Stage> stages;
   const auto add_calibration = [&](const std::vector<AccuracyPass>& passes) {
-    for (const PlannedStage& stage : planned_stages(passes, batches.all - batches.held_out)) stages.push_back({std::string(stage.name), stage.cost});
+    for (const PlannedStage& stage : planned_stages(passes, batches.all - batches.held_out))
+      stages.push_back({std::string(stage.name), stage.cost});
   };
   const auto add_evaluation = [&] {
-    if (evaluation) stages.push_back({kEvaluateStage, kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() - evaluation->first)});
+    if (evaluation)
+      stages.push_back({kEvaluateStage,
+                        kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() -
+                                                            evaluation->first)});
   };
   if (batches.all > 0) add_calibration({});
   if (options.effort.is_asked_for()) {
@@ -132,32 +157,42 @@ std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Bat
   return stages;
 }
 
-void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, const Batches& batches, Progress& progress, Report& report) {
+void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, const Batches& batches,
+                    Progress& progress, Report& report) {
   if (options.effort.is_asked_for()) {
-    calibrate_with_effort(observed, {options.calibration, batches.all - batches.held_out}, options.effort, options.flow, progress, report);
+    calibrate_with_effort(observed, {options.calibration, batches.all - batches.held_out},
+                          options.effort, options.flow, progress, report);
   } else if (!options.calibration.empty()) {
-    calibrate_from_file(observed, options.calibration, options.flow.recorded, progress, DataPart{.held_out = batches.held_out});
+    calibrate_from_file(observed, options.calibration, options.flow.recorded, progress,
+                        DataPart{.held_out = batches.held_out});
   } else if (!options.state.empty()) {
     const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
-    for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit)) report.note(note);
+    for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit))
+      report.note(note);
   } else {
     observe_constants(observed);
     if (needs_calibration(observed))
-      throw Error("quantize", options.flow.model, "static quantization needs data, got none; give --calibration DATA.pt or --state S.json");
+      throw Error(
+          "quantize", options.flow.model,
+          "static quantization needs data, got none; give --calibration DATA.pt or --state S.json");
   }
 }
 
-// --quantized-inputs and --quantized-outputs say which; a side without a list is whole with --quantized-io and left alone without it.
+// --quantized-inputs and --quantized-outputs say which; a side without a list is whole with
+// --quantized-io and left alone without it.
 QuantizedIo quantize_border(Graph& graph, const QuantizeOptions& options, Report& report) {
   QuantizedIoOptions wanted;
-  if (!options.quantized_io || !options.quantized_inputs.empty()) wanted.inputs = options.quantized_inputs;
-  if (!options.quantized_io || !options.quantized_outputs.empty()) wanted.outputs = options.quantized_outputs;
+  if (!options.quantized_io || !options.quantized_inputs.empty())
+    wanted.inputs = options.quantized_inputs;
+  if (!options.quantized_io || !options.quantized_outputs.empty())
+    wanted.outputs = options.quantized_outputs;
   Report own;
   QuantizedIo io = quantize_io(graph, wanted, own);
   for (const std::string& note : own.notes()) report.note(note);
   if (io.empty())
     throw Error("quantize", options.flow.model,
-                fmt::format("--quantized-io: no input and no output of the program is quantized: {}; leave the option out",
+                fmt::format("--quantized-io: no input and no output of the program is quantized: "
+                            "{}; leave the option out",
                             own.notes().empty() ? "none is a float tensor" : own.notes().front()));
   store_quantized_io(graph, io);
   return io;
@@ -167,9 +202,11 @@ void check_strict(const Report& report) {
   const std::vector<ReportEntry> refusals = find_refusals(report);
   if (refusals.empty()) return;
   const ReportEntry& first = refusals.front();
-  const std::string more = refusals.size() == 1 ? "" : fmt::format("; and {} more", refusals.size() - 1);
+  const std::string more =
+      refusals.size() == 1 ? "" : fmt::format("; and {} more", refusals.size() - 1);
   throw Error("quantize", first.node,
-              fmt::format("({}) stayed float: {}{}, want every compute op quantized (--strict)", first.target, first.reason, more));
+              fmt::format("({}) stayed float: {}{}, want every compute op quantized (--strict)",
+                          first.target, first.reason, more));
 }
 
 // Counts the batches, and warns of what is odd about them.
@@ -179,26 +216,31 @@ Batches look_at_data(const QuantizeOptions& options) {
   const Batches batches = {data.size(), held_out_of(options, data.size())};
   for (const std::string& line : find_odd_data(data)) log_warning(line);
   if (!options.evaluate.empty())
-    for (const std::string& line : find_distant_data(data, BatchReader(options.evaluate))) log_warning(line);
+    for (const std::string& line : find_distant_data(data, BatchReader(options.evaluate)))
+      log_warning(line);
   return batches;
 }
 
 // What the same calibration gives without the accuracy passes.
-Graph quantize_plainly(const Graph& original, const QuantizeOptions& options, const Batches& batches, Progress& progress) {
+Graph quantize_plainly(const Graph& original, const QuantizeOptions& options,
+                       const Batches& batches, Progress& progress) {
   Report ignored;
   ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, ignored);
-  calibrate_from_file(observed, options.calibration, "", progress, DataPart{.held_out = batches.held_out});
+  calibrate_from_file(observed, options.calibration, "", progress,
+                      DataPart{.held_out = batches.held_out});
   return convert_pt2e(std::move(observed), {}, ignored);
 }
 
 // Outputs that cannot be compared are an error where the comparison is asked for, else a note.
-std::optional<Quality> measure(const Graph& original, const Graph& quantized, const QuantizeOptions& options, const Evaluation& evaluation,
+std::optional<Quality> measure(const Graph& original, const Graph& quantized,
+                               const QuantizeOptions& options, const Evaluation& evaluation,
                                Progress& progress, Report& report) {
   try {
     return evaluate(original, quantized, evaluation, progress);
   } catch (const std::exception& error) {
     if (!options.evaluate.empty() || !options.labels.empty()) throw;
-    report.note(fmt::format("the outputs were not compared with the float program's: {}", error.what()));
+    report.note(
+        fmt::format("the outputs were not compared with the float program's: {}", error.what()));
     return std::nullopt;
   }
 }
@@ -207,8 +249,10 @@ void log_example_inputs(const Graph& graph) {
   constexpr size_t kMany = 65536;
   const size_t bytes = example_input_bytes(graph);
   if (bytes < kMany) return;
-  log_line(fmt::format("examples {:.2f} MB of the file are example inputs, which torch.export.save kept; --drop-example-inputs leaves them out",
-                       1e-6 * static_cast<double>(bytes)));
+  log_line(
+      fmt::format("examples {:.2f} MB of the file are example inputs, which torch.export.save "
+                  "kept; --drop-example-inputs leaves them out",
+                  1e-6 * static_cast<double>(bytes)));
 }
 
 void check_options(const QuantizeOptions& options) {
@@ -216,9 +260,13 @@ void check_options(const QuantizeOptions& options) {
   check_effort_options(options.effort, !options.calibration.empty(), options.flow.is_compat());
   check_outputs(options);
   if (!options.labels.empty() && options.evaluate.empty() && options.calibration.empty())
-    throw Error("quantize", "--labels", "goes with --evaluate or --calibration; give the data whose classes these are");
-  if (!options.flow.recorded.empty() && (options.calibration.empty() || options.effort.is_asked_for()))
-    throw Error("quantize", "--recorded", "goes with --calibration and the default effort alone; leave out the other options");
+    throw Error("quantize", "--labels",
+                "goes with --evaluate or --calibration; give the data whose classes these are");
+  if (!options.flow.recorded.empty() &&
+      (options.calibration.empty() || options.effort.is_asked_for()))
+    throw Error(
+        "quantize", "--recorded",
+        "goes with --calibration and the default effort alone; leave out the other options");
 }
 
 void quantize(const QuantizeOptions& options) {
@@ -233,14 +281,18 @@ void quantize(const QuantizeOptions& options) {
   Measured measured;
   if (evaluation && options.effort.is_asked_for()) {
     Report ignored;
-    measured.before = measure(original, quantize_plainly(original, options, batches, progress), options, *evaluation, progress, ignored);
+    measured.before = measure(original, quantize_plainly(original, options, batches, progress),
+                              options, *evaluation, progress, ignored);
   }
   ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, report);
   if (batches.all > 0 && !needs_calibration(observed))
-    log_warning("--calibration: nothing is observed in this mode; the data serves to compare outputs alone");
+    log_warning(
+        "--calibration: nothing is observed in this mode; the data serves to compare outputs "
+        "alone");
   fill_observers(observed, options, batches, progress, report);
   std::string annotations;  // before convert uses the observers up
-  if (!options.report.empty() || !options.dump_annotations.empty()) annotations = annotations_to_json(observed);
+  if (!options.report.empty() || !options.dump_annotations.empty())
+    annotations = annotations_to_json(observed);
   if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
   ConvertOptions convert_options;
   convert_options.compat_torchao = options.flow.is_compat();
@@ -248,12 +300,15 @@ void quantize(const QuantizeOptions& options) {
   Graph converted = convert_pt2e(std::move(observed), convert_options, report);
   if (options.drops_example_inputs) drop_example_inputs(converted);
   const Weight weight = weigh(original, converted, report);
-  if (evaluation) measured.now = measure(original, converted, options, *evaluation, progress, report);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (evaluation)
+    measured.now = measure(original, converted, options, *evaluation, progress, report);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const nlohmann::ordered_json figures = quality_json(measured, weight, seconds);
   QuantizedIo io;
   if (options.has_quantized_io()) io = quantize_border(converted, options, report);
-  if (!options.report.empty()) write_text_file(options.report, report_text(report, annotations, options, figures));
+  if (!options.report.empty())
+    write_text_file(options.report, report_text(report, annotations, options, figures));
   if (options.strict) check_strict(report);
   write_pt2(converted, options.output);
   log_refusals(report);
@@ -266,39 +321,66 @@ void quantize(const QuantizeOptions& options) {
 
 void add_quantize_command(CLI::App& app) {
   auto options = std::make_shared<QuantizeOptions>();
-  CLI::App* command = app.add_subcommand("quantize", "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes");
+  CLI::App* command = app.add_subcommand(
+      "quantize",
+      "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes");
   add_flow_options(*command, options->flow);
-  accept_standard_output(command->add_option("--output", options->output, "The .pt2 to write; -: stdout"))->required();
-  CLI::Option* calibration = command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples");
-  command->add_option("--state", options->state, "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
+  accept_standard_output(
+      command->add_option("--output", options->output, "The .pt2 to write; -: stdout"))
+      ->required();
+  CLI::Option* calibration = command->add_option("--calibration", options->calibration,
+                                                 "torch.save of a list of input tuples");
+  command
+      ->add_option(
+          "--state", options->state,
+          "Observers' states that `octet calibrate` saved: S.json, or A.json,B.json to be merged")
       ->excludes(calibration);
   add_effort_options(*command, options->effort);
   add_print_after_option(*command);
   command->add_option("--evaluate", options->evaluate,
-                      "Data like --calibration's, on which the outputs are compared with the float program's; else the last "
+                      "Data like --calibration's, on which the outputs are compared with the float "
+                      "program's; else the last "
                       "calibration batches are held out for that");
   command->add_option("--labels", options->labels,
-                      "torch.save of a tensor with the class of each sample of that data: prints the accuracy of both programs");
+                      "torch.save of a tensor with the class of each sample of that data: prints "
+                      "the accuracy of both programs");
   command->add_option("--hold-out", options->hold_out,
-                      "How many of the last calibration batches are held out; default: one of 8 from 16 on, at most 8; none with --compat");
-  command->add_option("--report", options->report, "Write what was quantized how, what stayed float and why: F.json, or F.html for people")
+                      "How many of the last calibration batches are held out; default: one of 8 "
+                      "from 16 on, at most 8; none with --compat");
+  command
+      ->add_option(
+          "--report", options->report,
+          "Write what was quantized how, what stayed float and why: F.json, or F.html for people")
       ->check([](const std::string& path) {
-        return has_suffix(path, ".json") || has_suffix(path, ".html") ? std::string() : "want a name that ends in .json or .html";
+        return has_suffix(path, ".json") || has_suffix(path, ".html")
+                   ? std::string()
+                   : "want a name that ends in .json or .html";
       });
   command
-      ->add_option("--dump-annotations", options->dump_annotations,
-                   "Write the specs of each edge and output, the sharing groups and their scales, as JSON")
-      ->check([](const std::string& path) { return has_suffix(path, ".json") ? std::string() : "want a name that ends in .json"; });
-  command->add_flag("--drop-example-inputs", options->drops_example_inputs, "Leave out the example inputs that torch.export.save kept in the file");
-  command->add_flag("--strict", options->strict, "Fail when a compute op stays float; with --mode dynamic or weight-only, one with weights");
-  CLI::Option* reference = command->add_flag("--reference", options->reference,
-                                             "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");
+      ->add_option(
+          "--dump-annotations", options->dump_annotations,
+          "Write the specs of each edge and output, the sharing groups and their scales, as JSON")
+      ->check([](const std::string& path) {
+        return has_suffix(path, ".json") ? std::string() : "want a name that ends in .json";
+      });
+  command->add_flag("--drop-example-inputs", options->drops_example_inputs,
+                    "Leave out the example inputs that torch.export.save kept in the file");
+  command->add_flag(
+      "--strict", options->strict,
+      "Fail when a compute op stays float; with --mode dynamic or weight-only, one with weights");
+  CLI::Option* reference = command->add_flag(
+      "--reference", options->reference,
+      "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");
   command
       ->add_flag("--quantized-io", options->quantized_io,
-                 "Inputs and outputs are integer tensors where they are quantized; prints their parameters as JSON")
+                 "Inputs and outputs are integer tensors where they are quantized; prints their "
+                 "parameters as JSON")
       ->excludes(reference);
-  const auto add_list = [&](const std::string& name, std::vector<size_t>& indices, const std::string& what) {
-    command->add_option(name, indices, fmt::format("The same for these {0} only: indices from 0, such as 0,2", what))
+  const auto add_list = [&](const std::string& name, std::vector<size_t>& indices,
+                            const std::string& what) {
+    command
+        ->add_option(name, indices,
+                     fmt::format("The same for these {0} only: indices from 0, such as 0,2", what))
         ->delimiter(',')
         ->check(CLI::Range(0, 65535))
         ->allow_extra_args(false)

@@ -30,28 +30,38 @@ Tensor example_tensor(DType dtype, const std::vector<int64_t>& shape, std::mt199
 
 class InterpretedProgram : public Runnable {
  public:
-  explicit InterpretedProgram(const std::string& path) : path_(path), graph_(read_pt2(path)), interpreter_(verified(graph_)) {}
+  explicit InterpretedProgram(const std::string& path)
+      : path_(path), graph_(read_pt2(path)), interpreter_(verified(graph_)) {}
 
-  std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override { return interpreter_.run(inputs); }
+  std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
+    return interpreter_.run(inputs);
+  }
 
   std::vector<c10::IValue> example_inputs() const override {
     std::mt19937 random(0);
     std::vector<c10::IValue> inputs;
     for (const GraphInput& input : graph_.inputs()) {
       if (input.kind == InputKind::kConstant) {
-        throw Error("bench", "%" + input.value->name(), "is an input that is not a tensor; give --inputs");
+        throw Error("bench", "%" + input.value->name(),
+                    "is an input that is not a tensor; give --inputs");
       }
       if (input.kind != InputKind::kUserInput) continue;
-      if (!input.value->meta) throw Error("bench", "%" + input.value->name(), "has no recorded shape; give --inputs");
-      inputs.emplace_back(to_aten(example_tensor(input.value->meta->dtype, input.value->meta->shape(), random)));
+      if (!input.value->meta)
+        throw Error("bench", "%" + input.value->name(), "has no recorded shape; give --inputs");
+      inputs.emplace_back(
+          to_aten(example_tensor(input.value->meta->dtype, input.value->meta->shape(), random)));
     }
     return inputs;
   }
 
-  std::unique_ptr<Runnable> duplicate() const override { return std::make_unique<InterpretedProgram>(path_); }
+  std::unique_ptr<Runnable> duplicate() const override {
+    return std::make_unique<InterpretedProgram>(path_);
+  }
 
   std::vector<KernelReport> explain(const std::vector<c10::IValue>&) override {
-    throw Error("explain", "the program", "is interpreted op by op and has no kernels; give an .octet program, from `octet lower`");
+    throw Error(
+        "explain", "the program",
+        "is interpreted op by op and has no kernels; give an .octet program, from `octet lower`");
   }
 
  private:
@@ -66,7 +76,10 @@ class InterpretedProgram : public Runnable {
 
 class LoweredProgram : public Runnable {
  public:
-  LoweredProgram(const std::string& path, const SessionOptions& options) : session_(load_program(path), options) { print_warnings(); }
+  LoweredProgram(const std::string& path, const SessionOptions& options)
+      : session_(load_program(path), options) {
+    print_warnings();
+  }
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
     std::vector<Tensor> tensors;
@@ -74,7 +87,8 @@ class LoweredProgram : public Runnable {
       if (inputs[i].isTensor()) {
         tensors.push_back(from_aten(inputs[i].toTensor()));
       } else {
-        tensors.emplace_back();  // an input that is no tensor was fixed when the program was lowered
+        // an input that is no tensor was fixed when the program was lowered
+        tensors.emplace_back();
       }
     }
     std::vector<c10::IValue> outputs;
@@ -98,7 +112,9 @@ class LoweredProgram : public Runnable {
     return inputs;
   }
 
-  std::unique_ptr<Runnable> duplicate() const override { return std::unique_ptr<Runnable>(new LoweredProgram(session_.duplicate())); }
+  std::unique_ptr<Runnable> duplicate() const override {
+    return std::unique_ptr<Runnable>(new LoweredProgram(session_.duplicate()));
+  }
 
   std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) override {
     constexpr int kRuns = 20;
@@ -113,7 +129,8 @@ class LoweredProgram : public Runnable {
  private:
   explicit LoweredProgram(Session session) : session_(std::move(session)), has_printed_(true) {}
 
-  // Once, when the first sizes are compiled: at once, or by the first run of a program with open sizes.
+  // Once, when the first sizes are compiled: at once, or by the first run of a program with open
+  // sizes.
   void print_warnings() {
     if (session_.compiled_count() == 0) return;
     has_printed_ = true;
@@ -126,11 +143,16 @@ class LoweredProgram : public Runnable {
 
 }  // namespace
 
-std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads, const std::string& cache_folder) {
+std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads,
+                                        const std::string& cache_folder) {
   at::set_num_threads(threads);
-  if (has_suffix(path, ".octet")) return std::make_unique<LoweredProgram>(path, SessionOptions{.threads = threads, .cache_folder = cache_folder});
+  if (has_suffix(path, ".octet"))
+    return std::make_unique<LoweredProgram>(
+        path, SessionOptions{.threads = threads, .cache_folder = cache_folder});
   if (has_suffix(path, ".pt2")) return std::make_unique<InterpretedProgram>(path);
-  throw Error("run", path, "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
+  throw Error(
+      "run", path,
+      "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
 }
 
 }  // namespace octet

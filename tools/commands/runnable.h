@@ -1,4 +1,5 @@
-// A program that can be called, whatever its file format: what `octet run` and `octet bench` work on.
+// A program that can be called, whatever its file format: what `octet run` and `octet bench` work
+// on.
 #pragma once
 
 #include <memory>
@@ -20,12 +21,13 @@ class Runnable {
   virtual std::vector<c10::IValue> example_inputs() const = 0;
   // Another one of the same program, for another thread. A lowered program's weights are shared.
   virtual std::unique_ptr<Runnable> duplicate() const = 0;
-  // Runs some times more and tells for each call: the kernel, its layout, its time, and what it does less well than it could. Throws Error for a program
-  // that is interpreted.
+  // Runs some times more and tells for each call: the kernel, its layout, its time, and what it
+  // does less well than it could. Throws Error for a program that is interpreted.
   virtual std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) = 0;
 };
 
 // By suffix: .pt2 or .octet. threads: at least 1. cache_folder: SessionOptions::cache_folder.
-std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads, const std::string& cache_folder = "");
+std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads,
+                                        const std::string& cache_folder = "");
 
 }  // namespace octet

@@ -15,7 +15,8 @@
 namespace octet {
 namespace {
 
-constexpr const char* kHowTo = "write its registrations with OCTET_EXTENSION() of tools/extension.h";
+constexpr const char* kHowTo =
+    "write its registrations with OCTET_EXTENSION() of tools/extension.h";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -26,8 +27,8 @@ std::string loader_message(const std::string& path) {
   return text.starts_with(path + ": ") ? text.substr(path.size() + 2) : text;
 }
 
-// Ops that a library registers get known by its static objects. What these throw comes out of dlopen, which is declared not to throw: the compiler would
-// drop the handler of a direct call.
+// Ops that a library registers get known by its static objects. What these throw comes out of
+// dlopen, which is declared not to throw: the compiler would drop the handler of a direct call.
 void* open_library(const std::string& path, const std::string& shown) {
   void* (*volatile open)(const char*, int) = dlopen;
   try {
@@ -35,7 +36,10 @@ void* open_library(const std::string& path, const std::string& shown) {
   } catch (const std::exception& error) {
     throw Error("library", shown, fmt::format("cannot be loaded: {}", first_line(error.what())));
   }
-  throw Error("library", shown, fmt::format("cannot be loaded: {}; give a shared library that is built for this machine", loader_message(path)));
+  throw Error(
+      "library", shown,
+      fmt::format("cannot be loaded: {}; give a shared library that is built for this machine",
+                  loader_message(path)));
 }
 
 template <typename Function>
@@ -48,14 +52,18 @@ bool call_entry_point(void* handle, const std::string& shown) {
   void (*const enter)() = find_function<void()>(handle, "octet_register");
   if (enter == nullptr) return false;
   const char* (*const version)() = find_function<const char*()>(handle, "octet_extension_version");
-  if (version == nullptr) throw Error("library", shown, fmt::format("has octet_register but not octet_extension_version; {}", kHowTo));
+  if (version == nullptr)
+    throw Error("library", shown,
+                fmt::format("has octet_register but not octet_extension_version; {}", kHowTo));
   if (version() != std::string(OCTET_EXTENSION_VERSION))
     throw Error("library", shown,
-                fmt::format("is built for another Octet, got {}, want {}; build it again", first_line(version()), OCTET_EXTENSION_VERSION));
+                fmt::format("is built for another Octet, got {}, want {}; build it again",
+                            first_line(version()), OCTET_EXTENSION_VERSION));
   try {
     enter();
   } catch (const std::exception& error) {
-    throw Error("library", shown, fmt::format("its octet_register says: {}", first_line(error.what())));
+    throw Error("library", shown,
+                fmt::format("its octet_register says: {}", first_line(error.what())));
   }
   return true;
 }
@@ -65,22 +73,30 @@ size_t op_count() { return c10::Dispatcher::singleton().getAllOpNames().size(); 
 void load_library(const std::string& shown) {
   static std::set<void*> loaded;
   std::error_code ignored;
-  if (!std::filesystem::exists(shown, ignored)) throw Error("library", shown, "there is no such file; check the path");
-  if (std::filesystem::is_directory(shown, ignored)) throw Error("library", shown, "is a folder; name the shared library in it");
-  const std::string path = std::filesystem::absolute(shown).string();  // a bare name would be looked for in the system's folders
+  if (!std::filesystem::exists(shown, ignored))
+    throw Error("library", shown, "there is no such file; check the path");
+  if (std::filesystem::is_directory(shown, ignored))
+    throw Error("library", shown, "is a folder; name the shared library in it");
+  // a bare name would be looked for in the system's folders
+  const std::string path = std::filesystem::absolute(shown).string();
   const bool is_there = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW) != nullptr;
   const size_t ops = op_count();
   void* const handle = open_library(path, shown);
   if (!loaded.insert(handle).second) return;
   if (!call_entry_point(handle, shown) && !is_there && op_count() == ops)
-    throw Error("library", shown, fmt::format("registers nothing, neither an op with TORCH_LIBRARY nor anything in octet_register; {}", kHowTo));
+    throw Error("library", shown,
+                fmt::format("registers nothing, neither an op with TORCH_LIBRARY nor anything in "
+                            "octet_register; {}",
+                            kHowTo));
 }
 
 }  // namespace
 
 void add_library_option(CLI::App& command, std::vector<std::string>& paths) {
   command
-      .add_option("--library", paths, "A shared library with custom ops, quantizers, observers or kernels of your own; may be given several times")
+      .add_option("--library", paths,
+                  "A shared library with custom ops, quantizers, observers or kernels of your own; "
+                  "may be given several times")
       ->allow_extra_args(false);
 }
 

@@ -1,4 +1,5 @@
-// --library: shared libraries of the user's own that make ops, quantizers, observers, derive functions and kernels known (tools/extension.h).
+// --library: shared libraries of the user's own that make ops, quantizers, observers, derive
+// functions and kernels known (tools/extension.h).
 #pragma once
 
 #include <string>
@@ -10,11 +11,13 @@ class App;
 
 namespace octet {
 
-// The option, which may be given several times. The command's callback passes `paths` to load_libraries first of all.
+// The option, which may be given several times. The command's callback passes `paths` to
+// load_libraries first of all.
 void add_library_option(CLI::App& command, std::vector<std::string>& paths);
 
-// In order; one that is loaded already is left as it is. Throws Error("library", path, ...) for a file that is missing or no library, whose symbols do not
-// resolve, that was built for another Octet or LibTorch, that registers what is taken, or that registers nothing.
+// In order; one that is loaded already is left as it is. Throws Error("library", path, ...) for a
+// file that is missing or no library, whose symbols do not resolve, that was built for another
+// Octet or LibTorch, that registers what is taken, or that registers nothing.
 void load_libraries(const std::vector<std::string>& paths);
 
 }  // namespace octet

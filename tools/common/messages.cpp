@@ -33,7 +33,8 @@ Progress::Output standard_error() {
 // 75 s: "1:15"
 std::string clock_text(double seconds) {
   const auto whole = static_cast<int64_t>(seconds);
-  return whole < 3600 ? fmt::format("{}:{:02}", whole / 60, whole % 60) : fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return whole < 3600 ? fmt::format("{}:{:02}", whole / 60, whole % 60)
+                      : fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
 }  // namespace
@@ -50,7 +51,8 @@ void print_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
 void print_json(std::string_view text) { fmt::print("{}", text); }
 
-std::string progress_text(std::string_view stage, size_t done, size_t total, double fraction, double first, double seconds, size_t width) {
+std::string progress_text(std::string_view stage, size_t done, size_t total, double fraction,
+                          double first, double seconds, size_t width) {
   constexpr double kLeastKnown = 0.02;
   std::string text(stage);
   if (width > 0) {
@@ -60,13 +62,15 @@ std::string progress_text(std::string_view stage, size_t done, size_t total, dou
   if (total > 0) text += fmt::format(" {}/{}", done, total);
   text += fmt::format(", {:.0f} %, {} gone", 100 * fraction, clock_text(seconds));
   const double known = fraction - first;
-  if (known >= kLeastKnown && seconds >= 1) text += fmt::format(", about {} left", clock_text(seconds * (1 - fraction) / known));
+  if (known >= kLeastKnown && seconds >= 1)
+    text += fmt::format(", about {} left", clock_text(seconds * (1 - fraction) / known));
   return text;
 }
 
 Progress::Progress(std::vector<Stage> stages) : Progress(std::move(stages), standard_error()) {}
 
-Progress::Progress(std::vector<Stage> stages, const Output& output) : stages_(std::move(stages)), output_(output), stage_(stages_.size()) {
+Progress::Progress(std::vector<Stage> stages, const Output& output)
+    : stages_(std::move(stages)), output_(output), stage_(stages_.size()) {
   if (is_quiet) return;
   shown = this;
   thread_ = std::thread([this] { run(); });
@@ -114,15 +118,18 @@ double Progress::fraction() const {
     all += stages_[i].cost;
     if (i < stage_ && stage_ < stages_.size()) before += stages_[i].cost;
   }
-  if (total_ > 0 && stage_ < stages_.size()) before += stages_[stage_].cost * static_cast<double>(done_) / static_cast<double>(total_);
+  if (total_ > 0 && stage_ < stages_.size())
+    before += stages_[stage_].cost * static_cast<double>(done_) / static_cast<double>(total_);
   return all > 0 ? before / all : 0;
 }
 
 void Progress::show() {
   if (stage_ == stages_.size()) return;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   const std::string text =
-      progress_text(printable_line(stages_[stage_].name), done_, total_, fraction(), first_fraction_, seconds, output_.is_terminal ? kBarWidth : 0);
+      progress_text(printable_line(stages_[stage_].name), done_, total_, fraction(),
+                    first_fraction_, seconds, output_.is_terminal ? kBarWidth : 0);
   if (output_.is_terminal)
     fmt::print(output_.file, "\r\x1b[K{}", text);
   else

@@ -23,8 +23,10 @@ void print_text(std::string_view text);
 // JSON of ASCII alone, as it is.
 void print_json(std::string_view text);
 
-// One bar on stderr over all stages of a command's work, with the time gone and about how much is left. It is drawn by a thread, so that the time goes on while
-// a step takes long. Where stderr is no terminal, the same as a line every ten seconds; nothing with --quiet. One at a time: log_line() writes above it.
+// One bar on stderr over all stages of a command's work, with the time gone and about how much is
+// left. It is drawn by a thread, so that the time goes on while a step takes long. Where stderr is
+// no terminal, the same as a line every ten seconds; nothing with --quiet. One at a time:
+// log_line() writes above it.
 class Progress {
  public:
   struct Stage {
@@ -44,7 +46,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // The next stage of that name begins, and those in front of it are done or left out. A name that does not come any more changes nothing.
+  // The next stage of that name begins, and those in front of it are done or left out. A name that
+  // does not come any more changes nothing.
   void begin(std::string_view stage);
   void advance(size_t done, size_t total);  // of that stage; total 0: not known
   void write_above(std::string_view line);  // one line, which stays
@@ -67,8 +70,10 @@ class Progress {
   std::thread thread_;  // last: it uses all of the above
 };
 
-// "calibrate 12/64, 34 %, 0:10 gone, about 0:20 left". fraction: of all work, in [0, 1]; first: what was done before `seconds` began. Without an estimate while
-// little is known. width: of a bar in front, 0 for none.
-std::string progress_text(std::string_view stage, size_t done, size_t total, double fraction, double first, double seconds, size_t width);
+// "calibrate 12/64, 34 %, 0:10 gone, about 0:20 left". fraction: of all work, in [0, 1]; first:
+// what was done before `seconds` began. Without an estimate while little is known. width: of a bar
+// in front, 0 for none.
+std::string progress_text(std::string_view stage, size_t done, size_t total, double fraction,
+                          double first, double seconds, size_t width);
 
 }  // namespace octet

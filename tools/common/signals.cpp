@@ -46,10 +46,10 @@ void handle(int signal) {
 void clean_up_on_signals(bool says_so) {
   is_told = says_so;
   for (int signal : kSignals) {
-    struct sigaction before {};
+    struct sigaction before{};
     ::sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;  // nohup
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = handle;
     ::sigemptyset(&action.sa_mask);
     for (int other : kSignals) ::sigaddset(&action.sa_mask, other);

@@ -5,11 +5,13 @@
 
 namespace octet {
 
-// From now on SIGINT, SIGTERM and SIGHUP remove the files that are being written and then end the process as they would have. says_so: with a line on stderr; of
-// several processes that mpirun ends because one of them failed, that one has told why.
+// From now on SIGINT, SIGTERM and SIGHUP remove the files that are being written and then end the
+// process as they would have. says_so: with a line on stderr; of several processes that mpirun ends
+// because one of them failed, that one has told why.
 void clean_up_on_signals(bool says_so);
 
-// What a run that is interrupted from now on leaves for the next: "the checkpoint c holds 3 epochs; the same command goes on from there".
+// What a run that is interrupted from now on leaves for the next: "the checkpoint c holds 3 epochs;
+// the same command goes on from there".
 void say_when_interrupted(const std::string& text);
 
 }  // namespace octet

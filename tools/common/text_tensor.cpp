@@ -15,7 +15,8 @@ at::Tensor tensor_of_text(const std::string& text) {
 std::string text_of_tensor(const at::Tensor& bytes) {
   if (bytes.scalar_type() != at::kByte) return {};
   const at::Tensor dense = bytes.contiguous();
-  return std::string(static_cast<const char*>(dense.const_data_ptr()), static_cast<size_t>(dense.numel()));
+  return std::string(static_cast<const char*>(dense.const_data_ptr()),
+                     static_cast<size_t>(dense.numel()));
 }
 
 }  // namespace octet

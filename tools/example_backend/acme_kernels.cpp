@@ -8,7 +8,8 @@ void run_swish(const octet::CustomCall& call) {
   const float beta = static_cast<float>(call.op.real("beta", 1.0));
   const float* x = call.inputs[0].data<float>();
   float* y = call.outputs[0].data<float>();
-  for (int64_t i = 0, count = call.inputs[0].numel(); i < count; ++i) y[i] = x[i] / (1 + std::exp(-beta * x[i]));
+  for (int64_t i = 0, count = call.inputs[0].numel(); i < count; ++i)
+    y[i] = x[i] / (1 + std::exp(-beta * x[i]));
 }
 
 }  // namespace acme

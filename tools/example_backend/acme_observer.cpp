@@ -16,7 +16,8 @@ void PowerOfTwoObserver::observe(const at::Tensor& x) {
 }
 
 octet::QParams PowerOfTwoObserver::calculate_qparams() const {
-  if (!has_data()) throw octet::Error("convert", args_.choice.name, "saw no data; run calibration before");
+  if (!has_data())
+    throw octet::Error("convert", args_.choice.name, "saw no data; run calibration before");
   const float step = std::max(largest_[0] / static_cast<float>(quant_max()), eps());
   octet::QParams result;
   result.scale = {std::exp2(std::ceil(std::log2(step)))};
@@ -32,7 +33,8 @@ octet::ObserverState PowerOfTwoObserver::state() const {
 void PowerOfTwoObserver::merge(const Observer& other) {
   check_mergeable(other);
   const PowerOfTwoObserver& theirs = static_cast<const PowerOfTwoObserver&>(other);
-  if (theirs.has_data()) largest_ = {has_data() ? std::max(largest_[0], theirs.largest_[0]) : theirs.largest_[0]};
+  if (theirs.has_data())
+    largest_ = {has_data() ? std::max(largest_[0], theirs.largest_[0]) : theirs.largest_[0]};
 }
 
 }  // namespace acme

@@ -1,4 +1,5 @@
-// The custom op for LibTorch: what models call, what calibration runs and, on meta tensors, what torch.export asks for shapes.
+// The custom op for LibTorch: what models call, what calibration runs and, on meta tensors, what
+// torch.export asks for shapes.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
@@ -8,7 +9,9 @@
 namespace {
 
 // x * sigmoid(beta * x)
-at::Tensor swish(const at::Tensor& x, double beta) { return at::mul(x, at::sigmoid(at::mul(x, beta))); }
+at::Tensor swish(const at::Tensor& x, double beta) {
+  return at::mul(x, at::sigmoid(at::mul(x, beta)));
+}
 at::Tensor swish_shape(const at::Tensor& x, double) { return at::empty_like(x); }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Activations: int8, a power of two as scale. Weights: int8 per output channel. Biases: int32 in the accumulator's steps.
+// Activations: int8, a power of two as scale. Weights: int8 per output channel. Biases: int32 in
+// the accumulator's steps.
 #include "acme_quantizer.h"
 
 #include "acme_kernels.h"
@@ -18,8 +19,10 @@ const QuantizationSpec kWeight = {.dtype = DType::kInt8, .observer_or_fake_quant
 
 std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
   const DerivedFrom bias = {{"x", "w"}, derived_by("acme_accumulator")};
-  const std::vector<AnnotationRule> rules = {  // the first that matches takes the op, so longer patterns stand first
-      // name          pattern                     inputs                                            output
+  // the first that matches takes the op, so longer patterns stand first
+  const std::vector<AnnotationRule> rules = {
+      // name          pattern                     inputs
+      // output
       {"conv_relu",    "relu(conv2d(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"conv",         "conv2d(x, w, b?)",         {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"linear_relu",  "relu(linear(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
@@ -50,7 +53,9 @@ DerivedQParams accumulator_step(const std::vector<std::shared_ptr<Observer>>& so
 }  // namespace
 
 void register_all() {
-  register_observer("acme_power_of_two", ObserverScope::kTensor, [](const ObserverArgs& args) { return std::make_shared<PowerOfTwoObserver>(args); });
+  register_observer("acme_power_of_two", ObserverScope::kTensor, [](const ObserverArgs& args) {
+    return std::make_shared<PowerOfTwoObserver>(args);
+  });
   register_derive_fn("acme_accumulator", accumulator_step);
   register_custom_kernel("acme.swish.default", run_swish);
   register_quantizer("acme", make_quantizer);

@@ -7,10 +7,12 @@
 
 namespace acme {
 
-// What the NPU runs in int8: convolutions, linear layers, additions, max pooling, sigmoid, the custom op; the rest stays float.
+// What the NPU runs in int8: convolutions, linear layers, additions, max pooling, sigmoid, the
+// custom op; the rest stays float.
 std::unique_ptr<octet::Quantizer> make_quantizer(const octet::QuantizerOptions& options);
 
-// Makes the quantizer, its observer, its derive function and the kernel of the custom op known by name.
+// Makes the quantizer, its observer, its derive function and the kernel of the custom op known by
+// name.
 void register_all();
 
 }  // namespace acme

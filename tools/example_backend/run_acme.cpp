@@ -19,7 +19,8 @@ int main(int count, char** arguments) {
       const octet::ProgramTensor& tensor = session.program().tensors[static_cast<size_t>(index)];
       inputs.push_back(octet::Tensor::zeros(tensor.dtype, tensor.shape));
     }
-    for (const octet::Tensor& output : session.run(inputs)) std::printf("%s\n", octet::describe(output).c_str());
+    for (const octet::Tensor& output : session.run(inputs))
+      std::printf("%s\n", octet::describe(output).c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "run_acme: %s\n", error.what());
     return 1;

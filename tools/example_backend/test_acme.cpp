@@ -1,5 +1,5 @@
-// The tests that a backend's developer writes: annotations of a graph given as text, the observer's numbers, the op's kernel, and the whole way from a
-// float program to every backend of this Octet.
+// The tests that a backend's developer writes: annotations of a graph given as text, the observer's
+// numbers, the op's kernel, and the whole way from a float program to every backend of this Octet.
 #define CATCH_CONFIG_RUNNER
 #include <cmath>
 
@@ -54,15 +54,20 @@ Graph quantized(Graph graph) {
   return convert_pt2e(std::move(observed), {}, report);
 }
 
-at::Tensor interpreted(const Graph& graph, const std::vector<c10::IValue>& inputs) { return Interpreter(graph).run(inputs).at(0).toTensor(); }
+at::Tensor interpreted(const Graph& graph, const std::vector<c10::IValue>& inputs) {
+  return Interpreter(graph).run(inputs).at(0).toTensor();
+}
 
-at::Tensor lowered(const Graph& graph, const std::string& backend, const std::vector<c10::IValue>& inputs) {
+at::Tensor lowered(const Graph& graph, const std::string& backend,
+                   const std::vector<c10::IValue>& inputs) {
   Report report;
   Session session(lower(graph, *make_support(backend), {}, report));
   return to_aten(session.run({from_aten(inputs.at(0).toTensor())}).at(0));
 }
 
-double greatest_difference(const at::Tensor& a, const at::Tensor& b) { return at::max(at::abs(a - b)).item<double>(); }
+double greatest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return at::max(at::abs(a - b)).item<double>();
+}
 
 }  // namespace
 
@@ -73,21 +78,26 @@ TEST_CASE("each kind of spec stands where the NPU wants it") {
   acme::make_quantizer({})->annotate(graph, annotations, report);
   const std::string act = "int8 -127..127 per_tensor_symmetric acme_power_of_two";
   const std::string weight = "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max";
-  CHECK(to_text(graph, annotations) == "%conv [conv_relu]: %x: " + act + ", %w: " + weight +
-                                           ", %b: derived (acme_accumulator) from %x -> %conv, %w -> %conv\n" + "%relu [conv_relu]: => " + act +
-                                           "\n" + "%pool [max_pool]: %relu: " + act + " => same as %relu -> %pool\n" +
-                                           "%swish [swish]: %pool: " + act + " => " + act + "\n" + "%head [linear]: %flat: " + act +
-                                           ", %v: " + weight + ", %c: derived (acme_accumulator) from %flat -> %head, %v -> %head => " + act + "\n" +
-                                           "%prob [sigmoid]: %head: " + act + " => fixed 0.00390625, -128 int8\n");
+  CHECK(to_text(graph, annotations) ==
+        "%conv [conv_relu]: %x: " + act + ", %w: " + weight +
+            ", %b: derived (acme_accumulator) from %x -> %conv, %w -> %conv\n" +
+            "%relu [conv_relu]: => " + act + "\n" + "%pool [max_pool]: %relu: " + act +
+            " => same as %relu -> %pool\n" + "%swish [swish]: %pool: " + act + " => " + act + "\n" +
+            "%head [linear]: %flat: " + act + ", %v: " + weight +
+            ", %c: derived (acme_accumulator) from %flat -> %head, %v -> %head => " + act + "\n" +
+            "%prob [sigmoid]: %head: " + act + " => fixed 0.00390625, -128 int8\n");
 }
 
 TEST_CASE("a relu behind an addition is one op with it, whose result alone is quantized") {
-  Graph graph = parse_graph("graph(%a: f32[4], %b: f32[4]): %s: f32[4] = aten.add.Tensor(%a, %b) %r: f32[4] = aten.relu.default(%s) return (%r)");
+  Graph graph = parse_graph(
+      "graph(%a: f32[4], %b: f32[4]): %s: f32[4] = aten.add.Tensor(%a, %b) %r: f32[4] = "
+      "aten.relu.default(%s) return (%r)");
   Annotations annotations;
   Report report;
   acme::make_quantizer({})->annotate(graph, annotations, report);
   const std::string act = "int8 -127..127 per_tensor_symmetric acme_power_of_two";
-  CHECK(to_text(graph, annotations) == "%s [add_relu]: %a: " + act + ", %b: " + act + "\n%r [add_relu]: => " + act + "\n");
+  CHECK(to_text(graph, annotations) ==
+        "%s [add_relu]: %a: " + act + ", %b: " + act + "\n%r [add_relu]: => " + act + "\n");
 }
 
 TEST_CASE("an op that the NPU lacks stays float, and the report says so") {
@@ -110,23 +120,28 @@ TEST_CASE("scales of activations are powers of two that cover the largest value"
   CHECK_FALSE(observer->has_data());
   observer->observe(at::tensor({0.5f, -3.0f}));
   observer->observe(at::tensor({1.0f}));
-  CHECK(observer->calculate_qparams().scale == std::vector<float>{1.0f / 32});  // 3 / 127 lies between 1/64 and 1/32
+  // 3 / 127 lies between 1/64 and 1/32
+  CHECK(observer->calculate_qparams().scale == std::vector<float>{1.0f / 32});
   CHECK(observer->calculate_qparams().zero_point == std::vector<int64_t>{0});
 }
 
 TEST_CASE("biases have the step of the accumulator: scale(x) * scale(w)") {
   const Graph graph = quantized(model(kModel));
   const auto scale = [&](const char* name) { return to_aten(graph.constants.at(name).tensor); };
-  const at::Tensor activation = at::div(scale("_scale_1"), scale("_scale_0"));  // of the convolution: bias by weights
+  // of the convolution: bias by weights
+  const at::Tensor activation = at::div(scale("_scale_1"), scale("_scale_0"));
   CHECK(activation.numel() == 4);
   CHECK(at::equal(activation, at::full({4}, activation[0].item<float>())));
-  CHECK(std::exp2(std::round(std::log2(activation[0].item<float>()))) == activation[0].item<float>());
+  CHECK(std::exp2(std::round(std::log2(activation[0].item<float>()))) ==
+        activation[0].item<float>());
 }
 
 TEST_CASE("the kernel computes what the op computes") {
-  const Graph graph = model("graph(%x: f32[1,3,8,8]): %y: f32[1,3,8,8] = acme.swish.default(%x, 0.7) return (%y)");
+  const Graph graph =
+      model("graph(%x: f32[1,3,8,8]): %y: f32[1,3,8,8] = acme.swish.default(%x, 0.7) return (%y)");
   const std::vector<c10::IValue> inputs = random_input();
-  CHECK(greatest_difference(interpreted(graph, inputs), lowered(graph, "reference", inputs)) < 1e-6);
+  CHECK(greatest_difference(interpreted(graph, inputs), lowered(graph, "reference", inputs)) <
+        1e-6);
 }
 
 TEST_CASE("every backend stays within two steps of the interpreted program") {
@@ -134,7 +149,8 @@ TEST_CASE("every backend stays within two steps of the interpreted program") {
   for (const std::string& backend : backend_names()) {
     INFO(backend);
     const std::vector<c10::IValue> inputs = random_input();
-    CHECK(greatest_difference(interpreted(graph, inputs), lowered(graph, backend, inputs)) <= 2.001 / 256);
+    CHECK(greatest_difference(interpreted(graph, inputs), lowered(graph, backend, inputs)) <=
+          2.001 / 256);
   }
 }
 

@@ -1,4 +1,5 @@
-// Processes over MPI. What waits sleeps between its looks: MPI's own waiting would take the core that another process calibrates on.
+// Processes over MPI. What waits sleeps between its looks: MPI's own waiting would take the core
+// that another process calibrates on.
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -28,7 +29,8 @@ struct Outcome {
 void wait(MPI_Request request) {
   constexpr std::chrono::milliseconds kPause(1);
   int is_done = 0;
-  while (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), is_done == 0) std::this_thread::sleep_for(kPause);
+  while (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), is_done == 0)
+    std::this_thread::sleep_for(kPause);
 }
 
 End run(const std::function<std::string()>& work, std::string& text) {
@@ -36,7 +38,9 @@ End run(const std::function<std::string()>& work, std::string& text) {
     text = work();
     if (text.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
       throw Error("mpi", "state",
-                  fmt::format("too large to be sent, got {} bytes, want less than 2 GB; calibrate parts by hand (--state)", text.size()));
+                  fmt::format("too large to be sent, got {} bytes, want less than 2 GB; calibrate "
+                              "parts by hand (--state)",
+                              text.size()));
     return End::kDone;
   } catch (const OtherFailed&) {
     return End::kInVain;
@@ -49,21 +53,24 @@ End run(const std::function<std::string()>& work, std::string& text) {
 std::vector<Outcome> exchange(const Outcome& own, size_t count) {
   std::vector<Outcome> all(count);
   MPI_Request request;
-  MPI_Iallgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD, &request);
+  MPI_Iallgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD,
+                 &request);
   wait(request);
   return all;
 }
 
 void send(const std::string& text, int rank) {
   MPI_Request request;
-  MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_BYTE, rank, kText, MPI_COMM_WORLD, &request);
+  MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_BYTE, rank, kText, MPI_COMM_WORLD,
+            &request);
   wait(request);
 }
 
 std::string receive(size_t rank, int64_t length) {
   std::string text(static_cast<size_t>(length), '\0');
   MPI_Request request;
-  MPI_Irecv(text.data(), static_cast<int>(length), MPI_BYTE, static_cast<int>(rank), kText, MPI_COMM_WORLD, &request);
+  MPI_Irecv(text.data(), static_cast<int>(length), MPI_BYTE, static_cast<int>(rank), kText,
+            MPI_COMM_WORLD, &request);
   wait(request);
   return text;
 }
@@ -103,7 +110,9 @@ std::vector<std::string> Processes::gather(const std::function<std::string()>& w
   const End end = run(work, text);
   std::vector<MPI_Request> alarms;
   for (size_t other = 0; end == End::kFailed && other < count_; ++other)
-    if (other != rank_) MPI_Isend(nullptr, 0, MPI_BYTE, static_cast<int>(other), kAlarm, MPI_COMM_WORLD, &alarms.emplace_back());
+    if (other != rank_)
+      MPI_Isend(nullptr, 0, MPI_BYTE, static_cast<int>(other), kAlarm, MPI_COMM_WORLD,
+                &alarms.emplace_back());
   const std::vector<Outcome> outcomes = exchange({end, static_cast<int64_t>(text.size())}, count_);
 
   // Every alarm is received, so that nothing is under way when the processes leave.
@@ -114,7 +123,8 @@ std::vector<std::string> Processes::gather(const std::function<std::string()>& w
     first_failure = i;
     failures += i != rank_;
   }
-  for (; alarms_ < failures; ++alarms_) MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, kAlarm, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  for (; alarms_ < failures; ++alarms_)
+    MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, kAlarm, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   for (const MPI_Request& alarm : alarms) wait(alarm);
 
   const bool is_well = first_failure == count_;

@@ -1,4 +1,5 @@
-// The processes that one call of mpirun started, which share a command's work. Without mpirun there is one.
+// The processes that one call of mpirun started, which share a command's work. Without mpirun there
+// is one.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace octet {
 
-// Whether mpirun or a batch system's launcher started this process as one of several: their environment variables say so.
+// Whether mpirun or a batch system's launcher started this process as one of several: their
+// environment variables say so.
 bool is_one_of_several();
 
 // Thrown by check_others. No Error: the process that failed has the message.
@@ -16,7 +18,8 @@ struct OtherFailed {};
 
 class Processes {
  public:
-  // Joins the others. Throws Error("mpi", ...) when there are others and Octet was built without MPI.
+  // Joins the others. Throws Error("mpi", ...) when there are others and Octet was built without
+  // MPI.
   Processes();
   ~Processes();  // leaves; waits for the others
   Processes(const Processes&) = delete;
@@ -25,11 +28,13 @@ class Processes {
   size_t rank() const { return rank_; }  // of this process, from 0
   size_t count() const { return count_; }
 
-  // Throws OtherFailed when the work of another process has failed. Costs microseconds; called now and then by work that may be in vain.
+  // Throws OtherFailed when the work of another process has failed. Costs microseconds; called now
+  // and then by work that may be in vain.
   void check_others();
 
-  // Runs `work` in every process. Process 0 gets the texts of all, in order of rank; the others get nothing. When work threw in some, process 0 throws
-  // the error of the first of them, with its rank, and the others return. All processes must call this, once.
+  // Runs `work` in every process. Process 0 gets the texts of all, in order of rank; the others get
+  // nothing. When work threw in some, process 0 throws the error of the first of them, with its
+  // rank, and the others return. All processes must call this, once.
   std::vector<std::string> gather(const std::function<std::string()>& work);
 
  private:

@@ -31,20 +31,26 @@ constexpr size_t kHeadTensors = 4;
 constexpr size_t kPositionNumbers = 9;
 
 std::string describe_run(const TrainOptions& options, size_t batch_count, const QatModel& model) {
-  std::string text = fmt::format("octet qat 1; quantizer {}; loss {}; optimizer {}; lr {}; momentum {}; weight decay {}; seed {}; {} batches",
-                                 options.quantizer, static_cast<int>(options.loss), static_cast<int>(options.optimizer), options.rate,
-                                 options.momentum, options.weight_decay, options.seed, batch_count);
+  std::string text = fmt::format(
+      "octet qat 1; quantizer {}; loss {}; optimizer {}; lr {}; momentum {}; weight decay {}; seed "
+      "{}; {} batches",
+      options.quantizer, static_cast<int>(options.loss), static_cast<int>(options.optimizer),
+      options.rate, options.momentum, options.weight_decay, options.seed, batch_count);
   size_t elements = 0;
-  for (const auto& [name, tensor] : model.tensors()) elements += static_cast<size_t>(tensor.numel());
-  if (options.schedule == Schedule::kCosine) text += fmt::format("; cosine over {} epochs", options.epochs);
+  for (const auto& [name, tensor] : model.tensors())
+    elements += static_cast<size_t>(tensor.numel());
+  if (options.schedule == Schedule::kCosine)
+    text += fmt::format("; cosine over {} epochs", options.epochs);
   if (options.freeze_after) text += fmt::format("; frozen after {}", *options.freeze_after);
   if (options.learn_ranges) text += fmt::format("; ranges learned after {}", *options.learn_ranges);
-  return text + fmt::format("; {} tensors of {} elements; {} observers", model.tensors().size(), elements, model.prepared().observers.size());
+  return text + fmt::format("; {} tensors of {} elements; {} observers", model.tensors().size(),
+                            elements, model.prepared().observers.size());
 }
 
 at::Tensor numbers_of(const TrainingPosition& position) {
-  std::vector<double> numbers = {static_cast<double>(position.epoch), static_cast<double>(position.batch), position.best_loss,
-                                 static_cast<double>(position.epochs_since_best), position.is_stopped ? 1.0 : 0.0};
+  std::vector<double> numbers = {
+      static_cast<double>(position.epoch), static_cast<double>(position.batch), position.best_loss,
+      static_cast<double>(position.epochs_since_best), position.is_stopped ? 1.0 : 0.0};
   for (const double number : position.sums.numbers()) numbers.push_back(number);
   return at::tensor(numbers, at::kDouble);
 }
@@ -61,7 +67,8 @@ TrainingPosition position_of(const at::Tensor& tensor) {
   return position;
 }
 
-bool fits(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& like, size_t begin) {
+bool fits(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& like,
+          size_t begin) {
   for (size_t i = 0; i + 1 < like.size(); ++i)  // the last one is text
     if (tensors[begin + i].scalar_type() != like[i].scalar_type()) return false;
   return tensors[begin + like.size() - 1].scalar_type() == at::kByte;
@@ -104,20 +111,23 @@ void restore(QatModel& model, const std::vector<at::Tensor>& captured) {
 
 void seed_random_numbers(int64_t seed) { at::manual_seed(static_cast<uint64_t>(seed)); }
 
-void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatModel& model, torch::optim::Optimizer& optimizer,
-                     const TrainingPosition& position, const std::vector<at::Tensor>& best) {
+void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatModel& model,
+                     torch::optim::Optimizer& optimizer, const TrainingPosition& position,
+                     const std::vector<at::Tensor>& best) {
   std::ostringstream archive;
   torch::serialize::OutputArchive output;
   optimizer.save(output);
   output.save_to(archive);
-  std::vector<c10::IValue> values = {tensor_of_text(describe_run(options, batch_count, model)), numbers_of(position),
-                                     at::detail::getDefaultCPUGenerator().get_state(), tensor_of_text(archive.str())};
+  std::vector<c10::IValue> values = {
+      tensor_of_text(describe_run(options, batch_count, model)), numbers_of(position),
+      at::detail::getDefaultCPUGenerator().get_state(), tensor_of_text(archive.str())};
   for (const at::Tensor& tensor : capture(model)) values.emplace_back(tensor);
   for (const at::Tensor& tensor : best) values.emplace_back(tensor);
   write_outputs(options.checkpoint, values);
 }
 
-void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& model, torch::optim::Optimizer& optimizer, TrainingPosition& position,
+void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& model,
+                     torch::optim::Optimizer& optimizer, TrainingPosition& position,
                      std::vector<at::Tensor>& best) {
   const std::string file = options.checkpoint.string();
   const auto refuse = [&](const std::string& message) { throw Error("train", file, message); };
@@ -127,14 +137,18 @@ void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& 
     tensors.push_back(value.toTensor().contiguous());
   }
   const std::vector<at::Tensor> now = capture(model);
-  if (tensors.size() < kHeadTensors || tensors[0].scalar_type() != at::kByte || !text_of_tensor(tensors[0]).starts_with("octet qat 1;"))
+  if (tensors.size() < kHeadTensors || tensors[0].scalar_type() != at::kByte ||
+      !text_of_tensor(tensors[0]).starts_with("octet qat 1;"))
     refuse("is no checkpoint of octet qat; give another file, or remove it");
   const std::string wanted = describe_run(options, batch_count, model);
   if (text_of_tensor(tensors[0]) != wanted)
-    refuse(fmt::format("is of another run, got {}, want {}; remove it to start anew", text_of_tensor(tensors[0]), wanted));
+    refuse(fmt::format("is of another run, got {}, want {}; remove it to start anew",
+                       text_of_tensor(tensors[0]), wanted));
   const bool has_best = tensors.size() == kHeadTensors + 2 * now.size();
-  const bool is_whole = (has_best || tensors.size() == kHeadTensors + now.size()) && tensors[1].scalar_type() == at::kDouble &&
-                        tensors[1].numel() == static_cast<int64_t>(kPositionNumbers) && fits(tensors, now, kHeadTensors);
+  const bool is_whole = (has_best || tensors.size() == kHeadTensors + now.size()) &&
+                        tensors[1].scalar_type() == at::kDouble &&
+                        tensors[1].numel() == static_cast<int64_t>(kPositionNumbers) &&
+                        fits(tensors, now, kHeadTensors);
   if (!is_whole) refuse("is damaged; remove it to start anew");
   position = position_of(tensors[1]);
   at::Generator generator = at::detail::getDefaultCPUGenerator();

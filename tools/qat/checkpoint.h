@@ -30,10 +30,15 @@ class RunningLoss {
     is_classified_ = true;
   }
   double loss() const { return samples_ == 0 ? 0 : sum_ / static_cast<double>(samples_); }
-  double accuracy() const { return samples_ == 0 ? 0 : static_cast<double>(right_) / static_cast<double>(samples_); }
+  double accuracy() const {
+    return samples_ == 0 ? 0 : static_cast<double>(right_) / static_cast<double>(samples_);
+  }
   bool is_classified() const { return is_classified_; }
 
-  std::vector<double> numbers() const { return {sum_, static_cast<double>(samples_), static_cast<double>(right_), is_classified_ ? 1.0 : 0.0}; }
+  std::vector<double> numbers() const {
+    return {sum_, static_cast<double>(samples_), static_cast<double>(right_),
+            is_classified_ ? 1.0 : 0.0};
+  }
   static RunningLoss from_numbers(const double* numbers);
 
  private:
@@ -59,12 +64,15 @@ void restore(QatModel& model, const std::vector<at::Tensor>& captured);
 // Of dropout and its like.
 void seed_random_numbers(int64_t seed);
 
-// Writes options.checkpoint whole or not at all. best: what capture() gave at the best epoch, or empty.
-void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatModel& model, torch::optim::Optimizer& optimizer,
-                     const TrainingPosition& position, const std::vector<at::Tensor>& best);
-// The other way. Throws Error("train", file, ...) when it is damaged, or of a run with another model, other data or options. The number of epochs may
-// differ.
-void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& model, torch::optim::Optimizer& optimizer, TrainingPosition& position,
+// Writes options.checkpoint whole or not at all. best: what capture() gave at the best epoch, or
+// empty.
+void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatModel& model,
+                     torch::optim::Optimizer& optimizer, const TrainingPosition& position,
+                     const std::vector<at::Tensor>& best);
+// The other way. Throws Error("train", file, ...) when it is damaged, or of a run with another
+// model, other data or options. The number of epochs may differ.
+void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& model,
+                     torch::optim::Optimizer& optimizer, TrainingPosition& position,
                      std::vector<at::Tensor>& best);
 
 }  // namespace octet

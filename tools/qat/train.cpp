@@ -40,23 +40,31 @@ std::vector<size_t> shuffled(size_t count, int64_t seed, int64_t epoch) {
   return order;
 }
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model, const TrainOptions& options) {
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model,
+                                                        const TrainOptions& options) {
   const std::vector<at::Tensor> ranges = model.range_parameters();
   std::vector<at::Tensor> parameters = model.parameters();
   parameters.resize(parameters.size() - ranges.size());
-  if (parameters.empty()) throw Error("train", "model", "no parameter requires gradients; export the model with parameters that do");
+  if (parameters.empty())
+    throw Error("train", "model",
+                "no parameter requires gradients; export the model with parameters that do");
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   if (options.optimizer == OptimizerKind::kAdamW)
-    optimizer = std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(options.rate).weight_decay(options.weight_decay));
+    optimizer = std::make_unique<torch::optim::AdamW>(
+        parameters, torch::optim::AdamWOptions(options.rate).weight_decay(options.weight_decay));
   else
-    optimizer = std::make_unique<torch::optim::SGD>(
-        parameters, torch::optim::SGDOptions(options.rate).momentum(options.momentum).weight_decay(options.weight_decay));
+    optimizer =
+        std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(options.rate)
+                                                            .momentum(options.momentum)
+                                                            .weight_decay(options.weight_decay));
   if (ranges.empty()) return optimizer;
   std::unique_ptr<torch::optim::OptimizerOptions> undecayed;  // scales do not shrink towards 0
   if (options.optimizer == OptimizerKind::kAdamW)
-    undecayed = std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(options.rate).weight_decay(0));
+    undecayed = std::make_unique<torch::optim::AdamWOptions>(
+        torch::optim::AdamWOptions(options.rate).weight_decay(0));
   else
-    undecayed = std::make_unique<torch::optim::SGDOptions>(torch::optim::SGDOptions(options.rate).momentum(options.momentum));
+    undecayed = std::make_unique<torch::optim::SGDOptions>(
+        torch::optim::SGDOptions(options.rate).momentum(options.momentum));
   optimizer->add_param_group(torch::optim::OptimizerParamGroup(ranges, std::move(undecayed)));
   return optimizer;
 }
@@ -66,17 +74,23 @@ void check_frozen_ranges(const QatModel& model) {
   const ObservedGraph& prepared = model.prepared();
   for (const Node* point : observation_points(prepared.graph)) {
     const Observer& observer = *prepared.observers.at(static_cast<size_t>(group_of(*point)));
-    const bool finds_own = dynamic_cast<const LearnableFakeQuantize*>(&observer) != nullptr || !observer.keeps_state();
-    if (!observer.has_data() && !finds_own && dynamic_cast<const FakeQuantize*>(&observer) != nullptr)
-      throw Error("train", "--freeze-after",
-                  fmt::format("got 0, but %{} has no range yet; freeze later, or give --state of a calibration", observed_value(*point)->name()));
+    const bool finds_own =
+        dynamic_cast<const LearnableFakeQuantize*>(&observer) != nullptr || !observer.keeps_state();
+    if (!observer.has_data() && !finds_own &&
+        dynamic_cast<const FakeQuantize*>(&observer) != nullptr)
+      throw Error(
+          "train", "--freeze-after",
+          fmt::format(
+              "got 0, but %{} has no range yet; freeze later, or give --state of a calibration",
+              observed_value(*point)->name()));
   }
 }
 
 size_t input_count(const Graph& graph) {
-  return static_cast<size_t>(std::count_if(graph.inputs().begin(), graph.inputs().end(), [](const GraphInput& input) {
-    return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
-  }));
+  return static_cast<size_t>(
+      std::count_if(graph.inputs().begin(), graph.inputs().end(), [](const GraphInput& input) {
+        return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+      }));
 }
 
 std::string text_of(const RunningLoss& sums) {
@@ -133,14 +147,18 @@ at::Tensor QatTrainer::State::distance(const Values& batch, const Values& output
     const at::Tensor part = at::mse_loss(outputs[i].toTensor(), wanted.at(i).toTensor());
     sum = sum.defined() ? sum + part : part;
   }
-  if (!sum.defined()) throw Error("train", "--loss distill", "the model has no floating-point output");
+  if (!sum.defined())
+    throw Error("train", "--loss distill", "the model has no floating-point output");
   return sum;
 }
 
-at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& subject, RunningLoss& sums) {
+at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& subject,
+                                      RunningLoss& sums) {
   const bool has_target = batch.size() == inputs + 1;
   if (!has_target && !(options.loss == Loss::kDistill && batch.size() == inputs))
-    throw Error("train", subject, fmt::format("got {} values, want {}: the model's inputs and then the target", batch.size(), inputs + 1));
+    throw Error("train", subject,
+                fmt::format("got {} values, want {}: the model's inputs and then the target",
+                            batch.size(), inputs + 1));
   const Values given(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(inputs));
   const Values outputs = model.forward(given);
   if (options.loss == Loss::kDistill) {
@@ -154,18 +172,21 @@ at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& su
   const at::Tensor target = batch.back().toTensor();
   if (options.loss == Loss::kMse) {
     if (target.sizes() != output.sizes())
-      throw Error(
-          "train", subject,
-          fmt::format("the target is [{}], want the shape of the output, [{}]", fmt::join(target.sizes(), ", "), fmt::join(output.sizes(), ", ")));
+      throw Error("train", subject,
+                  fmt::format("the target is [{}], want the shape of the output, [{}]",
+                              fmt::join(target.sizes(), ", "), fmt::join(output.sizes(), ", ")));
     const at::Tensor loss = at::mse_loss(output, target.to(output.scalar_type()));
     sums.add(loss.item<double>(), 1);
     return loss;
   }
-  if (target.is_floating_point()) throw Error("train", subject, "the target is floating point, want class numbers; or use --loss mse");
+  if (target.is_floating_point())
+    throw Error("train", subject,
+                "the target is floating point, want class numbers; or use --loss mse");
   const at::Tensor classes = target.to(at::kLong);
   const at::Tensor loss = at::cross_entropy_loss(output, classes);
   sums.add(loss.item<double>(), classes.numel());
-  sums.add_right(output.dim() > 1 ? at::argmax(output.detach(), 1).eq(classes).sum().item<int64_t>() : 0);
+  sums.add_right(output.dim() > 1 ? at::argmax(output.detach(), 1).eq(classes).sum().item<int64_t>()
+                                  : 0);
   return loss;
 }
 
@@ -173,7 +194,8 @@ void QatTrainer::State::set_up_epoch() {
   const bool is_frozen = options.freeze_after && position.epoch >= *options.freeze_after;
   model.train();
   model.enable_observers(!is_frozen);
-  model.enable_range_learning(options.learn_ranges && position.epoch >= *options.learn_ranges && !is_frozen);
+  model.enable_range_learning(options.learn_ranges && position.epoch >= *options.learn_ranges &&
+                              !is_frozen);
   model.freeze_batch_norm(is_frozen);
 }
 
@@ -181,7 +203,8 @@ void QatTrainer::State::set_rate() {
   if (options.schedule == Schedule::kConstant) return;
   const double count = static_cast<double>(batches.size());
   const double done =
-      (static_cast<double>(position.epoch) * count + static_cast<double>(position.batch)) / (static_cast<double>(options.epochs) * count);
+      (static_cast<double>(position.epoch) * count + static_cast<double>(position.batch)) /
+      (static_cast<double>(options.epochs) * count);
   for (torch::optim::OptimizerParamGroup& group : optimizer->param_groups())
     group.options().set_lr(options.rate * 0.5 * (1 + std::cos(std::numbers::pi * done)));
 }
@@ -195,7 +218,9 @@ void QatTrainer::State::run_epoch(Progress& progress) {
     try {
       const at::Tensor loss = loss_of(batches.at(index), subject, position.sums);
       if (!std::isfinite(loss.item<double>()))
-        throw Error("train", subject, fmt::format("the loss is {}, want a finite number; lower --lr, got {}", loss.item<double>(), options.rate));
+        throw Error("train", subject,
+                    fmt::format("the loss is {}, want a finite number; lower --lr, got {}",
+                                loss.item<double>(), options.rate));
       set_rate();
       optimizer->zero_grad();
       loss.backward();
@@ -207,7 +232,8 @@ void QatTrainer::State::run_epoch(Progress& progress) {
     ++position.batch;
     progress.advance(static_cast<size_t>(position.batch), order.size());
     const bool is_last = static_cast<size_t>(position.batch) == order.size();
-    if (options.checkpoint_every && !is_last && position.batch % *options.checkpoint_every == 0) save();
+    if (options.checkpoint_every && !is_last && position.batch % *options.checkpoint_every == 0)
+      save();
   }
 }
 
@@ -216,13 +242,15 @@ RunningLoss QatTrainer::State::validate() {
   model.eval();
   model.enable_observers(false);
   RunningLoss sums;
-  for (size_t i = 0; i < validation->size(); ++i) loss_of(validation->at(i), fmt::format("validation batch {}", i), sums);
+  for (size_t i = 0; i < validation->size(); ++i)
+    loss_of(validation->at(i), fmt::format("validation batch {}", i), sums);
   return sums;
 }
 
 // Whether to go on.
 bool QatTrainer::State::end_epoch() {
-  std::string line = fmt::format("epoch {}/{}: {}", position.epoch + 1, options.epochs, text_of(position.sums));
+  std::string line =
+      fmt::format("epoch {}/{}: {}", position.epoch + 1, options.epochs, text_of(position.sums));
   double loss = position.sums.loss();
   if (validation) {
     const RunningLoss sums = validate();
@@ -242,7 +270,9 @@ bool QatTrainer::State::end_epoch() {
   position.batch = 0;
   position.sums = {};
   position.is_stopped = options.patience && position.epochs_since_best >= *options.patience;
-  if (position.is_stopped) log_line(fmt::format("stopped: no lower loss than {:.6g} for {} epochs", position.best_loss, position.epochs_since_best));
+  if (position.is_stopped)
+    log_line(fmt::format("stopped: no lower loss than {:.6g} for {} epochs", position.best_loss,
+                         position.epochs_since_best));
   save();
   return !position.is_stopped;
 }
@@ -250,14 +280,17 @@ bool QatTrainer::State::end_epoch() {
 void QatTrainer::State::save() {
   if (options.checkpoint.empty()) return;
   save_checkpoint(options, batches.size(), model, *optimizer, position, best);
-  say_when_interrupted(fmt::format("{} holds the state of training, and the same command goes on from it", options.checkpoint.string()));
+  say_when_interrupted(
+      fmt::format("{} holds the state of training, and the same command goes on from it",
+                  options.checkpoint.string()));
 }
 
 void QatTrainer::State::run() {
   seed_random_numbers(options.seed);
   if (!options.checkpoint.empty() && std::filesystem::exists(options.checkpoint)) {
     load_checkpoint(options, batches.size(), model, *optimizer, position, best);
-    log_line(fmt::format("continued from {}: epoch {}, batch {}", options.checkpoint.string(), position.epoch + 1, position.batch));
+    log_line(fmt::format("continued from {}: epoch {}, batch {}", options.checkpoint.string(),
+                         position.epoch + 1, position.batch));
   }
   if (options.freeze_after && *options.freeze_after <= position.epoch) check_frozen_ranges(model);
   std::vector<Progress::Stage> epochs;

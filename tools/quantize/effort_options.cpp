@@ -14,43 +14,56 @@
 namespace octet {
 
 void add_effort_options(CLI::App& command, EffortOptions& options) {
-  CLI::Option* effort = command
-                            .add_option("--effort", options.effort,
-                                        fmt::format("high: more calibration time for accuracy; the same as --passes {}",
-                                                    [] {
-                                                      std::vector<std::string_view> names;
-                                                      for (const AccuracyPass pass : high_effort_passes()) names.push_back(name_of(pass));
-                                                      return fmt::format("{}", fmt::join(names, ","));
-                                                    }()))
-                            ->check(CLI::IsMember({"default", "high"}))
-                            ->capture_default_str();
+  CLI::Option* effort =
+      command
+          .add_option(
+              "--effort", options.effort,
+              fmt::format("high: more calibration time for accuracy; the same as --passes {}",
+                          [] {
+                            std::vector<std::string_view> names;
+                            for (const AccuracyPass pass : high_effort_passes())
+                              names.push_back(name_of(pass));
+                            return fmt::format("{}", fmt::join(names, ","));
+                          }()))
+          ->check(CLI::IsMember({"default", "high"}))
+          ->capture_default_str();
   command
-      .add_option("--passes", options.passes,
-                  fmt::format("Accuracy passes of your choice, in any order, with commas between: {}", fmt::join(accuracy_pass_names(), ", ")))
+      .add_option(
+          "--passes", options.passes,
+          fmt::format("Accuracy passes of your choice, in any order, with commas between: {}",
+                      fmt::join(accuracy_pass_names(), ", ")))
       ->delimiter(',')
       ->check(CLI::IsMember(accuracy_pass_names()))
       ->allow_extra_args(false)
       ->excludes(effort);
-  command.add_option(
-      "--checkpoint", options.checkpoint,
-      "A file that --effort high or --passes keep their work in, pass by pass; the same command goes on from it and gives the same bits");
+  command.add_option("--checkpoint", options.checkpoint,
+                     "A file that --effort high or --passes keep their work in, pass by pass; the "
+                     "same command goes on from it and gives the same bits");
 }
 
 std::vector<AccuracyPass> passes_of(const EffortOptions& options) {
   if (!options.is_asked_for()) return {};
-  return options.passes.empty() ? high_effort_passes() : parse_accuracy_passes(options.passes, "--passes");
+  return options.passes.empty() ? high_effort_passes()
+                                : parse_accuracy_passes(options.passes, "--passes");
 }
 
 void check_effort_options(const EffortOptions& options, bool has_calibration, bool is_compat) {
   if (!options.is_asked_for() && !options.checkpoint.empty())
-    throw CLI::ValidationError("--checkpoint", "keeps what accuracy passes did; give --effort high or --passes too, or leave it out");
+    throw CLI::ValidationError(
+        "--checkpoint",
+        "keeps what accuracy passes did; give --effort high or --passes too, or leave it out");
   if (!options.is_asked_for()) return;
   const std::string name = options.passes.empty() ? "--effort high" : "--passes";
-  if (is_compat) throw CLI::ValidationError(name, "changes weights and ranges, which --compat torchao fixes; leave one of them out");
-  if (!has_calibration) throw CLI::ValidationError(name, "reads the calibration data several times; give --calibration DATA.pt");
+  if (is_compat)
+    throw CLI::ValidationError(
+        name, "changes weights and ranges, which --compat torchao fixes; leave one of them out");
+  if (!has_calibration)
+    throw CLI::ValidationError(
+        name, "reads the calibration data several times; give --calibration DATA.pt");
 }
 
-void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortOptions& options, const QuantizeFlow& flow,
+void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
+                           const EffortOptions& options, const QuantizeFlow& flow,
                            Progress& progress, Report& report) {
   EffortJournal journal;
   std::string run;
@@ -62,20 +75,27 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, cons
       for (const PassOutcome& outcome : now.outcomes) names.push_back(outcome.pass);
       return fmt::format("{}", fmt::join(names, ", "));
     };
-    if (!journal.outcomes.empty()) log_line(fmt::format("continued from {}: behind {}", options.checkpoint, kept(journal)));
+    if (!journal.outcomes.empty())
+      log_line(fmt::format("continued from {}: behind {}", options.checkpoint, kept(journal)));
     journal.added = [&options, &run, kept](const EffortJournal& now) {
       save_effort(options.checkpoint, run, now);
-      say_when_interrupted(fmt::format("{} holds what was done ({}), and the same command goes on from it", options.checkpoint, kept(now)));
+      say_when_interrupted(
+          fmt::format("{} holds what was done ({}), and the same command goes on from it",
+                      options.checkpoint, kept(now)));
     };
   }
   const DataOpener open = [&data] {
     const auto reader = std::make_shared<BatchReader>(data.file);
-    return
-        [reader, batches = data.batches, next = size_t{0}]() mutable { return next == batches ? std::nullopt : std::optional(reader->at(next++)); };
+    return [reader, batches = data.batches, next = size_t{0}]() mutable {
+      return next == batches ? std::nullopt : std::optional(reader->at(next++));
+    };
   };
-  const auto advance = [&](std::string_view stage, size_t done, size_t total) { total == 0 ? progress.begin(stage) : progress.advance(done, total); };
+  const auto advance = [&](std::string_view stage, size_t done, size_t total) {
+    total == 0 ? progress.begin(stage) : progress.advance(done, total);
+  };
   const std::vector<EffortStage> stages =
-      calibrate_with_passes(observed, open, data.batches, passes_of(options), report, advance, options.checkpoint.empty() ? nullptr : &journal);
+      calibrate_with_passes(observed, open, data.batches, passes_of(options), report, advance,
+                            options.checkpoint.empty() ? nullptr : &journal);
   double seconds = 0;
   std::vector<std::string> parts;
   for (const EffortStage& stage : stages) {

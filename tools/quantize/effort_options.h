@@ -25,7 +25,8 @@ struct EffortOptions {
 
 void add_effort_options(CLI::App& command, EffortOptions& options);
 
-// Throws CLI::ValidationError (a usage error) when passes are asked for and there is no data for them to read, or --compat says how to calibrate.
+// Throws CLI::ValidationError (a usage error) when passes are asked for and there is no data for
+// them to read, or --compat says how to calibrate.
 void check_effort_options(const EffortOptions& options, bool has_calibration, bool is_compat);
 
 // The passes that are asked for, in no order.
@@ -37,8 +38,10 @@ struct EffortData {
   size_t batches = 0;
 };
 
-// Calibrates with the passes; a line on stderr says how long each took. With a checkpoint it goes on from where that stands. flow: how observed was made.
-void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortOptions& options, const QuantizeFlow& flow,
+// Calibrates with the passes; a line on stderr says how long each took. With a checkpoint it goes
+// on from where that stands. flow: how observed was made.
+void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
+                           const EffortOptions& options, const QuantizeFlow& flow,
                            Progress& progress, Report& report);
 
 }  // namespace octet

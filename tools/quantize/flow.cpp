@@ -21,29 +21,42 @@
 namespace octet {
 
 void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
-  accept_standard_input(command.add_option("model", flow.model, "The float .pt2 that torch.export.save wrote; -: stdin"))->required();
-  command.add_option("--quantizer", flow.quantizer, fmt::format("{}, one of a --library, or a JSON file", fmt::join(quantizer_names(), ", ")))
+  accept_standard_input(command.add_option("model", flow.model,
+                                           "The float .pt2 that torch.export.save wrote; -: stdin"))
+      ->required();
+  command
+      .add_option(
+          "--quantizer", flow.quantizer,
+          fmt::format("{}, one of a --library, or a JSON file", fmt::join(quantizer_names(), ", ")))
       ->required();
   command.add_option("--config", flow.config,
-                     "A JSON file with global, op_type, module_type, module_name_regex, module_name, call_index settings on top");
+                     "A JSON file with global, op_type, module_type, module_name_regex, "
+                     "module_name, call_index settings on top");
   add_library_option(command, flow.libraries);
   command
       .add_option("--mode", flow.mode,
-                  "static; dynamic: activations get their scale at run time, one per row (with --compat torchao one per tensor); "
+                  "static; dynamic: activations get their scale at run time, one per row (with "
+                  "--compat torchao one per tensor); "
                   "weight-only: activations stay float. The last two need no data")
       ->check(CLI::IsMember({"static", "dynamic", "weight-only"}))
       ->capture_default_str();
   command.add_flag("--per-tensor", flow.per_tensor, "Weights per tensor instead of per channel");
-  command.add_option("--weight-bits", flow.weight_bits, "8, or 4: groups of 32 input channels with a scale each (see --group-size)");
-  command.add_option("--group-size", flow.group_size, "Input channels that share a weight scale; 0: one scale per output channel");
+  command.add_option("--weight-bits", flow.weight_bits,
+                     "8, or 4: groups of 32 input channels with a scale each (see --group-size)");
+  command.add_option("--group-size", flow.group_size,
+                     "Input channels that share a weight scale; 0: one scale per output channel");
   command.add_flag("--reduce-range", flow.reduce_range,
-                   "Activations in half of their range, 7 bits of 8: for runtimes whose int8 kernels saturate on CPUs without VNNI; Octet's do not");
+                   "Activations in half of their range, 7 bits of 8: for runtimes whose int8 "
+                   "kernels saturate on CPUs without VNNI; Octet's do not");
   command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command.add_option("--recorded", flow.recorded,
-                     "What recorded opaque parts gave in PyTorch: torch.save of a list of tuples of tensors, one for each batch of --calibration");
-  command.add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")->check(CLI::IsMember({"torchao"}));
+                     "What recorded opaque parts gave in PyTorch: torch.save of a list of tuples "
+                     "of tensors, one for each batch of --calibration");
+  command
+      .add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")
+      ->check(CLI::IsMember({"torchao"}));
 }
 
 namespace {
@@ -78,23 +91,29 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   quantizer_options.learns_ranges = flow.learns_ranges;
   const std::unique_ptr<Quantizer> quantizer = make_quantizer(flow.quantizer, quantizer_options);
   PrepareOptions options;
-  options.fold_bn = flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;
+  options.fold_bn =
+      flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;
   options.compat_torchao = flow.is_compat();
-  ObservedGraph observed = flow.is_training ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
-                                            : prepare_pt2e(std::move(graph), *quantizer, report, options);
+  ObservedGraph observed = flow.is_training
+                               ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
+                               : prepare_pt2e(std::move(graph), *quantizer, report, options);
   if (observation_points(observed.graph).empty())
     throw Error("quantize", flow.model,
-                fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose another one or change its settings", flow.quantizer,
-                            observed.graph.node_count(), first_reason(report)));
+                fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose "
+                            "another one or change its settings",
+                            flow.quantizer, observed.graph.node_count(), first_reason(report)));
   return observed;
 }
 
-size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded, Progress& progress, const DataPart& part) {
+size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
+                           const std::string& recorded, Progress& progress, const DataPart& part) {
   const BatchReader reader(data);
   std::optional<BatchReader> recorded_reader;
   if (!recorded.empty()) recorded_reader.emplace(recorded);
   if (recorded_reader && recorded_reader->size() != reader.size())
-    throw Error("calibrate", recorded, fmt::format("got {} batches, want {} as in {}", recorded_reader->size(), reader.size(), data));
+    throw Error("calibrate", recorded,
+                fmt::format("got {} batches, want {} as in {}", recorded_reader->size(),
+                            reader.size(), data));
   const size_t taken = reader.size() - std::min(part.held_out, reader.size());
   const size_t first = taken * part.index / part.count;
   const size_t end = taken * (part.index + 1) / part.count;
@@ -104,7 +123,8 @@ size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, con
   options.first_batch = first;
   options.progress = [&](size_t done) { progress.advance(done, end - first); };
   size_t next_recorded = first;
-  if (recorded_reader) options.recorded = [&] { return std::optional(recorded_reader->at(next_recorded++)); };
+  if (recorded_reader)
+    options.recorded = [&] { return std::optional(recorded_reader->at(next_recorded++)); };
   size_t next = first;
   const BatchSource batches = [&]() -> std::optional<std::vector<c10::IValue>> {
     if (part.before_batch) part.before_batch();

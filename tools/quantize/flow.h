@@ -1,4 +1,5 @@
-// What `octet quantize`, `octet calibrate` and `octet qat` have in common: the options that decide the observed graph, and the way there.
+// What `octet quantize`, `octet calibrate` and `octet qat` have in common: the options that decide
+// the observed graph, and the way there.
 #pragma once
 
 #include <functional>
@@ -36,7 +37,8 @@ struct QuantizeFlow {
   bool is_compat() const { return compat == "torchao"; }
 };
 
-// --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size, --reduce-range, --fold-bn, --compat and the model itself.
+// --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size,
+// --reduce-range, --fold-bn, --compat and the model itself.
 void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 
 // Loads the libraries, reads and verifies.
@@ -44,7 +46,8 @@ Graph read_model(const QuantizeFlow& flow);
 // Annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
 ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report);
 
-// What one of several processes takes of the data: the batches are cut into `count` runs, in order and of nearly equal length; this is run `index`.
+// What one of several processes takes of the data: the batches are cut into `count` runs, in order
+// and of nearly equal length; this is run `index`.
 struct DataPart {
   size_t index = 0;
   size_t count = 1;
@@ -52,10 +55,13 @@ struct DataPart {
   size_t held_out = 0;                      // of the last batches of all, which nobody takes
 };
 
-// Streams the batches of a DATA.pt through the observers: kCalibrateStage (annotate/accuracy/accuracy_passes.h) of the progress. `recorded`: the file with the tensors that stand for recorded
-// opaque parts, or "". Returns the number of batches; 0 when there are fewer than parts and none is left for this one. Throws Error too when the files
-// have different numbers of batches.
-size_t calibrate_from_file(ObservedGraph& observed, const std::string& data, const std::string& recorded, Progress& progress,
+// Streams the batches of a DATA.pt through the observers: kCalibrateStage
+// (annotate/accuracy/accuracy_passes.h) of the progress. `recorded`: the file with the tensors that
+// stand for recorded opaque parts, or "". Returns the number of batches; 0 when there are fewer
+// than parts and none is left for this one. Throws Error too when the files have different numbers
+// of batches.
+size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
+                           const std::string& recorded, Progress& progress,
                            const DataPart& part = {});
 
 }  // namespace octet

@@ -56,7 +56,8 @@ Operands operands_of(const Node& node) {
   };
   const auto found = kFirst.find(base_of(node));
   if (found == kFirst.end() || node.arguments().size() < found->second + 2) return {};
-  return {node.arguments()[found->second].value.value_or_null(), node.arguments()[found->second + 1].value.value_or_null()};
+  return {node.arguments()[found->second].value.value_or_null(),
+          node.arguments()[found->second + 1].value.value_or_null()};
 }
 
 // Multiply-accumulates at the sizes of the exported example; 0 for what is no product.
@@ -64,7 +65,8 @@ double macs_of(const Node& node) {
   const auto [x, w] = operands_of(node);
   const Value* y = node.output_or_null();
   if (x == nullptr || w == nullptr || y == nullptr || !x->meta || !w->meta || !y->meta) return 0;
-  const std::vector<int64_t> in = x->meta->shape(), weight = w->meta->shape(), out = y->meta->shape();
+  const std::vector<int64_t> in = x->meta->shape(), weight = w->meta->shape(),
+                             out = y->meta->shape();
   if (in.empty() || weight.empty() || weight[0] == 0) return 0;
   const std::string base = base_of(node);
   const double each = static_cast<double>(product_of(weight)) / static_cast<double>(weight[0]);
@@ -75,7 +77,8 @@ double macs_of(const Node& node) {
 
 size_t bytes_of(const Graph& graph) {
   size_t bytes = 0;
-  for (const auto& [fqn, constant] : graph.constants) bytes += constant.tensor.defined() ? constant.tensor.nbytes() : 0;
+  for (const auto& [fqn, constant] : graph.constants)
+    bytes += constant.tensor.defined() ? constant.tensor.nbytes() : 0;
   return bytes;
 }
 
@@ -83,7 +86,8 @@ size_t bytes_of(const Graph& graph) {
 double ratio_of(const std::vector<c10::IValue>& want, const std::vector<c10::IValue>& got) {
   double signal = 0, noise = 0;
   for (size_t i = 0; i < want.size() && i < got.size(); ++i) {
-    if (!want[i].isTensor() || !got[i].isTensor() || !want[i].toTensor().is_floating_point()) continue;
+    if (!want[i].isTensor() || !got[i].isTensor() || !want[i].toTensor().is_floating_point())
+      continue;
     const at::Tensor a = want[i].toTensor().to(at::kDouble), b = got[i].toTensor().to(at::kDouble);
     signal += a.square().sum().item<double>();
     noise += (a - b).square().sum().item<double>();
@@ -101,21 +105,31 @@ std::optional<at::Tensor> classes_of(const std::vector<c10::IValue>& outputs) {
 
 at::Tensor read_labels(const std::string& path) {
   const std::vector<c10::IValue> values = read_inputs(path);
-  if (values.size() != 1 || !values[0].isTensor() || values[0].toTensor().dim() != 1 || values[0].toTensor().is_floating_point())
-    throw Error("evaluate", path, "is no list of classes; torch.save one tensor of integers, a class for each sample");
+  if (values.size() != 1 || !values[0].isTensor() || values[0].toTensor().dim() != 1 ||
+      values[0].toTensor().is_floating_point())
+    throw Error(
+        "evaluate", path,
+        "is no list of classes; torch.save one tensor of integers, a class for each sample");
   return values[0].toTensor().to(at::kLong);
 }
 
-std::string decibels(const Json& ratio) { return ratio.is_null() ? "equal" : fmt::format("{:.1f} dB", ratio.get<double>()); }
+std::string decibels(const Json& ratio) {
+  return ratio.is_null() ? "equal" : fmt::format("{:.1f} dB", ratio.get<double>());
+}
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-Json number_or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+Json number_or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 }  // namespace
 
-size_t default_held_out(size_t batches) { return batches < 16 ? 0 : std::min<size_t>(batches / 8, 8); }
+size_t default_held_out(size_t batches) {
+  return batches < 16 ? 0 : std::min<size_t>(batches / 8, 8);
+}
 
-Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation, Progress& progress) {
+Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
+                 Progress& progress) {
   const BatchReader reader(evaluation.data);
   Interpreter float_program(original), program(quantized);
   progress.begin(kEvaluateStage);
@@ -123,13 +137,16 @@ Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation
   std::vector<at::Tensor> float_classes, classes;
   int64_t samples_before = 0, samples = 0;
   const auto samples_of = [](const std::vector<c10::IValue>& batch) {
-    return !batch.empty() && batch[0].isTensor() && batch[0].toTensor().dim() > 0 ? batch[0].toTensor().size(0) : int64_t{1};
+    return !batch.empty() && batch[0].isTensor() && batch[0].toTensor().dim() > 0
+               ? batch[0].toTensor().size(0)
+               : int64_t{1};
   };
   if (!evaluation.labels.empty())
     for (size_t i = 0; i < evaluation.first; ++i) samples_before += samples_of(reader.at(i));
   for (size_t i = evaluation.first; i < reader.size(); ++i) {
     samples += samples_of(reader.at(i));
-    const std::vector<c10::IValue> want = float_program.run(reader.at(i)), got = program.run(reader.at(i));
+    const std::vector<c10::IValue> want = float_program.run(reader.at(i)),
+                                   got = program.run(reader.at(i));
     ratios.push_back(ratio_of(want, got));
     if (const std::optional<at::Tensor> wanted = classes_of(want)) {
       float_classes.push_back(*wanted);
@@ -142,16 +159,21 @@ Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation
   std::sort(ratios.begin(), ratios.end());
   quality.worst_db = ratios.front();
   quality.median_db = ratios[ratios.size() / 2];
-  const bool has_classes = !classes.empty() && classes.size() == float_classes.size() && classes.size() == ratios.size();
-  if (has_classes) quality.same_top1 = at::cat(classes).eq(at::cat(float_classes)).to(at::kDouble).mean().item<double>();
+  const bool has_classes =
+      !classes.empty() && classes.size() == float_classes.size() && classes.size() == ratios.size();
+  if (has_classes)
+    quality.same_top1 =
+        at::cat(classes).eq(at::cat(float_classes)).to(at::kDouble).mean().item<double>();
   if (evaluation.labels.empty()) return quality;
   if (!has_classes)
-    throw Error("evaluate", evaluation.labels, "classes are given, but the program's first output is not [samples, classes]; leave out --labels");
+    throw Error("evaluate", evaluation.labels,
+                "classes are given, but the program's first output is not [samples, classes]; "
+                "leave out --labels");
   const at::Tensor labels = read_labels(evaluation.labels);
   if (labels.size(0) != samples_before + samples)
-    throw Error(
-        "evaluate", evaluation.labels,
-        fmt::format("holds {} classes, want one for each of the {} samples of {}", labels.size(0), samples_before + samples, evaluation.data));
+    throw Error("evaluate", evaluation.labels,
+                fmt::format("holds {} classes, want one for each of the {} samples of {}",
+                            labels.size(0), samples_before + samples, evaluation.data));
   const at::Tensor known = labels.slice(0, samples_before);
   quality.float_accuracy = at::cat(float_classes).eq(known).to(at::kDouble).mean().item<double>();
   quality.accuracy = at::cat(classes).eq(known).to(at::kDouble).mean().item<double>();
@@ -183,38 +205,50 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
   }
   for (auto& [text, reason] : by_text) weight.reasons.push_back(std::move(reason));
   std::stable_sort(weight.reasons.begin(), weight.reasons.end(),
-                   [](const Weight::Reason& a, const Weight::Reason& b) { return a.share != b.share ? a.share > b.share : a.ops > b.ops; });
+                   [](const Weight::Reason& a, const Weight::Reason& b) {
+                     return a.share != b.share ? a.share > b.share : a.ops > b.ops;
+                   });
   return weight;
 }
 
 std::vector<std::pair<std::string, std::string>> quality_rows(const Json& quality) {
   constexpr size_t kReasons = 3;
   std::vector<std::pair<std::string, std::string>> rows;
-  const auto row = [&](const char* name, std::string text) { rows.emplace_back(name, std::move(text)); };
+  const auto row = [&](const char* name, std::string text) {
+    rows.emplace_back(name, std::move(text));
+  };
   const auto percent = [&](const char* key) { return 100 * quality.at(key).get<double>(); };
   const auto megabytes = [&](const char* key) { return 1e-6 * quality.at(key).get<double>(); };
   if (!quality.at("batches").is_null()) {
     const Json &median = quality.at("median_sqnr_db"), &worst = quality.at("worst_sqnr_db");
-    const std::string spread = median == worst ? "" : fmt::format(" (median; worst {})", decibels(worst));
-    row("SQNR", fmt::format("{} to float{}, over {}", decibels(median), spread, quality.at("batches").get<std::string>()));
+    const std::string spread =
+        median == worst ? "" : fmt::format(" (median; worst {})", decibels(worst));
+    row("SQNR", fmt::format("{} to float{}, over {}", decibels(median), spread,
+                            quality.at("batches").get<std::string>()));
   }
   const Json& before = quality.at("before");
   const auto top1_before = [&](const char* key) {
-    return before.is_null() || before.at(key).is_null() ? std::string()
-                                                        : fmt::format(", without the passes {:.2f} %", 100 * before.at(key).get<double>());
+    return before.is_null() || before.at(key).is_null()
+               ? std::string()
+               : fmt::format(", without the passes {:.2f} %", 100 * before.at(key).get<double>());
   };
   if (!before.is_null())
-    row("", fmt::format("{} without the passes (worst {})", decibels(before.at("median_sqnr_db")), decibels(before.at("worst_sqnr_db"))));
+    row("", fmt::format("{} without the passes (worst {})", decibels(before.at("median_sqnr_db")),
+                        decibels(before.at("worst_sqnr_db"))));
   if (!quality.at("accuracy").is_null())
-    row("top-1", fmt::format("{:.2f} %, float {:.2f} %{}", percent("accuracy"), percent("float_accuracy"), top1_before("accuracy")));
+    row("top-1", fmt::format("{:.2f} %, float {:.2f} %{}", percent("accuracy"),
+                             percent("float_accuracy"), top1_before("accuracy")));
   else if (!quality.at("same_top1").is_null())
-    row("top-1", fmt::format("as in float for {:.1f} % of the samples{}", percent("same_top1"), top1_before("same_top1")));
+    row("top-1", fmt::format("as in float for {:.1f} % of the samples{}", percent("same_top1"),
+                             top1_before("same_top1")));
   row("int8", fmt::format("{:.1f} % of the multiply-accumulates", percent("int8_share")));
-  row("weights", fmt::format("{:.2f} MB, before {:.2f} MB", megabytes("bytes"), megabytes("float_bytes")));
+  row("weights",
+      fmt::format("{:.2f} MB, before {:.2f} MB", megabytes("bytes"), megabytes("float_bytes")));
   const Json& reasons = quality.at("reasons");
   for (size_t i = 0; i < reasons.size() && i < kReasons; ++i) {
     const size_t ops = reasons[i].at("ops").get<size_t>();
-    row(i == 0 ? "float" : "", fmt::format("{} op{} ({:.1f} %): {}", ops, ops == 1 ? "" : "s", 100 * reasons[i].at("share").get<double>(),
+    row(i == 0 ? "float" : "", fmt::format("{} op{} ({:.1f} %): {}", ops, ops == 1 ? "" : "s",
+                                           100 * reasons[i].at("share").get<double>(),
                                            reasons[i].at("reason").get<std::string>()));
   }
   row("time", fmt::format("{:.1f} s", quality.at("seconds").get<double>()));
@@ -223,7 +257,8 @@ std::vector<std::pair<std::string, std::string>> quality_rows(const Json& qualit
 
 std::vector<std::string> quality_lines(const Json& quality) {
   std::vector<std::string> lines;
-  for (const auto& [name, text] : quality_rows(quality)) lines.push_back(fmt::format("{:<9}{}", name, text));
+  for (const auto& [name, text] : quality_rows(quality))
+    lines.push_back(fmt::format("{:<9}{}", name, text));
   return lines;
 }
 

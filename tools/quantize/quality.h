@@ -1,4 +1,5 @@
-// What `octet quantize` says of its own work: how near the quantized program is to the float one, how much of it is int8, what it weighs.
+// What `octet quantize` says of its own work: how near the quantized program is to the float one,
+// how much of it is int8, what it weighs.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +25,25 @@ struct Evaluation {
   std::string labels;       // a file with the class of each sample of `data`, or empty
 };
 
-// The stage of evaluate() in a Progress, and what it costs for each batch in runs of the float program.
+// The stage of evaluate() in a Progress, and what it costs for each batch in runs of the float
+// program.
 inline constexpr const char* kEvaluateStage = "evaluate";
 inline constexpr double kEvaluateCost = 3;
 
 struct Quality {
-  std::string batches = {};              // Evaluation::description
-  double median_db = 0, worst_db = 0;    // SQNR of all float outputs of a batch; infinite when they are equal
-  std::optional<double> same_top1 = {};  // share of samples whose largest output is the float program's; of outputs [samples, classes]
+  std::string batches = {};  // Evaluation::description
+  // SQNR of all float outputs of a batch; infinite when they are equal
+  double median_db = 0, worst_db = 0;
+  // share of samples whose largest output is the float program's; of outputs [samples, classes]
+  std::optional<double> same_top1 = {};
   std::optional<double> float_accuracy = {}, accuracy = {};  // with labels
 };
 
 // Of both programs: multiply-accumulates and bytes.
 struct Weight {
-  double int8_share = 0;  // of the multiply-accumulates of convolutions and matrix products; those that multiply two dequantized tensors
+  // of the multiply-accumulates of convolutions and matrix products; those that multiply two
+  // dequantized tensors
+  double int8_share = 0;
   size_t float_bytes = 0, bytes = 0;
   struct Reason {
     std::string text;
@@ -47,25 +53,32 @@ struct Weight {
   std::vector<Reason> reasons;  // for float, by share, then by ops
 };
 
-// Batches that are held out when nobody says how many: none of fewer than 16, else one of 8, and at most 8.
+// Batches that are held out when nobody says how many: none of fewer than 16, else one of 8, and at
+// most 8.
 size_t default_held_out(size_t batches);
 
 // Runs both programs on the batches. Throws Error("evaluate", ...) when the labels do not fit.
-Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation, Progress& progress);
+Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
+                 Progress& progress);
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
 
-// What is told, as name and text: the rows of the report's page, and with the names in a column the lines on the terminal. quality: as quality_json gave it.
-std::vector<std::pair<std::string, std::string>> quality_rows(const nlohmann::ordered_json& quality);
+// What is told, as name and text: the rows of the report's page, and with the names in a column the
+// lines on the terminal. quality: as quality_json gave it.
+std::vector<std::pair<std::string, std::string>> quality_rows(
+    const nlohmann::ordered_json& quality);
 std::vector<std::string> quality_lines(const nlohmann::ordered_json& quality);
 
-// What was measured: of the result, and with accuracy passes of what the same calibration gives without them.
+// What was measured: of the result, and with accuracy passes of what the same calibration gives
+// without them.
 struct Measured {
   std::optional<Quality> now, before;
 };
 
-// {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy", "before": {"median_sqnr_db", "worst_sqnr_db", "same_top1", "accuracy"},
-// "int8_share", "float_bytes", "bytes", "reasons", "seconds"}; what was not measured is null, an infinite ratio too.
+// {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy",
+// "before": {"median_sqnr_db", "worst_sqnr_db", "same_top1", "accuracy"}, "int8_share",
+// "float_bytes", "bytes", "reasons", "seconds"}; what was not measured is null, an infinite ratio
+// too.
 nlohmann::ordered_json quality_json(const Measured& measured, const Weight& weight, double seconds);
 
 }  // namespace octet

@@ -10,15 +10,19 @@ using Json = nlohmann::ordered_json;
 
 bool is_in_group(const Json& tensor) { return !tensor.is_null() && !tensor.at("group").is_null(); }
 
-// Annotated with a spec that was put into effect; or a part of a pattern whose specs are on its other ops.
+// Annotated with a spec that was put into effect; or a part of a pattern whose specs are on its
+// other ops.
 bool is_quantized(const Json& node) {
   const Json& inputs = node.at("inputs");
-  if (std::any_of(inputs.begin(), inputs.end(), is_in_group) || is_in_group(node.at("output"))) return true;
-  return inputs.empty() && node.at("output").is_null() && !node.at("rule").get<std::string>().empty();
+  if (std::any_of(inputs.begin(), inputs.end(), is_in_group) || is_in_group(node.at("output")))
+    return true;
+  return inputs.empty() && node.at("output").is_null() &&
+         !node.at("rule").get<std::string>().empty();
 }
 
 Json quantized_ops(const Json& nodes, const Report& report) {
-  std::unordered_set<std::string> left_float;  // in spite of its annotation: at convert, or within an opaque part with specs at its border
+  // in spite of its annotation: at convert, or within an opaque part with specs at its border
+  std::unordered_set<std::string> left_float;
   for (const ReportEntry& entry : report.entries()) left_float.insert(entry.node);
   Json ops = Json::array();
   for (const Json& node : nodes)
@@ -49,8 +53,8 @@ Json float_ops(const Report& report) {
 
 }  // namespace
 
-Json quantize_report(const std::string& model, const std::string& quantizer, const std::string& annotations, const Report& report,
-                     const Json& quality) {
+Json quantize_report(const std::string& model, const std::string& quantizer,
+                     const std::string& annotations, const Report& report, const Json& quality) {
   const Json dump = Json::parse(annotations);
   const Json quantized = quantized_ops(dump.at("nodes"), report);
   return {

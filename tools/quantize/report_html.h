@@ -7,8 +7,8 @@
 
 namespace octet {
 
-// "report": what quantize_report gave. Counts, quantized ops with specs and scales, ops that stayed float with reasons, notes, sharing groups. Names
-// from the model are escaped.
+// "report": what quantize_report gave. Counts, quantized ops with specs and scales, ops that stayed
+// float with reasons, notes, sharing groups. Names from the model are escaped.
 std::string report_to_html(const nlohmann::ordered_json& report);
 
 }  // namespace octet

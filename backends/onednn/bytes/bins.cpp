@@ -1,6 +1,7 @@
-// A pair of weights w0, w1 of one channel gives x0 * w0 + x1 * w1: at most what its positive ones give with the greatest x, at least what its negative ones
-// do. Steps share a bin when those sums stay within 16 bits for each pair of each channel. A pair that alone is too large gives what is too much to a
-// second step.
+// A pair of weights w0, w1 of one channel gives x0 * w0 + x1 * w1: at most what its positive ones
+// give with the greatest x, at least what its negative ones do. Steps share a bin when those sums
+// stay within 16 bits for each pair of each channel. A pair that alone is too large gives what is
+// too much to a second step.
 #include "backends/onednn/bytes/bins.h"
 
 #include <algorithm>
@@ -30,15 +31,18 @@ struct Step {
 
 // The greatest x0 * a + x1 * b, for a, b >= 0.
 int greatest_sum(int a, int b, ByteBound bound) {
-  return bound.byte * std::max(a, b) + std::min(bound.pair - bound.byte, bound.byte) * std::min(a, b);
+  return bound.byte * std::max(a, b) +
+         std::min(bound.pair - bound.byte, bound.byte) * std::min(a, b);
 }
 
-Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int lanes, ByteBound bound) {
+Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int lanes,
+               ByteBound bound) {
   Step step{x, weights, {}, 0};
   for (size_t pair = 0; pair < static_cast<size_t>(2 * lanes); ++pair) {
     const int a = weights[2 * pair], b = weights[2 * pair + 1];
     step.load.of[pair] = static_cast<uint16_t>(greatest_sum(std::max(a, 0), std::max(b, 0), bound));
-    step.load.of[2 * kMostLanes + pair] = static_cast<uint16_t>(greatest_sum(std::max(-a, 0), std::max(-b, 0), bound));
+    step.load.of[2 * kMostLanes + pair] =
+        static_cast<uint16_t>(greatest_sum(std::max(-a, 0), std::max(-b, 0), bound));
   }
   step.most = *std::max_element(step.load.of.begin(), step.load.of.end());
   return step;
@@ -47,7 +51,8 @@ Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int
 // Each load is within capacity, so that two of them fit into 16 bits.
 bool fits(const Load& a, const Load& b) {
   uint16_t over = 0;
-  for (size_t i = 0; i < a.of.size(); ++i) over = static_cast<uint16_t>(over | static_cast<uint16_t>(a.of[i] + b.of[i]));
+  for (size_t i = 0; i < a.of.size(); ++i)
+    over = static_cast<uint16_t>(over | static_cast<uint16_t>(a.of[i] + b.of[i]));
   return over <= kCapacity;
 }
 
@@ -85,7 +90,8 @@ std::vector<Step> split(std::span<const int8_t> weights, int lanes, ByteBound bo
 BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound bound) {
   constexpr size_t kProbes = 24;  // partners that are tried for each place in a bin
   std::vector<Step> steps = split(weights, lanes, bound);
-  std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.most > b.most; });
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const Step& a, const Step& b) { return a.most > b.most; });
   std::vector<size_t> left(steps.size());
   std::iota(left.begin(), left.end(), size_t{0});
   std::vector<std::vector<size_t>> bins[kMostBin];  // of kMostBin steps, of one less, ...
@@ -121,7 +127,8 @@ BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound boun
     for (const std::vector<size_t>& bin : bins[size])
       for (size_t i : bin) {
         block.order.push_back(steps[i].x);
-        block.weights.insert(block.weights.end(), steps[i].weights.begin(), steps[i].weights.begin() + lanes * 4);
+        block.weights.insert(block.weights.end(), steps[i].weights.begin(),
+                             steps[i].weights.begin() + lanes * 4);
       }
   }
   return block;
@@ -129,7 +136,8 @@ BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound boun
 
 double cost_of(const BinnedBlock& block, int64_t steps) {
   const double bins = std::accumulate(std::begin(block.bins), std::end(block.bins), 0);
-  return (kStepCost * static_cast<double>(block.order.size()) + kBinCost * bins) / static_cast<double>(steps);
+  return (kStepCost * static_cast<double>(block.order.size()) + kBinCost * bins) /
+         static_cast<double>(steps);
 }
 
 }  // namespace octet::onednn

@@ -1,6 +1,7 @@
-// Weights in bins: see Multiply::kPairs in tiles.h.
-// Two bounds are known of x: its greatest byte, and the greatest sum of a pair. Activations after a ReLU are small but for few, so that a bound on pairs far
-// below twice the greatest byte holds for nearly all; who packs with it takes care of the others (excess.h).
+// Weights in bins: see Multiply::kPairs in tiles.h. Two bounds are known of x: its greatest byte,
+// and the greatest sum of a pair. Activations after a ReLU are small but for few, so that a bound
+// on pairs far below twice the greatest byte holds for nearly all; who packs with it takes care of
+// the others (excess.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace octet::onednn {
 // The steps of one block of channels in the order of their bins.
 struct BinnedBlock {
   int32_t bins[kMostBin] = {};  // how many of kMostBin steps, of one less, ...
-  std::vector<int32_t> order;   // the step whose x each one reads; a step that was split stands here twice
+  // the step whose x each one reads; a step that was split stands here twice
+  std::vector<int32_t> order;
   std::vector<int8_t> weights;  // [order.size(), lanes, 4]
 };
 

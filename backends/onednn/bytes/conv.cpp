@@ -1,6 +1,8 @@
-// The input under a band of output rows is copied to scratch memory with its padding (widened for kWords); 1x1 convolutions of bytes read x itself. Then each
-// block of channels goes over the band's pixels in tiles, so that its weights are read once for the band. Where bins count on pairs of small bytes, the copy
-// holds what they may be at most, and what is above is added apart (excess.h); a band with too much of it is multiplied in words.
+// The input under a band of output rows is copied to scratch memory with its padding (widened for
+// kWords); 1x1 convolutions of bytes read x itself. Then each block of channels goes over the
+// band's pixels in tiles, so that its weights are read once for the band. Where bins count on pairs
+// of small bytes, the copy holds what they may be at most, and what is above is added apart
+// (excess.h); a band with too much of it is multiplied in words.
 #include "backends/onednn/bytes/conv.h"
 
 #include <algorithm>
@@ -18,20 +20,23 @@ namespace octet::onednn {
 namespace {
 
 constexpr int64_t kScratch = 128 * 1024;  // bytes of input under a band, for each thread
-constexpr int64_t kBandPixels = 112;      // enough that reading weights is little beside multiplying
-constexpr int64_t kMostExcess = 16384;    // of a band, in all steps; and at most a part of its products:
+// enough that reading weights is little beside multiplying
+constexpr int64_t kBandPixels = 112;
+// of a band, in all steps; and at most a part of its products:
+constexpr int64_t kMostExcess = 16384;
 constexpr int64_t kExcessPart = 6;
 
 struct Plan {
   ByteConvShape shape;
   ByteConvOutput output;
   std::optional<PackedTiles> packed;
-  bool is_in_place = false;                   // x itself is read
-  int64_t blocks = 1;                         // of a group
-  int64_t band = 1;                           // output rows under which the input is copied
-  int64_t columns = 1;                        // output columns of a tile of them
-  int64_t scratch_rows = 1;                   // input rows of a band in one plane
-  int64_t row_step = 0;                       // bytes of one scratch row: all groups, one after the other
+  bool is_in_place = false;  // x itself is read
+  int64_t blocks = 1;        // of a group
+  int64_t band = 1;          // output rows under which the input is copied
+  int64_t columns = 1;       // output columns of a tile of them
+  int64_t scratch_rows = 1;  // input rows of a band in one plane
+  // bytes of one scratch row: all groups, one after the other
+  int64_t row_step = 0;
   int64_t group_step = 0;                     // bytes of one group in it
   int64_t x_step = 0;                         // bytes between pixels
   std::vector<std::vector<int32_t>> offsets;  // per piece (kPairs), or per segment
@@ -43,7 +48,8 @@ struct Plan {
 
 bool is_pointwise(const ByteConvShape& s) {
   constexpr std::array<int64_t, 3> kOnes = {1, 1, 1}, kZeros = {0, 0, 0};
-  return s.groups == 1 && s.kernel == kOnes && s.stride == kOnes && s.padding == kZeros && s.size == s.out_size && s.y_size == kZeros;
+  return s.groups == 1 && s.kernel == kOnes && s.stride == kOnes && s.padding == kZeros &&
+         s.size == s.out_size && s.y_size == kZeros;
 }
 
 // A 1x1 convolution is one long row of pixels.
@@ -55,31 +61,39 @@ ByteConvShape with_long_rows(ByteConvShape s) {
   return s;
 }
 
-int64_t input_columns(const ByteConvShape& s, int64_t columns) { return (columns - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1; }
-int64_t input_rows(const ByteConvShape& s, int64_t rows) { return (rows - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1; }
+int64_t input_columns(const ByteConvShape& s, int64_t columns) {
+  return (columns - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
+}
+int64_t input_rows(const ByteConvShape& s, int64_t rows) {
+  return (rows - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+}
 
 // Columns and rows of a band, so that its input fits into scratch memory.
 void choose_band(Plan& plan, int x_bytes) {
   const ByteConvShape& s = plan.shape;
   constexpr int64_t kOverrun = 8;  // the last step may read on
   const auto measure = [&] {
-    plan.group_step = (input_columns(s, plan.columns) * s.channels * x_bytes + kOverrun + 3) / 4 * 4;
+    plan.group_step =
+        (input_columns(s, plan.columns) * s.channels * x_bytes + kOverrun + 3) / 4 * 4;
     plan.row_step = plan.group_step * s.groups;
     plan.scratch_rows = input_rows(s, plan.band);
     return s.kernel[0] * plan.scratch_rows * plan.row_step;
   };
   plan.columns = is_pointwise(s) ? std::min<int64_t>(s.out_size[2], kBandPixels) : s.out_size[2];
-  plan.band = std::clamp<int64_t>((kBandPixels + plan.columns - 1) / plan.columns, 1, s.out_size[1]);
+  plan.band =
+      std::clamp<int64_t>((kBandPixels + plan.columns - 1) / plan.columns, 1, s.out_size[1]);
   while (measure() > kScratch && plan.band > 1) plan.band = (plan.band + 1) / 2;
   while (measure() > kScratch && plan.columns > 1) plan.columns = (plan.columns + 1) / 2;
   measure();
 }
 
-Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConvOutput& output, ByteRange range) {
+Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConvOutput& output,
+               ByteRange range) {
   Plan plan;
   plan.shape = with_long_rows(given);
   plan.output = output;
-  range.highest = std::max(range.highest, output.scales.padding);  // padding may be above what x holds
+  // padding may be above what x holds
+  range.highest = std::max(range.highest, output.scales.padding);
   plan.packed = pack_tiles(plan.shape, weights, range);
   const TileKernels& kernels = *plan.packed->kernels;
   const ByteConvShape& s = plan.shape;
@@ -94,13 +108,17 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
       const int64_t depth = run.kernel_row / s.kernel[1], height = run.kernel_row % s.kernel[1];
       const int64_t first = (depth * plan.scratch_rows + height * s.dilation[1]) * plan.row_step;
       for (int64_t element = 0; element < run.elements; element += kernels.step_elements)
-        of_segment.push_back(static_cast<int32_t>(first + (run.column * s.dilation[2] * s.channels + run.first + element) * kernels.x_bytes()));
+        of_segment.push_back(static_cast<int32_t>(
+            first +
+            (run.column * s.dilation[2] * s.channels + run.first + element) * kernels.x_bytes()));
     }
   }
   if (kernels.multiply == Multiply::kPairs) {
     for (size_t piece = 0; piece < plan.packed->order.size(); ++piece) {
       std::vector<int32_t>& of_piece = plan.offsets.emplace_back();
-      for (int32_t step : plan.packed->order[piece]) of_piece.push_back(offsets[piece % static_cast<size_t>(s.segments)][static_cast<size_t>(step)]);
+      for (int32_t step : plan.packed->order[piece])
+        of_piece.push_back(
+            offsets[piece % static_cast<size_t>(s.segments)][static_cast<size_t>(step)]);
     }
   } else {
     plan.offsets = std::move(offsets);
@@ -108,7 +126,8 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   const auto padded = [&]<typename T>(const std::vector<T>& values) {
     std::vector<T> all(static_cast<size_t>(s.segments * plan.padded_outputs()), T{0});
     for (int64_t i = 0; i < std::ssize(values); ++i)  // groups of outputs of segments
-      all[static_cast<size_t>(i / s.outputs * plan.blocks * kernels.lanes + i % s.outputs)] = values[static_cast<size_t>(i)];
+      all[static_cast<size_t>(i / s.outputs * plan.blocks * kernels.lanes + i % s.outputs)] =
+          values[static_cast<size_t>(i)];
     return all;
   };
   plan.scale = padded(output.scales.scale);
@@ -119,7 +138,8 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
 
 // ---- the run
 
-[[gnu::always_inline]] inline void widen_loop(const uint8_t* from, uint16_t* __restrict to, int64_t count) {
+[[gnu::always_inline]] inline void widen_loop(const uint8_t* from, uint16_t* __restrict to,
+                                              int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
 
@@ -128,7 +148,9 @@ void put_elements(const Plan& p, const uint8_t* from, std::byte* to, int64_t cou
     std::memcpy(to, from, static_cast<size_t>(count));
     return;
   }
-  run_vectorised([&]() __attribute__((always_inline)) { widen_loop(from, reinterpret_cast<uint16_t*>(to), count); });
+  run_vectorised([&]() __attribute__((always_inline)) {
+    widen_loop(from, reinterpret_cast<uint16_t*>(to), count);
+  });
 }
 
 void put_padding(const Plan& p, std::byte* to, int64_t count) {
@@ -139,29 +161,38 @@ void put_padding(const Plan& p, std::byte* to, int64_t count) {
   }
 }
 
-// The output pixels that are done together: rows [row, row + rows) of one plane, columns [column, column + columns).
+// The output pixels that are done together: rows [row, row + rows) of one plane, columns [column,
+// column + columns).
 struct Band {
   int64_t image, plane, row, rows, column, columns;
 };
 
 Band band_at(const Plan& p, int64_t index) {
   const ByteConvShape& s = p.shape;
-  const int64_t across = (s.out_size[2] + p.columns - 1) / p.columns, down = (s.out_size[1] + p.band - 1) / p.band;
-  const int64_t column = index % across * p.columns, row = index / across % down * p.band, plane = index / across / down;
-  return {
-      plane / s.out_size[0], plane % s.out_size[0], row, std::min(p.band, s.out_size[1] - row), column, std::min(p.columns, s.out_size[2] - column)};
+  const int64_t across = (s.out_size[2] + p.columns - 1) / p.columns,
+                down = (s.out_size[1] + p.band - 1) / p.band;
+  const int64_t column = index % across * p.columns, row = index / across % down * p.band,
+                plane = index / across / down;
+  return {plane / s.out_size[0],
+          plane % s.out_size[0],
+          row,
+          std::min(p.band, s.out_size[1] - row),
+          column,
+          std::min(p.columns, s.out_size[2] - column)};
 }
 
 int64_t band_count(const Plan& p) {
   const ByteConvShape& s = p.shape;
-  return s.batch * s.out_size[0] * ((s.out_size[1] + p.band - 1) / p.band) * ((s.out_size[2] + p.columns - 1) / p.columns);
+  return s.batch * s.out_size[0] * ((s.out_size[1] + p.band - 1) / p.band) *
+         ((s.out_size[2] + p.columns - 1) / p.columns);
 }
 
 // One input row of a band: every group after the other.
 void copy_row(const Plan& p, const uint8_t* row, int64_t first, int64_t count, std::byte* to) {
   const ByteConvShape& s = p.shape;
   const int64_t element = p.packed->kernels->x_bytes(), all = s.groups * s.channels;
-  const int64_t from = std::clamp<int64_t>(first, 0, s.size[2]), end = std::clamp<int64_t>(first + count, from, s.size[2]);
+  const int64_t from = std::clamp<int64_t>(first, 0, s.size[2]),
+                end = std::clamp<int64_t>(first + count, from, s.size[2]);
   for (int64_t group = 0; group < s.groups; ++group, to += p.group_step) {
     if (row == nullptr) {
       put_padding(p, to, count * s.channels);
@@ -173,7 +204,8 @@ void copy_row(const Plan& p, const uint8_t* row, int64_t first, int64_t count, s
       put_elements(p, row + from * all, inside, (end - from) * s.channels);
     } else {
       for (int64_t column = from; column < end; ++column)
-        put_elements(p, row + column * all + group * s.channels, inside + (column - from) * s.channels * element, s.channels);
+        put_elements(p, row + column * all + group * s.channels,
+                     inside + (column - from) * s.channels * element, s.channels);
     }
     put_padding(p, to + (end - first) * s.channels * element, (first + count - end) * s.channels);
   }
@@ -181,14 +213,16 @@ void copy_row(const Plan& p, const uint8_t* row, int64_t first, int64_t count, s
 
 void copy_band(const Plan& p, const uint8_t* x, const Band& band, std::byte* scratch) {
   const ByteConvShape& s = p.shape;
-  const int64_t first = band.column * s.stride[2] - s.padding[2], count = input_columns(s, band.columns);
+  const int64_t first = band.column * s.stride[2] - s.padding[2],
+                count = input_columns(s, band.columns);
   for (int64_t depth = 0; depth < s.kernel[0]; ++depth) {
     const int64_t plane = band.plane * s.stride[0] - s.padding[0] + depth * s.dilation[0];
     for (int64_t i = 0; i < input_rows(s, band.rows); ++i) {
       const int64_t row = band.row * s.stride[1] - s.padding[1] + i;
       const bool is_there = plane >= 0 && plane < s.size[0] && row >= 0 && row < s.size[1];
       const int64_t pixel = ((band.image * s.size[0] + plane) * s.size[1] + row) * s.size[2];
-      copy_row(p, is_there ? x + pixel * s.groups * s.channels : nullptr, first, count, scratch + (depth * p.scratch_rows + i) * p.row_step);
+      copy_row(p, is_there ? x + pixel * s.groups * s.channels : nullptr, first, count,
+               scratch + (depth * p.scratch_rows + i) * p.row_step);
     }
   }
 }
@@ -197,10 +231,12 @@ void copy_band(const Plan& p, const uint8_t* x, const Band& band, std::byte* scr
 int64_t y_pixel(const ByteConvShape& s, const Band& band, int64_t row, int64_t column) {
   const std::array<int64_t, 3>& size = s.y_size[2] == 0 ? s.out_size : s.y_size;
   const int64_t plane = s.y_first[0] + band.plane * s.y_step[0];
-  return ((band.image * size[0] + plane) * size[1] + s.y_first[1] + row * s.y_step[1]) * size[2] + s.y_first[2] + column * s.y_step[2];
+  return ((band.image * size[0] + plane) * size[1] + s.y_first[1] + row * s.y_step[1]) * size[2] +
+         s.y_first[2] + column * s.y_step[2];
 }
 
-// How a thread's part of the scratch memory is divided: the band's input, then what is needed for excess.
+// How a thread's part of the scratch memory is divided: the band's input, then what is needed for
+// excess.
 struct Memory {
   std::byte* input;
   int32_t* starts;  // of one block, for all pixels of the band
@@ -217,10 +253,14 @@ constexpr int64_t whole_vectors(int64_t bytes) { return (bytes + kVector - 1) / 
 // Bytes of each of these: the input, starts, Taken, Excess, of_group.
 std::array<int64_t, 5> memory_bytes(const Plan& p) {
   const bool has_excess = p.packed && p.packed->bin_tiles != nullptr;
-  const int64_t input = p.is_in_place && !has_excess ? 0 : whole_vectors(p.shape.kernel[0] * p.scratch_rows * p.row_step) + kVector;
+  const int64_t input =
+      p.is_in_place && !has_excess
+          ? 0
+          : whole_vectors(p.shape.kernel[0] * p.scratch_rows * p.row_step) + kVector;
   if (!has_excess) return {input, 0, 0, 0, 0};
   return {input, whole_vectors(p.band * p.columns * p.packed->kernels->lanes * 4),
-          whole_vectors(most_excess(p) * static_cast<int64_t>(sizeof(Taken))), whole_vectors(most_excess(p) * static_cast<int64_t>(sizeof(Excess))),
+          whole_vectors(most_excess(p) * static_cast<int64_t>(sizeof(Taken))),
+          whole_vectors(most_excess(p) * static_cast<int64_t>(sizeof(Excess))),
           whole_vectors((p.shape.groups + 1) * 4)};
 }
 
@@ -236,7 +276,8 @@ Memory memory_at(const Plan& p, std::byte* scratch) {
   return {
       at[0],
       reinterpret_cast<int32_t*>(at[1]),
-      {reinterpret_cast<Taken*>(at[2]), reinterpret_cast<Excess*>(at[3]), reinterpret_cast<int32_t*>(at[4]), most_excess(p)}
+      {reinterpret_cast<Taken*>(at[2]), reinterpret_cast<Excess*>(at[3]),
+                         reinterpret_cast<int32_t*>(at[4]), most_excess(p)}
   };
 }
 
@@ -252,14 +293,18 @@ Source prepare_band(const Plan& p, const Band& band, const uint8_t* x, const Mem
   const BinTiles* bins = p.packed->bin_tiles;
   if (p.is_in_place) {
     const std::byte* pixels = reinterpret_cast<const std::byte*>(x + band.column * s.channels);
-    if (bins == nullptr || !bins->has_excess(pixels, band.columns * s.channels / 4)) return {pixels, p.packed->kernels};
+    if (bins == nullptr || !bins->has_excess(pixels, band.columns * s.channels / 4))
+      return {pixels, p.packed->kernels};
     std::memcpy(memory.input, pixels, static_cast<size_t>(band.columns * s.channels));
   } else {
     copy_band(p, x, band, memory.input);
   }
   if (bins == nullptr) return {memory.input, p.packed->kernels};
-  const BandInput input = {band.rows, band.columns, input_rows(s, band.rows), input_columns(s, band.columns), p.scratch_rows, p.group_step};
-  if (!list_excess(s, *bins, input, memory.input, memory.excess)) return {memory.input, &bins->wide};
+  const BandInput input = {
+      band.rows,      band.columns, input_rows(s, band.rows), input_columns(s, band.columns),
+      p.scratch_rows, p.group_step};
+  if (!list_excess(s, *bins, input, memory.input, memory.excess))
+    return {memory.input, &bins->wide};
   return {memory.input, p.packed->kernels, memory.excess.of_group[s.groups] > 0};
 }
 
@@ -267,14 +312,16 @@ Source prepare_band(const Plan& p, const Band& band, const uint8_t* x, const Mem
 void fill_starts(const Plan& p, int64_t index, const Band& band, const Memory& memory) {
   const int64_t lanes = p.packed->kernels->lanes, group = index / p.blocks;
   const int32_t first = memory.excess.of_group[group], last = memory.excess.of_group[group + 1];
-  for (int64_t i = 0; i < band.rows * band.columns; ++i) std::copy_n(p.start.data() + index * lanes, lanes, memory.starts + i * lanes);
-  p.packed->bin_tiles->add_excess(memory.excess.excess + first, last - first, p.packed->weights + p.packed->first[static_cast<size_t>(index)],
+  for (int64_t i = 0; i < band.rows * band.columns; ++i)
+    std::copy_n(p.start.data() + index * lanes, lanes, memory.starts + i * lanes);
+  p.packed->bin_tiles->add_excess(memory.excess.excess + first, last - first,
+                                  p.packed->weights + p.packed->first[static_cast<size_t>(index)],
                                   p.packed->at[static_cast<size_t>(index)].data(), memory.starts);
 }
 
 // Block `index` of all groups' over the band.
-void multiply_block(const Plan& p, int64_t index, const Band& band, const Source& source, const Memory& memory, std::byte* y,
-                    const uint8_t* residual) {
+void multiply_block(const Plan& p, int64_t index, const Band& band, const Source& source,
+                    const Memory& memory, std::byte* y, const uint8_t* residual) {
   const ByteConvShape& s = p.shape;
   const TileKernels& kernels = *source.kernels;
   const int64_t group = index / p.blocks, block = index % p.blocks, outputs = s.groups * s.outputs;
@@ -287,13 +334,15 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
   tile.bias = p.bias.data() + index * kernels.lanes;
   const int block_lanes = lanes_of(s, kernels, block);
   for (int64_t i = 0; i < band.rows; ++i) {
-    const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs + group * s.outputs + block * kernels.lanes;
+    const int64_t element = y_pixel(s, band, band.row + i, band.column) * outputs +
+                            group * s.outputs + block * kernels.lanes;
     for (int64_t segment = 0; segment < s.segments; ++segment) {
       tile.x = source.input + i * s.stride[1] * p.row_step + group * p.group_step;
       tile.y = y + element * bytes_of(p.output.output);
       tile.residual = residual == nullptr ? nullptr : residual + element;
       const size_t piece = static_cast<size_t>(index * s.segments + segment);
-      const std::vector<int32_t>& offsets = p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
+      const std::vector<int32_t>& offsets =
+          p.offsets[is_binned ? piece : static_cast<size_t>(segment)];
       tile.offsets = offsets.data();
       tile.steps = std::ssize(offsets);
       tile.bins = is_binned ? p.packed->bins[piece].data() : nullptr;
@@ -310,19 +359,23 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
   }
 }
 
-// scratch: scratch_bytes for each of `parts`. Bands are shared among the threads; few bands with many channels, the channels of each.
-void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual, std::byte* scratch, int64_t parts) {
+// scratch: scratch_bytes for each of `parts`. Bands are shared among the threads; few bands with
+// many channels, the channels of each.
+void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual, std::byte* scratch,
+         int64_t parts) {
   const ByteConvShape& s = p.shape;
   const int64_t bands = band_count(p), all_blocks = s.groups * p.blocks;
   const int64_t shares = bands >= 2 * parts ? 1 : std::min(parts, all_blocks);  // of the blocks
-  const int64_t work = s.outputs * s.groups * s.segments * std::ssize(p.offsets[0]) * p.band * p.columns / shares;
+  const int64_t work =
+      s.outputs * s.groups * s.segments * std::ssize(p.offsets[0]) * p.band * p.columns / shares;
   for_numbered_parts(bands * shares, work, [&](int64_t part, int64_t first, int64_t last) {
     const Memory memory = memory_at(p, scratch + part * scratch_bytes(p));
     int64_t prepared = -1;
     Source source{};
     for (int64_t i = first; i < last; ++i) {
       const Band band = band_at(p, i / shares);
-      if (std::exchange(prepared, i / shares) != i / shares) source = prepare_band(p, band, x, memory);
+      if (std::exchange(prepared, i / shares) != i / shares)
+        source = prepare_band(p, band, x, memory);
       const int64_t share = i % shares;
       for (int64_t b = all_blocks * share / shares; b < all_blocks * (share + 1) / shares; ++b)
         multiply_block(p, b, band, source, memory, y, residual);
@@ -345,29 +398,38 @@ bool has_byte_conv(const ByteConvShape& shape) {
   const int64_t elements = shape.channels * shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
   Plan plan;
   plan.shape = with_long_rows(shape);
-  if (may_use(Isa::kAvx512Vnni) || find_tile_kernels() == nullptr || elements > kMostElements) return false;
+  if (may_use(Isa::kAvx512Vnni) || find_tile_kernels() == nullptr || elements > kMostElements)
+    return false;
   choose_band(plan, find_tile_kernels()->x_bytes());
   return plan.shape.kernel[0] * plan.scratch_rows * plan.row_step <= 2 * kScratch;
 }
 
-void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape, const Tensor& weights, const ByteConvOutput& output,
-                   ByteRange range, const Place& x, const Place& y, const Place* residual) {
-  OCTET_ASSERT(has_byte_conv(shape) && (residual != nullptr) == (output.output == TileOutput::kSum) &&
+void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape,
+                   const Tensor& weights, const ByteConvOutput& output, ByteRange range,
+                   const Place& x, const Place& y, const Place* residual) {
+  OCTET_ASSERT(has_byte_conv(shape) &&
+                   (residual != nullptr) == (output.output == TileOutput::kSum) &&
                    (shape.segments == 1 || output.output == TileOutput::kReals),
                "a shape that the kernel does not take");
-  if (builder.purpose() == SegmentBuilder::Purpose::kProve) return builder.add_loop(what, [](std::byte* const*) {}, {x, y});
-  const std::shared_ptr<const Plan> plan = std::make_shared<const Plan>(make_plan(shape, weights, output, range));
+  if (builder.purpose() == SegmentBuilder::Purpose::kProve)
+    return builder.add_loop(what, [](std::byte* const*) {}, {x, y});
+  const std::shared_ptr<const Plan> plan =
+      std::make_shared<const Plan>(make_plan(shape, weights, output, range));
   const int64_t parts = omp_get_max_threads();
   std::vector<Place> places = {x, y};
   const bool has_scratch = scratch_bytes(*plan) > 0;
-  if (has_scratch) places.push_back(builder.allocate({parts * scratch_bytes(*plan)}, {ElementType::u8, 1, 0}, {1}).place);
+  if (has_scratch)
+    places.push_back(
+        builder.allocate({parts * scratch_bytes(*plan)}, {ElementType::u8, 1, 0}, {1}).place);
   if (residual != nullptr) places.push_back(*residual);
   builder.add_loop(
       what,
       [plan, has_scratch, parts](std::byte* const* arguments) {
         const bool adds = plan->output.output == TileOutput::kSum;
-        const uint8_t* residual_bytes = adds ? reinterpret_cast<const uint8_t*>(arguments[has_scratch ? 3 : 2]) : nullptr;
-        run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], residual_bytes, has_scratch ? arguments[2] : nullptr, parts);
+        const uint8_t* residual_bytes =
+            adds ? reinterpret_cast<const uint8_t*>(arguments[has_scratch ? 3 : 2]) : nullptr;
+        run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], residual_bytes,
+            has_scratch ? arguments[2] : nullptr, parts);
       },
       places, plan->packed->kernels->name);
 }

@@ -1,15 +1,17 @@
-// Depthwise convolutions of bytes (u8 x s8) for CPUs whose best is not AVX512-VNNI; exact, as conv.h.
+// Depthwise convolutions of bytes (u8 x s8) for CPUs whose best is not AVX512-VNNI; exact, as
+// conv.h.
 #pragma once
 
 #include "backends/onednn/bytes/conv.h"
 
 namespace octet::onednn {
 
-// Whether the shape is one channel in and one out for each group, in at most two dimensions, and this CPU has tiles but no better kernels.
+// Whether the shape is one channel in and one out for each group, in at most two dimensions, and
+// this CPU has tiles but no better kernels.
 bool has_byte_depthwise(const ByteConvShape& shape);
 
 // Appends one step. Requires has_byte_depthwise(shape). output: kBytes or kReals.
-void add_byte_depthwise(SegmentBuilder& builder, const ByteConvShape& shape, const Tensor& weights, const ByteConvOutput& output, const Place& x,
-                        const Place& y);
+void add_byte_depthwise(SegmentBuilder& builder, const ByteConvShape& shape, const Tensor& weights,
+                        const ByteConvOutput& output, const Place& x, const Place& y);
 
 }  // namespace octet::onednn

@@ -1,4 +1,5 @@
-// For each matrix of the batch, b is packed into blocks of columns; then chunks of a's rows are widened and multiplied with each block.
+// For each matrix of the batch, b is packed into blocks of columns; then chunks of a's rows are
+// widened and multiplied with each block.
 #include "backends/onednn/bytes/matmul.h"
 
 #include <algorithm>
@@ -31,14 +32,20 @@ struct Plan {
 
   int64_t steps() const { return (depth + 1) / 2; }
   int64_t blocks() const { return (columns + kernels->lanes - 1) / kernels->lanes; }
-  int block_lanes(int64_t block) const { return kernels->block_lanes(columns - block * kernels->lanes); }
+  int block_lanes(int64_t block) const {
+    return kernels->block_lanes(columns - block * kernels->lanes);
+  }
   int64_t block_words() const { return steps() * kernels->lanes * 2; }
   int64_t scratch_words() const { return blocks() * block_words() + kChunk * steps() * 2; }
 };
 
 Factor factor_of(const Stored& stored, const Dims& batch) {
   const size_t rank = stored.shape.size();
-  Factor factor{stored.strides[rank - 2], stored.strides[rank - 1], stored.quantity.zero_point, stored.quantity.type == ElementType::s8, {}};
+  Factor factor{stored.strides[rank - 2],
+                stored.strides[rank - 1],
+                stored.quantity.zero_point,
+                stored.quantity.type == ElementType::s8,
+                {}};
   for (int64_t i = 0; i < product(batch); ++i) {
     int64_t first = 0, rest = i;
     for (size_t d = batch.size(); d-- > 0; rest /= batch[d])
@@ -49,7 +56,8 @@ Factor factor_of(const Stored& stored, const Dims& batch) {
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void widen_loop(const T* from, int64_t step, int16_t* __restrict to, int64_t count, int zero_point) {
+[[gnu::always_inline]] inline void widen_loop(const T* from, int64_t step, int16_t* __restrict to,
+                                              int64_t count, int zero_point) {
   if (step == 1) {
     for (int64_t i = 0; i < count; ++i) to[i] = static_cast<int16_t>(from[i] - zero_point);
   } else {
@@ -58,7 +66,9 @@ template <typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void interleave_loop(const T* even, const T* odd, int64_t step, int16_t* __restrict to, int64_t count, int zero_point) {
+[[gnu::always_inline]] inline void interleave_loop(const T* even, const T* odd, int64_t step,
+                                                   int16_t* __restrict to, int64_t count,
+                                                   int zero_point) {
   for (int64_t i = 0; i < count; ++i) {
     to[2 * i] = static_cast<int16_t>(even[i * step] - zero_point);
     to[2 * i + 1] = odd == nullptr ? int16_t{0} : static_cast<int16_t>(odd[i * step] - zero_point);
@@ -68,7 +78,8 @@ template <typename T>
 // One block of columns of b: words of two rows for each column.
 template <typename T>
 void pack_block(const Plan& p, const T* matrix, int64_t block, int16_t* to) {
-  const int64_t lanes = p.block_lanes(block), first = block * p.kernels->lanes, count = std::min<int64_t>(lanes, p.columns - first);
+  const int64_t lanes = p.block_lanes(block), first = block * p.kernels->lanes,
+                count = std::min<int64_t>(lanes, p.columns - first);
   const Factor& b = p.b;
   run_vectorised([&]() __attribute__((always_inline)) {
     if (b.row_step == 1 && b.column_step != 1) {  // a transposed factor: along its rows
@@ -109,17 +120,20 @@ void widen_rows(const Plan& p, const T* matrix, int64_t first, int64_t count, in
 }
 
 // Rows [first, last) of one matrix of y.
-void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int64_t matrix, int64_t first, int64_t last, bool packs,
-              int16_t* scratch) {
+void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int64_t matrix,
+              int64_t first, int64_t last, bool packs, int16_t* scratch) {
   int16_t* blocks = scratch;
   int16_t* words = scratch + p.blocks() * p.block_words();
-  const auto with_type = [](const Factor& factor, const std::byte* data, int64_t index, const auto& body) {
+  const auto with_type = [](const Factor& factor, const std::byte* data, int64_t index,
+                            const auto& body) {
     const int64_t begin = factor.matrices[static_cast<size_t>(index)];
-    factor.is_signed ? body(reinterpret_cast<const int8_t*>(data) + begin) : body(reinterpret_cast<const uint8_t*>(data) + begin);
+    factor.is_signed ? body(reinterpret_cast<const int8_t*>(data) + begin)
+                     : body(reinterpret_cast<const uint8_t*>(data) + begin);
   };
   if (packs)
     with_type(p.b, b, matrix, [&](const auto* from) {
-      for (int64_t block = 0; block < p.blocks(); ++block) pack_block(p, from, block, blocks + block * p.block_words());
+      for (int64_t block = 0; block < p.blocks(); ++block)
+        pack_block(p, from, block, blocks + block * p.block_words());
     });
   Tile tile = tile_for(p.output);
   tile.x_step = p.steps() * 4;
@@ -136,22 +150,27 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
       tile.weights = reinterpret_cast<const std::byte*>(blocks + block * p.block_words());
       tile.channels = std::min<int64_t>(p.kernels->lanes, p.columns - block * p.kernels->lanes);
       tile.x = reinterpret_cast<const std::byte*>(words);
-      tile.y = y + ((matrix * p.rows + row) * p.columns + block * p.kernels->lanes) * bytes_of(p.output.output);
+      tile.y = y + ((matrix * p.rows + row) * p.columns + block * p.kernels->lanes) *
+                       bytes_of(p.output.output);
       p.kernels->run(tile, p.output.output, p.block_lanes(block), count);
     }
   }
 }
 
-void run(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int16_t* scratch, int64_t parts) {
+void run(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int16_t* scratch,
+         int64_t parts) {
   const int64_t matrices = std::ssize(p.a.matrices);
-  const int64_t shares = matrices >= parts ? 1 : std::min(parts, (p.rows + kChunk - 1) / kChunk);  // of a matrix' rows
-  for_numbered_parts(matrices * shares, p.rows / shares * p.steps() * p.columns, [&](int64_t part, int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t matrix = i / shares, share = i % shares;
-      run_rows(p, a, b, y, matrix, p.rows * share / shares, p.rows * (share + 1) / shares, i == first || share == 0,
-               scratch + part * p.scratch_words());
-    }
-  });
+  // of a matrix' rows
+  const int64_t shares = matrices >= parts ? 1 : std::min(parts, (p.rows + kChunk - 1) / kChunk);
+  for_numbered_parts(matrices * shares, p.rows / shares * p.steps() * p.columns,
+                     [&](int64_t part, int64_t first, int64_t last) {
+                       for (int64_t i = first; i < last; ++i) {
+                         const int64_t matrix = i / shares, share = i % shares;
+                         run_rows(p, a, b, y, matrix, p.rows * share / shares,
+                                  p.rows * (share + 1) / shares, i == first || share == 0,
+                                  scratch + part * p.scratch_words());
+                       }
+                     });
 }
 
 }  // namespace
@@ -161,10 +180,13 @@ bool has_byte_matmul(int64_t depth) {
   return !may_use(Isa::kAvx512Vnni) && find_word_kernels() != nullptr && depth <= kMostDepth;
 }
 
-void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, const Stored& y, const ByteConvOutput& output) {
+void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, const Stored& y,
+                     const ByteConvOutput& output) {
   const size_t rank = y.shape.size();
   const Dims batch(y.shape.begin(), y.shape.end() - 2);
-  OCTET_ASSERT(a.shape.size() == rank && b.shape.size() == rank && has_byte_matmul(a.shape[rank - 1]), "factors that the kernel does not take");
+  OCTET_ASSERT(
+      a.shape.size() == rank && b.shape.size() == rank && has_byte_matmul(a.shape[rank - 1]),
+      "factors that the kernel does not take");
   Plan p;
   p.kernels = find_word_kernels();
   p.output = output;
@@ -178,11 +200,13 @@ void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, 
   p.scale.assign(static_cast<size_t>(p.kernels->lanes), output.scales.scale[0]);
   p.bias.assign(static_cast<size_t>(p.kernels->lanes), output.scales.bias[0]);
   const int64_t parts = omp_get_max_threads();
-  const Place scratch = builder.allocate({parts * p.scratch_words() * 2}, {ElementType::u8, 1, 0}, {1}).place;
+  const Place scratch =
+      builder.allocate({parts * p.scratch_words() * 2}, {ElementType::u8, 1, 0}, {1}).place;
   builder.add_loop(
       "matmul",
       [plan = std::make_shared<const Plan>(std::move(p)), parts](std::byte* const* arguments) {
-        run(*plan, arguments[0], arguments[1], arguments[2], reinterpret_cast<int16_t*>(arguments[3]), parts);
+        run(*plan, arguments[0], arguments[1], arguments[2],
+            reinterpret_cast<int16_t*>(arguments[3]), parts);
       },
       {a.place, b.place, y.place, scratch}, find_word_kernels()->name);
 }

@@ -32,7 +32,8 @@ ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t ou
   return output;
 }
 
-std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
+std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written,
+                                          const Clamp& clamp, const Quantity* residual,
                                           const Dims& w, bool is_fused) {
   if (!written.is_integer()) return real_output(plan, clamp, static_cast<size_t>(w[0]));
   const std::optional<ByteScales> scales = byte_scales(plan, written, clamp, residual, w);

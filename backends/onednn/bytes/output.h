@@ -10,8 +10,8 @@
 
 namespace octet::onednn {
 
-// Of y = f(sum): what `output` says, with the scales and biases of all outputs (kRaw: none), and the clamp of kReals. With several segments: kReals, scales
-// [segments, outputs], without clamp.
+// Of y = f(sum): what `output` says, with the scales and biases of all outputs (kRaw: none), and
+// the clamp of kReals. With several segments: kReals, scales [segments, outputs], without clamp.
 struct ByteConvOutput {
   TileOutput output = TileOutput::kRaw;
   ByteScales scales;
@@ -21,9 +21,11 @@ struct ByteConvOutput {
   std::vector<int32_t> start = {};  // of all outputs: added to their sums; empty for 0
 };
 
-// Floats: real_output(). Bytes: kBytes, or kSum with a residual, as byte_scales() has it, fused, or in oneDNN's steps; nullopt when a sum might not fit into
-// 32 bits. w: the weights' shape, outputs first.
-std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual,
+// Floats: real_output(). Bytes: kBytes, or kSum with a residual, as byte_scales() has it, fused, or
+// in oneDNN's steps; nullopt when a sum might not fit into 32 bits. w: the weights' shape, outputs
+// first.
+std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written,
+                                          const Clamp& clamp, const Quantity* residual,
                                           const Dims& w, bool is_fused);
 
 // A tile that makes this of its sums; where it lies and what it multiplies is left open.
@@ -32,7 +34,8 @@ Tile tile_for(const ByteConvOutput& output);
 // kReals: as `plan` folds scales and bias, then `clamp`.
 ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs);
 
-// What an input zero point that no bias holds adds to the sums of each output. weights: s8, outputs first.
+// What an input zero point that no bias holds adds to the sums of each output. weights: s8, outputs
+// first.
 std::vector<int32_t> zero_point_start(int zero_point, const Tensor& weights);
 
 }  // namespace octet::onednn

@@ -26,9 +26,13 @@ std::vector<Run> runs_of(const ByteConvShape& s, int64_t segment) {
   return runs;
 }
 
-int64_t blocks_of(const ByteConvShape& s, const TileKernels& kernels) { return (s.outputs + kernels.lanes - 1) / kernels.lanes; }
+int64_t blocks_of(const ByteConvShape& s, const TileKernels& kernels) {
+  return (s.outputs + kernels.lanes - 1) / kernels.lanes;
+}
 
-int lanes_of(const ByteConvShape& s, const TileKernels& kernels, int64_t block) { return kernels.block_lanes(s.outputs - block * kernels.lanes); }
+int lanes_of(const ByteConvShape& s, const TileKernels& kernels, int64_t block) {
+  return kernels.block_lanes(s.outputs - block * kernels.lanes);
+}
 
 namespace {
 
@@ -43,23 +47,34 @@ int64_t steps_of(const ByteConvShape& s, int step_elements) {
   return steps;
 }
 
-int64_t pieces_of(const ByteConvShape& s, const TileKernels& kernels) { return s.groups * blocks_of(s, kernels) * s.segments; }
+int64_t pieces_of(const ByteConvShape& s, const TileKernels& kernels) {
+  return s.groups * blocks_of(s, kernels) * s.segments;
+}
 
-// The weights of one piece in the order of its steps: [steps, lanes, step_elements], 0 where there are none.
-std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int64_t piece, const TileKernels& kernels) {
-  const int64_t blocks = blocks_of(s, kernels), segment = piece % s.segments, group = piece / s.segments / blocks;
-  const int64_t block = piece / s.segments % blocks, channel = block * kernels.lanes, lanes = lanes_of(s, kernels, block),
-                step_elements = kernels.step_elements;
+// The weights of one piece in the order of its steps: [steps, lanes, step_elements], 0 where there
+// are none.
+std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int64_t piece,
+                             const TileKernels& kernels) {
+  const int64_t blocks = blocks_of(s, kernels), segment = piece % s.segments,
+                group = piece / s.segments / blocks;
+  const int64_t block = piece / s.segments % blocks, channel = block * kernels.lanes,
+                lanes = lanes_of(s, kernels, block), step_elements = kernels.step_elements;
   const int64_t kernel = s.kernel[0] * s.kernel[1] * s.kernel[2];
-  std::vector<int8_t> packed(static_cast<size_t>(steps_of(s, kernels.step_elements) * lanes * step_elements), 0);
+  std::vector<int8_t> packed(
+      static_cast<size_t>(steps_of(s, kernels.step_elements) * lanes * step_elements), 0);
   const int64_t count = std::min<int64_t>(lanes, s.outputs - channel);
   int8_t* to = packed.data();
   for (const Run& run : runs_of(s, segment)) {
-    for (int64_t element = 0; element < (run.elements + step_elements - 1) / step_elements * step_elements; ++element) {
+    for (int64_t element = 0;
+         element < (run.elements + step_elements - 1) / step_elements * step_elements; ++element) {
       if (element < run.elements) {
-        const int64_t column = run.column + (run.first + element) / s.channels, input = (run.first + element) % s.channels;
-        const int8_t* from = weights + ((group * s.outputs + channel) * s.channels + input) * kernel + run.kernel_row * s.kernel[2] + column;
-        for (int64_t lane = 0; lane < count; ++lane) to[lane * step_elements + element % step_elements] = from[lane * s.channels * kernel];
+        const int64_t column = run.column + (run.first + element) / s.channels,
+                      input = (run.first + element) % s.channels;
+        const int8_t* from = weights +
+                             ((group * s.outputs + channel) * s.channels + input) * kernel +
+                             run.kernel_row * s.kernel[2] + column;
+        for (int64_t lane = 0; lane < count; ++lane)
+          to[lane * step_elements + element % step_elements] = from[lane * s.channels * kernel];
       }
       if (element % step_elements == step_elements - 1) to += lanes * step_elements;
     }
@@ -67,7 +82,8 @@ std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int6
   return packed;
 }
 
-// What the block begins with; behind it stand first, bins, order and at, one piece after the other, then at a multiple of kVector the weights.
+// What the block begins with; behind it stand first, bins, order and at, one piece after the other,
+// then at a multiple of kVector the weights.
 struct Front {
   int64_t is_binned;
   int64_t pieces;
@@ -77,8 +93,11 @@ struct Front {
 
 // Bytes up to the weights.
 int64_t weights_begin(const Front& front) {
-  const int64_t words = front.is_binned == 0 ? 0 : front.pieces * kMostBin + front.pieces + front.steps * (front.has_bound == 0 ? 1 : 2);
-  return (static_cast<int64_t>(sizeof(Front)) + front.pieces * 8 + words * 4 + kVector - 1) / kVector * kVector;
+  const int64_t words = front.is_binned == 0 ? 0
+                                             : front.pieces * kMostBin + front.pieces +
+                                                   front.steps * (front.has_bound == 0 ? 1 : 2);
+  return (static_cast<int64_t>(sizeof(Front)) + front.pieces * 8 + words * 4 + kVector - 1) /
+         kVector * kVector;
 }
 
 // Writes one array of a block after the other.
@@ -93,7 +112,8 @@ struct Writer {
 };
 
 PackedBlock pack_plain(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels) {
-  const int64_t pieces = pieces_of(s, kernels), piece_bytes = steps_of(s, kernels.step_elements) * kernels.step_weights(kernels.lanes);
+  const int64_t pieces = pieces_of(s, kernels), piece_bytes = steps_of(s, kernels.step_elements) *
+                                                              kernels.step_weights(kernels.lanes);
   const Front front = {0, pieces, 0, 0};
   const int64_t bytes = weights_begin(front) + pieces * piece_bytes;
   const std::shared_ptr<std::byte> block = aligned_block(bytes);
@@ -117,17 +137,22 @@ PackedBlock pack_plain(const ByteConvShape& s, const int8_t* weights, const Tile
 // Where in `order`, which has each step once, every step stands.
 std::vector<int32_t> places_of(const std::vector<int32_t>& order) {
   std::vector<int32_t> at(order.size());
-  for (size_t i = 0; i < order.size(); ++i) at[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
+  for (size_t i = 0; i < order.size(); ++i)
+    at[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
   return at;
 }
 
 // Nothing when the weights are too large for bins to pay.
-std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weights, const TileKernels& kernels, ByteBound bound, bool has_bound) {
+std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weights,
+                                     const TileKernels& kernels, ByteBound bound, bool has_bound) {
   const int64_t pieces = pieces_of(s, kernels), steps = steps_of(s, kernels.step_elements);
-  const auto piece_at = [&](int64_t i) { return make_bins(in_steps(s, weights, i, kernels), kernels.lanes, bound); };
+  const auto piece_at = [&](int64_t i) {
+    return make_bins(in_steps(s, weights, i, kernels), kernels.lanes, bound);
+  };
   double cost = 0;
   const int64_t samples = std::min<int64_t>(pieces, 3);
-  for (int64_t i = 0; i < samples; ++i) cost += cost_of(piece_at(i * pieces / samples), steps) / static_cast<double>(samples);
+  for (int64_t i = 0; i < samples; ++i)
+    cost += cost_of(piece_at(i * pieces / samples), steps) / static_cast<double>(samples);
   if (cost > kMostBinCost) return std::nullopt;
   std::vector<BinnedBlock> binned;
   std::vector<int64_t> first;
@@ -151,10 +176,12 @@ std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weigh
   }
   for (const BinnedBlock& piece : binned) writer.put(piece.order.data(), piece.order.size());
   if (has_bound)
-    for (const BinnedBlock& piece : binned) writer.put(places_of(piece.order).data(), piece.order.size());
+    for (const BinnedBlock& piece : binned)
+      writer.put(places_of(piece.order).data(), piece.order.size());
   std::fill(writer.to, block.get() + weights_begin(front), std::byte{0});
   for (size_t i = 0; i < binned.size(); ++i)
-    std::memcpy(block.get() + weights_begin(front) + first[i], binned[i].weights.data(), binned[i].weights.size());
+    std::memcpy(block.get() + weights_begin(front) + first[i], binned[i].weights.data(),
+                binned[i].weights.size());
   return PackedBlock{block, static_cast<size_t>(bytes)};
 }
 
@@ -169,12 +196,15 @@ PackedTiles read_tiles(std::shared_ptr<std::byte> block, const BinTiles* bins) {
   tiles.weights = block.get() + weights_begin(front);
   tiles.first = {reinterpret_cast<const int64_t*>(block.get() + sizeof(Front)), pieces};
   if (front.is_binned != 0) {
-    tiles.bins = {reinterpret_cast<const std::array<int32_t, kMostBin>*>(tiles.first.data() + pieces), pieces};
+    tiles.bins = {
+        reinterpret_cast<const std::array<int32_t, kMostBin>*>(tiles.first.data() + pieces),
+        pieces};
     const int32_t* counts = reinterpret_cast<const int32_t*>(tiles.bins.data() + pieces);
     const int32_t* order = counts + pieces;
     for (size_t i = 0; i < pieces; order += counts[i++]) {
       tiles.order.emplace_back(order, static_cast<size_t>(counts[i]));
-      if (front.has_bound != 0) tiles.at.emplace_back(order + front.steps, static_cast<size_t>(counts[i]));
+      if (front.has_bound != 0)
+        tiles.at.emplace_back(order + front.steps, static_cast<size_t>(counts[i]));
     }
   }
   tiles.block = std::move(block);
@@ -187,16 +217,22 @@ PackedTiles pack_tiles(const ByteConvShape& s, const Tensor& weights, ByteRange 
   const BinTiles* tiles = find_bin_tiles();
   const int64_t readers = s.outputs * s.kernel[0] * s.kernel[1] * s.kernel[2];
   // Excess is by words of one pixel.
-  const bool has_bound = range.usual <= kMostUsual && s.segments == 1 && s.channels % 4 == 0 && readers >= kLeastReaders;
+  const bool has_bound = range.usual <= kMostUsual && s.segments == 1 && s.channels % 4 == 0 &&
+                         readers >= kLeastReaders;
   const ByteBound bound = {std::max<int>(range.highest, 64), has_bound ? kMostPair : 2 * 255};
-  const std::string form = fmt::format("tiles, {} groups, {} segments, dense {}, {}, at most {} in pairs of {}", s.groups, s.segments,
-                                       s.dilation[2] == 1, (tiles == nullptr ? *find_tile_kernels() : tiles->bins).name, bound.byte, bound.pair);
-  const std::shared_ptr<std::byte> block = find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
-    const Tensor data = weights.contiguous();
-    std::optional<PackedBlock> packed;
-    if (tiles != nullptr) packed = pack_bins(s, data.data<int8_t>(), tiles->bins, bound, has_bound && 2 * bound.byte > kMostPair);
-    return packed ? *packed : pack_plain(s, data.data<int8_t>(), *find_tile_kernels());
-  });
+  const std::string form = fmt::format(
+      "tiles, {} groups, {} segments, dense {}, {}, at most {} in pairs of {}", s.groups,
+      s.segments, s.dilation[2] == 1, (tiles == nullptr ? *find_tile_kernels() : tiles->bins).name,
+      bound.byte, bound.pair);
+  const std::shared_ptr<std::byte> block =
+      find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
+        const Tensor data = weights.contiguous();
+        std::optional<PackedBlock> packed;
+        if (tiles != nullptr)
+          packed = pack_bins(s, data.data<int8_t>(), tiles->bins, bound,
+                             has_bound && 2 * bound.byte > kMostPair);
+        return packed ? *packed : pack_plain(s, data.data<int8_t>(), *find_tile_kernels());
+      });
   return read_tiles(block, tiles);
 }
 

@@ -1,5 +1,5 @@
-// The weights of conv.h in the order of the tiles. A piece is one block of outputs of one segment; pieces follow each other by group, block and
-// segment.
+// The weights of conv.h in the order of the tiles. A piece is one block of outputs of one segment;
+// pieces follow each other by group, block and segment.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace octet::onednn {
 
-// The weights of a convolution, packed: what sessions share, in one block of memory. Independent of the sizes of x.
+// The weights of a convolution, packed: what sessions share, in one block of memory. Independent of
+// the sizes of x.
 struct PackedTiles {
   const TileKernels* kernels = nullptr;
   const BinTiles* bin_tiles = nullptr;  // where x is to have no pair above kMostPair, else null
@@ -21,8 +22,10 @@ struct PackedTiles {
   // Per block and segment, "piece":
   std::span<const int64_t> first;                       // bytes
   std::span<const std::array<int32_t, kMostBin>> bins;  // kPairs
-  std::vector<std::span<const int32_t>> order;          // steps, counted from the segment's first; kPairs
-  std::vector<std::span<const int32_t>> at;             // with bin_tiles: where in `order` each step stands
+  // steps, counted from the segment's first; kPairs
+  std::vector<std::span<const int32_t>> order;
+  // with bin_tiles: where in `order` each step stands
+  std::vector<std::span<const int32_t>> at;
   std::shared_ptr<std::byte> block;
 };
 
@@ -41,7 +44,8 @@ std::vector<Run> runs_of(const ByteConvShape& shape, int64_t segment);
 int64_t blocks_of(const ByteConvShape& shape, const TileKernels& kernels);
 int lanes_of(const ByteConvShape& shape, const TileKernels& kernels, int64_t block);
 
-// Packed for the best kernels that this CPU may use: bins where these weights fit into them well. Shared by all that pack the same constant.
+// Packed for the best kernels that this CPU may use: bins where these weights fit into them well.
+// Shared by all that pack the same constant.
 PackedTiles pack_tiles(const ByteConvShape& shape, const Tensor& weights, ByteRange range);
 
 }  // namespace octet::onednn

@@ -1,4 +1,5 @@
-// From sums of products of bytes to bytes: what the own kernels for convolutions and linear layers do last.
+// From sums of products of bytes to bytes: what the own kernels for convolutions and linear layers
+// do last.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +10,21 @@
 
 namespace octet::onednn {
 
-// What turns sums of products into bytes: low <= round(sum * scale + bias) <= high, all in steps of the output as u8, its zero point in `bias`.
+// What turns sums of products into bytes: low <= round(sum * scale + bias) <= high, all in steps of
+// the output as u8, its zero point in `bias`.
 struct ByteScales {
   std::vector<float> scale;  // one per channel
   std::vector<float> bias;   // one per channel
   uint8_t padding = 0;       // the byte that stands where the input is padded: its zero point
   uint8_t low = 0, high = 255;
   bool is_signed = false;  // the output is s8: 128 is taken off in the end
-  float residual = 0;      // what a byte of a tensor that is added counts; its zero point is in `bias`
+  // what a byte of a tensor that is added counts; its zero point is in `bias`
+  float residual = 0;
 };
 
-// The arithmetic of `plan` in that form, into steps of `written`; nullopt when a sum might not fit into 32 bits. residual: what is added, null for nothing.
-// w: the weights' shape, outputs first.
-std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual, const Dims& w);
+// The arithmetic of `plan` in that form, into steps of `written`; nullopt when a sum might not fit
+// into 32 bits. residual: what is added, null for nothing. w: the weights' shape, outputs first.
+std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written,
+                                      const Clamp& clamp, const Quantity* residual, const Dims& w);
 
 }  // namespace octet::onednn

@@ -6,7 +6,8 @@
 namespace octet::onednn {
 
 std::array<TileKernels::Run, 2> TileKernels::split(int64_t pixels) const {
-  const int64_t count = (pixels + most_pixels - 1) / most_pixels, width = (pixels + count - 1) / count, full = pixels - count * (width - 1);
+  const int64_t count = (pixels + most_pixels - 1) / most_pixels,
+                width = (pixels + count - 1) / count, full = pixels - count * (width - 1);
   return {
       {{0, full, width}, {full * width, count - full, width - 1}}
   };
@@ -41,7 +42,9 @@ const TileKernels* find_word_kernels() {
   return may_use(Isa::kAvx2) ? &tiles_avx2::kWords : nullptr;
 }
 
-const TileKernels* find_tile_kernels() { return may_use(Isa::kAvxVnni) ? &tiles_avxvnni::kQuads : find_word_kernels(); }
+const TileKernels* find_tile_kernels() {
+  return may_use(Isa::kAvxVnni) ? &tiles_avxvnni::kQuads : find_word_kernels();
+}
 
 const BinTiles* find_bin_tiles() {
   if (may_use(Isa::kAvxVnni)) return nullptr;

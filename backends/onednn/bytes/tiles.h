@@ -1,14 +1,18 @@
-// Sums of products of bytes (u8 x s8), exact in 32 bits on every x86 CPU with AVX2: tiles of some pixels times one block of output channels, in registers.
-// "Pixel" is what one row of a matrix product reads: a pixel of an image, or a row of x. A step is one 32-bit word of x, which a multiplication takes from
-// each pixel; the packed weights have a vector for each step and each vector of channels.
+// Sums of products of bytes (u8 x s8), exact in 32 bits on every x86 CPU with AVX2: tiles of some
+// pixels times one block of output channels, in registers. "Pixel" is what one row of a matrix
+// product reads: a pixel of an image, or a row of x. A step is one 32-bit word of x, which a
+// multiplication takes from each pixel; the packed weights have a vector for each step and each
+// vector of channels.
 //
 // One skeleton (tiles.inc), compiled for each instruction set and way to multiply:
-//   kWords   vpmaddwd: two products of 16 bits. x is widened to u16 before, weights when they are packed. Exact for all weights.
-//   kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps stand in bins, whose products together fit into 16 bits whatever x is, so that only the
+//   kWords   vpmaddwd: two products of 16 bits. x is widened to u16 before, weights when they are
+//   packed. Exact for all weights. kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps
+//   stand in bins, whose products together fit into 16 bits whatever x is, so that only the
 //            sum of a bin is widened (bins.h). Faster than kWords where the bins are full.
-//   kWide    vpmaddwd on the weights of kPairs, widened here: for bytes that are too large for these bins. Any order of steps, no bins.
-//   kQuads   vpdpbusd (VNNI): four products added in 32 bits.
-//   kChannels  depthwise: vpmaddwd on a vector of channels, each with the words of two kernel rows, instead of one word for all channels.
+//   kWide    vpmaddwd on the weights of kPairs, widened here: for bytes that are too large for
+//   these bins. Any order of steps, no bins. kQuads   vpdpbusd (VNNI): four products added in 32
+//   bits. kChannels  depthwise: vpmaddwd on a vector of channels, each with the words of two kernel
+//   rows, instead of one word for all channels.
 #pragma once
 
 #include <array>
@@ -19,31 +23,36 @@ namespace octet::onednn {
 
 enum class Multiply { kWords, kPairs, kWide, kQuads, kChannels };
 
-// What becomes of the sums.
-// Fused or step by step: the former is how our kernels for AVX512-VNNI round, the latter how oneDNN's do, and results are to be the same bits as theirs.
+// What becomes of the sums. Fused or step by step: the former is how our kernels for AVX512-VNNI
+// round, the latter how oneDNN's do, and results are to be the same bits as theirs.
 enum class TileOutput {
-  // round(sum * scale + bias), clamped, as u8 or s8. Step by step, the zero point is no part of the bias and is added after it.
+  // round(sum * scale + bias), clamped, as u8 or s8. Step by step, the zero point is no part of the
+  // bias and is added after it.
   kBytes,
-  // The same with a residual, u8, added before rounding. Fused: residual * residual_scale. Step by step: (sum * scale + bias + residual) * residual_scale.
+  // The same with a residual, u8, added before rounding. Fused: residual * residual_scale. Step by
+  // step: (sum * scale + bias + residual) * residual_scale.
   kSum,
   kReals,  // min(max(sum * scale + bias, low), high) as f32, step by step
   kRaw,    // s32
   kTotal,  // y + sum * scale as f32: one group of a row after another
 };
 
-inline constexpr int64_t bytes_of(TileOutput output) { return output == TileOutput::kBytes || output == TileOutput::kSum ? 1 : 4; }
+inline constexpr int64_t bytes_of(TileOutput output) {
+  return output == TileOutput::kBytes || output == TileOutput::kSum ? 1 : 4;
+}
 
 inline constexpr int kMostBin = 4;     // steps in a bin
 inline constexpr int kMostPixels = 8;  // in a tile
 
 // One block of channels for the pixels of some tiles of one width, one after the other.
 struct Tile {
-  int64_t tiles;              // how many
-  const std::byte* x;         // the first pixel
-  int64_t x_step;             // bytes to the next pixel
-  const int32_t* offsets;     // bytes from a pixel to each step
-  int64_t steps;              // all but kPairs
-  const int32_t* bins;        // kPairs: how many bins of kMostBin steps, of one less, ... of one step
+  int64_t tiles;           // how many
+  const std::byte* x;      // the first pixel
+  int64_t x_step;          // bytes to the next pixel
+  const int32_t* offsets;  // bytes from a pixel to each step
+  int64_t steps;           // all but kPairs
+  // kPairs: how many bins of kMostBin steps, of one less, ... of one step
+  const int32_t* bins;
   const std::byte* weights;   // from here on per channel of the block
   const int32_t* start;       // what sums start from; padded to the block
   int64_t start_step;         // kPairs, kWide: elements to the next pixel; 0 when all start alike
@@ -77,18 +86,23 @@ struct TileKernels {
   int step_elements;  // elements of x in a step: 2 or 4
   int most_pixels;    // at most kMostPixels
   const char* name;
-  TileKernel kernels[5][kMostPixels];       // by output and pixels less 1; null beyond most_pixels
-  TileKernel half_kernels[5][kMostPixels];  // the same of blocks of half the channels; null for kPairs and kWide
+  TileKernel kernels[5][kMostPixels];  // by output and pixels less 1; null beyond most_pixels
+  // the same of blocks of half the channels; null for kPairs and kWide
+  TileKernel half_kernels[5][kMostPixels];
 
   int x_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }       // of an element of x
   int weight_bytes() const { return multiply == Multiply::kWords ? 2 : 1; }  // of a packed weight
   // Channels of a block that has `channels` left to do: the last one may be a half.
-  int block_lanes(int64_t channels) const { return channels <= lanes / 2 && half_kernels[0][0] != nullptr ? lanes / 2 : lanes; }
-  int step_weights(int block_lanes) const { return block_lanes * step_elements * weight_bytes(); }  // bytes of a step's packed weights
+  int block_lanes(int64_t channels) const {
+    return channels <= lanes / 2 && half_kernels[0][0] != nullptr ? lanes / 2 : lanes;
+  }
+  // bytes of a step's packed weights
+  int step_weights(int block_lanes) const { return block_lanes * step_elements * weight_bytes(); }
   TileKernel kernel(TileOutput output, int block_lanes, int64_t pixels) const {
     return (block_lanes == lanes ? kernels : half_kernels)[static_cast<int>(output)][pixels - 1];
   }
-  // `pixels` in tiles of about one width, 7 pixels in 4 and 3: tiles of one width, then others of one pixel less (there may be none).
+  // `pixels` in tiles of about one width, 7 pixels in 4 and 3: tiles of one width, then others of
+  // one pixel less (there may be none).
   struct Run {
     int64_t pixel;  // the first
     int64_t tiles;
@@ -99,12 +113,14 @@ struct TileKernels {
   void run(Tile& tile, TileOutput output, int block_lanes, int64_t pixels) const;
 };
 
-// Interleaves two rows of x for kChannels: a column becomes vectors of words a0 b0 a1 b1 ..., for `channels` channels (at most a block; others are 0).
-// a_step, b_step: bytes from a column to the next; to_step: the same, of `to`.
-using Interleave = void (*)(const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step, int64_t columns, int64_t channels, std::byte* to,
-                            int64_t to_step);
+// Interleaves two rows of x for kChannels: a column becomes vectors of words a0 b0 a1 b1 ..., for
+// `channels` channels (at most a block; others are 0). a_step, b_step: bytes from a column to the
+// next; to_step: the same, of `to`.
+using Interleave = void (*)(const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step,
+                            int64_t columns, int64_t channels, std::byte* to, int64_t to_step);
 
-// The greatest sum of a pair of bytes of x that bins may count on; what a word has above is taken from it and multiplied apart.
+// The greatest sum of a pair of bytes of x that bins may count on; what a word has above is taken
+// from it and multiplied apart.
 inline constexpr int kMostPair = 255;
 
 // A word of x that had pairs above kMostPair, and what was taken from its bytes.
@@ -124,10 +140,12 @@ struct BinTiles {
   TileKernels bins;  // kPairs
   TileKernels wide;  // kWide, on the same weights
   bool (*has_excess)(const std::byte* x, int64_t words);
-  // Takes what is above kMostPair from `words` words of x; returns how many it changed, or ~that when it stopped since they would be more than `most`.
+  // Takes what is above kMostPair from `words` words of x; returns how many it changed, or ~that
+  // when it stopped since they would be more than `most`.
   int64_t (*take_excess)(std::byte* x, int64_t words, Taken* to, int64_t most);
   // sums: [pixels, lanes]. at: where among the weights each step stands.
-  void (*add_excess)(const Excess* excess, int64_t count, const std::byte* weights, const int32_t* at, int32_t* sums);
+  void (*add_excess)(const Excess* excess, int64_t count, const std::byte* weights,
+                     const int32_t* at, int32_t* sums);
 };
 
 // Kernels for depthwise convolutions: kBytes and kReals.
@@ -136,7 +154,8 @@ struct DepthwiseTiles {
   Interleave interleave;
 };
 
-// The best ones that this CPU may use: exact for all weights; and by bins, null where VNNI makes them needless. Null without AVX2.
+// The best ones that this CPU may use: exact for all weights; and by bins, null where VNNI makes
+// them needless. Null without AVX2.
 const TileKernels* find_tile_kernels();
 const BinTiles* find_bin_tiles();
 // Those of kWords.

@@ -21,25 +21,30 @@ bool has_integer_weights(const ProgramTensor& w) {
   return true;
 }
 
-// Of the weights of each output channel, which is the first dimension. int8, at most 2^24 of them for one channel.
+// Of the weights of each output channel, which is the first dimension. int8, at most 2^24 of them
+// for one channel.
 std::vector<double> weight_sums(const ProgramTensor& w, int64_t channels) {
   std::vector<double> sums;
   const Tensor data = w.data.contiguous();
   const int8_t* values = data.data<int8_t>();
   const int64_t count = w.numel() / channels;
-  for (int64_t c = 0; c < channels; ++c, values += count) sums.push_back(std::accumulate(values, values + count, 0));
+  for (int64_t c = 0; c < channels; ++c, values += count)
+    sums.push_back(std::accumulate(values, values + count, 0));
   return sums;
 }
 
 }  // namespace
 
-Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels, bool fold_zero_point, Sums sums) {
+Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels,
+                           bool fold_zero_point, Sums sums) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
-  const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
+  const std::vector<float> bias =
+      has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
   Arithmetic plan;
   plan.x = SegmentBuilder::as_unsigned(builder.read(op.inputs[0]).quantity);
-  plan.is_integer = plan.x.is_integer() && has_integer_weights(w) && (sums == Sums::kExact || !builder.may_saturate(op, w.data));
+  plan.is_integer = plan.x.is_integer() && has_integer_weights(w) &&
+                    (sums == Sums::kExact || !builder.may_saturate(op, w.data));
   if (!plan.is_integer) {
     plan.x = {};
     plan.bias = bias;
@@ -49,14 +54,18 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   plan.unit = plan.y.is_integer() ? plan.y.scale : 1.0;
   const std::vector<float>& w_scale = w.qparams->scale;
   if (w_scale.size() != 1 && channels % static_cast<int64_t>(w_scale.size()) != 0)
-    throw Refusal{fmt::format("the weight has {} scales for {} output channels", w_scale.size(), channels)};
-  for (float scale : w_scale) plan.scale.push_back(static_cast<float>(static_cast<double>(plan.x.scale) * scale / plan.unit));
+    throw Refusal{
+        fmt::format("the weight has {} scales for {} output channels", w_scale.size(), channels)};
+  for (float scale : w_scale)
+    plan.scale.push_back(static_cast<float>(static_cast<double>(plan.x.scale) * scale / plan.unit));
   if (plan.scale.size() > 1)
-    for (size_t i = plan.scale.size(); i < static_cast<size_t>(channels); ++i) plan.scale.push_back(plan.scale[i - w_scale.size()]);
+    for (size_t i = plan.scale.size(); i < static_cast<size_t>(channels); ++i)
+      plan.scale.push_back(plan.scale[i - w_scale.size()]);
 
   const bool folds = fold_zero_point && plan.x.zero_point != 0;
   if (!has_bias && !folds) return plan;
-  const std::vector<double> of_weights = folds ? weight_sums(w, channels) : std::vector<double>(static_cast<size_t>(channels), 0.0);
+  const std::vector<double> of_weights =
+      folds ? weight_sums(w, channels) : std::vector<double>(static_cast<size_t>(channels), 0.0);
   for (int64_t c = 0; c < channels; ++c) {
     const size_t i = static_cast<size_t>(c);
     const double scale = static_cast<double>(plan.x.scale) * w_scale[i % w_scale.size()];
@@ -73,23 +82,30 @@ Arithmetic in_steps_of(const Quantity& r, Arithmetic plan, int64_t channels) {
   return plan;
 }
 
-std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written, const Clamp& clamp, const Quantity* residual, const Dims& w) {
+std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written,
+                                      const Clamp& clamp, const Quantity* residual, const Dims& w) {
   const size_t outputs = static_cast<size_t>(w[0]);
   const Quantity steps = SegmentBuilder::as_unsigned(written);
   const StepRange range = clamp_in_steps(steps, clamp);
-  const float factor = static_cast<float>(plan.unit / steps.scale);  // 1, unless the plan is in real units
+  // 1, unless the plan is in real units
+  const float factor = static_cast<float>(plan.unit / steps.scale);
   ByteScales scales;
   scales.scale = plan.scale;
   scales.scale.resize(outputs, plan.scale[0]);
   scales.bias = plan.bias;
   scales.bias.resize(outputs, 0.0f);
   scales.residual = residual != nullptr ? residual->scale / steps.scale : 0;
-  const float offset = static_cast<float>(steps.zero_point) - (residual != nullptr ? static_cast<float>(residual->zero_point) * scales.residual : 0);
+  const float offset =
+      static_cast<float>(steps.zero_point) -
+      (residual != nullptr ? static_cast<float>(residual->zero_point) * scales.residual : 0);
   const double most_products = 255.0 * 128.0 * static_cast<double>(product(w) / w[0]);
   for (size_t c = 0; c < outputs; ++c) {
     scales.scale[c] *= factor;
     scales.bias[c] = scales.bias[c] * factor + offset;
-    if (!(std::fabs(scales.scale[c]) * most_products + std::fabs(scales.bias[c]) + 255.0 * scales.residual < 1e9)) return std::nullopt;
+    if (!(std::fabs(scales.scale[c]) * most_products + std::fabs(scales.bias[c]) +
+              255.0 * scales.residual <
+          1e9))
+      return std::nullopt;
   }
   scales.padding = static_cast<uint8_t>(plan.x.zero_point);
   scales.low = static_cast<uint8_t>(range.low);
@@ -98,13 +114,16 @@ std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& wr
   return scales;
 }
 
-Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed) {
+Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain,
+                   const dnnl::memory::desc& packed) {
   const ProgramTensor& w = builder.tensor(weights);
   const bool is_as_stored = w.dtype == DType::kFloat32 || plain.get_data_type() == ElementType::s8;
-  return is_as_stored ? builder.add_packed(plain, w, packed) : builder.add_packed(plain, builder.real_values(weights), packed);
+  return is_as_stored ? builder.add_packed(plain, w, packed)
+                      : builder.add_packed(plain, builder.real_values(weights), packed);
 }
 
-dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask, bool fold_zero_point, const Clamp& clamp,
+dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask,
+                                        bool fold_zero_point, const Clamp& clamp,
                                         std::vector<Argument>& arguments) {
   dnnl::primitive_attr attributes = new_attributes();
   dnnl::post_ops post_ops;
@@ -114,19 +133,22 @@ dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmeti
   attributes.set_scales_mask(DNNL_ARG_WEIGHTS, mask);
   const Stored scale = builder.add_floats(plan.scale);
   arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, scale.desc(), scale.place});
-  if (!fold_zero_point) add_zero_point(builder, DNNL_ARG_SRC, plan.x.zero_point, attributes, arguments);
+  if (!fold_zero_point)
+    add_zero_point(builder, DNNL_ARG_SRC, plan.x.zero_point, attributes, arguments);
   add_zero_point(builder, DNNL_ARG_DST, plan.y.zero_point, attributes, arguments);
   return attributes;
 }
 
-void add_zero_point(SegmentBuilder& builder, int argument, int zero_point, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
+void add_zero_point(SegmentBuilder& builder, int argument, int zero_point,
+                    dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
   if (zero_point == 0) return;
   attributes.set_zero_points_mask(argument, 0);
   const Stored value = builder.add_integers({zero_point});
   arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | argument, value.desc(), value.place});
 }
 
-void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
+void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primitive_attr& attributes,
+               std::vector<Argument>& arguments) {
   attributes.set_scales_mask(argument, 0);
   const Stored value = builder.add_floats({scale});
   arguments.push_back({DNNL_ARG_ATTR_SCALES | argument, value.desc(), value.place});
@@ -134,7 +156,8 @@ void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primiti
 
 Clamp clamp_of(const ProgramOp& op) { return {op.find_real("post_min"), op.find_real("post_max")}; }
 
-void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& quantity, double unit) {
+void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& quantity,
+                  double unit) {
   bool has_min = clamp.min.has_value();
   bool has_max = clamp.max.has_value();
   if (quantity.is_integer()) {
@@ -148,7 +171,8 @@ void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& 
     return;
   }
   const float limit = std::numeric_limits<float>::max();
-  post_ops.append_eltwise(dnnl::algorithm::eltwise_clip, has_min ? static_cast<float>(*clamp.min / unit) : -limit,
+  post_ops.append_eltwise(dnnl::algorithm::eltwise_clip,
+                          has_min ? static_cast<float>(*clamp.min / unit) : -limit,
                           has_max ? static_cast<float>(*clamp.max / unit) : limit);
 }
 

@@ -1,4 +1,5 @@
-// Functions of two tensors in floats by oneDNN: div, minimum, maximum, prelu. Integers on either side are converted.
+// Functions of two tensors in floats by oneDNN: div, minimum, maximum, prelu. Integers on either
+// side are converted.
 #include <algorithm>
 
 #include "backends/onednn/library.h"
@@ -20,14 +21,16 @@ constexpr BinaryRow kBinaries[] = {
 // With the output's rank: dimensions of size 1 in front.
 Stored with_rank(Stored stored, size_t rank) {
   while (stored.shape.size() < rank) {
-    stored.strides.insert(stored.strides.begin(), stored.shape.empty() ? 1 : stored.strides[0] * stored.shape[0]);
+    stored.strides.insert(stored.strides.begin(),
+                          stored.shape.empty() ? 1 : stored.strides[0] * stored.shape[0]);
     stored.shape.insert(stored.shape.begin(), 1);
   }
   return stored;
 }
 
 // Every element of `shape`, in the given order.
-Stored repeated(SegmentBuilder& builder, const Stored& stored, const Dims& shape, const Dims& order) {
+Stored repeated(SegmentBuilder& builder, const Stored& stored, const Dims& shape,
+                const Dims& order) {
   if (stored.shape == shape) return stored;
   Stored wide = stored;
   for (size_t d = 0; d < shape.size(); ++d)
@@ -51,7 +54,8 @@ void emit_binary(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored kept = builder.read(op.inputs[0]);
   const Dims order = kept.shape == shape ? dense_like(shape, kept.strides) : row_major(shape);
   const BinaryRow* row =
-      std::find_if(std::begin(kBinaries), std::end(kBinaries), [&](const BinaryRow& candidate) { return op.kind == candidate.kind; });
+      std::find_if(std::begin(kBinaries), std::end(kBinaries),
+                   [&](const BinaryRow& candidate) { return op.kind == candidate.kind; });
   const Stored a = repeated(builder, operand(builder, op.inputs[0], shape, order), shape, order);
   const Stored b = operand(builder, op.inputs[1], shape, order);
   const Stored y = builder.allocate(shape, {}, order);
@@ -59,7 +63,8 @@ void emit_binary(SegmentBuilder& builder, const ProgramOp& op) {
   dnnl::post_ops post_ops;
   append_clamp(post_ops, clamp_of(op), {}, 1.0);
   attributes.set_post_ops(post_ops);
-  const dnnl::binary::primitive_desc desc(cpu_engine(), row->algorithm, a.desc(), b.desc(), y.desc(), attributes);
+  const dnnl::binary::primitive_desc desc(cpu_engine(), row->algorithm, a.desc(), b.desc(),
+                                          y.desc(), attributes);
   builder.add_primitive(row->kind, desc,
                         {
                             {DNNL_ARG_SRC_0, a.desc(), a.place},
@@ -75,20 +80,24 @@ void emit_prelu(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored y = builder.allocate(shape, {}, x.strides);
   const std::vector<float> slopes = builder.real_values(op.inputs[1]);
   if (slopes.size() == 1) {  // of one slope, a relu that leaks
-    const dnnl::eltwise_forward::primitive_desc leaky(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::eltwise_relu, x.desc(),
-                                                      y.desc(), slopes[0], 0.0f, new_attributes());
-    builder.add_primitive("prelu", leaky,
-                          {
-                              {DNNL_ARG_SRC, x.desc(), x.place},
-                              {DNNL_ARG_DST, y.desc(), y.place}
+    const dnnl::eltwise_forward::primitive_desc leaky(
+        cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::eltwise_relu, x.desc(),
+        y.desc(), slopes[0], 0.0f, new_attributes());
+    builder.add_primitive(
+        "prelu", leaky,
+        {
+            {DNNL_ARG_SRC, x.desc(), x.place},
+            {DNNL_ARG_DST, y.desc(), y.place}
     });
     return define_real(builder, op.outputs[0], y);
   }
   Dims per_channel(shape.size(), 1);
   per_channel[1] = shape[1];
   const Stored weights = builder.add_floats(slopes);
-  const dnnl::memory::desc vector(per_channel, ElementType::f32, dense_like(per_channel, x.strides));
-  const dnnl::prelu_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), vector, y.desc(), new_attributes());
+  const dnnl::memory::desc vector(per_channel, ElementType::f32,
+                                  dense_like(per_channel, x.strides));
+  const dnnl::prelu_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                                 x.desc(), vector, y.desc(), new_attributes());
   SegmentBuilder::refuse_reference_kernel("prelu", desc.impl_info_str());
   builder.add_primitive("prelu", desc,
                         {

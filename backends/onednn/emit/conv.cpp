@@ -1,4 +1,5 @@
-// Convolutions. Integer arithmetic has every scale folded into one per output channel, and works in output steps.
+// Convolutions. Integer arithmetic has every scale folded into one per output channel, and works in
+// output steps.
 #include <algorithm>
 #include <tuple>
 
@@ -42,33 +43,44 @@ dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
   return dnnl::memory::desc(desc.get_dims(), desc.get_data_type(), dnnl::memory::format_tag::any);
 }
 
-// An integer convolution whose float result is only added to a dequantized tensor and quantized: q(clamp(conv + dq(r))), all in integers. The
-// convolution counts in steps of r, so that r itself is the operand of a post-op, and the change to steps of the result comes last.
+// An integer convolution whose float result is only added to a dequantized tensor and quantized:
+// q(clamp(conv + dq(r))), all in integers. The convolution counts in steps of r, so that r itself
+// is the operand of a post-op, and the change to steps of the result comes last.
 struct Residual {
   std::vector<Follower> followers;
   Stored r;
   Quantity y;
 };
 
-std::optional<Residual> find_residual(const SegmentBuilder& builder, const ProgramOp& op, const Arithmetic& plan, const Dims& order) {
+std::optional<Residual> find_residual(const SegmentBuilder& builder, const ProgramOp& op,
+                                      const Arithmetic& plan, const Dims& order) {
   Residual residual{find_followers(builder, op), {}, {}};
-  if (!plan.is_integer || clamp_of(op).is_needed() || residual.followers.size() < 2) return std::nullopt;
+  if (!plan.is_integer || clamp_of(op).is_needed() || residual.followers.size() < 2)
+    return std::nullopt;
   residual.followers.resize(2);
-  if (residual.followers[0].kind != Follower::Kind::kAdd || residual.followers[1].kind != Follower::Kind::kQuantize) return std::nullopt;
+  if (residual.followers[0].kind != Follower::Kind::kAdd ||
+      residual.followers[1].kind != Follower::Kind::kQuantize)
+    return std::nullopt;
   const Stored* r = builder.find_integers(residual.followers[0].other);
-  if (r == nullptr || r->shape != builder.tensor(op.outputs[0]).shape || !same_strides(r->shape, r->strides, order)) return std::nullopt;
+  if (r == nullptr || r->shape != builder.tensor(op.outputs[0]).shape ||
+      !same_strides(r->shape, r->strides, order))
+    return std::nullopt;
   residual.r = *r;
   residual.y = builder.output_quantity(residual.followers[1].op->outputs[0]);
   return residual;
 }
 
-void append_residual(SegmentBuilder& builder, const Residual& residual, dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
+void append_residual(SegmentBuilder& builder, const Residual& residual,
+                     dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
   dnnl::post_ops post_ops;
   post_ops.append_binary(dnnl::algorithm::binary_add, residual.r.desc());
-  arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual.r.desc(), residual.r.place});
-  append_clamp(post_ops, clamp_of(*residual.followers[0].op), residual.y, residual.r.quantity.scale);
+  arguments.push_back(
+      {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual.r.desc(), residual.r.place});
+  append_clamp(post_ops, clamp_of(*residual.followers[0].op), residual.y,
+               residual.r.quantity.scale);
   attributes.set_post_ops(post_ops);
-  add_scale(builder, DNNL_ARG_DST, residual.y.scale / residual.r.quantity.scale, attributes, arguments);
+  add_scale(builder, DNNL_ARG_DST, residual.y.scale / residual.r.quantity.scale, attributes,
+            arguments);
   add_zero_point(builder, DNNL_ARG_DST, residual.y.zero_point, attributes, arguments);
 }
 
@@ -81,7 +93,8 @@ struct Convolution {
 };
 
 template <typename Primitive, typename Algorithm>
-void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm algorithm, bool transposed) {
+void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm algorithm,
+                      bool transposed) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
@@ -92,27 +105,35 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   const Arithmetic plan = plan_arithmetic(builder, op, channels, fold_zero_point);
 
   const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(xt.shape));
-  const dnnl::memory::desc w = conv_weights(wt.shape, groups, transposed, plan.is_integer ? ElementType::s8 : ElementType::f32);
+  const dnnl::memory::desc w = conv_weights(wt.shape, groups, transposed,
+                                            plan.is_integer ? ElementType::s8 : ElementType::f32);
   const char* what = transposed ? "transposed convolution" : "convolution";
   const auto plan_convolution = [&](const Residual* residual, std::span<const Follower> followers) {
     Convolution<typename Primitive::primitive_desc> conv;
     conv.plan = residual == nullptr ? plan : in_steps_of(residual->r.quantity, plan, channels);
     conv.written = residual == nullptr ? plan.y : residual->y;
     const int mask = plan.scale.size() <= 1 ? 0 : groups > 1 ? 3 : 1;
-    dnnl::primitive_attr attributes = integer_attributes(builder, conv.plan, mask, fold_zero_point, clamp_of(op), conv.arguments);
+    dnnl::primitive_attr attributes =
+        integer_attributes(builder, conv.plan, mask, fold_zero_point, clamp_of(op), conv.arguments);
     if (residual != nullptr) append_residual(builder, *residual, attributes, conv.arguments);
-    if (!followers.empty()) conv.written = append_followers(builder, followers, yt.shape, channels_last(yt.shape), attributes, conv.arguments);
+    if (!followers.empty())
+      conv.written = append_followers(builder, followers, yt.shape, channels_last(yt.shape),
+                                      attributes, conv.arguments);
     const dnnl::memory::desc bias =
-        conv.plan.bias.empty() ? dnnl::memory::desc() : dnnl::memory::desc({channels}, ElementType::f32, dnnl::memory::dims{1});
+        conv.plan.bias.empty()
+            ? dnnl::memory::desc()
+            : dnnl::memory::desc({channels}, ElementType::f32, dnnl::memory::dims{1});
     const dnnl::memory::desc y(yt.shape, conv.written.type, channels_last(yt.shape));
-    conv.desc = typename Primitive::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias, y,
-                                                   g.stride, g.dilation, g.padding_begin, g.padding_end, attributes);
+    conv.desc = typename Primitive::primitive_desc(
+        cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias,
+        y, g.stride, g.dilation, g.padding_begin, g.padding_end, attributes);
     SegmentBuilder::refuse_reference_kernel(what, conv.desc.impl_info_str());
     return conv;
   };
   std::optional<Convolution<typename Primitive::primitive_desc>> planned;
   std::vector<Follower> followers;
-  if (const std::optional<Residual> residual = find_residual(builder, op, plan, channels_last(yt.shape))) {
+  if (const std::optional<Residual> residual =
+          find_residual(builder, op, plan, channels_last(yt.shape))) {
     try {
       planned = plan_convolution(&*residual, {});
       followers = residual->followers;
@@ -123,7 +144,8 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   if (!planned) {
     followers = find_followers(builder, op);
     size_t count = 0;
-    std::tie(planned, count) = plan_with_most_followers(followers, [&](std::span<const Follower> some) { return plan_convolution(nullptr, some); });
+    std::tie(planned, count) = plan_with_most_followers(
+        followers, [&](std::span<const Follower> some) { return plan_convolution(nullptr, some); });
     followers.resize(count);
   }
   Convolution<typename Primitive::primitive_desc>& conv = *planned;
@@ -134,7 +156,8 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
     const Stored values = builder.add_floats(conv.plan.bias);
     conv.arguments.push_back({DNNL_ARG_BIAS, values.desc(), values.place});
   }
-  conv.arguments.push_back({DNNL_ARG_WEIGHTS, conv.desc.weights_desc(), pack_weights(builder, op.inputs[1], w, conv.desc.weights_desc())});
+  conv.arguments.push_back({DNNL_ARG_WEIGHTS, conv.desc.weights_desc(),
+                            pack_weights(builder, op.inputs[1], w, conv.desc.weights_desc())});
   conv.arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   conv.arguments.push_back({DNNL_ARG_DST, y.desc(), y.place});
   builder.add_primitive(what, conv.desc, std::move(conv.arguments));
@@ -146,15 +169,38 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
 }
 
 DepthwiseShape depthwise_shape(const Dims& x, const Dims& w, const Dims& y, const Geometry& g) {
-  return {x[0], x[1], x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
+  return {x[0],
+          x[1],
+          x[2],
+          x[3],
+          y[2],
+          y[3],
+          w[2],
+          w[3],
+          g.stride[0],
+          g.stride[1],
+          g.padding_begin[0],
+          g.padding_begin[1]};
 }
 
 ImageConvShape image_shape(const Dims& x, const Dims& w, const Dims& y, const Geometry& g) {
-  return {x[0], x[1], w[0], x[2], x[3], y[2], y[3], w[2], w[3], g.stride[0], g.stride[1], g.padding_begin[0], g.padding_begin[1]};
+  return {x[0],
+          x[1],
+          w[0],
+          x[2],
+          x[3],
+          y[2],
+          y[3],
+          w[2],
+          w[3],
+          g.stride[0],
+          g.stride[1],
+          g.padding_begin[0],
+          g.padding_begin[1]};
 }
 
-// By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one channel a group or few channels in all; false when it
-// is something else.
+// By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one
+// channel a group or few channels in all; false when it is something else.
 bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
@@ -164,41 +210,48 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const Geometry g = conv_geometry(op, x, w, y, false);
   const DepthwiseShape depthwise = depthwise_shape(x, w, y, g);
   const ImageConvShape image = image_shape(x, w, y, g);
-  const bool is_depthwise = groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(depthwise);
+  const bool is_depthwise =
+      groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(depthwise);
   const bool is_image = groups == 1 && has_image_conv_kernel(image);
   if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image)) return false;
 
   Arithmetic plan = plan_arithmetic(builder, op, outputs, true);  // padding is bytes here, too
   if (!plan.is_integer) return false;
   std::optional<Residual> residual;
-  if (!plan.y.is_integer() && is_image && takes_residual(image)) residual = find_residual(builder, op, plan, channels_last(y));
+  if (!plan.y.is_integer() && is_image && takes_residual(image))
+    residual = find_residual(builder, op, plan, channels_last(y));
   if (residual && residual->r.quantity.type != ElementType::u8) return false;
   const Quantity written = residual ? residual->y : plan.y;
   if (!written.is_integer()) return false;
   const std::optional<ByteScales> scales =
-      byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w);
+      byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op),
+                  residual ? &residual->r.quantity : nullptr, w);
   if (!scales) return false;
-  const int output = absorb_followers(builder, op, residual ? residual->followers : std::vector<Follower>());
+  const int output =
+      absorb_followers(builder, op, residual ? residual->followers : std::vector<Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor& weights = builder.tensor(op.inputs[1]).data;
   if (is_depthwise) {
     add_depthwise(builder, depthwise, weights, *scales, from.place, to.place);
   } else {
-    add_image_conv(builder, image, weights, *scales, from.place, to.place, residual ? &residual->r.place : nullptr);
+    add_image_conv(builder, image, weights, *scales, from.place, to.place,
+                   residual ? &residual->r.place : nullptr);
   }
   builder.define(output, to);
   return true;
 }
 
-// Whether emit_by_own_kernel takes the op on a CPU with AVX512-VNNI. The op's arithmetic is on integers.
+// Whether emit_by_own_kernel takes the op on a CPU with AVX512-VNNI. The op's arithmetic is on
+// integers.
 bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geometry& g) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
   const int64_t groups = op.integer("groups", 1);
   if (x.size() != 4 || g.dilation[0] != 0 || g.dilation[1] != 0) return false;
-  const bool is_depthwise = groups > 1 && groups == x[1] && groups == w[0] && fits_depthwise_kernel(depthwise_shape(x, w, y, g));
+  const bool is_depthwise = groups > 1 && groups == x[1] && groups == w[0] &&
+                            fits_depthwise_kernel(depthwise_shape(x, w, y, g));
   const ImageConvShape image = image_shape(x, w, y, g);
   const bool is_image = groups == 1 && fits_image_conv_kernel(image);
   if (builder.output_quantity(op.outputs[0]).is_integer()) return is_depthwise || is_image;
@@ -232,13 +285,17 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Arithmetic plan = plan_arithmetic(builder, op, outputs, folds, Sums::kExact);
   if (!plan.is_integer) return false;
   std::optional<Residual> residual;
-  if (!plan.y.is_integer() && !is_depthwise) residual = find_residual(builder, op, plan, channels_last(y));
+  if (!plan.y.is_integer() && !is_depthwise)
+    residual = find_residual(builder, op, plan, channels_last(y));
   if (residual && residual->r.quantity.type != ElementType::u8) residual.reset();
   const Quantity written = residual ? residual->y : plan.y;
   std::optional<ByteConvOutput> output =
-      byte_output(plan, written, clamp_of(residual ? *residual->followers[0].op : op), residual ? &residual->r.quantity : nullptr, w, is_fused);
+      byte_output(plan, written, clamp_of(residual ? *residual->followers[0].op : op),
+                  residual ? &residual->r.quantity : nullptr, w, is_fused);
   if (!output) return false;
-  const int target = absorb_followers(builder, op, residual ? std::span<const Follower>(residual->followers) : std::span<const Follower>());
+  const int target = absorb_followers(
+      builder, op,
+      residual ? std::span<const Follower>(residual->followers) : std::span<const Follower>());
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor& weights = builder.tensor(op.inputs[1]).data;
@@ -246,8 +303,9 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   if (is_depthwise) {
     add_byte_depthwise(builder, shape, weights, *output, from.place, to.place);
   } else {
-    add_byte_conv(builder, "convolution", shape, weights, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place, to.place,
-                  residual ? &residual->r.place : nullptr);
+    add_byte_conv(builder, "convolution", shape, weights, *output,
+                  {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place,
+                  to.place, residual ? &residual->r.place : nullptr);
   }
   if (written.is_integer()) {
     builder.define(target, to);
@@ -261,12 +319,14 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
 
 void emit_conv(SegmentBuilder& builder, const ProgramOp& op) {
   if (emit_by_own_kernel(builder, op) || emit_by_byte_tiles(builder, op)) return;
-  emit_convolution<dnnl::convolution_forward>(builder, op, dnnl::algorithm::convolution_direct, false);
+  emit_convolution<dnnl::convolution_forward>(builder, op, dnnl::algorithm::convolution_direct,
+                                              false);
 }
 
 void emit_conv_transpose(SegmentBuilder& builder, const ProgramOp& op) {
   if (emit_transposed_by_byte_tiles(builder, op)) return;
-  emit_convolution<dnnl::deconvolution_forward>(builder, op, dnnl::algorithm::deconvolution_direct, true);
+  emit_convolution<dnnl::deconvolution_forward>(builder, op, dnnl::algorithm::deconvolution_direct,
+                                                true);
 }
 
 }  // namespace octet::onednn

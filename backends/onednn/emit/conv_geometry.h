@@ -17,7 +17,8 @@ struct Geometry {
 };
 
 // Of a convolution or (transposed) a transposed one with these shapes of input, weight and output.
-Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const Dims& y, bool transposed);
+Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const Dims& y,
+                       bool transposed);
 
 // dims[first...], at most three, behind as many `missing` as make three.
 std::array<int64_t, 3> spatial(const Dims& dims, size_t first, int64_t missing);

@@ -1,6 +1,7 @@
 // Activations quantized at run time, per token or per tensor, and the linear ops that read them.
 //
-//   fake_quantize_dynamic -> linear(x, w, b)     one own loop (range, u8), a u8 x s8 product into s32, one own loop that makes it real
+//   fake_quantize_dynamic -> linear(x, w, b)     one own loop (range, u8), a u8 x s8 product into
+//   s32, one own loop that makes it real
 //
 // Ops that cannot use the integers read floats, made from them when the first such op comes.
 #include <fmt/format.h>
@@ -15,8 +16,10 @@
 namespace octet::onednn {
 namespace {
 
-ColumnTerms column_terms(const SegmentBuilder& builder, const ProgramOp& op, const IntegerWeights& weights, int64_t n, int64_t k) {
-  ColumnTerms terms{std::vector<int32_t>(static_cast<size_t>(n), 0), weights.scale, std::vector<float>(static_cast<size_t>(n), 0.0f)};
+ColumnTerms column_terms(const SegmentBuilder& builder, const ProgramOp& op,
+                         const IntegerWeights& weights, int64_t n, int64_t k) {
+  ColumnTerms terms{std::vector<int32_t>(static_cast<size_t>(n), 0), weights.scale,
+                    std::vector<float>(static_cast<size_t>(n), 0.0f)};
   if (op.inputs.size() > 2 && op.inputs[2] >= 0) terms.bias = builder.real_values(op.inputs[2]);
   const int8_t* values = weights.values.data<int8_t>();
   for (int64_t i = 0; i < n * k; ++i) terms.sums[static_cast<size_t>(i / k)] += values[i];
@@ -32,10 +35,12 @@ void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
   if (shape.empty()) throw Refusal{"the input is a scalar"};
   const Dims counts = op.integers("blocks", Dims(shape.size(), 1));
   const std::optional<RowBlocks> blocks = find_row_blocks(shape, counts);
-  if (!blocks) throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row", counts, shape)};
+  if (!blocks)
+    throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row",
+                              counts, shape)};
   const Stored x = builder.to_real(op.inputs[0], row_major(shape));
-  const auto quantized =
-      std::make_shared<const DynamicRows>(add_quantize_rows(builder, x.place, blocks->rows, blocks->width, blocks->rows_per_block, mapping));
+  const auto quantized = std::make_shared<const DynamicRows>(add_quantize_rows(
+      builder, x.place, blocks->rows, blocks->width, blocks->rows_per_block, mapping));
   builder.define_dynamic(op.outputs[0], quantized);
   builder.define_later(op.outputs[0], [&builder, quantized, shape] {
     const Stored y = builder.allocate(shape, {}, row_major(shape));
@@ -71,9 +76,10 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   SegmentBuilder::refuse_reference_kernel("linear", desc.impl_info_str());
   builder.add_primitive("linear", desc,
                         {
-                            {DNNL_ARG_WEIGHTS,      desc.weights_desc(), builder.add_packed(plain, weights->values, desc.weights_desc())},
-                            {DNNL_ARG_SRC, source,                    x->values                                },
-                            {DNNL_ARG_DST,            sums,            y.place}
+                            {DNNL_ARG_WEIGHTS, desc.weights_desc(),
+                             builder.add_packed(plain, weights->values, desc.weights_desc())},
+                            {DNNL_ARG_SRC, source, x->values},
+                            {DNNL_ARG_DST, sums, y.place}
   });
   add_scale_rows(builder, *x, y.place, column_terms(builder, op, *weights, n, k), clamp_of(op));
   builder.define(op.outputs[0], y);

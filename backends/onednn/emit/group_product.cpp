@@ -1,8 +1,10 @@
-// linear on activations quantized at run time, whose integer weights have scales for groups within a row: an own loop of u8 x s8 products, which oneDNN
-// lacks. The sum of a group becomes a float as soon as it is complete.
+// linear on activations quantized at run time, whose integer weights have scales for groups within
+// a row: an own loop of u8 x s8 products, which oneDNN lacks. The sum of a group becomes a float as
+// soon as it is complete.
 //
-//   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g] - zero_point[m] * shift[n]) + bias[n]
-//   shift[n] = sum over groups g of w_scale[n, g] * (sum of the weights of the group)
+//   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g] - zero_point[m] *
+//   shift[n]) + bias[n] shift[n] = sum over groups g of w_scale[n, g] * (sum of the weights of the
+//   group)
 #include <algorithm>
 #include <limits>
 
@@ -30,14 +32,19 @@ struct Sizes {
   int64_t blocks() const { return (out + kBlock - 1) / kBlock; }
 };
 
-// int8 weights [out, in] with scales [blocks of rows, groups] and no zero points, in groups of a multiple of 4.
+// int8 weights [out, in] with scales [blocks of rows, groups] and no zero points, in groups of a
+// multiple of 4.
 bool has_plain_groups(const ProgramTensor& w) {
-  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() || w.shape.size() != 2 || w.numel() == 0) return false;
+  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
+      w.shape.size() != 2 || w.numel() == 0)
+    return false;
   const std::vector<int64_t> scales = w.stored->scale.shape();
-  if (scales.size() != 2 || w.shape[1] / scales[1] < kLeastGroup || w.shape[1] / scales[1] % 4 != 0) return false;
+  if (scales.size() != 2 || w.shape[1] / scales[1] < kLeastGroup || w.shape[1] / scales[1] % 4 != 0)
+    return false;
   if (!w.stored->zero_point.defined()) return true;
   const Tensor zero_point = w.stored->zero_point.contiguous();
-  return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(), [](float z) { return z == 0; });
+  return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(),
+                     [](float z) { return z == 0; });
 }
 
 struct Weights {
@@ -48,8 +55,10 @@ struct Weights {
 
 Weights pack(const ProgramTensor& w, const Sizes& sizes) {
   const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();
-  const int64_t group = sizes.group(), outputs_per_scale = sizes.out / scales.shape()[0], padded = sizes.blocks() * kBlock;
-  Weights packed{Tensor::zeros(DType::kInt8, {padded, sizes.in}), std::vector<float>(static_cast<size_t>(padded * sizes.groups), 0.0f),
+  const int64_t group = sizes.group(), outputs_per_scale = sizes.out / scales.shape()[0],
+                padded = sizes.blocks() * kBlock;
+  Weights packed{Tensor::zeros(DType::kInt8, {padded, sizes.in}),
+                 std::vector<float>(static_cast<size_t>(padded * sizes.groups), 0.0f),
                  std::vector<float>(static_cast<size_t>(padded), 0.0f)};
   for (int64_t n = 0; n < sizes.out; ++n) {
     const int8_t* from = values.data<int8_t>() + n * sizes.in;
@@ -59,7 +68,8 @@ Weights pack(const ProgramTensor& w, const Sizes& sizes) {
       const float scale = scales.data<float>()[n / outputs_per_scale * sizes.groups + g];
       int32_t sum = 0;
       for (int64_t k = g * group; k < (g + 1) * group; ++k) sum += from[k];
-      packed.scale[static_cast<size_t>((n / kBlock * sizes.groups + g) * kBlock + n % kBlock)] = scale;
+      packed.scale[static_cast<size_t>((n / kBlock * sizes.groups + g) * kBlock + n % kBlock)] =
+          scale;
       packed.shift[static_cast<size_t>(n)] += scale * static_cast<float>(sum);
     }
   }
@@ -98,22 +108,26 @@ OCTET_VNNI inline void multiply_block(const Operands& o, const Sizes& s, int64_t
         int32_t four;
         __builtin_memcpy(&four, o.x + (m + r) * s.in + k, 4);
         const __m512i x = _mm512_set1_epi32(four);
-        for (int64_t v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x, weights[v]);
+        for (int64_t v = 0; v < kVectors; ++v)
+          sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x, weights[v]);
       }
     }
     for (int64_t v = 0; v < kVectors; ++v) {
       const __m512 scale = _mm512_loadu_ps(w_scale + v * kLanes);
-      for (int64_t r = 0; r < R; ++r) total[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][v]), scale, total[r][v]);
+      for (int64_t r = 0; r < R; ++r)
+        total[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][v]), scale, total[r][v]);
     }
   }
   for (int64_t v = 0; v < kVectors; ++v) {
     const int64_t n = block * kBlock + v * kLanes, left = s.out - n;
     if (left <= 0) break;
     const __mmask16 mask = static_cast<__mmask16>(left >= kLanes ? 0xffff : (1 << left) - 1);
-    const __m512 shift = _mm512_loadu_ps(o.shift + n), bias = _mm512_maskz_loadu_ps(mask, o.bias + n);
+    const __m512 shift = _mm512_loadu_ps(o.shift + n),
+                 bias = _mm512_maskz_loadu_ps(mask, o.bias + n);
     for (int64_t r = 0; r < R; ++r) {
       const int64_t entry = (m + r) / s.rows_per_scale;
-      const __m512 centered = _mm512_fnmadd_ps(_mm512_set1_ps(static_cast<float>(o.x_zero_point[entry])), shift, total[r][v]);
+      const __m512 centered = _mm512_fnmadd_ps(
+          _mm512_set1_ps(static_cast<float>(o.x_zero_point[entry])), shift, total[r][v]);
       __m512 y = _mm512_fmadd_ps(centered, _mm512_set1_ps(o.x_scale[entry]), bias);
       y = _mm512_min_ps(_mm512_max_ps(y, _mm512_set1_ps(s.low)), _mm512_set1_ps(s.high));
       _mm512_mask_storeu_ps(o.y + (m + r) * s.out + n, mask, y);
@@ -157,13 +171,15 @@ Loop product_loop(const Sizes& sizes, int64_t rows) {
   };
 }
 
-// ---- CPUs without VNNI: the same sums by tiles of bytes, group after group, then one loop for what belongs to rows
+// ---- CPUs without VNNI: the same sums by tiles of bytes, group after group, then one loop for
+// what belongs to rows
 
 struct RowTerms {
   float scale, zero_point, low, high;
 };
 
-[[gnu::always_inline]] inline void finish_loop(float* y, const float* shift, const float* bias, int64_t count, RowTerms row) {
+[[gnu::always_inline]] inline void finish_loop(float* y, const float* shift, const float* bias,
+                                               int64_t count, RowTerms row) {
   for (int64_t i = 0; i < count; ++i) {
     float v = __builtin_fmaf(__builtin_fmaf(-row.zero_point, shift[i], y[i]), row.scale, bias[i]);
     v = v > row.low ? v : row.low;
@@ -172,19 +188,25 @@ struct RowTerms {
 }
 
 // In place on y [rows, out]. Arguments: y, x's scales and zero points, shift, bias.
-void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicRows& x, Place y, Place shift, Place bias) {
+void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicRows& x, Place y,
+                     Place shift, Place bias) {
   const int64_t out = sizes.out, rows_per_scale = sizes.rows_per_scale;
   const float low = sizes.low, high = sizes.high;
   builder.add_loop("scale rows",
                    [=, rows = x.rows](std::byte* const* arguments) {
                      for_parts(rows, out, [&](int64_t first, int64_t last) {
                        for (int64_t m = first; m < last; ++m) {
-                         const RowTerms row = {reinterpret_cast<const float*>(arguments[1])[m / rows_per_scale],
-                                               static_cast<float>(reinterpret_cast<const int32_t*>(arguments[2])[m / rows_per_scale]), low, high};
+                         const RowTerms row = {
+                             reinterpret_cast<const float*>(arguments[1])[m / rows_per_scale],
+                             static_cast<float>(reinterpret_cast<const int32_t*>(
+                                 arguments[2])[m / rows_per_scale]),
+                             low, high};
                          float* to = reinterpret_cast<float*>(arguments[0]) + m * out;
                          const float* shifts = reinterpret_cast<const float*>(arguments[3]);
                          const float* biases = reinterpret_cast<const float*>(arguments[4]);
-                         run_vectorised([&]() __attribute__((always_inline)) { finish_loop(to, shifts, biases, out, row); });
+                         run_vectorised([&]() __attribute__((always_inline)) {
+                           finish_loop(to, shifts, biases, out, row);
+                         });
                        }
                      });
                    },
@@ -192,10 +214,12 @@ void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicR
 }
 
 // w_scale as [groups, out], and shift.
-std::pair<std::vector<float>, std::vector<float>> group_terms(const ProgramTensor& w, const Sizes& sizes) {
+std::pair<std::vector<float>, std::vector<float>> group_terms(const ProgramTensor& w,
+                                                              const Sizes& sizes) {
   const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();
   const int64_t outputs_per_scale = sizes.out / scales.shape()[0], group = sizes.group();
-  std::vector<float> scale(static_cast<size_t>(sizes.groups * sizes.out)), shift(static_cast<size_t>(sizes.out), 0.0f);
+  std::vector<float> scale(static_cast<size_t>(sizes.groups * sizes.out)),
+      shift(static_cast<size_t>(sizes.out), 0.0f);
   for (int64_t n = 0; n < sizes.out; ++n)
     for (int64_t g = 0; g < sizes.groups; ++g) {
       const float one = scales.data<float>()[n / outputs_per_scale * sizes.groups + g];
@@ -208,8 +232,8 @@ std::pair<std::vector<float>, std::vector<float>> group_terms(const ProgramTenso
   return {std::move(scale), std::move(shift)};
 }
 
-void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Sizes& sizes, const DynamicRows& x, ByteConvShape shape,
-                        const std::vector<float>& bias) {
+void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Sizes& sizes,
+                        const DynamicRows& x, ByteConvShape shape, const std::vector<float>& bias) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   shape.segments = sizes.groups;
@@ -220,7 +244,8 @@ void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Size
   output.scales.bias.assign(static_cast<size_t>(sizes.out), 0.0f);
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   add_byte_conv(builder, "linear", shape, w.stored->values, output, {}, x.values, y.place, nullptr);
-  add_finish_rows(builder, sizes, x, y.place, builder.add_floats(shift).place, builder.add_floats(bias).place);
+  add_finish_rows(builder, sizes, x, y.place, builder.add_floats(shift).place,
+                  builder.add_floats(bias).place);
   builder.define(op.outputs[0], y);
 }
 
@@ -243,19 +268,23 @@ bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
                        clamp.min ? static_cast<float>(*clamp.min) : -infinity,
                        clamp.max ? static_cast<float>(*clamp.max) : infinity};
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
-  const std::vector<float> bias = has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>(static_cast<size_t>(sizes.out), 0.0f);
+  const std::vector<float> bias = has_bias
+                                      ? builder.real_values(op.inputs[2])
+                                      : std::vector<float>(static_cast<size_t>(sizes.out), 0.0f);
   if (has_tiles) {
     emit_by_byte_tiles(builder, op, sizes, *x, shape, bias);
     return true;
   }
   const Weights weights = pack(w, sizes);
   const Dims packed_shape = weights.values.shape();
-  const Stored values = builder.add_constant(packed_shape, {ElementType::s8, 1, 0}, row_major(packed_shape),
-                                             std::shared_ptr<void>(std::make_shared<Tensor>(weights.values), weights.values.raw()));
+  const Stored values = builder.add_constant(
+      packed_shape, {ElementType::s8, 1, 0}, row_major(packed_shape),
+      std::shared_ptr<void>(std::make_shared<Tensor>(weights.values), weights.values.raw()));
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
-  builder.add_loop("linear", product_loop(sizes, x->rows),
-                   {x->values, x->scale, x->zero_point, values.place, builder.add_floats(weights.scale).place,
-                    builder.add_floats(weights.shift).place, builder.add_floats(bias).place, y.place});
+  builder.add_loop(
+      "linear", product_loop(sizes, x->rows),
+      {x->values, x->scale, x->zero_point, values.place, builder.add_floats(weights.scale).place,
+       builder.add_floats(weights.shift).place, builder.add_floats(bias).place, y.place});
   builder.define(op.outputs[0], y);
   return true;
 }

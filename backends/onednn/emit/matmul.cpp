@@ -14,11 +14,14 @@
 namespace octet::onednn {
 namespace {
 
-Stored with_shape(const Stored& dense, const Dims& shape) { return {dense.place, dense.quantity, shape, row_major(shape)}; }
+Stored with_shape(const Stored& dense, const Dims& shape) {
+  return {dense.place, dense.quantity, shape, row_major(shape)};
+}
 
 // The second factor as s8: its kernels take nothing else.
 Quantity as_signed(Quantity quantity) {
-  if (quantity.type == ElementType::u8) quantity = {ElementType::s8, quantity.scale, quantity.zero_point - 128};
+  if (quantity.type == ElementType::u8)
+    quantity = {ElementType::s8, quantity.scale, quantity.zero_point - 128};
   return quantity;
 }
 
@@ -26,20 +29,23 @@ Quantity as_signed(Quantity quantity) {
 Stored with_rank(const Stored& stored, size_t rank) {
   Stored wide = stored;
   while (wide.shape.size() < rank) {
-    wide.strides.insert(wide.strides.begin(), wide.strides.empty() ? 1 : wide.strides[0] * wide.shape[0]);
+    wide.strides.insert(wide.strides.begin(),
+                        wide.strides.empty() ? 1 : wide.strides[0] * wide.shape[0]);
     wide.shape.insert(wide.shape.begin(), 1);
   }
   return wide;
 }
 
-// Matrices whose last two dimensions are dense in either order stay as they are (oneDNN reads both); others become row-major.
+// Matrices whose last two dimensions are dense in either order stay as they are (oneDNN reads
+// both); others become row-major.
 Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const Quantity& quantity) {
   const size_t rank = stored.shape.size();
   Dims transposed = stored.shape;
   std::swap(transposed[rank - 1], transposed[rank - 2]);
   Dims strides = row_major(transposed);
   std::swap(strides[rank - 1], strides[rank - 2]);
-  if (stored.quantity == quantity && same_strides(stored.shape, stored.strides, strides)) return {stored.place, quantity, stored.shape, strides};
+  if (stored.quantity == quantity && same_strides(stored.shape, stored.strides, strides))
+    return {stored.place, quantity, stored.shape, strides};
   return builder.convert(stored, quantity, row_major(stored.shape));
 }
 
@@ -64,11 +70,14 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   if (!has_byte_conv(shape)) return false;
   const Arithmetic plan = plan_arithmetic(builder, op, n, true, Sums::kExact);
   if (!plan.is_integer) return false;
-  const std::optional<ByteConvOutput> output = byte_output(plan, plan.y, clamp_of(op), nullptr, wt.shape, false);
+  const std::optional<ByteConvOutput> output =
+      byte_output(plan, plan.y, clamp_of(op), nullptr, wt.shape, false);
   if (!output) return false;
   const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape));
   const Stored to = builder.allocate(y, plan.y, row_major(y));
-  add_byte_conv(builder, "linear", shape, wt.data, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding}, x.place, to.place, nullptr);
+  add_byte_conv(builder, "linear", shape, wt.data, *output,
+                {builder.highest_byte(op.inputs[0]), output->scales.padding}, x.place, to.place,
+                nullptr);
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);
   } else {
@@ -80,7 +89,9 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
 }  // namespace
 
 void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
-  if (emit_dynamic_linear(builder, op) || emit_dynamic_group_linear(builder, op) || emit_weight_only_linear(builder, op)) return;
+  if (emit_dynamic_linear(builder, op) || emit_dynamic_group_linear(builder, op) ||
+      emit_weight_only_linear(builder, op))
+    return;
   if (emit_linear_by_byte_tiles(builder, op)) return;
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
@@ -89,14 +100,20 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t k = wt.shape[1];
   const int64_t m = xt.numel() / k;
   const Arithmetic plan = plan_arithmetic(builder, op, n, true);
-  const Stored x = with_shape(builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape)), {m, k});
-  const dnnl::memory::desc w({k, n}, plan.is_integer ? ElementType::s8 : ElementType::f32, dnnl::memory::dims{1, k});
+  const Stored x =
+      with_shape(builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape)), {m, k});
+  const dnnl::memory::desc w({k, n}, plan.is_integer ? ElementType::s8 : ElementType::f32,
+                             dnnl::memory::dims{1, k});
   const dnnl::memory::desc w_any({k, n}, w.get_data_type(), dnnl::memory::format_tag::any);
-  const dnnl::memory::desc bias = plan.bias.empty() ? dnnl::memory::desc() : dnnl::memory::desc({1, n}, ElementType::f32, dnnl::memory::dims{n, 1});
+  const dnnl::memory::desc bias =
+      plan.bias.empty() ? dnnl::memory::desc()
+                        : dnnl::memory::desc({1, n}, ElementType::f32, dnnl::memory::dims{n, 1});
   const auto plan_product = [&](std::span<const Follower> followers) {
     Product product;
-    dnnl::primitive_attr attributes = integer_attributes(builder, plan, plan.scale.size() > 1 ? 2 : 0, true, clamp_of(op), product.arguments);
-    product.written = append_followers(builder, followers, {m, n}, {n, 1}, attributes, product.arguments);
+    dnnl::primitive_attr attributes = integer_attributes(
+        builder, plan, plan.scale.size() > 1 ? 2 : 0, true, clamp_of(op), product.arguments);
+    product.written =
+        append_followers(builder, followers, {m, n}, {n, 1}, attributes, product.arguments);
     if (followers.empty()) product.written = plan.y;
     const dnnl::memory::desc y({m, n}, product.written.type, dnnl::memory::dims{n, 1});
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), x.desc(), w_any, bias, y, attributes);
@@ -107,8 +124,11 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   auto [product, count] = plan_with_most_followers(followers, plan_product);
   const int output = absorb_followers(builder, op, {followers.data(), count});
   const Stored y = builder.allocate(yt.shape, product.written, row_major(yt.shape));
-  if (!plan.bias.empty()) product.arguments.push_back({DNNL_ARG_BIAS, bias, builder.add_floats(plan.bias).place});
-  product.arguments.push_back({DNNL_ARG_WEIGHTS, product.desc.weights_desc(), pack_weights(builder, op.inputs[1], w, product.desc.weights_desc())});
+  if (!plan.bias.empty())
+    product.arguments.push_back({DNNL_ARG_BIAS, bias, builder.add_floats(plan.bias).place});
+  product.arguments.push_back(
+      {DNNL_ARG_WEIGHTS, product.desc.weights_desc(),
+       pack_weights(builder, op.inputs[1], w, product.desc.weights_desc())});
   product.arguments.push_back({DNNL_ARG_SRC, x.desc(), x.place});
   product.arguments.push_back({DNNL_ARG_DST, product.desc.dst_desc(), y.place});
   builder.add_primitive("linear", product.desc, std::move(product.arguments));
@@ -121,17 +141,22 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
 
 namespace {
 
-// The factor as it lies in memory, when oneDNN can be asked to read it so: rows or columns without gaps, nothing repeated.
+// The factor as it lies in memory, when oneDNN can be asked to read it so: rows or columns without
+// gaps, nothing repeated.
 bool has_matrix_strides(const Stored& stored, const Quantity& quantity) {
   const size_t rank = stored.shape.size();
   bool repeats = false;
-  for (size_t d = 0; d < rank; ++d) repeats = repeats || (stored.strides[d] == 0 && stored.shape[d] != 1);
-  return stored.quantity == quantity && !repeats && (stored.strides[rank - 1] == 1 || stored.strides[rank - 2] == 1);
+  for (size_t d = 0; d < rank; ++d)
+    repeats = repeats || (stored.strides[d] == 0 && stored.shape[d] != 1);
+  return stored.quantity == quantity && !repeats &&
+         (stored.strides[rank - 1] == 1 || stored.strides[rank - 2] == 1);
 }
 
-// plan(a, b) of the factors as they lie in memory where oneDNN has a fast kernel for that, else of row-major copies.
+// plan(a, b) of the factors as they lie in memory where oneDNN has a fast kernel for that, else of
+// row-major copies.
 template <typename Plan>
-auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const Quantity& qa, const Stored& b, const Quantity& qb, const Plan& plan) {
+auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const Quantity& qa,
+                            const Stored& b, const Quantity& qb, const Plan& plan) {
   if (has_matrix_strides(a, qa) && has_matrix_strides(b, qb)) {
     try {
       auto planned = plan(a, b);
@@ -143,10 +168,12 @@ auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const Quan
   return plan(as_matrices(builder, a, qa), as_matrices(builder, b, qb));
 }
 
-// By the tiles of bytes, on CPUs where those are the best kernels; false when a factor is no integer.
+// By the tiles of bytes, on CPUs where those are the best kernels; false when a factor is no
+// integer.
 bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
-  const Stored a = with_rank(builder.read(op.inputs[0]), shape.size()), b = with_rank(builder.read(op.inputs[1]), shape.size());
+  const Stored a = with_rank(builder.read(op.inputs[0]), shape.size()),
+               b = with_rank(builder.read(op.inputs[1]), shape.size());
   const int64_t depth = a.shape.back();
   if (!a.quantity.is_integer() || !b.quantity.is_integer() || !has_byte_matmul(depth)) return false;
   const Quantity written = builder.output_quantity(op.outputs[0]);
@@ -162,7 +189,8 @@ bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
     output.scales.low = static_cast<uint8_t>(range.low);
     output.scales.high = static_cast<uint8_t>(range.high);
     output.scales.is_signed = written.type == ElementType::s8;
-    if (!(output.scales.scale[0] * 255.0 * 255.0 * static_cast<double>(depth) < 1e9)) return false;  // the steps fit into 32 bits
+    // the steps fit into 32 bits
+    if (!(output.scales.scale[0] * 255.0 * 255.0 * static_cast<double>(depth) < 1e9)) return false;
   } else {
     Arithmetic plan;
     plan.scale = {static_cast<float>(scale)};
@@ -185,16 +213,20 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const Stored a0 = builder.read(op.inputs[0]);
   const Stored b0 = builder.read(op.inputs[1]);
-  const bool is_integer = a0.quantity.is_integer() && b0.quantity.is_integer() && !builder.may_saturate(op, 128);
+  const bool is_integer =
+      a0.quantity.is_integer() && b0.quantity.is_integer() && !builder.may_saturate(op, 128);
   const Quantity qa = is_integer ? SegmentBuilder::as_unsigned(a0.quantity) : Quantity{};
   const Quantity qb = is_integer ? as_signed(b0.quantity) : Quantity{};
   const Quantity qy = is_integer ? builder.output_quantity(op.outputs[0]) : Quantity{};
   const double unit = qy.is_integer() ? qy.scale : 1.0;
-  const auto plan_product = [&](const Stored& a, const Stored& b, std::span<const Follower> followers) {
+  const auto plan_product = [&](const Stored& a, const Stored& b,
+                                std::span<const Follower> followers) {
     Product product;
     dnnl::primitive_attr attributes = new_attributes();
     if (is_integer) {
-      add_scale(builder, DNNL_ARG_WEIGHTS, static_cast<float>(static_cast<double>(qa.scale) * qb.scale / unit), attributes, product.arguments);
+      add_scale(builder, DNNL_ARG_WEIGHTS,
+                static_cast<float>(static_cast<double>(qa.scale) * qb.scale / unit), attributes,
+                product.arguments);
       add_zero_point(builder, DNNL_ARG_SRC, qa.zero_point, attributes, product.arguments);
       add_zero_point(builder, DNNL_ARG_WEIGHTS, qb.zero_point, attributes, product.arguments);
       add_zero_point(builder, DNNL_ARG_DST, qy.zero_point, attributes, product.arguments);
@@ -202,7 +234,8 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
     dnnl::post_ops post_ops;
     append_clamp(post_ops, clamp_of(op), qy, unit);
     attributes.set_post_ops(post_ops);
-    product.written = append_followers(builder, followers, yt.shape, row_major(yt.shape), attributes, product.arguments);
+    product.written = append_followers(builder, followers, yt.shape, row_major(yt.shape),
+                                       attributes, product.arguments);
     if (followers.empty()) product.written = qy;
     const dnnl::memory::desc y(yt.shape, product.written.type, row_major(yt.shape));
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), a.desc(), b.desc(), y, attributes);
@@ -212,10 +245,13 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
     return product;
   };
   const std::vector<Follower> followers = find_followers(builder, op);
-  auto [product, count] = plan_with_least_copies(builder, a0, qa, b0, qb, [&](const Stored& a, const Stored& b) {
-    const Stored wide_a = with_rank(a, yt.shape.size()), wide_b = with_rank(b, yt.shape.size());
-    return plan_with_most_followers(followers, [&](std::span<const Follower> some) { return plan_product(wide_a, wide_b, some); });
-  });
+  auto [product, count] =
+      plan_with_least_copies(builder, a0, qa, b0, qb, [&](const Stored& a, const Stored& b) {
+        const Stored wide_a = with_rank(a, yt.shape.size()), wide_b = with_rank(b, yt.shape.size());
+        return plan_with_most_followers(followers, [&](std::span<const Follower> some) {
+          return plan_product(wide_a, wide_b, some);
+        });
+      });
   const int output = absorb_followers(builder, op, {followers.data(), count});
   const Stored y = builder.allocate(yt.shape, product.written, row_major(yt.shape));
   product.arguments.push_back({DNNL_ARG_DST, product.desc.dst_desc(), y.place});

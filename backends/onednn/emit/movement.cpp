@@ -24,8 +24,8 @@ size_t dimension(const ProgramOp& op, const char* key, const Dims& shape) {
   return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim);
 }
 
-// Strides of `shape` over the same memory; false when elements would have to move. Dimensions that continue each other in memory are one run, which the new
-// dimensions cut anew.
+// Strides of `shape` over the same memory; false when elements would have to move. Dimensions that
+// continue each other in memory are one run, which the new dimensions cut anew.
 bool reshape_strides(const Stored& from, const Dims& shape, Dims& strides) {
   std::vector<std::pair<int64_t, int64_t>> runs;  // elements, innermost stride
   for (size_t i = 0; i < from.shape.size(); ++i) {
@@ -51,7 +51,8 @@ bool reshape_strides(const Stored& from, const Dims& shape, Dims& strides) {
   // Where the size is 1, the stride of dense memory: oneDNN knows orders by it.
   for (size_t i = shape.size(); i-- > 0;)
     if (shape[i] == 1) strides[i] = i + 1 < shape.size() ? strides[i + 1] * shape[i + 1] : 1;
-  return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(end), [](int64_t size) { return size == 1; });
+  return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(end),
+                     [](int64_t size) { return size == 1; });
 }
 
 }  // namespace
@@ -72,7 +73,8 @@ void emit_permute(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
   Stored y{x.place, x.quantity, {}, {}};
   for (int64_t dim : op.integers("dims")) {
-    const size_t d = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(x.shape.size()) : dim);
+    const size_t d =
+        static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(x.shape.size()) : dim);
     y.shape.push_back(x.shape[d]);
     y.strides.push_back(x.strides[d]);
   }
@@ -85,7 +87,8 @@ void emit_slice(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t start = op.integer("start", 0);
   Stored y = x;
   y.shape = builder.tensor(op.outputs[0]).shape;
-  y.place.offset += (start < 0 ? start + x.shape[d] : start) * x.strides[d] * bytes_of(x.quantity.type);
+  y.place.offset +=
+      (start < 0 ? start + x.shape[d] : start) * x.strides[d] * bytes_of(x.quantity.type);
   y.strides[d] *= op.integer("step", 1);
   define_moved(builder, op.outputs[0], y);
 }
@@ -95,13 +98,16 @@ void emit_expand(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
   Stored y{x.place, x.quantity, shape, Dims(shape.size(), 0)};
   const size_t extra = shape.size() - x.shape.size();
-  for (size_t i = 0; i < x.shape.size(); ++i) y.strides[i + extra] = x.shape[i] == shape[i + extra] ? x.strides[i] : 0;
+  for (size_t i = 0; i < x.shape.size(); ++i)
+    y.strides[i + extra] = x.shape[i] == shape[i + extra] ? x.strides[i] : 0;
   const Stored dense = builder.allocate(shape, x.quantity, row_major(shape));
   add_copy(builder, y, dense);
   define_moved(builder, op.outputs[0], dense);
 }
 
-void emit_copy(SegmentBuilder& builder, const ProgramOp& op) { define_moved(builder, op.outputs[0], builder.read(op.inputs[0])); }
+void emit_copy(SegmentBuilder& builder, const ProgramOp& op) {
+  define_moved(builder, op.outputs[0], builder.read(op.inputs[0]));
+}
 
 // Each input goes into its part of the output, changing scale on the way where they differ.
 void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {

@@ -13,8 +13,10 @@ namespace {
 bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
 
 // The constant input as floats, or `fallback` repeated when it is absent.
-std::vector<float> parameter(const SegmentBuilder& builder, const ProgramOp& op, size_t i, int64_t count, float fallback) {
-  return has_input(op, i) ? builder.real_values(op.inputs[i]) : std::vector<float>(static_cast<size_t>(count), fallback);
+std::vector<float> parameter(const SegmentBuilder& builder, const ProgramOp& op, size_t i,
+                             int64_t count, float fallback) {
+  return has_input(op, i) ? builder.real_values(op.inputs[i])
+                          : std::vector<float>(static_cast<size_t>(count), fallback);
 }
 
 }  // namespace
@@ -35,8 +37,9 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
     define_real(builder, op.outputs[0], y);
     return;
   }
-  const dnnl::softmax_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, x.desc(),
-                                                   y.desc(), static_cast<int>(axis), new_attributes());
+  const dnnl::softmax_forward::primitive_desc desc(
+      cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, x.desc(),
+      y.desc(), static_cast<int>(axis), new_attributes());
   SegmentBuilder::refuse_reference_kernel("softmax", desc.impl_info_str());
   builder.add_primitive("softmax", desc,
                         {
@@ -59,8 +62,10 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored scale = builder.add_floats(parameter(builder, op, 1, width, 1.0f));
   const Stored shift = builder.add_floats(parameter(builder, op, 2, width, 0.0f));
   const dnnl::layer_normalization_forward::primitive_desc desc(
-      cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(), static_cast<float>(op.real("eps", 1e-5)),
-      dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift, new_attributes());
+      cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(),
+      static_cast<float>(op.real("eps", 1e-5)),
+      dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift,
+      new_attributes());
   SegmentBuilder::refuse_reference_kernel("layer_norm", desc.impl_info_str());
   builder.add_primitive("layer_norm", desc,
                         {
@@ -89,19 +94,22 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored y = builder.allocate(shape, {}, x.strides);
   Dims per_channel(shape.size(), 1);
   per_channel[1] = channels;
-  const dnnl::memory::desc vector(per_channel, ElementType::f32, dense_like(per_channel, x.strides));
+  const dnnl::memory::desc vector(per_channel, ElementType::f32,
+                                  dense_like(per_channel, x.strides));
   dnnl::primitive_attr attributes = new_attributes();
   dnnl::post_ops post_ops;
   post_ops.append_binary(dnnl::algorithm::binary_add, vector);
   attributes.set_post_ops(post_ops);
-  const dnnl::binary::primitive_desc desc(cpu_engine(), dnnl::algorithm::binary_mul, x.desc(), vector, y.desc(), attributes);
+  const dnnl::binary::primitive_desc desc(cpu_engine(), dnnl::algorithm::binary_mul, x.desc(),
+                                          vector, y.desc(), attributes);
   SegmentBuilder::refuse_reference_kernel("batch_norm", desc.impl_info_str());
+  const int addend = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
   builder.add_primitive("batch_norm", desc,
                         {
-                            {DNNL_ARG_SRC_0,                                     x.desc(), x.place                         },
-                            {DNNL_ARG_SRC_1,                                     vector,   builder.add_floats(factor).place},
-                            {DNNL_ARG_DST,                                       y.desc(), y.place                         },
-                            {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, vector,   builder.add_floats(shift).place }
+                            {DNNL_ARG_SRC_0, x.desc(), x.place                         },
+                            {DNNL_ARG_SRC_1, vector,   builder.add_floats(factor).place},
+                            {DNNL_ARG_DST,   y.desc(), y.place                         },
+                            {addend,         vector,   builder.add_floats(shift).place }
   });
   builder.allow_in_place();
   define_real(builder, op.outputs[0], y);

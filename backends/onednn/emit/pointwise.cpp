@@ -28,7 +28,9 @@ double hard_sigmoid(double x, double) { return std::clamp(x / 6 + 0.5, 0.0, 1.0)
 double hard_swish(double x, double) { return x * hard_sigmoid(x, 0); }
 double swish(double x, double) { return x * logistic(x, 0); }
 double gelu_erf(double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
-double gelu_tanh(double x, double) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double gelu_tanh(double x, double) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
 double leaky_relu(double x, double alpha) { return x > 0 ? x : alpha * x; }
 double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
 double exponential(double x, double) { return std::exp(x); }
@@ -62,10 +64,13 @@ const UnaryRow* find_unary_row(const std::string& fn) {
   return nullptr;
 }
 
-double alpha_of(const ProgramOp& unary) { return unary.real("alpha", unary.text("fn", "") == "leaky_relu" ? 0.01 : 1.0); }
+double alpha_of(const ProgramOp& unary) {
+  return unary.real("alpha", unary.text("fn", "") == "leaky_relu" ? 0.01 : 1.0);
+}
 
 // x through a function: by table from integers, by oneDNN from floats.
-void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::function<double(double)>& function, dnnl::algorithm algorithm,
+void emit_function(SegmentBuilder& builder, const ProgramOp& op,
+                   const std::function<double(double)>& function, dnnl::algorithm algorithm,
                    float alpha, float beta) {
   const Stored x = builder.read(op.inputs[0]);
   const Quantity wanted = builder.output_quantity(op.outputs[0]);
@@ -78,18 +83,21 @@ void emit_function(SegmentBuilder& builder, const ProgramOp& op, const std::func
   }
   const Stored dense = builder.to_dense(x, x.quantity);
   const Stored y = builder.allocate(x.shape, {}, dense.strides);
-  const dnnl::eltwise_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, dense.desc(), y.desc(), alpha, beta,
+  const dnnl::eltwise_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                                   algorithm, dense.desc(), y.desc(), alpha, beta,
                                                    new_attributes());
-  builder.add_primitive("elementwise function", desc,
-                        {
-                            {DNNL_ARG_SRC, dense.desc(), dense.place},
-                            {DNNL_ARG_DST, y.desc(),     y.place    }
+  builder.add_primitive(
+      "elementwise function", desc,
+      {
+          {DNNL_ARG_SRC, dense.desc(), dense.place},
+          {DNNL_ARG_DST, y.desc(),     y.place    }
   });
   builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
 
-// The tensor's shape and strides stretched to the output's: dimensions in front, zero strides where it repeats.
+// The tensor's shape and strides stretched to the output's: dimensions in front, zero strides where
+// it repeats.
 Stored broadcast(const Stored& stored, const Dims& shape) {
   Stored wide = stored;
   while (wide.shape.size() < shape.size()) {
@@ -108,9 +116,12 @@ Dims operand_strides(const Dims& shape, const Dims& like) {
   return dense_like(shape, tail);
 }
 
-void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape, const Dims& order) {
-  Stored a = builder.convert(builder.read(op.inputs[0]), {}, operand_strides(builder.tensor(op.inputs[0]).shape, order));
-  Stored b = builder.convert(builder.read(op.inputs[1]), {}, operand_strides(builder.tensor(op.inputs[1]).shape, order));
+void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
+                           const Dims& order) {
+  Stored a = builder.convert(builder.read(op.inputs[0]), {},
+                             operand_strides(builder.tensor(op.inputs[0]).shape, order));
+  Stored b = builder.convert(builder.read(op.inputs[1]), {},
+                             operand_strides(builder.tensor(op.inputs[1]).shape, order));
   double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
   int scaled = DNNL_ARG_SRC_1;  // what alpha belongs to
   if (product(a.shape) < product(shape) && product(b.shape) == product(shape)) {
@@ -124,7 +135,8 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
   }
   for (Stored* side : {&a, &b}) {
     while (side->shape.size() < shape.size()) {
-      side->strides.insert(side->strides.begin(), side->shape.empty() ? 1 : side->strides[0] * side->shape[0]);
+      side->strides.insert(side->strides.begin(),
+                           side->shape.empty() ? 1 : side->strides[0] * side->shape[0]);
       side->shape.insert(side->shape.begin(), 1);
     }
   }
@@ -138,7 +150,8 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
       {DNNL_ARG_SRC_1, b.desc(), b.place},
       {DNNL_ARG_DST,   y.desc(), y.place}
   };
-  dnnl::algorithm algorithm = op.kind == "mul" ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
+  dnnl::algorithm algorithm =
+      op.kind == "mul" ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
   if (op.kind == "sub" && alpha == -1 && scaled == DNNL_ARG_SRC_1) {
     algorithm = dnnl::algorithm::binary_sub;
   } else if (op.kind != "mul" && alpha != 1) {
@@ -146,8 +159,10 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
     const Stored scale = builder.add_floats({static_cast<float>(alpha)});
     arguments.push_back({DNNL_ARG_ATTR_SCALES | scaled, scale.desc(), scale.place});
   }
-  const dnnl::binary::primitive_desc desc(cpu_engine(), algorithm, a.desc(), b.desc(), y.desc(), attributes);
-  builder.add_primitive(op.kind == "mul" ? "multiplication" : "addition", desc, std::move(arguments));
+  const dnnl::binary::primitive_desc desc(cpu_engine(), algorithm, a.desc(), b.desc(), y.desc(),
+                                          attributes);
+  builder.add_primitive(op.kind == "mul" ? "multiplication" : "addition", desc,
+                        std::move(arguments));
   builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
@@ -165,12 +180,14 @@ void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op) {
     emit_real_elementwise(builder, op, shape, order);
     return;
   }
-  const Stored left = builder.convert(a, SegmentBuilder::as_unsigned(a.quantity), operand_strides(a.shape, order));
-  const Stored right = builder.convert(b, SegmentBuilder::as_unsigned(b.quantity), operand_strides(b.shape, order));
+  const Stored left =
+      builder.convert(a, SegmentBuilder::as_unsigned(a.quantity), operand_strides(a.shape, order));
+  const Stored right =
+      builder.convert(b, SegmentBuilder::as_unsigned(b.quantity), operand_strides(b.shape, order));
   const Stored y = builder.allocate(shape, wanted, order);
   const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
-  add_elementwise(builder, op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd, broadcast(left, shape), 1.0, broadcast(right, shape), alpha, y,
-                  clamp_of(op));
+  add_elementwise(builder, op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd,
+                  broadcast(left, shape), 1.0, broadcast(right, shape), alpha, y, clamp_of(op));
   builder.define(op.outputs[0], y);
 }
 
@@ -190,7 +207,9 @@ void emit_clamp(SegmentBuilder& builder, const ProgramOp& op) {
 std::optional<Eltwise> find_eltwise(const ProgramOp& unary) {
   const UnaryRow* row = find_unary_row(unary.text("fn", ""));
   if (row == nullptr) return std::nullopt;
-  return Eltwise{row->algorithm, std::isnan(row->alpha) ? static_cast<float>(alpha_of(unary)) : row->alpha, row->beta};
+  return Eltwise{row->algorithm,
+                 std::isnan(row->alpha) ? static_cast<float>(alpha_of(unary)) : row->alpha,
+                 row->beta};
 }
 
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
@@ -200,13 +219,15 @@ void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
   const Eltwise eltwise = *find_eltwise(op);
   const double alpha = alpha_of(op);
   emit_function(
-      builder, op, [&](double x) { return row->function(x, alpha); }, eltwise.algorithm, eltwise.alpha, eltwise.beta);
+      builder, op, [&](double x) { return row->function(x, alpha); }, eltwise.algorithm,
+      eltwise.alpha, eltwise.beta);
 }
 
 void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
   const Quantity wanted = builder.output_quantity(op.outputs[0]);
-  if (x.quantity.is_integer() && !wanted.is_integer()) {  // floats are made when the first op asks for them
+  // floats are made when the first op asks for them
+  if (x.quantity.is_integer() && !wanted.is_integer()) {
     builder.define_integers(op.outputs[0], x);
     builder.define_later(op.outputs[0], [&builder, x] { return builder.to_dense(x, {}); });
     return;
@@ -216,22 +237,26 @@ void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
     const int shift = wanted.zero_point - declared.zero_point;
     const StepRange range{static_cast<int>(op.integer("quant_min", declared.lowest())) + shift,
                           static_cast<int>(op.integer("quant_max", declared.highest())) + shift};
-    const Stored from = builder.to_dense(x, {}), y = builder.allocate(x.shape, wanted, from.strides);
+    const Stored from = builder.to_dense(x, {}),
+                 y = builder.allocate(x.shape, wanted, from.strides);
     add_quantize(builder, from, y, range);
     builder.define(op.outputs[0], y);
     return;
   }
-  // What is quantized mostly goes into convolutions: the change of order comes for free with the change of type.
-  const bool is_plain_input =
-      op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 && same_strides(x.shape, x.strides, row_major(x.shape));
-  if (is_plain_input && builder.prefers_channels_last(op.outputs[0]) && x.shape.size() == 4 && x.shape[1] == 3) {
+  // What is quantized mostly goes into convolutions: the change of order comes for free with the
+  // change of type.
+  const bool is_plain_input = op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 &&
+                              same_strides(x.shape, x.strides, row_major(x.shape));
+  if (is_plain_input && builder.prefers_channels_last(op.outputs[0]) && x.shape.size() == 4 &&
+      x.shape[1] == 3) {
     const Stored y = builder.allocate(x.shape, wanted, channels_last(x.shape));
     add_image(builder, x, y);
     builder.define(op.outputs[0], y);
     return;
   }
-  builder.define(op.outputs[0], is_plain_input && builder.prefers_channels_last(op.outputs[0]) ? builder.convert(x, wanted, channels_last(x.shape))
-                                                                                               : builder.to_dense(x, wanted));
+  builder.define(op.outputs[0], is_plain_input && builder.prefers_channels_last(op.outputs[0])
+                                    ? builder.convert(x, wanted, channels_last(x.shape))
+                                    : builder.to_dense(x, wanted));
 }
 
 }  // namespace octet::onednn

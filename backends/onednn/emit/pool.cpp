@@ -1,4 +1,5 @@
-// Pooling and means. Maxima are oneDNN's; averages are own loops, which take any zero points and change the scale on the way out.
+// Pooling and means. Maxima are oneDNN's; averages are own loops, which take any zero points and
+// change the scale on the way out.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -32,7 +33,8 @@ struct PoolAttributes {
 };
 
 // What each output position reads, one list a spatial axis.
-std::vector<std::vector<Window>> windows_of(const PoolAttributes& pool, const Dims& in, const Dims& out, bool counts_padding) {
+std::vector<std::vector<Window>> windows_of(const PoolAttributes& pool, const Dims& in,
+                                            const Dims& out, bool counts_padding) {
   std::vector<std::vector<Window>> windows(in.size() - 2);
   for (size_t i = 0; i < windows.size(); ++i) {
     for (int64_t o = 0; o < out[i + 2]; ++o) {
@@ -46,7 +48,8 @@ std::vector<std::vector<Window>> windows_of(const PoolAttributes& pool, const Di
   return windows;
 }
 
-void to_three_axes(const std::vector<std::vector<Window>>& spatial, std::vector<Window> (&windows)[3]) {
+void to_three_axes(const std::vector<std::vector<Window>>& spatial,
+                   std::vector<Window> (&windows)[3]) {
   for (size_t axis = 0; axis < 3; ++axis) {
     const size_t missing = 3 - spatial.size();
     windows[axis] = axis < missing ? std::vector<Window>{{0, 1, 1}} : spatial[axis - missing];
@@ -54,10 +57,13 @@ void to_three_axes(const std::vector<std::vector<Window>>& spatial, std::vector<
 }
 
 // Windows for the last `spatial.size()` axes; the leading ones are a single position.
-void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape, const std::vector<std::vector<Window>>& spatial, int64_t divisor) {
+void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
+                  const std::vector<std::vector<Window>>& spatial, int64_t divisor) {
   const Stored x0 = builder.read(op.inputs[0]);
-  const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(x0.shape));
-  const Stored y = builder.allocate(shape, builder.output_quantity(op.outputs[0]), channels_last(shape));
+  const Stored x =
+      builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(x0.shape));
+  const Stored y =
+      builder.allocate(shape, builder.output_quantity(op.outputs[0]), channels_last(shape));
   std::vector<Window> windows[3];
   to_three_axes(spatial, windows);
   add_average(builder, with_three_axes(x), with_three_axes(y), windows, divisor, clamp_of(op));
@@ -72,21 +78,24 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
   PoolAttributes pool(op, in.size() - 2);
   Dims end;
   for (size_t i = 0; i < pool.kernel.size(); ++i) {
-    end.push_back((out[i + 2] - 1) * pool.stride[i] + pool.dilation[i] * (pool.kernel[i] - 1) + 1 - in[i + 2] - pool.padding[i]);
+    end.push_back((out[i + 2] - 1) * pool.stride[i] + pool.dilation[i] * (pool.kernel[i] - 1) + 1 -
+                  in[i + 2] - pool.padding[i]);
     pool.dilation[i] -= 1;  // oneDNN counts the elements left out
   }
   const Stored x0 = builder.read(op.inputs[0]);
   const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(in));
   const Stored y = builder.allocate(out, x.quantity, channels_last(out));
-  if (x.quantity.type == ElementType::u8 && std::all_of(pool.dilation.begin(), pool.dilation.end(), [](int64_t d) { return d == 0; })) {
+  if (x.quantity.type == ElementType::u8 &&
+      std::all_of(pool.dilation.begin(), pool.dilation.end(), [](int64_t d) { return d == 0; })) {
     std::vector<Window> windows[3];
     to_three_axes(windows_of(pool, in, out, false), windows);
     add_maximum(builder, with_three_axes(x), with_three_axes(y), windows);
     builder.define(op.outputs[0], builder.to_dense(y, builder.output_quantity(op.outputs[0])));
     return;
   }
-  const dnnl::pooling_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(), y.desc(),
-                                                   pool.stride, pool.kernel, pool.dilation, pool.padding, end, new_attributes());
+  const dnnl::pooling_forward::primitive_desc desc(
+      cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(),
+      y.desc(), pool.stride, pool.kernel, pool.dilation, pool.padding, end, new_attributes());
   builder.add_primitive("max_pool", desc,
                         {
                             {DNNL_ARG_SRC, x.desc(), x.place},
@@ -100,7 +109,8 @@ void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& out = builder.tensor(op.outputs[0]).shape;
   const PoolAttributes pool(op, in.size() - 2);
   const bool counts_padding = op.flag("count_include_pad", true);
-  emit_average(builder, op, out, windows_of(pool, in, out, counts_padding), op.integer("divisor_override", 0));
+  emit_average(builder, op, out, windows_of(pool, in, out, counts_padding),
+               op.integer("divisor_override", 0));
 }
 
 void emit_adaptive_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
@@ -145,15 +155,18 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
     dnnl::post_ops post_ops;
     append_clamp(post_ops, clamp_of(op), {}, 1.0);
     attributes.set_post_ops(post_ops);
-    const dnnl::reduction::primitive_desc desc(cpu_engine(), dnnl::algorithm::reduction_mean, x.desc(), y.desc(), 0.0f, 0.0f, attributes);
-    builder.add_primitive("mean", desc,
-                          {
-                              {DNNL_ARG_SRC, x.desc(), x.place},
-                              {DNNL_ARG_DST, y.desc(), y.place}
+    const dnnl::reduction::primitive_desc desc(cpu_engine(), dnnl::algorithm::reduction_mean,
+                                               x.desc(), y.desc(), 0.0f, 0.0f, attributes);
+    builder.add_primitive(
+        "mean", desc,
+        {
+            {DNNL_ARG_SRC, x.desc(), x.place},
+            {DNNL_ARG_DST, y.desc(), y.place}
     });
     define_real(builder, op.outputs[0], y);
   }
-  const Stored kept = builder.convert(builder.read(op.outputs[0]), builder.read(op.outputs[0]).quantity, row_major(reduced));
+  const Stored kept = builder.convert(builder.read(op.outputs[0]),
+                                      builder.read(op.outputs[0]).quantity, row_major(reduced));
   builder.define(op.outputs[0], {kept.place, kept.quantity, yt.shape, row_major(yt.shape)});
 }
 

@@ -4,13 +4,17 @@
 namespace octet::onednn {
 namespace {
 
-// `operand` as a float tensor of `shape`'s rank that broadcasts to it, row-major in memory, or of `shape` in another `order`; nullopt when it is kept
-// in another way.
-std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, const Dims& shape, const Dims& order) {
+// `operand` as a float tensor of `shape`'s rank that broadcasts to it, row-major in memory, or of
+// `shape` in another `order`; nullopt when it is kept in another way.
+std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, const Dims& shape,
+                                   const Dims& order) {
   const Stored* kept = builder.find_kept(operand);
   if (kept == nullptr || kept->quantity.is_integer()) return std::nullopt;
-  if (kept->shape == shape && same_strides(shape, kept->strides, order)) return Stored{kept->place, {}, shape, order};
-  if (!same_strides(shape, order, row_major(shape)) || !same_strides(kept->shape, kept->strides, row_major(kept->shape))) return std::nullopt;
+  if (kept->shape == shape && same_strides(shape, kept->strides, order))
+    return Stored{kept->place, {}, shape, order};
+  if (!same_strides(shape, order, row_major(shape)) ||
+      !same_strides(kept->shape, kept->strides, row_major(kept->shape)))
+    return std::nullopt;
   Dims dims = kept->shape;
   if (product(dims) == product(shape)) {
     dims = shape;
@@ -29,12 +33,14 @@ std::optional<Follower> as_follower(const SegmentBuilder& builder, const Program
   const Dims& shape = builder.tensor(input).shape;
   if (op.outputs.size() != 1 || builder.tensor(op.outputs[0]).shape != shape) return std::nullopt;
   if (op.kind == "unary" && find_eltwise(op)) return Follower{Follower::Kind::kFunction, &op, -1};
-  if (op.kind == "quantize" && op.attributes.empty() && builder.tensor(op.outputs[0]).qparams->is_per_tensor())
+  if (op.kind == "quantize" && op.attributes.empty() &&
+      builder.tensor(op.outputs[0]).qparams->is_per_tensor())
     return Follower{Follower::Kind::kQuantize, &op, -1};
   const bool is_add = op.kind == "add" && op.real("alpha", 1) == 1;
   if ((!is_add && op.kind != "mul") || op.inputs[0] == op.inputs[1]) return std::nullopt;
   const int other = op.inputs[0] == input ? op.inputs[1] : op.inputs[0];
-  if (builder.tensor(other).dtype != DType::kFloat32 || !builder.is_made(other)) return std::nullopt;
+  if (builder.tensor(other).dtype != DType::kFloat32 || !builder.is_made(other))
+    return std::nullopt;
   return Follower{is_add ? Follower::Kind::kAdd : Follower::Kind::kMul, &op, other};
 }
 
@@ -45,7 +51,8 @@ std::vector<Follower> find_followers(const SegmentBuilder& builder, const Progra
   int last = op.outputs[0];
   while (builder.tensor(last).dtype == DType::kFloat32) {
     const ProgramOp* reader = builder.find_only_reader(last);
-    const std::optional<Follower> follower = reader == nullptr ? std::nullopt : as_follower(builder, *reader, last);
+    const std::optional<Follower> follower =
+        reader == nullptr ? std::nullopt : as_follower(builder, *reader, last);
     if (!follower) break;
     followers.push_back(*follower);
     last = reader->outputs[0];
@@ -53,8 +60,9 @@ std::vector<Follower> find_followers(const SegmentBuilder& builder, const Progra
   return followers;
 }
 
-Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> followers, const Dims& shape, const Dims& order,
-                          dnnl::primitive_attr& attributes, std::vector<Argument>& arguments) {
+Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> followers,
+                          const Dims& shape, const Dims& order, dnnl::primitive_attr& attributes,
+                          std::vector<Argument>& arguments) {
   dnnl::post_ops post_ops = attributes.get_post_ops();
   Quantity written;
   for (const Follower& follower : followers) {
@@ -70,8 +78,10 @@ Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> fol
       const std::optional<Stored> operand = find_operand(builder, follower.other, shape, order);
       if (!operand) throw Refusal{"the other operand is kept in another order"};
       const bool is_add = follower.kind == Follower::Kind::kAdd;
-      arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_ops.len()) | DNNL_ARG_SRC_1, operand->desc(), operand->place});
-      post_ops.append_binary(is_add ? dnnl::algorithm::binary_add : dnnl::algorithm::binary_mul, operand->desc());
+      arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_ops.len()) | DNNL_ARG_SRC_1,
+                           operand->desc(), operand->place});
+      post_ops.append_binary(is_add ? dnnl::algorithm::binary_add : dnnl::algorithm::binary_mul,
+                             operand->desc());
       append_clamp(post_ops, clamp_of(*follower.op), {}, 1.0);
     }
   }
@@ -79,7 +89,8 @@ Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> fol
   return written;
 }
 
-int absorb_followers(SegmentBuilder& builder, const ProgramOp& op, std::span<const Follower> followers) {
+int absorb_followers(SegmentBuilder& builder, const ProgramOp& op,
+                     std::span<const Follower> followers) {
   for (const Follower& follower : followers) builder.absorb(*follower.op);
   return followers.empty() ? op.outputs[0] : followers.back().op->outputs[0];
 }

@@ -1,5 +1,6 @@
-// Recurrent layers: a product of the hidden state and one own loop over the gates for each time step. Weights that are stored as integers are read as
-// such where the batch is small (onednn_weight_product); otherwise the product is oneDNN's, on floats packed once.
+// Recurrent layers: a product of the hidden state and one own loop over the gates for each time
+// step. Weights that are stored as integers are read as such where the batch is small
+// (onednn_weight_product); otherwise the product is oneDNN's, on floats packed once.
 #include <bit>
 #include <cmath>
 
@@ -14,7 +15,8 @@
 namespace octet::onednn {
 namespace {
 
-// ---- functions of one element that the compiler can vectorise; relative error of the exponential below 1e-7
+// ---- functions of one element that the compiler can vectorise; relative error of the exponential
+// below 1e-7
 
 [[gnu::always_inline]] inline float exponential(float x) {
   x = x < -87.0f ? -87.0f : x;
@@ -32,7 +34,9 @@ namespace {
 }
 
 [[gnu::always_inline]] inline float logistic(float x) { return 1.0f / (1.0f + exponential(-x)); }
-[[gnu::always_inline]] inline float tangent(float x) { return 1.0f - 2.0f / (1.0f + exponential(2.0f * x)); }
+[[gnu::always_inline]] inline float tangent(float x) {
+  return 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
+}
 
 // ---- the gates of one batch entry: given and own have `hidden` elements for each gate
 
@@ -52,7 +56,8 @@ struct Entry {
   float* __restrict y = e.y;
   const int64_t h = e.hidden;
   for (int64_t i = 0; i < h; ++i) {
-    const float kept = logistic(p[h + i] + o[h + i]) * c[i] + logistic(p[i] + o[i]) * tangent(p[2 * h + i] + o[2 * h + i]);
+    const float kept = logistic(p[h + i] + o[h + i]) * c[i] +
+                       logistic(p[i] + o[i]) * tangent(p[2 * h + i] + o[2 * h + i]);
     c[i] = kept;
     y[i] = logistic(p[3 * h + i] + o[3 * h + i]) * tangent(kept);
   }
@@ -75,17 +80,22 @@ struct Entry {
 }
 
 [[gnu::always_inline]] inline void relu_entry(const Entry& e) {
-  for (int64_t i = 0; i < e.hidden; ++i) e.y[i] = e.given[i] + e.own[i] > 0 ? e.given[i] + e.own[i] : 0.0f;
+  for (int64_t i = 0; i < e.hidden; ++i)
+    e.y[i] = e.given[i] + e.own[i] > 0 ? e.given[i] + e.own[i] : 0.0f;
 }
 
 // arguments: given, own, hidden state before, y, cell state (lstm)
 template <void (*kEntry)(const Entry&)>
 Loop gates_loop(int64_t batch, int64_t rows, int64_t hidden, bool has_cell) {
   return [=](std::byte* const* arguments) {
-    const auto at = [&](size_t i, int64_t n, int64_t width) { return reinterpret_cast<float*>(arguments[i]) + n * width; };
+    const auto at = [&](size_t i, int64_t n, int64_t width) {
+      return reinterpret_cast<float*>(arguments[i]) + n * width;
+    };
     for_parts(batch, rows, [&](int64_t first, int64_t last) {
       for (int64_t n = first; n < last; ++n) {
-        const Entry e = {at(0, n, rows), at(1, n, rows), at(2, n, hidden), has_cell ? at(4, n, hidden) : nullptr, at(3, n, hidden), hidden};
+        const Entry e = {at(0, n, rows),   at(1, n, rows),
+                         at(2, n, hidden), has_cell ? at(4, n, hidden) : nullptr,
+                         at(3, n, hidden), hidden};
         run_vectorised([&]() __attribute__((always_inline)) { kEntry(e); });
       }
     });
@@ -112,11 +122,16 @@ const Cell* find_cell(const std::string& name) {
 // own[N, G*H] = hidden[N, H] * transpose(r) + bias, as one step for each place of the hidden state.
 class HiddenProduct {
  public:
-  HiddenProduct(SegmentBuilder& builder, const ProgramOp& op, int64_t batch) : builder_(builder), batch_(batch) {
+  HiddenProduct(SegmentBuilder& builder, const ProgramOp& op, int64_t batch)
+      : builder_(builder), batch_(batch) {
     const ProgramTensor& r = builder.tensor(op.inputs[1]);
     rows_ = r.shape[0];
     hidden_ = r.shape[1];
-    bias_ = builder.add_floats(op.inputs[2] >= 0 ? builder.real_values(op.inputs[2]) : std::vector<float>(static_cast<size_t>(rows_), 0.0f)).place;
+    bias_ =
+        builder
+            .add_floats(op.inputs[2] >= 0 ? builder.real_values(op.inputs[2])
+                                          : std::vector<float>(static_cast<size_t>(rows_), 0.0f))
+            .place;
     integers_ = find_weight_product(builder, r, batch);
     if (!integers_) plan_floats(op.inputs[1]);
   }
@@ -134,12 +149,16 @@ class HiddenProduct {
 
  private:
   void plan_floats(int weights) {
-    const dnnl::memory::desc source({batch_, hidden_}, ElementType::f32, dnnl::memory::dims{hidden_, 1});
-    const dnnl::memory::desc plain({hidden_, rows_}, ElementType::f32, dnnl::memory::dims{1, hidden_});
+    const dnnl::memory::desc source({batch_, hidden_}, ElementType::f32,
+                                    dnnl::memory::dims{hidden_, 1});
+    const dnnl::memory::desc plain({hidden_, rows_}, ElementType::f32,
+                                   dnnl::memory::dims{1, hidden_});
     const dnnl::memory::desc any({hidden_, rows_}, ElementType::f32, dnnl::memory::format_tag::any);
-    const dnnl::memory::desc result({batch_, rows_}, ElementType::f32, dnnl::memory::dims{rows_, 1});
+    const dnnl::memory::desc result({batch_, rows_}, ElementType::f32,
+                                    dnnl::memory::dims{rows_, 1});
     bias_desc_ = dnnl::memory::desc({1, rows_}, ElementType::f32, dnnl::memory::dims{rows_, 1});
-    desc_ = dnnl::matmul::primitive_desc(cpu_engine(), source, any, bias_desc_, result, new_attributes());
+    desc_ = dnnl::matmul::primitive_desc(cpu_engine(), source, any, bias_desc_, result,
+                                         new_attributes());
     SegmentBuilder::refuse_reference_kernel("recurrent product", desc_.impl_info_str());
     weights_ = pack_weights(builder_, weights, plain, desc_.weights_desc());
   }
@@ -155,7 +174,8 @@ class HiddenProduct {
 };
 
 Place at_step(const Stored& sequence, int64_t t) {
-  return {sequence.place.buffer, sequence.place.offset + t * sequence.strides[0] * bytes_of(sequence.quantity.type)};
+  return {sequence.place.buffer,
+          sequence.place.offset + t * sequence.strides[0] * bytes_of(sequence.quantity.type)};
 }
 
 }  // namespace
@@ -165,7 +185,8 @@ void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op) {
   const Cell* cell = find_cell(name);
   if (cell == nullptr) throw Refusal{fmt::format("the cell {} is unknown here", name)};
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
-  const int64_t steps = yt.shape[0], batch = yt.shape[1], hidden = yt.shape[2], rows = builder.tensor(op.inputs[1]).shape[0];
+  const int64_t steps = yt.shape[0], batch = yt.shape[1], hidden = yt.shape[2],
+                rows = builder.tensor(op.inputs[1]).shape[0];
   const Stored given = builder.to_real(op.inputs[0], row_major(builder.tensor(op.inputs[0]).shape));
   const Stored h0 = builder.to_real(op.inputs[3], {hidden, 1});
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));

@@ -1,5 +1,6 @@
-// Transposed convolutions by the tiles of bytes. The outputs of one phase, o = phase (mod stride), are a convolution of stride 1 with every stride-th
-// kernel element, from last to first; each phase is one step that writes every stride-th pixel.
+// Transposed convolutions by the tiles of bytes. The outputs of one phase, o = phase (mod stride),
+// are a convolution of stride 1 with every stride-th kernel element, from last to first; each phase
+// is one step that writes every stride-th pixel.
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +11,8 @@
 namespace octet::onednn {
 namespace {
 
-// One dimension of one phase. Element j of its kernel is element first_tap - j * tap_step of the whole one.
+// One dimension of one phase. Element j of its kernel is element first_tap - j * tap_step of the
+// whole one.
 struct Phase {
   int64_t outputs = 0;
   int64_t taps = 1;
@@ -21,7 +23,8 @@ struct Phase {
 };
 
 // Output o sums x[i] * w[k] over i * stride - padding + k * dilation = o. dilation: 1 is dense.
-Phase phase_of(int64_t index, int64_t out_size, int64_t kernel, int64_t stride, int64_t dilation, int64_t padding) {
+Phase phase_of(int64_t index, int64_t out_size, int64_t kernel, int64_t stride, int64_t dilation,
+               int64_t padding) {
   Phase phase;
   phase.outputs = index < out_size ? (out_size - index + stride - 1) / stride : 0;
   const int64_t residue = (index + padding) % stride;  // of k * dilation
@@ -33,26 +36,33 @@ Phase phase_of(int64_t index, int64_t out_size, int64_t kernel, int64_t stride, 
   phase.first_tap = taps.back();
   phase.tap_step = taps.size() > 1 ? taps[1] - taps[0] : 1;
   phase.dilation = std::max<int64_t>(phase.tap_step * dilation / stride, 1);
-  phase.padding = (taps.back() * dilation - residue) / stride - (index + padding - residue) / stride;
+  phase.padding =
+      (taps.back() * dilation - residue) / stride - (index + padding - residue) / stride;
   return phase;
 }
 
 // [in, outputs of a group, kernel...] to [outputs, in of a group, kernel of the phases...].
-Tensor weights_of_phases(const Tensor& weights, int64_t groups, const std::array<int64_t, 3>& kernel, const std::array<Phase, 3>& phases) {
+Tensor weights_of_phases(const Tensor& weights, int64_t groups,
+                         const std::array<int64_t, 3>& kernel, const std::array<Phase, 3>& phases) {
   const Tensor data = weights.contiguous();
   const int64_t in = data.shape()[0] / groups, out = data.shape()[1];
-  Tensor packed = Tensor::zeros(DType::kInt8, {groups * out, in, phases[0].taps, phases[1].taps, phases[2].taps});
+  Tensor packed = Tensor::zeros(DType::kInt8,
+                                {groups * out, in, phases[0].taps, phases[1].taps, phases[2].taps});
   int8_t* to = packed.data<int8_t>();
-  const bool is_empty = phases[0].first_tap < 0 || phases[1].first_tap < 0 || phases[2].first_tap < 0;
+  const bool is_empty =
+      phases[0].first_tap < 0 || phases[1].first_tap < 0 || phases[2].first_tap < 0;
   if (is_empty) return packed;
   for (int64_t group = 0; group < groups; ++group)
     for (int64_t o = 0; o < out; ++o)
       for (int64_t i = 0; i < in; ++i) {
-        const int8_t* from = data.data<int8_t>() + ((group * in + i) * out + o) * kernel[0] * kernel[1] * kernel[2];
+        const int8_t* from =
+            data.data<int8_t>() + ((group * in + i) * out + o) * kernel[0] * kernel[1] * kernel[2];
         for (int64_t d = 0; d < phases[0].taps; ++d)
           for (int64_t h = 0; h < phases[1].taps; ++h)
             for (int64_t w = 0; w < phases[2].taps; ++w) {
-              const auto tap = [&](size_t axis, int64_t j) { return phases[axis].first_tap - j * phases[axis].tap_step; };
+              const auto tap = [&](size_t axis, int64_t j) {
+                return phases[axis].first_tap - j * phases[axis].tap_step;
+              };
               *to++ = from[(tap(0, d) * kernel[1] + tap(1, h)) * kernel[2] + tap(2, w)];
             }
       }
@@ -72,20 +82,23 @@ std::optional<std::vector<Part>> plan_phases(SegmentBuilder& builder, const Prog
   const Dims& y = builder.tensor(op.outputs[0]).shape;
   const Geometry g = conv_geometry(op, x, w, y, true);
   const int64_t groups = op.integer("groups", 1);
-  const std::array<int64_t, 3> kernel = spatial(w, 2, 1), size = spatial(x, 2, 1), out_size = spatial(y, 2, 1), stride = spatial(g.stride, 0, 1),
+  const std::array<int64_t, 3> kernel = spatial(w, 2, 1), size = spatial(x, 2, 1),
+                               out_size = spatial(y, 2, 1), stride = spatial(g.stride, 0, 1),
                                padding = spatial(g.padding_begin, 0, 0);
   std::array<int64_t, 3> dilation = spatial(g.dilation, 0, 0);
   for (int64_t& one : dilation) ++one;
   std::vector<Part> parts;
   for (int64_t index = 0; index < stride[0] * stride[1] * stride[2]; ++index) {
-    const std::array<int64_t, 3> at = {index / stride[2] / stride[1], index / stride[2] % stride[1], index % stride[2]};
+    const std::array<int64_t, 3> at = {index / stride[2] / stride[1], index / stride[2] % stride[1],
+                                       index % stride[2]};
     std::array<Phase, 3> phases;
     ByteConvShape shape{x[0], groups, w[0] / groups, w[1], size};
     shape.y_size = out_size;
     shape.y_step = stride;
     shape.y_first = at;
     for (size_t axis = 0; axis < 3; ++axis) {
-      phases[axis] = phase_of(at[axis], out_size[axis], kernel[axis], stride[axis], dilation[axis], padding[axis]);
+      phases[axis] = phase_of(at[axis], out_size[axis], kernel[axis], stride[axis], dilation[axis],
+                              padding[axis]);
       shape.out_size[axis] = phases[axis].outputs;
       shape.kernel[axis] = phases[axis].taps;
       shape.dilation[axis] = phases[axis].dilation;
@@ -94,7 +107,9 @@ std::optional<std::vector<Part>> plan_phases(SegmentBuilder& builder, const Prog
     if (product(Dims(shape.out_size.begin(), shape.out_size.end())) == 0) continue;
     if (!has_byte_conv(shape)) return std::nullopt;
     const bool is_run = builder.purpose() == SegmentBuilder::Purpose::kRun;
-    parts.push_back({shape, is_run ? weights_of_phases(builder.tensor(op.inputs[1]).data, groups, kernel, phases) : Tensor()});
+    parts.push_back({shape, is_run ? weights_of_phases(builder.tensor(op.inputs[1]).data, groups,
+                                                       kernel, phases)
+                                   : Tensor()});
   }
   return parts;
 }
@@ -111,15 +126,17 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   const std::optional<std::vector<Part>> parts = plan_phases(builder, op);
   if (!parts) return false;
   const Dims outputs_first = {outputs, product(w) / outputs};
-  std::optional<ByteConvOutput> output = byte_output(plan, plan.y, clamp_of(op), nullptr, outputs_first, false);
+  std::optional<ByteConvOutput> output =
+      byte_output(plan, plan.y, clamp_of(op), nullptr, outputs_first, false);
   if (!output) return false;
   const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, plan.y, channels_last(y));
   for (const Part& part : *parts) {
     // The zero point belongs to each phase: it reads kernel elements of its own.
     if (part.weights.defined()) output->start = zero_point_start(plan.x.zero_point, part.weights);
-    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output, {builder.highest_byte(op.inputs[0]), output->scales.padding},
-                  from.place, to.place, nullptr);
+    add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output,
+                  {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place,
+                  to.place, nullptr);
   }
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);

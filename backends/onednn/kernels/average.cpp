@@ -28,7 +28,8 @@ struct AveragePlan {
 constexpr int64_t kChunk = 64;
 
 template <typename X, typename Sum>
-[[gnu::always_inline]] inline void sum_window(const X* x, const AveragePlan& p, const Window& d, const Window& h, const Window& w, int64_t channel,
+[[gnu::always_inline]] inline void sum_window(const X* x, const AveragePlan& p, const Window& d,
+                                              const Window& h, const Window& w, int64_t channel,
                                               int64_t count, Sum* sums) {
   for (int64_t c = 0; c < count; ++c) sums[c] = 0;
   for (int64_t i = d.begin; i < d.end; ++i)
@@ -45,14 +46,17 @@ template <typename X, typename Sum>
 }
 
 template <typename X, typename Y, typename Sum>
-[[gnu::always_inline]] inline void average(const X* x, Y* y, const AveragePlan& p, int64_t channel_begin, int64_t channel_end) {
+[[gnu::always_inline]] inline void average(const X* x, Y* y, const AveragePlan& p,
+                                           int64_t channel_begin, int64_t channel_end) {
   Sum sums[kChunk];
   const int64_t pixels = p.in[0] * p.in[1] * p.in[2];
   for (int64_t n = 0; n < p.batch; ++n, x += pixels * p.channels)
     for (const Window& d : p.windows[0])
       for (const Window& h : p.windows[1])
         for (const Window& w : p.windows[2]) {
-          const int64_t read = std::max<int64_t>(d.end - d.begin, 0) * std::max<int64_t>(h.end - h.begin, 0) * std::max<int64_t>(w.end - w.begin, 0);
+          const int64_t read = std::max<int64_t>(d.end - d.begin, 0) *
+                               std::max<int64_t>(h.end - h.begin, 0) *
+                               std::max<int64_t>(w.end - w.begin, 0);
           const int64_t divisor = p.divisor != 0 ? p.divisor : d.count * h.count * w.count;
           const float factor = p.factor / static_cast<float>(divisor);
           const Sum offset = static_cast<Sum>(read * p.x_zero_point);
@@ -66,7 +70,8 @@ template <typename X, typename Y, typename Sum>
               if constexpr (std::is_same_v<Y, float>) {
                 y[channel + c] = v;
               } else {
-                y[channel + c] = static_cast<Y>(static_cast<int>((v + kRounder) - kRounder) + p.y_zero_point);
+                y[channel + c] =
+                    static_cast<Y>(static_cast<int>((v + kRounder) - kRounder) + p.y_zero_point);
               }
             }
           }
@@ -75,22 +80,25 @@ template <typename X, typename Y, typename Sum>
 }
 
 template <typename X, typename Y, typename Sum>
-void average_generic(const std::byte* x, std::byte* y, const AveragePlan& p, int64_t begin, int64_t end) {
+void average_generic(const std::byte* x, std::byte* y, const AveragePlan& p, int64_t begin,
+                     int64_t end) {
   average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p, begin, end);
 }
 #if defined(__x86_64__)
 template <typename X, typename Y, typename Sum>
-[[gnu::target("avx2")]] void average_avx2(const std::byte* x, std::byte* y, const AveragePlan& p, int64_t begin, int64_t end) {
+[[gnu::target("avx2")]] void average_avx2(const std::byte* x, std::byte* y, const AveragePlan& p,
+                                          int64_t begin, int64_t end) {
   average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p, begin, end);
 }
 template <typename X, typename Y, typename Sum>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void average_avx512(const std::byte* x, std::byte* y,
-                                                                                                  const AveragePlan& p, int64_t begin, int64_t end) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void average_avx512(
+    const std::byte* x, std::byte* y, const AveragePlan& p, int64_t begin, int64_t end) {
   average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p, begin, end);
 }
 #endif
 
-using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan&, int64_t channel_begin, int64_t channel_end);
+using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan&,
+                                 int64_t channel_begin, int64_t channel_end);
 
 template <typename X, typename Y, typename Sum>
 AverageFunction choose() {
@@ -109,7 +117,8 @@ AverageFunction choose(ElementType y) {
 
 }  // namespace
 
-void add_average(SegmentBuilder& builder, const Stored& x, const Stored& y, std::vector<Window> (&windows)[3], int64_t divisor, const Clamp& clamp) {
+void add_average(SegmentBuilder& builder, const Stored& x, const Stored& y,
+                 std::vector<Window> (&windows)[3], int64_t divisor, const Clamp& clamp) {
   OCTET_ASSERT(x.shape.size() == 5 && y.shape.size() == 5, "averages take three spatial axes");
   AveragePlan p;
   p.batch = x.shape[0];
@@ -130,13 +139,16 @@ void add_average(SegmentBuilder& builder, const Stored& x, const Stored& y, std:
     p.low = static_cast<float>(clamp.min.value_or(-std::numeric_limits<float>::infinity()));
     p.high = static_cast<float>(clamp.max.value_or(std::numeric_limits<float>::infinity()));
   }
-  const AverageFunction function = x.quantity.is_integer() ? choose<uint8_t, int32_t>(y.quantity.type) : choose<float, float>(y.quantity.type);
+  const AverageFunction function = x.quantity.is_integer()
+                                       ? choose<uint8_t, int32_t>(y.quantity.type)
+                                       : choose<float, float>(y.quantity.type);
   const int64_t chunks = (p.channels + kChunk - 1) / kChunk;
   const int64_t chunk_elements = x.numel() / p.channels * kChunk;
   builder.add_loop("average",
                    [p, function, chunks, chunk_elements](std::byte* const* arguments) {
                      for_parts(chunks, chunk_elements, [&](int64_t first, int64_t last) {
-                       function(arguments[0], arguments[1], p, first * kChunk, std::min(last * kChunk, p.channels));
+                       function(arguments[0], arguments[1], p, first * kChunk,
+                                std::min(last * kChunk, p.channels));
                      });
                    },
                    {x.place, y.place});

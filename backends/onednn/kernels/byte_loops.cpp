@@ -1,4 +1,5 @@
-// Loops over bytes; the inner ones are compiled for several instruction sets and chosen when the segment is compiled.
+// Loops over bytes; the inner ones are compiled for several instruction sets and chosen when the
+// segment is compiled.
 #include "backends/onednn/kernels/byte_loops.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ namespace octet::onednn {
 namespace {
 
 struct ElementwiseRow {
-  float factor_a, factor_b;  // kAdd: y = a*factor_a + b*factor_b + bias; kMul: (a + offset_a) * (b + offset_b) * factor_a
+  // kAdd: y = a*factor_a + b*factor_b + bias; kMul: (a + offset_a) * (b + offset_b) * factor_a
+  float factor_a, factor_b;
   float offset_a, offset_b, bias;
   float low, high;  // of y, without the zero point
   int zero_point;   // of u8; s8 outputs flip the top bit afterwards
@@ -25,12 +27,14 @@ struct ElementwiseRow {
 };
 
 template <Elementwise kKind, bool kRepeatB>
-[[gnu::always_inline]] inline void elementwise_row(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count, const ElementwiseRow& p) {
+[[gnu::always_inline]] inline void elementwise_row(const uint8_t* a, const uint8_t* b, uint8_t* y,
+                                                   int64_t count, const ElementwiseRow& p) {
   const float repeated = static_cast<float>(b[0]);
   for (int64_t i = 0; i < count; ++i) {
     const float fa = static_cast<float>(a[i]);
     const float fb = kRepeatB ? repeated : static_cast<float>(b[i]);
-    float v = kKind == Elementwise::kAdd ? fa * p.factor_a + (fb * p.factor_b + p.bias) : ((fa + p.offset_a) * (fb + p.offset_b)) * p.factor_a;
+    float v = kKind == Elementwise::kAdd ? fa * p.factor_a + (fb * p.factor_b + p.bias)
+                                         : ((fa + p.offset_a) * (fb + p.offset_b)) * p.factor_a;
     v = v < p.low ? p.low : v;
     v = v > p.high ? p.high : v;
     const int rounded = static_cast<int>((v + kRounder) - kRounder);
@@ -38,20 +42,24 @@ template <Elementwise kKind, bool kRepeatB>
   }
 }
 
-using ElementwiseFunction = void (*)(const uint8_t*, const uint8_t*, uint8_t*, int64_t, const ElementwiseRow&);
+using ElementwiseFunction = void (*)(const uint8_t*, const uint8_t*, uint8_t*, int64_t,
+                                     const ElementwiseRow&);
 
 template <Elementwise kKind, bool kRepeatB>
-void elementwise_generic(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, const ElementwiseRow& p) {
+void elementwise_generic(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n,
+                         const ElementwiseRow& p) {
   elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
 }
 #if defined(__x86_64__)
 template <Elementwise kKind, bool kRepeatB>
-[[gnu::target("avx2,fma")]] void elementwise_avx2(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, const ElementwiseRow& p) {
+[[gnu::target("avx2,fma")]] void elementwise_avx2(const uint8_t* a, const uint8_t* b, uint8_t* y,
+                                                  int64_t n, const ElementwiseRow& p) {
   elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
 }
 template <Elementwise kKind, bool kRepeatB>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void elementwise_avx512(const uint8_t* a, const uint8_t* b, uint8_t* y,
-                                                                                                      int64_t n, const ElementwiseRow& p) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void
+elementwise_avx512(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n,
+                   const ElementwiseRow& p) {
   elementwise_row<kKind, kRepeatB>(a, b, y, n, p);
 }
 #endif
@@ -66,8 +74,11 @@ ElementwiseFunction choose_elementwise() {
 }
 
 ElementwiseFunction choose_elementwise(Elementwise kind, bool repeat_b) {
-  if (kind == Elementwise::kAdd) return repeat_b ? choose_elementwise<Elementwise::kAdd, true>() : choose_elementwise<Elementwise::kAdd, false>();
-  return repeat_b ? choose_elementwise<Elementwise::kMul, true>() : choose_elementwise<Elementwise::kMul, false>();
+  if (kind == Elementwise::kAdd)
+    return repeat_b ? choose_elementwise<Elementwise::kAdd, true>()
+                    : choose_elementwise<Elementwise::kAdd, false>();
+  return repeat_b ? choose_elementwise<Elementwise::kMul, true>()
+                  : choose_elementwise<Elementwise::kMul, false>();
 }
 
 using QuantizeFunction = void (*)(const float*, std::byte*, int64_t, const QuantizeRow&);
@@ -78,12 +89,13 @@ void quantize_generic(const float* x, std::byte* y, int64_t n, const QuantizeRow
 }
 #if defined(__x86_64__)
 template <typename Y>
-[[gnu::target("avx2")]] void quantize_avx2(const float* x, std::byte* y, int64_t n, const QuantizeRow& p) {
+[[gnu::target("avx2")]] void quantize_avx2(const float* x, std::byte* y, int64_t n,
+                                           const QuantizeRow& p) {
   quantize_row(x, reinterpret_cast<Y*>(y), n, p);
 }
 template <typename Y>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void quantize_avx512(const float* x, std::byte* y, int64_t n,
-                                                                                                   const QuantizeRow& p) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void quantize_avx512(
+    const float* x, std::byte* y, int64_t n, const QuantizeRow& p) {
   quantize_row(x, reinterpret_cast<Y*>(y), n, p);
 }
 #endif
@@ -98,12 +110,13 @@ QuantizeFunction choose_quantize() {
 }
 
 template <typename X>
-[[gnu::always_inline]] inline void dequantize_row(const X* x, float* __restrict y, int64_t count, float scale, int zero_point) {
+[[gnu::always_inline]] inline void dequantize_row(const X* x, float* __restrict y, int64_t count,
+                                                  float scale, int zero_point) {
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] - zero_point) * scale;
 }
 
-// A walk over up to three tensors of one shape: the innermost run, and loops around it. Neighbouring dimensions that continue each other in all
-// tensors are one.
+// A walk over up to three tensors of one shape: the innermost run, and loops around it.
+// Neighbouring dimensions that continue each other in all tensors are one.
 struct Walk {
   std::vector<int64_t> counts;                // innermost last
   std::vector<std::array<int64_t, 3>> steps;  // per dimension, elements
@@ -137,7 +150,8 @@ Walk plan_walk(const Dims& shape, const Dims& y, const Dims& a, const Dims& b) {
   return walk;
 }
 
-// Calls body(offsets, count) for each innermost run, or for parts of it when there is only one. All threads take part.
+// Calls body(offsets, count) for each innermost run, or for parts of it when there is only one. All
+// threads take part.
 template <typename Body>
 void for_each_run(const Walk& walk, const Body& body) {
   const size_t loops = walk.counts.size() - 1;
@@ -181,7 +195,8 @@ Loop copy_loop(const Walk& walk) {
     const T* from = reinterpret_cast<const T*>(arguments[0]);
     T* to = reinterpret_cast<T*>(arguments[1]);
     for_each_run(walk, [&](const std::array<int64_t, 3>& offsets, int64_t count) {
-      copy_run(from + offsets[1], walk.steps.back()[1], to + offsets[0], walk.steps.back()[0], count);
+      copy_run(from + offsets[1], walk.steps.back()[1], to + offsets[0], walk.steps.back()[0],
+               count);
     });
   };
 }
@@ -212,8 +227,8 @@ StepRange clamp_in_steps(const Quantity& quantity, const Clamp& clamp) {
   return range;
 }
 
-void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a, const Stored& b, double factor_b, const Stored& to,
-                     const Clamp& clamp) {
+void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a,
+                     const Stored& b, double factor_b, const Stored& to, const Clamp& clamp) {
   const Walk walk = plan_walk(to.shape, to.strides, a.strides, b.strides);
   const std::array<int64_t, 3>& inner = walk.steps.back();
   OCTET_ASSERT(inner[0] == 1 || walk.counts.back() == 1, "the output has gaps");
@@ -222,7 +237,8 @@ void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a,
     add_elementwise(builder, kind, b, factor_b, a, factor_a, to, clamp);
     return;
   }
-  if (inner[2] != 1 && inner[2] != 0 && walk.counts.back() != 1) throw Refusal{"the inputs' memory orders do not fit"};
+  if (inner[2] != 1 && inner[2] != 0 && walk.counts.back() != 1)
+    throw Refusal{"the inputs' memory orders do not fit"};
   const Quantity as_u8 = SegmentBuilder::as_unsigned(to.quantity);
   const StepRange range = clamp_in_steps(as_u8, clamp);
   ElementwiseRow p{};
@@ -235,7 +251,8 @@ void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a,
     p.factor_b = static_cast<float>(kb);
     p.bias = static_cast<float>(-za * ka - zb * kb);
   } else {
-    p.factor_a = static_cast<float>(static_cast<double>(a.quantity.scale) * b.quantity.scale / to.quantity.scale);
+    p.factor_a = static_cast<float>(static_cast<double>(a.quantity.scale) * b.quantity.scale /
+                                    to.quantity.scale);
     p.offset_a = static_cast<float>(-za);
     p.offset_b = static_cast<float>(-zb);
   }
@@ -243,18 +260,22 @@ void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a,
   p.low = static_cast<float>(range.low - as_u8.zero_point);
   p.high = static_cast<float>(range.high - as_u8.zero_point);
   p.flip = to.quantity.type == ElementType::s8 ? 128 : 0;
-  const ElementwiseFunction function = choose_elementwise(kind, inner[2] == 0 && walk.counts.back() != 1);
+  const ElementwiseFunction function =
+      choose_elementwise(kind, inner[2] == 0 && walk.counts.back() != 1);
   Loop loop = [walk, p, function](std::byte* const* arguments) {
     const uint8_t* pa = reinterpret_cast<const uint8_t*>(arguments[0]);
     const uint8_t* pb = reinterpret_cast<const uint8_t*>(arguments[1]);
     uint8_t* py = reinterpret_cast<uint8_t*>(arguments[2]);
-    for_each_run(
-        walk, [&](const std::array<int64_t, 3>& offsets, int64_t count) { function(pa + offsets[1], pb + offsets[2], py + offsets[0], count, p); });
+    for_each_run(walk, [&](const std::array<int64_t, 3>& offsets, int64_t count) {
+      function(pa + offsets[1], pb + offsets[2], py + offsets[0], count, p);
+    });
   };
-  builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul", std::move(loop), {a.place, b.place, to.place});
+  builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul", std::move(loop),
+                   {a.place, b.place, to.place});
 }
 
-void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, const std::function<double(double)>& function) {
+void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to,
+               const std::function<double(double)>& function) {
   const Quantity& q = from.quantity;
   const int64_t count = from.numel();
   std::array<uint8_t, 256> bytes{};
@@ -263,19 +284,26 @@ void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to, co
     const int value = q.type == ElementType::s8 ? static_cast<int8_t>(i) : i;
     const double real = function(static_cast<double>(q.scale) * (value - q.zero_point));
     reals[static_cast<size_t>(i)] = static_cast<float>(real);
-    if (to.quantity.is_integer()) bytes[static_cast<size_t>(i)] = static_cast<uint8_t>(quantize_one(real, to.quantity));
+    if (to.quantity.is_integer())
+      bytes[static_cast<size_t>(i)] = static_cast<uint8_t>(quantize_one(real, to.quantity));
   }
-  builder.add_loop("table", to.quantity.is_integer() ? table_loop(bytes, count) : table_loop(reals, count), {from.place, to.place});
+  builder.add_loop("table",
+                   to.quantity.is_integer() ? table_loop(bytes, count) : table_loop(reals, count),
+                   {from.place, to.place});
 }
 
-void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to, const StepRange& range) {
+void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to,
+                  const StepRange& range) {
   const int64_t count = from.numel();
   const QuantizeRow p = quantize_row_of(to.quantity, range.low, range.high);
-  const QuantizeFunction function = to.quantity.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
+  const QuantizeFunction function =
+      to.quantity.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
   builder.add_loop("quantize",
                    [=](std::byte* const* arguments) {
                      const float* x = reinterpret_cast<const float*>(arguments[0]);
-                     for_chunks(count, [&](int64_t first, int64_t last) { function(x + first, arguments[1] + first, last - first, p); });
+                     for_chunks(count, [&](int64_t first, int64_t last) {
+                       function(x + first, arguments[1] + first, last - first, p);
+                     });
                    },
                    {from.place, to.place});
 }
@@ -289,11 +317,13 @@ void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const S
     add_quantize(builder, from, to, {b.lowest(), b.highest()});
     return;
   }
-  if (b.is_integer() && a.scale == b.scale && a.zero_point - a.lowest() == b.zero_point - b.lowest()) {
+  if (b.is_integer() && a.scale == b.scale &&
+      a.zero_point - a.lowest() == b.zero_point - b.lowest()) {
     builder.add_loop("shift",
                      [=](std::byte* const* arguments) {
                        for_chunks(count, [&](int64_t first, int64_t last) {
-                         for (int64_t i = first; i < last; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
+                         for (int64_t i = first; i < last; ++i)
+                           arguments[1][i] = arguments[0][i] ^ std::byte{128};
                        });
                      },
                      {from.place, to.place});
@@ -307,8 +337,11 @@ void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const S
                        for_chunks(count, [&](int64_t first, int64_t last) {
                          run_vectorised([&]() __attribute__((always_inline)) {
                            const std::byte* x = arguments[0] + first;
-                           is_signed ? dequantize_row(reinterpret_cast<const int8_t*>(x), y + first, last - first, a.scale, a.zero_point)
-                                     : dequantize_row(reinterpret_cast<const uint8_t*>(x), y + first, last - first, a.scale, a.zero_point);
+                           is_signed
+                               ? dequantize_row(reinterpret_cast<const int8_t*>(x), y + first,
+                                                last - first, a.scale, a.zero_point)
+                               : dequantize_row(reinterpret_cast<const uint8_t*>(x), y + first,
+                                                last - first, a.scale, a.zero_point);
                          });
                        });
                      },
@@ -325,21 +358,27 @@ void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
     return false;
   }();
   const Walk walk = plan_walk(to.shape, to.strides, from.strides, to.strides);
-  const bool is_simple = walk.steps.back()[0] == 1 && walk.steps.back()[1] == 1 && walk.counts.back() >= 32;
+  const bool is_simple =
+      walk.steps.back()[0] == 1 && walk.steps.back()[1] == 1 && walk.counts.back() >= 32;
   if (!repeats && !is_simple && !from.shape.empty()) {
     try {
-      const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(), new_attributes());
-      builder.add_primitive("reorder", desc,
-                            {
-                                {DNNL_ARG_FROM, from.desc(), from.place},
-                                {DNNL_ARG_TO,   to.desc(),   to.place  }
+      const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(),
+                                               new_attributes());
+      builder.add_primitive(
+          "reorder", desc,
+          {
+              {DNNL_ARG_FROM, from.desc(), from.place},
+              {DNNL_ARG_TO,   to.desc(),   to.place  }
       });
       return;
     } catch (const dnnl::error&) {
     } catch (const Refusal&) {
     }
   }
-  builder.add_loop("copy", bytes_of(to.quantity.type) == 1 ? copy_loop<uint8_t>(walk) : copy_loop<uint32_t>(walk), {from.place, to.place});
+  builder.add_loop(
+      "copy",
+      bytes_of(to.quantity.type) == 1 ? copy_loop<uint8_t>(walk) : copy_loop<uint32_t>(walk),
+      {from.place, to.place});
 }
 
 void add_fill(SegmentBuilder& builder, const Stored& to, double real) {

@@ -1,6 +1,7 @@
-// Convolution of images (up to 4 channels) and 1x1 convolution (u8 x s8) for AVX512-VNNI. A kernel row of a channels-last image is one run of bytes, so
-// that every four bytes of it are one multiplication, whatever channel they belong to. oneDNN 3.2 spends one on the three channels of each pixel, and with
-// few channels more time around its multiplications than in them.
+// Convolution of images (up to 4 channels) and 1x1 convolution (u8 x s8) for AVX512-VNNI. A kernel
+// row of a channels-last image is one run of bytes, so that every four bytes of it are one
+// multiplication, whatever channel they belong to. oneDNN 3.2 spends one on the three channels of
+// each pixel, and with few channels more time around its multiplications than in them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace octet::onednn {
 
-// x: u8 [N, C, H, W] channels-last; y: u8 or s8 [N, O, its own H and W], channels-last. Kernel [O, C, kernel_h, kernel_w] of s8, row-major.
+// x: u8 [N, C, H, W] channels-last; y: u8 or s8 [N, O, its own H and W], channels-last. Kernel [O,
+// C, kernel_h, kernel_w] of s8, row-major.
 struct ImageConvShape {
   int64_t batch = 1, channels = 3, outputs = 1;
   int64_t height = 1, width = 1, out_height = 1, out_width = 1;
@@ -24,11 +26,13 @@ struct ImageConvShape {
 bool fits_image_conv_kernel(const ImageConvShape& shape);
 bool has_image_conv_kernel(const ImageConvShape& shape);
 
-// Whether it can add a tensor of y's shape, u8 and channels-last, before y is rounded. Requires has_image_conv_kernel(shape).
+// Whether it can add a tensor of y's shape, u8 and channels-last, before y is rounded. Requires
+// has_image_conv_kernel(shape).
 bool takes_residual(const ImageConvShape& shape);
 
 // Appends one step. Requires has_image_conv_kernel(shape). residual: null for none.
-void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, const Tensor& weights, const ByteScales& scales, const Place& x,
-                    const Place& y, const Place* residual);
+void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, const Tensor& weights,
+                    const ByteScales& scales, const Place& x, const Place& y,
+                    const Place* residual);
 
 }  // namespace octet::onednn

@@ -16,7 +16,8 @@ struct MaximumPlan {
   std::vector<Window> windows[3];
 };
 
-[[gnu::always_inline]] inline void window_maximum(const uint8_t* x, const MaximumPlan& p, const Window& d, const Window& h, const Window& w,
+[[gnu::always_inline]] inline void window_maximum(const uint8_t* x, const MaximumPlan& p,
+                                                  const Window& d, const Window& h, const Window& w,
                                                   int64_t count, uint8_t* y) {
   uint8_t most[kChunk] = {};
   for (int64_t i = d.begin; i < d.end; ++i)
@@ -34,7 +35,8 @@ struct MaximumPlan {
 }
 
 // One line of outputs.
-void maximum_line(const uint8_t* x, uint8_t* y, const MaximumPlan& p, const Window& d, const Window& h) {
+void maximum_line(const uint8_t* x, uint8_t* y, const MaximumPlan& p, const Window& d,
+                  const Window& h) {
   run_vectorised([&]() __attribute__((always_inline)) {
     for (const Window& w : p.windows[2]) {
       for (int64_t channel = 0; channel < p.channels; channel += kChunk) {
@@ -48,22 +50,27 @@ void maximum_line(const uint8_t* x, uint8_t* y, const MaximumPlan& p, const Wind
 
 }  // namespace
 
-void add_maximum(SegmentBuilder& builder, const Stored& x, const Stored& y, std::vector<Window> (&windows)[3]) {
-  OCTET_ASSERT(x.shape.size() == 5 && y.shape.size() == 5 && x.quantity.type == ElementType::u8, "maxima take bytes with three spatial axes");
+void add_maximum(SegmentBuilder& builder, const Stored& x, const Stored& y,
+                 std::vector<Window> (&windows)[3]) {
+  OCTET_ASSERT(x.shape.size() == 5 && y.shape.size() == 5 && x.quantity.type == ElementType::u8,
+               "maxima take bytes with three spatial axes");
   MaximumPlan p;
   p.channels = x.shape[1];
   for (size_t i = 0; i < 3; ++i) {
     p.in[i] = x.shape[i + 2];
     p.windows[i] = windows[i];
   }
-  const int64_t batch = x.shape[0], depth = y.shape[2], height = y.shape[3], line = y.shape[4] * p.channels;
+  const int64_t batch = x.shape[0], depth = y.shape[2], height = y.shape[3],
+                line = y.shape[4] * p.channels;
   const int64_t image = x.numel() / batch;
   builder.add_loop("max_pool",
                    [=](std::byte* const* arguments) {
                      for_parts(batch * depth * height, line, [&](int64_t first, int64_t last) {
                        for (int64_t i = first; i < last; ++i)
-                         maximum_line(reinterpret_cast<const uint8_t*>(arguments[0]) + i / height / depth * image,
-                                      reinterpret_cast<uint8_t*>(arguments[1]) + i * line, p, p.windows[0][static_cast<size_t>(i / height % depth)],
+                         maximum_line(reinterpret_cast<const uint8_t*>(arguments[0]) +
+                                          i / height / depth * image,
+                                      reinterpret_cast<uint8_t*>(arguments[1]) + i * line, p,
+                                      p.windows[0][static_cast<size_t>(i / height % depth)],
                                       p.windows[1][static_cast<size_t>(i % height)]);
                      });
                    },

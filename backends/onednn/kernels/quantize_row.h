@@ -17,12 +17,16 @@ struct QuantizeRow {
 };
 
 inline QuantizeRow quantize_row_of(const Quantity& y, int low, int high) {
-  return {1.0f / y.scale, static_cast<float>(low - y.zero_point), static_cast<float>(high - y.zero_point), y.zero_point};
+  return {1.0f / y.scale, static_cast<float>(low - y.zero_point),
+          static_cast<float>(high - y.zero_point), y.zero_point};
 }
-inline QuantizeRow quantize_row_of(const Quantity& y) { return quantize_row_of(y, y.lowest(), y.highest()); }
+inline QuantizeRow quantize_row_of(const Quantity& y) {
+  return quantize_row_of(y, y.lowest(), y.highest());
+}
 
 template <typename Y>
-[[gnu::always_inline]] inline void quantize_row(const float* x, Y* y, int64_t count, const QuantizeRow& p) {
+[[gnu::always_inline]] inline void quantize_row(const float* x, Y* y, int64_t count,
+                                                const QuantizeRow& p) {
   for (int64_t i = 0; i < count; ++i) {
     float v = x[i] * p.inverse_scale;
     v = v < p.low ? p.low : v;

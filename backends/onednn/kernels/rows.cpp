@@ -11,7 +11,8 @@ namespace {
 
 // They take what they need by value: through references, a store to bytes could change it.
 
-[[gnu::always_inline]] inline void dequantize_loop(const uint8_t* x, float* __restrict y, int64_t count, float scale, int zero_point) {
+[[gnu::always_inline]] inline void dequantize_loop(const uint8_t* x, float* __restrict y,
+                                                   int64_t count, float scale, int zero_point) {
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] - zero_point) * scale;
 }
 
@@ -21,10 +22,13 @@ struct RowTerms {
   float low, high;
 };
 
-[[gnu::always_inline]] inline void scale_loop(const int32_t* sums, float* y, int64_t count, const int32_t* column_sums, const float* column_scale,
+[[gnu::always_inline]] inline void scale_loop(const int32_t* sums, float* y, int64_t count,
+                                              const int32_t* column_sums, const float* column_scale,
                                               const float* bias, RowTerms row) {
   for (int64_t i = 0; i < count; ++i) {
-    float v = static_cast<float>(sums[i] - row.zero_point * column_sums[i]) * (row.scale * column_scale[i]) + bias[i];
+    float v = static_cast<float>(sums[i] - row.zero_point * column_sums[i]) *
+                  (row.scale * column_scale[i]) +
+              bias[i];
     v = v < row.low ? row.low : v;
     y[i] = v > row.high ? row.high : v;
   }
@@ -37,7 +41,8 @@ T* at(std::byte* const* arguments, size_t i) {
 
 }  // namespace
 
-DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, int64_t width, int64_t rows_per_block, const DynamicMapping& mapping) {
+DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, int64_t width,
+                              int64_t rows_per_block, const DynamicMapping& mapping) {
   const int64_t blocks = rows / rows_per_block;
   DynamicRows result{builder.allocate({rows, width}, {ElementType::u8, 1, 0}, {width, 1}).place,
                      builder.allocate({blocks}, {}, {1}).place,
@@ -54,12 +59,14 @@ DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, in
         find_range(from, elements, &low, &high);
         const DynamicStep step = choose_byte_step(mapping, low, high);
         at<float>(arguments, 2)[b] = static_cast<float>(step.scale);
-        at<int32_t>(arguments, 3)[b] = static_cast<int32_t>(step.zero_point - static_cast<double>(mapping.quant_min));
+        at<int32_t>(arguments, 3)[b] =
+            static_cast<int32_t>(step.zero_point - static_cast<double>(mapping.quant_min));
         quantize_block(from, at<uint8_t>(arguments, 1) + b * elements, elements, mapping, step);
       }
     });
   };
-  builder.add_loop("quantize at run time", std::move(loop), {x, result.values, result.scale, result.zero_point});
+  builder.add_loop("quantize at run time", std::move(loop),
+                   {x, result.values, result.scale, result.zero_point});
   return result;
 }
 
@@ -73,34 +80,43 @@ void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y)
         float* to = at<float>(arguments, 3) + b * elements;
         const float scale = at<const float>(arguments, 1)[b];
         const int zero_point = at<const int32_t>(arguments, 2)[b];
-        run_vectorised([&]() __attribute__((always_inline)) { dequantize_loop(from, to, elements, scale, zero_point); });
+        run_vectorised([&]() __attribute__((always_inline)) {
+          dequantize_loop(from, to, elements, scale, zero_point);
+        });
       }
     });
   };
   builder.add_loop("dequantize", std::move(loop), {x.values, x.scale, x.zero_point, y});
 }
 
-void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums, const ColumnTerms& columns, const Clamp& clamp) {
+void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
+                    const ColumnTerms& columns, const Clamp& clamp) {
   const int64_t n = static_cast<int64_t>(columns.sums.size());
   const int64_t rows_per_block = x.rows_per_block, rows = x.rows;
-  const float low = clamp.min ? static_cast<float>(*clamp.min) : -std::numeric_limits<float>::infinity();
-  const float high = clamp.max ? static_cast<float>(*clamp.max) : std::numeric_limits<float>::infinity();
+  const float low =
+      clamp.min ? static_cast<float>(*clamp.min) : -std::numeric_limits<float>::infinity();
+  const float high =
+      clamp.max ? static_cast<float>(*clamp.max) : std::numeric_limits<float>::infinity();
   Loop loop = [=](std::byte* const* arguments) {
     const int32_t* column_sums = at<const int32_t>(arguments, 3);
     const float* column_scale = at<const float>(arguments, 4);
     const float* bias = at<const float>(arguments, 5);
     for_parts(rows, n, [&](int64_t first, int64_t last) {
       for (int64_t m = first; m < last; ++m) {
-        const RowTerms row = {at<const float>(arguments, 1)[m / rows_per_block], at<const int32_t>(arguments, 2)[m / rows_per_block], low, high};
+        const RowTerms row = {at<const float>(arguments, 1)[m / rows_per_block],
+                              at<const int32_t>(arguments, 2)[m / rows_per_block], low, high};
         const int32_t* from = at<const int32_t>(arguments, 0) + m * n;
         float* to = at<float>(arguments, 0) + m * n;
-        run_vectorised([&]() __attribute__((always_inline)) { scale_loop(from, to, n, column_sums, column_scale, bias, row); });
+        run_vectorised([&]() __attribute__((always_inline)) {
+          scale_loop(from, to, n, column_sums, column_scale, bias, row);
+        });
       }
     });
   };
-  builder.add_loop("scale", std::move(loop),
-                   {sums, x.scale, x.zero_point, builder.add_integers(columns.sums).place, builder.add_floats(columns.scale).place,
-                    builder.add_floats(columns.bias).place});
+  builder.add_loop(
+      "scale", std::move(loop),
+      {sums, x.scale, x.zero_point, builder.add_integers(columns.sums).place,
+       builder.add_floats(columns.scale).place, builder.add_floats(columns.bias).place});
 }
 
 }  // namespace octet::onednn

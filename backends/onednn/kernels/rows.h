@@ -1,4 +1,5 @@
-// Own loops over rows of floats whose scales are computed at run time: quantize, dequantize, and what follows an integer matrix product.
+// Own loops over rows of floats whose scales are computed at run time: quantize, dequantize, and
+// what follows an integer matrix product.
 #pragma once
 
 #include "backends/onednn/builder.h"
@@ -7,7 +8,8 @@
 
 namespace octet::onednn {
 
-// A tensor quantized to u8 at run time: real = scale * (value - zero_point), both one per block of neighbouring rows.
+// A tensor quantized to u8 at run time: real = scale * (value - zero_point), both one per block of
+// neighbouring rows.
 struct DynamicRows {
   Place values;      // u8 [rows, width], row-major
   Place scale;       // f32 [rows / rows_per_block]
@@ -17,8 +19,10 @@ struct DynamicRows {
   int64_t rows_per_block = 1;
 };
 
-// x: f32 [rows, width], row-major. Allocates values, scales and zero points. The mapping's range has at most 256 steps.
-DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, int64_t width, int64_t rows_per_block, const DynamicMapping& mapping);
+// x: f32 [rows, width], row-major. Allocates values, scales and zero points. The mapping's range
+// has at most 256 steps.
+DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, int64_t width,
+                              int64_t rows_per_block, const DynamicMapping& mapping);
 
 // y: f32 [rows, width].
 void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y);
@@ -30,7 +34,9 @@ struct ColumnTerms {
   std::vector<float> bias;
 };
 
-// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]). sums: s32 [x.rows, columns], becomes f32.
-void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums, const ColumnTerms& columns, const Clamp& clamp);
+// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]).
+// sums: s32 [x.rows, columns], becomes f32.
+void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
+                    const ColumnTerms& columns, const Clamp& clamp);
 
 }  // namespace octet::onednn

@@ -1,4 +1,5 @@
-// Softmax of rows of floats for AVX-512: the largest element, then exponentials and their sum, then the scaling. Short rows stay in the first-level cache.
+// Softmax of rows of floats for AVX-512: the largest element, then exponentials and their sum, then
+// the scaling. Short rows stay in the first-level cache.
 #include <cmath>
 
 #include "backends/onednn/kernels/byte_loops.h"
@@ -17,7 +18,8 @@ OCTET_VNNI_INLINE __m512 exponential(__m512 x) {
   __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
   r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
   __m512 p = _mm512_set1_ps(1.0f / 720);
-  for (const float coefficient : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(coefficient));
+  for (const float coefficient : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(coefficient));
   const __mmask16 vanishes = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_LT_OQ);
   return _mm512_mask_mov_ps(_mm512_scalef_ps(p, n), vanishes, _mm512_setzero_ps());
 }
@@ -38,7 +40,8 @@ OCTET_VNNI void softmax_row(const float* x, float* y, int64_t width) {
   const __m512 last = exponential(_mm512_sub_ps(_mm512_maskz_loadu_ps(tail, x + whole), shift));
   sum = _mm512_mask_add_ps(sum, tail, sum, last);
   const __m512 factor = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
-  for (int64_t i = 0; i < whole; i += kLanes) _mm512_storeu_ps(y + i, _mm512_mul_ps(_mm512_loadu_ps(y + i), factor));
+  for (int64_t i = 0; i < whole; i += kLanes)
+    _mm512_storeu_ps(y + i, _mm512_mul_ps(_mm512_loadu_ps(y + i), factor));
   _mm512_mask_storeu_ps(y + whole, tail, _mm512_mul_ps(last, factor));
 }
 
@@ -53,14 +56,15 @@ void softmax_row(const float*, float*, int64_t) {}
 bool has_softmax_kernel() { return has_vnni(); }
 
 void add_softmax(SegmentBuilder& builder, const Stored& x, const Stored& y, int64_t width) {
-  OCTET_ASSERT(has_softmax_kernel() && !x.quantity.is_integer() && !y.quantity.is_integer(), "softmax of floats");
+  OCTET_ASSERT(has_softmax_kernel() && !x.quantity.is_integer() && !y.quantity.is_integer(),
+               "softmax of floats");
   const int64_t rows = x.numel() / width;
   builder.add_loop("softmax",
                    [=](std::byte* const* arguments) {
                      for_parts(rows, 4 * width, [&](int64_t first, int64_t last) {
                        for (int64_t row = first; row < last; ++row)
-                         softmax_row(reinterpret_cast<const float*>(arguments[0]) + row * width, reinterpret_cast<float*>(arguments[1]) + row * width,
-                                     width);
+                         softmax_row(reinterpret_cast<const float*>(arguments[0]) + row * width,
+                                     reinterpret_cast<float*>(arguments[1]) + row * width, width);
                      });
                    },
                    {x.place, y.place});

@@ -1,4 +1,5 @@
-// What the own kernels for AVX512-VNNI share: the instruction set, the order of channels in their vectors, and the way from sums of products to bytes.
+// What the own kernels for AVX512-VNNI share: the instruction set, the order of channels in their
+// vectors, and the way from sums of products to bytes.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,9 @@
 #include <immintrin.h>
 
 #define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni" OCTET_WIDEST)]]
-#define OCTET_VNNI_INLINE [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni" OCTET_WIDEST), gnu::always_inline]] inline
+#define OCTET_VNNI_INLINE                                                      \
+  [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni" OCTET_WIDEST), \
+    gnu::always_inline]] inline
 #endif
 
 namespace octet::onednn {
@@ -36,8 +39,8 @@ struct ChannelBlock {
   int64_t constants;  // vectors before this block's scales and biases
 };
 
-// The channel, counted from its block, that stands in a 32-bit lane: the order in which unpacking bytes in vectors of as many channels leaves them, and
-// from which packing restores it.
+// The channel, counted from its block, that stands in a 32-bit lane: the order in which unpacking
+// bytes in vectors of as many channels leaves them, and from which packing restores it.
 inline int64_t channel_of_lane(int vectors, int64_t vector, int64_t lane) {
   const int64_t quarter = lane / 4, place = vector * 4 + quarter;  // of 16 bytes
   const int64_t across = vectors;                                  // quarters of 16 channels each
@@ -50,27 +53,32 @@ inline std::shared_ptr<std::byte> zeroed_vectors(int64_t count) {
   return block;
 }
 
-// Vectors that a block's constants take: scales, biases, then low, high, what is flipped in the end, and the residual's scale.
+// Vectors that a block's constants take: scales, biases, then low, high, what is flipped in the
+// end, and the residual's scale.
 inline constexpr int64_t constant_vectors(int vectors) { return 2 * vectors + 4; }
 
-// All channels (at least one) in blocks; a block's weights take `weight_vectors` for each of its vectors.
+// All channels (at least one) in blocks; a block's weights take `weight_vectors` for each of its
+// vectors.
 inline std::vector<ChannelBlock> channel_blocks(int64_t channels, int64_t weight_vectors) {
   std::vector<ChannelBlock> blocks;
   int64_t weights = 0, constants = 0;
   for (int64_t channel = 0; channel < channels; channel += blocks.back().count) {
     const int64_t left = channels - channel;
     const int vectors = left >= 64 ? 4 : left > kLanes ? 2 : 1;
-    blocks.push_back({channel, std::min<int64_t>(left, vectors * kLanes), vectors, weights, constants});
+    blocks.push_back(
+        {channel, std::min<int64_t>(left, vectors * kLanes), vectors, weights, constants});
     weights += weight_vectors * vectors;
     constants += constant_vectors(vectors);
   }
   return blocks;
 }
 
-// int8 weights in the order of an own kernel, block by block, where `pack_block(block, weights, to)` puts those of each; `weight_vectors` as above. Shared by all that
-// pack them in the order that `form` names.
+// int8 weights in the order of an own kernel, block by block, where `pack_block(block, weights,
+// to)` puts those of each; `weight_vectors` as above. Shared by all that pack them in the order
+// that `form` names.
 template <typename PackBlock>
-std::shared_ptr<std::byte> pack_blocks(const Tensor& weights, const std::string& form, const std::vector<ChannelBlock>& blocks,
+std::shared_ptr<std::byte> pack_blocks(const Tensor& weights, const std::string& form,
+                                       const std::vector<ChannelBlock>& blocks,
                                        int64_t weight_vectors, const PackBlock& pack_block) {
   return find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
     const int64_t vectors = blocks.back().weights + weight_vectors * blocks.back().vectors;
@@ -88,12 +96,14 @@ inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, 
       const int64_t channel = channel_of_lane(block.vectors, vector, lane);
       if (channel >= block.count) continue;
       to[vector * kLanes + lane] = scales.scale[static_cast<size_t>(block.channel + channel)];
-      to[(block.vectors + vector) * kLanes + lane] = scales.bias[static_cast<size_t>(block.channel + channel)];
+      to[(block.vectors + vector) * kLanes + lane] =
+          scales.bias[static_cast<size_t>(block.channel + channel)];
     }
   std::byte* limits = all + (block.constants + 2 * block.vectors) * kVector;
   std::fill_n(limits, kVector, std::byte{scales.low});
   std::fill_n(limits + kVector, kVector, std::byte{scales.high});
-  std::fill_n(limits + 2 * kVector, kVector, std::byte{static_cast<unsigned char>(scales.is_signed ? 128 : 0)});
+  std::fill_n(limits + 2 * kVector, kVector,
+              std::byte{static_cast<unsigned char>(scales.is_signed ? 128 : 0)});
   std::fill_n(reinterpret_cast<float*>(limits + 3 * kVector), kLanes, scales.residual);
 }
 
@@ -106,7 +116,8 @@ struct ByteFinish {
 };
 
 inline ByteFinish finish_of(const ChannelBlock& block, const std::byte* all) {
-  return {reinterpret_cast<const __m512*>(all) + block.constants, block.count == block.vectors * kLanes,
+  return {reinterpret_cast<const __m512*>(all) + block.constants,
+          block.count == block.vectors * kLanes,
           static_cast<__mmask32>((uint64_t{1} << std::min<int64_t>(block.count, 32)) - 1)};
 }
 
@@ -115,46 +126,64 @@ OCTET_VNNI_INLINE __m512i steps_of(__m512i sums, __m512 scale, __m512 bias) {
 }
 
 // 64 channels with those of a residual.
-OCTET_VNNI_INLINE void store_sum(const __m512i* sums, const ByteFinish& f, const uint8_t* residual, uint8_t* y) {
+OCTET_VNNI_INLINE void store_sum(const __m512i* sums, const ByteFinish& f, const uint8_t* residual,
+                                 uint8_t* y) {
   const __m512* c = f.constants;
   asm volatile("" : "+r"(c));
   const __m512i* limit = reinterpret_cast<const __m512i*>(c + 8);
   const __m512i zero = _mm512_setzero_si512(), r = _mm512_loadu_si512(residual);
   const __m512i r_low = _mm512_unpacklo_epi8(r, zero), r_high = _mm512_unpackhi_epi8(r, zero);
-  const __m512i low =
-      _mm512_packs_epi32(steps_of(sums[0], c[0], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpacklo_epi16(r_low, zero)), c[11], c[4])),
-                         steps_of(sums[1], c[1], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpackhi_epi16(r_low, zero)), c[11], c[5])));
-  const __m512i high =
-      _mm512_packs_epi32(steps_of(sums[2], c[2], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpacklo_epi16(r_high, zero)), c[11], c[6])),
-                         steps_of(sums[3], c[3], _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpackhi_epi16(r_high, zero)), c[11], c[7])));
-  const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), limit[0]), limit[1]);
+  const __m512i low = _mm512_packs_epi32(
+      steps_of(
+          sums[0], c[0],
+          _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpacklo_epi16(r_low, zero)), c[11], c[4])),
+      steps_of(
+          sums[1], c[1],
+          _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpackhi_epi16(r_low, zero)), c[11], c[5])));
+  const __m512i high = _mm512_packs_epi32(
+      steps_of(
+          sums[2], c[2],
+          _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpacklo_epi16(r_high, zero)), c[11], c[6])),
+      steps_of(
+          sums[3], c[3],
+          _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_unpackhi_epi16(r_high, zero)), c[11], c[7])));
+  const __m512i bytes =
+      _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), limit[0]), limit[1]);
   _mm512_storeu_si512(y, _mm512_xor_si512(bytes, limit[2]));
 }
 
-// One pixel of a block's channels. Constant indices instead of loops, and constants that stay in memory: else GCC 12 keeps sums in memory, too.
+// One pixel of a block's channels. Constant indices instead of loops, and constants that stay in
+// memory: else GCC 12 keeps sums in memory, too.
 template <int kVectors>
 OCTET_VNNI_INLINE void store_bytes(const __m512i* sums, const ByteFinish& f, uint8_t* y) {
   const __m512* c = f.constants;
   asm volatile("" : "+r"(c));
   const __m512i* limit = reinterpret_cast<const __m512i*>(c + 2 * kVectors);
   if constexpr (kVectors == 4) {
-    const __m512i low = _mm512_packs_epi32(steps_of(sums[0], c[0], c[4]), steps_of(sums[1], c[1], c[5]));
-    const __m512i high = _mm512_packs_epi32(steps_of(sums[2], c[2], c[6]), steps_of(sums[3], c[3], c[7]));
-    const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), limit[0]), limit[1]);
+    const __m512i low =
+        _mm512_packs_epi32(steps_of(sums[0], c[0], c[4]), steps_of(sums[1], c[1], c[5]));
+    const __m512i high =
+        _mm512_packs_epi32(steps_of(sums[2], c[2], c[6]), steps_of(sums[3], c[3], c[7]));
+    const __m512i bytes =
+        _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), limit[0]), limit[1]);
     _mm512_storeu_si512(y, _mm512_xor_si512(bytes, limit[2]));
   } else {
-    const __m512i first = steps_of(sums[0], c[0], c[kVectors]), second = kVectors == 2 ? steps_of(sums[1], c[1], c[3]) : first;
+    const __m512i first = steps_of(sums[0], c[0], c[kVectors]),
+                  second = kVectors == 2 ? steps_of(sums[1], c[1], c[3]) : first;
     const __m512i words = _mm512_packs_epi32(first, second);
-    __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(words, words), limit[0]), limit[1]);
+    __m512i bytes =
+        _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(words, words), limit[0]), limit[1]);
     bytes = _mm512_xor_si512(bytes, limit[2]);
     if constexpr (kVectors == 2) {
-      const __m256i in_order =
-          _mm512_castsi512_si256(_mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 0, 0, 0, 0, 0, 0, 0, 0), bytes));
-      f.is_full ? _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), in_order) : _mm256_mask_storeu_epi8(y, f.mask, in_order);
+      const __m256i in_order = _mm512_castsi512_si256(_mm512_permutexvar_epi32(
+          _mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 0, 0, 0, 0, 0, 0, 0, 0), bytes));
+      f.is_full ? _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), in_order)
+                : _mm256_mask_storeu_epi8(y, f.mask, in_order);
     } else {
-      const __m128i in_order =
-          _mm512_castsi512_si128(_mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), bytes));
-      f.is_full ? _mm_storeu_si128(reinterpret_cast<__m128i*>(y), in_order) : _mm_mask_storeu_epi8(y, static_cast<__mmask16>(f.mask), in_order);
+      const __m128i in_order = _mm512_castsi512_si128(_mm512_permutexvar_epi32(
+          _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), bytes));
+      f.is_full ? _mm_storeu_si128(reinterpret_cast<__m128i*>(y), in_order)
+                : _mm_mask_storeu_epi8(y, static_cast<__mmask16>(f.mask), in_order);
     }
   }
 }

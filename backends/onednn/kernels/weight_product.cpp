@@ -12,7 +12,8 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kMostRows = 4;     // with AVX-512 the float product is faster from about 6 rows on
+// with AVX-512 the float product is faster from about 6 rows on
+constexpr int64_t kMostRows = 4;
 constexpr int64_t kLeastGroup = 32;  // shorter groups spend their time on sums
 
 constexpr int64_t kLanes = 16;   // elements of a row that are multiplied at once
@@ -28,8 +29,10 @@ struct Sizes {
   bool is_signed = true;
   int64_t group() const { return in / groups; }
   int64_t packed_out() const { return round_up(out, kColumns); }
-  int64_t packed_group() const { return round_up(group(), bits == 4 ? 2 * kLanes : kLanes); }  // elements
-  int64_t packed_row() const { return packed_group() * groups * bits / 8; }                    // bytes of one output
+  // elements
+  int64_t packed_group() const { return round_up(group(), bits == 4 ? 2 * kLanes : kLanes); }
+  // bytes of one output
+  int64_t packed_row() const { return packed_group() * groups * bits / 8; }
 };
 
 // 8 bits: sixteen elements of each of the four outputs in turn. 0 where there are none.
@@ -39,10 +42,12 @@ void pack_bytes(const int8_t* from, const Sizes& sizes, uint8_t* to) {
     for (int64_t g = 0; g < sizes.groups; ++g)
       for (int64_t k = 0; k < group; k += kLanes)
         for (int64_t c = 0; c < kColumns; ++c, to += kLanes)
-          if (n + c < sizes.out) std::copy_n(from + (n + c) * sizes.in + g * group + k, std::min(kLanes, group - k), to);
+          if (n + c < sizes.out)
+            std::copy_n(from + (n + c) * sizes.in + g * group + k, std::min(kLanes, group - k), to);
 }
 
-// 4 bits: 32 elements of the four outputs are 16 words of 32 bits; lane i of output c has its elements i and 16 + i in nibbles 2c and 2c + 1.
+// 4 bits: 32 elements of the four outputs are 16 words of 32 bits; lane i of output c has its
+// elements i and 16 + i in nibbles 2c and 2c + 1.
 void pack_nibbles(const int8_t* from, const Sizes& sizes, uint8_t* to) {
   const int64_t group = sizes.group();
   for (int64_t n = 0; n < sizes.packed_out(); n += kColumns)
@@ -50,8 +55,10 @@ void pack_nibbles(const int8_t* from, const Sizes& sizes, uint8_t* to) {
       for (int64_t k = 0; k < group; k += 2 * kLanes, to += 4 * kLanes)
         for (int64_t c = 0; c < std::min(kColumns, sizes.out - n); ++c)
           for (int64_t i = 0; i < std::min(2 * kLanes, group - k); ++i) {
-            const int nibble = (from[(n + c) * sizes.in + g * group + k + i] + (sizes.is_signed ? 8 : 0)) & 15;
-            to[i % kLanes * 4 + c] = static_cast<uint8_t>(to[i % kLanes * 4 + c] | nibble << (i / kLanes * 4));
+            const int nibble =
+                (from[(n + c) * sizes.in + g * group + k + i] + (sizes.is_signed ? 8 : 0)) & 15;
+            to[i % kLanes * 4 + c] =
+                static_cast<uint8_t>(to[i % kLanes * 4 + c] | nibble << (i / kLanes * 4));
           }
 }
 
@@ -80,12 +87,14 @@ struct Product {
 #undef WEIGHT_PRODUCT_TARGET
 #undef WEIGHT_PRODUCT_WIDE
 
-// Rows that are multiplied at once: beyond, the float product is faster. With AVX2 fewer sums fit into registers.
+// Rows that are multiplied at once: beyond, the float product is faster. With AVX2 fewer sums fit
+// into registers.
 int64_t most_rows() { return may_use(Isa::kAvx512) ? kMostRows : may_use(Isa::kAvx2) ? 2 : 0; }
 
 template <int64_t kRows, int kBits>
 void multiply_columns(const Product& p, const Sizes& sizes, int64_t first, int64_t last) {
-  (may_use(Isa::kAvx512) ? product_avx512::multiply_columns<kRows, kBits> : product_avx2::multiply_columns<kRows, kBits>)(p, sizes, first, last);
+  (may_use(Isa::kAvx512) ? product_avx512::multiply_columns<kRows, kBits>
+                         : product_avx2::multiply_columns<kRows, kBits>)(p, sizes, first, last);
 }
 #else
 int64_t most_rows() { return 0; }
@@ -97,31 +106,43 @@ void multiply_columns(const Product&, const Sizes&, int64_t, int64_t) {}
 template <int64_t kRows, int kBits>
 Loop product_loop(const Sizes& sizes) {
   return [sizes](std::byte* const* arguments) {
-    const Product p = {reinterpret_cast<const float*>(arguments[0]), reinterpret_cast<const uint8_t*>(arguments[1]),
-                       reinterpret_cast<const float*>(arguments[2]), reinterpret_cast<const float*>(arguments[3]),
-                       reinterpret_cast<const float*>(arguments[4]), reinterpret_cast<float*>(arguments[5])};
-    for_parts(sizes.packed_out() / kColumns, sizes.in * kColumns,
-              [&](int64_t first, int64_t last) { multiply_columns<kRows, kBits>(p, sizes, first, last); });
+    const Product p = {reinterpret_cast<const float*>(arguments[0]),
+                       reinterpret_cast<const uint8_t*>(arguments[1]),
+                       reinterpret_cast<const float*>(arguments[2]),
+                       reinterpret_cast<const float*>(arguments[3]),
+                       reinterpret_cast<const float*>(arguments[4]),
+                       reinterpret_cast<float*>(arguments[5])};
+    for_parts(sizes.packed_out() / kColumns, sizes.in * kColumns, [&](int64_t first, int64_t last) {
+      multiply_columns<kRows, kBits>(p, sizes, first, last);
+    });
   };
 }
 
-bool has_nibbles(const StoredConstant& stored) { return size_of(stored.values.dtype()) == 1 && stored.fits_nibbles(); }
+bool has_nibbles(const StoredConstant& stored) {
+  return size_of(stored.values.dtype()) == 1 && stored.fits_nibbles();
+}
 
 }  // namespace
 
 bool has_weight_product(const ProgramTensor& w, int64_t rows) {
-  if (rows < 1 || rows > most_rows() || !w.stored || !w.stored->scale.defined() || w.shape.size() != 2 || w.numel() == 0) return false;
+  if (rows < 1 || rows > most_rows() || !w.stored || !w.stored->scale.defined() ||
+      w.shape.size() != 2 || w.numel() == 0)
+    return false;
   const DType dtype = w.stored->values.dtype();
-  return w.shape[1] / w.stored->scale.shape()[1] >= kLeastGroup && (dtype == DType::kInt8 || has_nibbles(*w.stored));
+  return w.shape[1] / w.stored->scale.shape()[1] >= kLeastGroup &&
+         (dtype == DType::kInt8 || has_nibbles(*w.stored));
 }
 
-std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w, int64_t rows) {
+std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w,
+                                                 int64_t rows) {
   if (!has_weight_product(w, rows)) return std::nullopt;
   const bool is_nibbles = has_nibbles(*w.stored);
   const Tensor scale = w.stored->scale.contiguous();
-  const Tensor zero_point = w.stored->zero_point.defined() ? w.stored->zero_point.contiguous() : Tensor();
+  const Tensor zero_point =
+      w.stored->zero_point.defined() ? w.stored->zero_point.contiguous() : Tensor();
   const int64_t blocks = scale.shape()[0], groups = scale.shape()[1];
-  const Sizes sizes = {w.shape[0], w.shape[1], groups, is_nibbles ? 4 : 8, w.stored->values.dtype() == DType::kInt8};
+  const Sizes sizes = {w.shape[0], w.shape[1], groups, is_nibbles ? 4 : 8,
+                       w.stored->values.dtype() == DType::kInt8};
   std::vector<float> scales, zero_points;
   for (int64_t row = 0; row < sizes.packed_out(); ++row) {
     const int64_t n = std::min(row, sizes.out - 1);
@@ -136,25 +157,28 @@ std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const 
   const Tensor packed = Tensor::zeros(DType::kUInt8, packed_shape);
   (is_nibbles ? pack_nibbles : pack_bytes)(values.data<int8_t>(), sizes, packed.data<uint8_t>());
   std::shared_ptr<void> data(std::make_shared<Tensor>(packed), packed.raw());
-  return WeightProduct{sizes.out,
-                       sizes.in,
-                       groups,
-                       rows,
-                       sizes.bits,
-                       sizes.is_signed,
-                       builder.add_constant(packed_shape, {ElementType::u8, 1, 0}, row_major(packed_shape), data),
-                       builder.add_floats(scales),
-                       builder.add_floats(zero_points)};
+  return WeightProduct{
+      sizes.out,
+      sizes.in,
+      groups,
+      rows,
+      sizes.bits,
+      sizes.is_signed,
+      builder.add_constant(packed_shape, {ElementType::u8, 1, 0}, row_major(packed_shape), data),
+      builder.add_floats(scales),
+      builder.add_floats(zero_points)};
 }
 
-void add_weight_product(SegmentBuilder& builder, const WeightProduct& product, Place x, Place bias, Place y) {
+void add_weight_product(SegmentBuilder& builder, const WeightProduct& product, Place x, Place bias,
+                        Place y) {
   constexpr Loop (*kLoops[2][kMostRows])(const Sizes&) = {
       {product_loop<1, 8>, product_loop<2, 8>, product_loop<3, 8>, product_loop<4, 8>},
       {product_loop<1, 4>, product_loop<2, 4>, product_loop<3, 4>, product_loop<4, 4>}
   };
   const Sizes sizes = {product.out, product.in, product.groups, product.bits, product.is_signed};
-  builder.add_loop("linear", kLoops[product.bits == 4][product.rows - 1](sizes),
-                   {x, product.values.place, product.scale.place, product.zero_point.place, bias, y});
+  builder.add_loop(
+      "linear", kLoops[product.bits == 4][product.rows - 1](sizes),
+      {x, product.values.place, product.scale.place, product.zero_point.place, bias, y});
 }
 
 }  // namespace octet::onednn

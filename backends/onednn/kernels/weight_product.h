@@ -1,5 +1,6 @@
-// Products of few rows of floats with weights that stay integers in memory, 8 or 4 bits each, with scales and zero points per tensor, channel or
-// group. Such a product is bound by how fast the weights come from memory; an own loop reads the integers themselves.
+// Products of few rows of floats with weights that stay integers in memory, 8 or 4 bits each, with
+// scales and zero points per tensor, channel or group. Such a product is bound by how fast the
+// weights come from memory; an own loop reads the integers themselves.
 #pragma once
 
 #include <optional>
@@ -20,13 +21,15 @@ struct WeightProduct {
   Stored zero_point;      // f32, as `scale`
 };
 
-// False when the weight [out, in] is not stored as integers, its groups are too short, the rows are too many (then oneDNN's float product is faster), or
-// the CPU lacks AVX2.
+// False when the weight [out, in] is not stored as integers, its groups are too short, the rows are
+// too many (then oneDNN's float product is faster), or the CPU lacks AVX2.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
 // The weight packed for products with `rows` rows; nullopt without such a product.
-std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w, int64_t rows);
+std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w,
+                                                 int64_t rows);
 
 // y[rows, out] = x[rows, in] * transpose(w) + bias[out]; x and y are floats, row-major.
-void add_weight_product(SegmentBuilder& builder, const WeightProduct& product, Place x, Place bias, Place y);
+void add_weight_product(SegmentBuilder& builder, const WeightProduct& product, Place x, Place bias,
+                        Place y);
 
 }  // namespace octet::onednn

@@ -18,7 +18,8 @@ template <typename T>
 void copy_row(const Row& row, const T* from, T* to, const ByteTable* table) {
   if constexpr (sizeof(T) == 1) {
     if (table != nullptr) {
-      for (int64_t i = 0; i < row.size; ++i) to[i * row.to_stride] = (*table)[from[i * row.from_stride]];
+      for (int64_t i = 0; i < row.size; ++i)
+        to[i * row.to_stride] = (*table)[from[i * row.from_stride]];
       return;
     }
   }
@@ -61,22 +62,28 @@ StridedCopy simplified(const StridedCopy& copy) {
   result.shape.clear(), result.from_strides.clear(), result.to_strides.clear();
   std::vector<size_t> order(copy.shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return copy.to_strides[a] > copy.to_strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return copy.to_strides[a] > copy.to_strides[b]; });
   for (size_t d : order) {
     const int64_t size = copy.shape[d], from = copy.from_strides[d], to = copy.to_strides[d];
     if (size == 1) continue;
-    if (!result.shape.empty() && result.from_strides.back() == from * size && result.to_strides.back() == to * size) {
+    if (!result.shape.empty() && result.from_strides.back() == from * size &&
+        result.to_strides.back() == to * size) {
       result.shape.back() *= size, result.from_strides.back() = from, result.to_strides.back() = to;
       continue;
     }
-    result.shape.push_back(size), result.from_strides.push_back(from), result.to_strides.push_back(to);
+    result.shape.push_back(size), result.from_strides.push_back(from),
+        result.to_strides.push_back(to);
   }
   return result;
 }
 
 void run(const StridedCopy& copy, const std::byte* from, std::byte* to) {
-  OCTET_ASSERT(copy.shape.size() <= kHighestRank && (copy.element_size == 1 || copy.element_size == 4), "a copy of another rank or element size");
-  if (copy.element_size == 1) return run_rows(copy, reinterpret_cast<const uint8_t*>(from), reinterpret_cast<uint8_t*>(to));
+  OCTET_ASSERT(
+      copy.shape.size() <= kHighestRank && (copy.element_size == 1 || copy.element_size == 4),
+      "a copy of another rank or element size");
+  if (copy.element_size == 1)
+    return run_rows(copy, reinterpret_cast<const uint8_t*>(from), reinterpret_cast<uint8_t*>(to));
   run_rows(copy, reinterpret_cast<const uint32_t*>(from), reinterpret_cast<uint32_t*>(to));
 }
 

@@ -1,4 +1,5 @@
-// Copies of elements between memory orders, on the way through a table where the bytes change their meaning.
+// Copies of elements between memory orders, on the way through a table where the bytes change their
+// meaning.
 #pragma once
 
 #include <array>
@@ -11,7 +12,8 @@ namespace octet::xnnpack {
 
 using ByteTable = std::array<uint8_t, 256>;
 
-// to[to_offset + sum(i[d] * to_strides[d])] = from[from_offset + sum(i[d] * from_strides[d])] for all i below shape. Offsets and strides in elements.
+// to[to_offset + sum(i[d] * to_strides[d])] = from[from_offset + sum(i[d] * from_strides[d])] for
+// all i below shape. Offsets and strides in elements.
 struct StridedCopy {
   std::vector<int64_t> shape;
   std::vector<int64_t> from_strides;

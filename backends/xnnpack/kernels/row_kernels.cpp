@@ -1,5 +1,6 @@
-// See the header. A kernel sums the products of some rows with some blocks in registers; what follows is the same for all. Loops over sums are unrolled by
-// command: sums are registers only where no loop indexes them.
+// See the header. A kernel sums the products of some rows with some blocks in registers; what
+// follows is the same for all. Loops over sums are unrolled by command: sums are registers only
+// where no loop indexes them.
 #include "backends/xnnpack/kernels/row_kernels.h"
 
 #include <algorithm>
@@ -23,12 +24,15 @@ int32_t four_bytes(const uint8_t* from) {
 }
 
 // Sums of a block to reals.
-[[gnu::always_inline]] inline void finish(const RowProductView& p, int64_t row, int64_t block, const int32_t* sum) {
+[[gnu::always_inline]] inline void finish(const RowProductView& p, int64_t row, int64_t block,
+                                          const int32_t* sum) {
   const RowParameters r = p.parameters[row];
   const int64_t column = block * kBlockColumns;
   float real[kBlockColumns];
   for (int64_t c = 0; c < kBlockColumns; ++c) {
-    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c]) * (r.scale * p.scale[column + c]) + p.bias[column + c];
+    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c]) *
+                        (r.scale * p.scale[column + c]) +
+                    p.bias[column + c];
     const float least = v < p.low ? p.low : v;
     real[c] = least > p.high ? p.high : least;
   }
@@ -74,12 +78,14 @@ OCTET_VNNI void multiply_vnni(const RowProductView& p, int64_t row, int64_t bloc
   for (int64_t k = 0; k < p.depth; k += kGroup) {
     __m512i column[kBlocks];
 #pragma GCC unroll 8
-    for (int64_t b = 0; b < kBlocks; ++b) column[b] = _mm512_loadu_si512(w + b * block_bytes + k * kBlockColumns);
+    for (int64_t b = 0; b < kBlocks; ++b)
+      column[b] = _mm512_loadu_si512(w + b * block_bytes + k * kBlockColumns);
 #pragma GCC unroll 8
     for (int64_t m = 0; m < kRows; ++m) {
       const __m512i four = _mm512_set1_epi32(four_bytes(x + m * p.stride + k));
 #pragma GCC unroll 8
-      for (int64_t b = 0; b < kBlocks; ++b) sum[m][b] = _mm512_dpbusd_epi32(sum[m][b], four, column[b]);
+      for (int64_t b = 0; b < kBlocks; ++b)
+        sum[m][b] = _mm512_dpbusd_epi32(sum[m][b], four, column[b]);
     }
   }
 #pragma GCC unroll 8
@@ -94,13 +100,15 @@ OCTET_VNNI void multiply_vnni(const RowProductView& p, int64_t row, int64_t bloc
 
 template <int64_t kBlocks>
 void rows_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block) {
-  for (; rows >= kTileRows; row += kTileRows, rows -= kTileRows) multiply_vnni<kTileRows, kBlocks>(p, row, block);
+  for (; rows >= kTileRows; row += kTileRows, rows -= kTileRows)
+    multiply_vnni<kTileRows, kBlocks>(p, row, block);
   for (; rows >= 2; row += 2, rows -= 2) multiply_vnni<2, kBlocks>(p, row, block);
   if (rows == 1) multiply_vnni<1, kBlocks>(p, row, block);
 }
 
 void run_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
-  for (; blocks >= kTileBlocks; block += kTileBlocks, blocks -= kTileBlocks) rows_vnni<kTileBlocks>(p, row, rows, block);
+  for (; blocks >= kTileBlocks; block += kTileBlocks, blocks -= kTileBlocks)
+    rows_vnni<kTileBlocks>(p, row, rows, block);
   for (; blocks > 0; ++block, --blocks) rows_vnni<1>(p, row, rows, block);
 }
 #undef OCTET_VNNI
@@ -120,12 +128,15 @@ OCTET_AVX2 void multiply_avx2(const RowProductView& p, int64_t row, int64_t bloc
   for (int64_t k = 0; k < p.depth; k += kGroup, w += kGroup * kBlockColumns) {
     __m256i four[kRows];
 #pragma GCC unroll 8
-    for (int64_t m = 0; m < kRows; ++m) four[m] = _mm256_cvtepi8_epi16(_mm_set1_epi32(four_bytes(x + m * p.stride + k)));
+    for (int64_t m = 0; m < kRows; ++m)
+      four[m] = _mm256_cvtepi8_epi16(_mm_set1_epi32(four_bytes(x + m * p.stride + k)));
 #pragma GCC unroll 8
     for (int64_t q = 0; q < kQuarters; ++q) {
-      const __m256i columns = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + q * kGroup * 4)));
+      const __m256i columns = _mm256_cvtepi8_epi16(
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + q * kGroup * 4)));
 #pragma GCC unroll 8
-      for (int64_t m = 0; m < kRows; ++m) sum[m][q] = _mm256_add_epi32(sum[m][q], _mm256_madd_epi16(columns, four[m]));
+      for (int64_t m = 0; m < kRows; ++m)
+        sum[m][q] = _mm256_add_epi32(sum[m][q], _mm256_madd_epi16(columns, four[m]));
     }
   }
 #pragma GCC unroll 8
@@ -133,14 +144,17 @@ OCTET_AVX2 void multiply_avx2(const RowProductView& p, int64_t row, int64_t bloc
     alignas(32) int32_t sums[kBlockColumns];
 #pragma GCC unroll 8
     for (int64_t half = 0; half < 2; ++half) {
-      const __m256i pairs = _mm256_hadd_epi32(sum[m][2 * half], sum[m][2 * half + 1]);  // columns 0 1 4 5 2 3 6 7
-      _mm256_store_si256(reinterpret_cast<__m256i*>(sums + 8 * half), _mm256_permute4x64_epi64(pairs, 0xd8));
+      // columns 0 1 4 5 2 3 6 7
+      const __m256i pairs = _mm256_hadd_epi32(sum[m][2 * half], sum[m][2 * half + 1]);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(sums + 8 * half),
+                         _mm256_permute4x64_epi64(pairs, 0xd8));
     }
     finish(p, row + m, block, sums);
   }
 }
 
-void run_avx2_pairs(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
+void run_avx2_pairs(const RowProductView& p, int64_t row, int64_t rows, int64_t block,
+                    int64_t blocks) {
   constexpr int64_t kRows = 3;
   for (int64_t b = block; b < block + blocks; ++b) {
     int64_t m = row;
@@ -163,13 +177,15 @@ void multiply_neon(const RowProductView& p, int64_t row, int64_t block) {
   for (int64_t k = 0; k < p.depth; k += kGroup, w += kGroup * kBlockColumns) {
     int8x16_t four[kRows];
 #pragma GCC unroll 8
-    for (int64_t m = 0; m < kRows; ++m) four[m] = vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(x + m * p.stride + k)));
+    for (int64_t m = 0; m < kRows; ++m)
+      four[m] = vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(x + m * p.stride + k)));
 #pragma GCC unroll 8
     for (int64_t q = 0; q < kQuarters; ++q) {
       const int8x16_t columns = vld1q_s8(w + q * kGroup * 4);
 #pragma GCC unroll 8
       for (int64_t m = 0; m < kRows; ++m) {
-        sum[m][2 * q] = vpadalq_s16(sum[m][2 * q], vmull_s8(vget_low_s8(columns), vget_low_s8(four[m])));
+        sum[m][2 * q] =
+            vpadalq_s16(sum[m][2 * q], vmull_s8(vget_low_s8(columns), vget_low_s8(four[m])));
         sum[m][2 * q + 1] = vpadalq_s16(sum[m][2 * q + 1], vmull_high_s8(columns, four[m]));
       }
     }
@@ -178,7 +194,8 @@ void multiply_neon(const RowProductView& p, int64_t row, int64_t block) {
   for (int64_t m = 0; m < kRows; ++m) {
     int32_t sums[kBlockColumns];
 #pragma GCC unroll 8
-    for (int64_t q = 0; q < kQuarters; ++q) vst1q_s32(sums + 4 * q, vpaddq_s32(sum[m][2 * q], sum[m][2 * q + 1]));
+    for (int64_t q = 0; q < kQuarters; ++q)
+      vst1q_s32(sums + 4 * q, vpaddq_s32(sum[m][2 * q], sum[m][2 * q + 1]));
     finish(p, row + m, block, sums);
   }
 }
@@ -208,7 +225,9 @@ constexpr RowKernel kKernels[] = {
 std::span<const RowKernel> row_kernels() { return kKernels; }
 
 const RowKernel& best_row_kernel() {
-  static const RowKernel& best = *std::find_if(std::begin(kKernels), std::end(kKernels), [](const RowKernel& kernel) { return kernel.is_here(); });
+  static const RowKernel& best =
+      *std::find_if(std::begin(kKernels), std::end(kKernels),
+                    [](const RowKernel& kernel) { return kernel.is_here(); });
   return best;
 }
 

@@ -8,13 +8,15 @@
 
 namespace octet::xnnpack {
 
-// Weights are packed in blocks of 16 columns; of each, four elements lie together, then those of the next column.
+// Weights are packed in blocks of 16 columns; of each, four elements lie together, then those of
+// the next column.
 inline constexpr int64_t kBlockColumns = 16;
 inline constexpr int64_t kGroup = 4;
 inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share the loads of x
 inline constexpr int64_t kTileRows = 6;    // rows that share the loads of weights
 
-// y[rows, out] = clamp((x * w - zero_point[row] * sum[column]) * scale[row] * scale[column] + bias[column])
+// y[rows, out] = clamp((x * w - zero_point[row] * sum[column]) * scale[row] * scale[column] +
+// bias[column])
 struct RowProductView {
   const uint8_t* rows;
   int64_t stride;

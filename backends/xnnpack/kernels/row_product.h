@@ -1,5 +1,7 @@
-// Linears on rows that are quantized at run time: float rows to bytes, and the bytes times int8 weights, exact in 32 bits, made real with one scale and zero
-// point per row and one scale per column. The product is XNNPACK's where its release has one (row_operator.cpp), else ours (row_product.cpp).
+// Linears on rows that are quantized at run time: float rows to bytes, and the bytes times int8
+// weights, exact in 32 bits, made real with one scale and zero point per row and one scale per
+// column. The product is XNNPACK's where its release has one (row_operator.cpp), else ours
+// (row_product.cpp).
 #pragma once
 
 #include <cstddef>
@@ -23,11 +25,13 @@ struct RowParameters {
 struct RowLayout {
   int64_t rows;
   int64_t width;
-  int64_t stride() const { return (width + 3) / 4 * 4; }  // bytes from row to row; what lies behind `width` has any value
+  // bytes from row to row; what lies behind `width` has any value
+  int64_t stride() const { return (width + 3) / 4 * 4; }
   size_t values() const { return (static_cast<size_t>(rows) + kExtraRows) * sizeof(RowParameters); }
   size_t ranges() const { return values() + static_cast<size_t>(rows * stride()) + kExtraBytes; }
   size_t bytes() const { return ranges() + static_cast<size_t>(rows) * 2 * sizeof(float); }
-  static constexpr size_t kExtraRows = 16;    // parameters of the last row again: XNNPACK computes it up to ten times, and the last time counts
+  // parameters of the last row again: XNNPACK computes it up to ten times, and the last time counts
+  static constexpr size_t kExtraRows = 16;
   static constexpr size_t kExtraBytes = 128;  // XNNPACK reads some behind the values
 };
 
@@ -37,7 +41,8 @@ struct RowQuantization {
   RowBlocks blocks;
 };
 // from: f32, row-major; to: aligned like floats. Allocates nothing. pool: null for one thread.
-void run(const RowQuantization& quantization, const std::byte* from, std::byte* to, pthreadpool_t pool);
+void run(const RowQuantization& quantization, const std::byte* from, std::byte* to,
+         pthreadpool_t pool);
 
 // What the product reads: u8 from 0 on, or s8 from this on.
 int lowest_byte();

@@ -13,8 +13,12 @@ struct Call {
   std::byte* to;
 
   RowParameters& parameters(int64_t row) const { return reinterpret_cast<RowParameters*>(to)[row]; }
-  float* range(int64_t row) const { return reinterpret_cast<float*>(to + layout.ranges()) + 2 * row; }
-  void find_row_range(int64_t row) const { find_range(from + row * layout.width, layout.width, range(row), range(row) + 1); }
+  float* range(int64_t row) const {
+    return reinterpret_cast<float*>(to + layout.ranges()) + 2 * row;
+  }
+  void find_row_range(int64_t row) const {
+    find_range(from + row * layout.width, layout.width, range(row), range(row) + 1);
+  }
 };
 
 void find_ranges(void* context, size_t first, size_t count) {
@@ -46,28 +50,35 @@ void quantize_rows(void* context, size_t first, size_t count) {
     const int64_t row = static_cast<int64_t>(i);
     if (call.quantization.blocks.rows_per_block == 1) call.find_row_range(row);
     const DynamicStep step = choose_byte_step(mapping, call.range(row)[0], call.range(row)[1]);
-    call.parameters(row) = {static_cast<int32_t>(step.zero_point - static_cast<double>(mapping.quant_min)) + lowest, static_cast<float>(step.scale)};
-    uint8_t* values = reinterpret_cast<uint8_t*>(call.to + call.layout.values()) + row * call.layout.stride();
-    quantize_block(call.from + row * call.layout.width, values, call.layout.width, mapping, step, lowest);
+    call.parameters(row) = {
+        static_cast<int32_t>(step.zero_point - static_cast<double>(mapping.quant_min)) + lowest,
+        static_cast<float>(step.scale)};
+    uint8_t* values =
+        reinterpret_cast<uint8_t*>(call.to + call.layout.values()) + row * call.layout.stride();
+    quantize_block(call.from + row * call.layout.width, values, call.layout.width, mapping, step,
+                   lowest);
   }
 }
 
 }  // namespace
 
-void run(const RowQuantization& quantization, const std::byte* from, std::byte* to, pthreadpool_t pool) {
+void run(const RowQuantization& quantization, const std::byte* from, std::byte* to,
+         pthreadpool_t pool) {
   constexpr int64_t kElementsPerPart = 16384;
   const RowBlocks& blocks = quantization.blocks;
   Call call = {
       quantization, {blocks.rows, blocks.width},
        reinterpret_cast<const float*>(from), to
   };
-  const size_t rows = static_cast<size_t>(blocks.rows), part = static_cast<size_t>(std::max<int64_t>(kElementsPerPart / blocks.width, 1));
+  const size_t rows = static_cast<size_t>(blocks.rows),
+               part = static_cast<size_t>(std::max<int64_t>(kElementsPerPart / blocks.width, 1));
   if (blocks.rows_per_block > 1) {
     pthreadpool_parallelize_1d_tile_1d(pool, find_ranges, &call, rows, part, 0);
     join_ranges(call);
   }
   pthreadpool_parallelize_1d_tile_1d(pool, quantize_rows, &call, rows, part, 0);
-  std::fill_n(&call.parameters(blocks.rows), RowLayout::kExtraRows, call.parameters(blocks.rows - 1));
+  std::fill_n(&call.parameters(blocks.rows), RowLayout::kExtraRows,
+              call.parameters(blocks.rows - 1));
 }
 
 }  // namespace octet::xnnpack

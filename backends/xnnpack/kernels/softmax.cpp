@@ -14,10 +14,14 @@ void run_row(const ByteSoftmax& s, const int8_t* from, int8_t* to) {
   int greatest = -128;
   for (int64_t i = 0; i < s.size; ++i) greatest = std::max<int>(greatest, from[i * s.from_step]);
   double sum = 0;
-  for (int64_t i = 0; i < s.size; ++i) sum += s.exponentials[static_cast<size_t>(greatest - from[i * s.from_step])];
+  for (int64_t i = 0; i < s.size; ++i)
+    sum += s.exponentials[static_cast<size_t>(greatest - from[i * s.from_step])];
   const double factor = s.inverse_scale / sum;
   for (int64_t i = 0; i < s.size; ++i) {
-    const double step = std::nearbyint(s.exponentials[static_cast<size_t>(greatest - from[i * s.from_step])] * factor) + s.zero_point;
+    const double step =
+        std::nearbyint(s.exponentials[static_cast<size_t>(greatest - from[i * s.from_step])] *
+                       factor) +
+        s.zero_point;
     to[i * s.to_step] = static_cast<int8_t>(std::clamp(step, -128.0, 127.0));
   }
 }

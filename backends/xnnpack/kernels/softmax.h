@@ -1,4 +1,5 @@
-// Softmax of signed bytes along any dimension, in any memory order: what XNNPACK lacks for scales other than its own.
+// Softmax of signed bytes along any dimension, in any memory order: what XNNPACK lacks for scales
+// other than its own.
 #pragma once
 
 #include <array>

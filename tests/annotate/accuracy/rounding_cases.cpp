@@ -18,7 +18,8 @@ constexpr int64_t kFactors = 4;
 
 // (argument of the weight, argument of the input)
 std::optional<std::pair<std::string, std::string>> operands_of(const Node& node) {
-  if (node.is("aten.linear") || node.is("aten.conv1d") || node.is("aten.conv2d") || node.is("aten.conv3d"))
+  if (node.is("aten.linear") || node.is("aten.conv1d") || node.is("aten.conv2d") ||
+      node.is("aten.conv3d"))
     return {
         {"weight", "input"}
     };
@@ -55,14 +56,16 @@ QuantizationSpec group_weight(int64_t group_size) {
   QuantizationSpec spec;
   spec.observer_or_fake_quant_ctr.name = "affine_min_max";
   AffineOptions& options = spec.observer_or_fake_quant_ctr.affine.emplace();
-  options.granularity = {.kind = Granularity::Kind::kPerGroup, .group_size = group_size, .block_size = {}};
+  options.granularity = {
+      .kind = Granularity::Kind::kPerGroup, .group_size = group_size, .block_size = {}};
   options.mapping_type = MappingType::kSymmetric;
   spec.quant_min = -8;
   spec.quant_max = 7;
   return spec;
 }
 
-ObservedGraph observe_layers(const std::string& text, const std::optional<QuantizationSpec>& act, const QuantizationSpec& weight) {
+ObservedGraph observe_layers(const std::string& text, const std::optional<QuantizationSpec>& act,
+                             const QuantizationSpec& weight) {
   Graph graph = parse_graph(text);
   fill_floats(graph);
   Annotations annotations;
@@ -110,12 +113,16 @@ Batches smooth_batches(const Graph& graph, size_t count, uint64_t seed) {
   at::Generator generator = at::detail::createCPUGenerator(seed);
   const std::vector<int64_t> shape = graph.user_inputs().front()->meta->shape();
   Batches batches;
-  for (size_t i = 0; i < count; ++i) batches.push_back({at::randn({shape[0], shape[1], 1, 1}, generator) + 0.3 * at::randn(shape, generator)});
+  for (size_t i = 0; i < count; ++i)
+    batches.push_back(
+        {at::randn({shape[0], shape[1], 1, 1}, generator) + 0.3 * at::randn(shape, generator)});
   return batches;
 }
 
 BatchSource source_of(const Batches& batches) {
-  return [&batches, i = size_t{0}]() mutable { return i == batches.size() ? std::nullopt : std::optional(batches[i++]); };
+  return [&batches, i = size_t{0}]() mutable {
+    return i == batches.size() ? std::nullopt : std::optional(batches[i++]);
+  };
 }
 
 at::Tensor run_float(const ObservedGraph& observed, const std::vector<c10::IValue>& batch) {
@@ -127,7 +134,10 @@ double output_error(const Graph& want, const Graph& got, const Batches& batches)
   Interpreter run_got(got);
   double sum = 0;
   for (const std::vector<c10::IValue>& batch : batches)
-    sum += (run_want.run(batch).at(0).toTensor() - run_got.run(batch).at(0).toTensor()).pow(2).mean().item<double>();
+    sum += (run_want.run(batch).at(0).toTensor() - run_got.run(batch).at(0).toTensor())
+               .pow(2)
+               .mean()
+               .item<double>();
   return sum / static_cast<double>(batches.size());
 }
 

@@ -1,4 +1,5 @@
-// Passes that read calibration data for accuracy: what each does where the answer is known, what it leaves alone, and bad input.
+// Passes that read calibration data for accuracy: what each does where the answer is known, what it
+// leaves alone, and bad input.
 #include <cmath>
 
 #include <ATen/TensorOperators.h>
@@ -43,7 +44,8 @@ at::Tensor run_quantized(ObservedGraph observed, const std::vector<c10::IValue>&
 }
 
 double sqnr(const at::Tensor& expected, const at::Tensor& actual) {
-  return 10 * std::log10(expected.square().sum().item<double>() / (actual - expected).square().sum().item<double>());
+  return 10 * std::log10(expected.square().sum().item<double>() /
+                         (actual - expected).square().sum().item<double>());
 }
 
 template <typename Call>
@@ -66,7 +68,8 @@ constexpr const char* kTwoLinears = R"(
 // Channel 0 between the layers is 64 times as large as the others, and its weights as much smaller.
 Graph uneven_linears(std::string_view activation = "aten.relu.default(%y)") {
   std::string text = kTwoLinears;
-  text.replace(text.find("aten.relu.default(%y)"), std::string("aten.relu.default(%y)").size(), activation);
+  text.replace(text.find("aten.relu.default(%y)"), std::string("aten.relu.default(%y)").size(),
+               activation);
   Graph graph = parse_graph(text);
   test::fill_floats(graph);
   to_aten(graph.constants.at("a.weight").tensor)[0].mul_(64);
@@ -75,13 +78,15 @@ Graph uneven_linears(std::string_view activation = "aten.relu.default(%y)") {
   return graph;
 }
 
-TEST_CASE("smoothing: a channel far larger than the others no longer sets the scale of all", "[annotate][smooth]") {
+TEST_CASE("smoothing: a channel far larger than the others no longer sets the scale of all",
+          "[annotate][smooth]") {
   ObservedGraph plain = prepare(uneven_linears(), test::linear_rules());
   ObservedGraph smoothed = prepare(uneven_linears(), test::linear_rules());
   const Batches data = random_batches(plain.graph, 5, 4);
   const std::vector<c10::IValue> unseen = test::random_inputs(plain.graph, 77);
   Report report;
-  const std::vector<SmoothedSpace> spaces = smooth_activations(smoothed, test::source_of(data), report);
+  const std::vector<SmoothedSpace> spaces =
+      smooth_activations(smoothed, test::source_of(data), report);
   REQUIRE(spaces.size() == 1);
   CHECK(spaces[0].maker == "y");
   CHECK(spaces[0].channels == 8);
@@ -91,22 +96,31 @@ TEST_CASE("smoothing: a channel far larger than the others no longer sets the sc
   CHECK(at::equal(run_float(smoothed, unseen), expected));
   calibrate(plain, data);
   calibrate(smoothed, data);
-  CHECK(sqnr(expected, run_quantized(std::move(smoothed), unseen)) > sqnr(expected, run_quantized(std::move(plain), unseen)) + 3);
+  CHECK(sqnr(expected, run_quantized(std::move(smoothed), unseen)) >
+        sqnr(expected, run_quantized(std::move(plain), unseen)) + 3);
 }
 
-TEST_CASE("smoothing: channels that stay clear of a clamp are spread towards it, those that reach it stay", "[annotate][smooth]") {
-  ObservedGraph observed = prepare(uneven_linears("aten.hardtanh.default(%y, 0.0, 100.0)"), test::linear_rules());
+TEST_CASE(
+    "smoothing: channels that stay clear of a clamp are spread towards it, those that reach it "
+    "stay",
+    "[annotate][smooth]") {
+  ObservedGraph observed =
+      prepare(uneven_linears("aten.hardtanh.default(%y, 0.0, 100.0)"), test::linear_rules());
   const Batches data = random_batches(observed.graph, 5, 4);
   const at::Tensor before = to_aten(observed.graph.constants.at("a.weight").tensor).clone();
   const at::Tensor expected = run_float(observed, data[0]);
   Report report;
-  REQUIRE(smooth_activations(observed, test::source_of(data), report, {.clamps = ClampChoice::kAllow}).size() == 1);
-  const at::Tensor ratio = (to_aten(observed.graph.constants.at("a.weight").tensor) / before).select(1, 0);
+  REQUIRE(
+      smooth_activations(observed, test::source_of(data), report, {.clamps = ClampChoice::kAllow})
+          .size() == 1);
+  const at::Tensor ratio =
+      (to_aten(observed.graph.constants.at("a.weight").tensor) / before).select(1, 0);
   CHECK(ratio[0].item<float>() == 1.0F);  // it is cut at 100
   CHECK(ratio.slice(0, 1).gt(1).all().item<bool>());
   CHECK(at::equal(run_float(observed, data[0]), expected));
   SECTION("or left alone by default") {
-    ObservedGraph other = prepare(uneven_linears("aten.hardtanh.default(%y, 0.0, 100.0)"), test::linear_rules());
+    ObservedGraph other =
+        prepare(uneven_linears("aten.hardtanh.default(%y, 0.0, 100.0)"), test::linear_rules());
     CHECK(smooth_activations(other, test::source_of(data), report).empty());
   }
 }
@@ -126,15 +140,20 @@ TEST_CASE("smoothing refuses options and data that make no sense", "[annotate][s
   Batches broken = random_batches(observed.graph, 5, 1);
   broken[0][0].toTensor()[0][0] = std::nan("");
   Report report;
-  CHECK(message_of([&] { smooth_activations(observed, test::source_of(none), report, {.strengths = {1.5}}); }) ==
-        "smooth: strengths: a migration strength lies within 0 .. 1, got 1.5");
-  CHECK(message_of([&] { smooth_activations(observed, test::source_of(none), report, {.strengths = {}}); }) ==
-        "smooth: strengths: none, got 0, want at least 1");
-  CHECK(message_of([&] { smooth_activations(observed, test::source_of(none), report, {.headroom = 0.5}); }) ==
-        "smooth: headroom: got 0.5, want 1 or more");
-  CHECK(message_of([&] { smooth_activations(observed, test::source_of(none), report); }) == "smooth: data: no batches, got 0, want at least 1");
+  CHECK(message_of([&] {
+          smooth_activations(observed, test::source_of(none), report, {.strengths = {1.5}});
+        }) == "smooth: strengths: a migration strength lies within 0 .. 1, got 1.5");
+  CHECK(message_of([&] {
+          smooth_activations(observed, test::source_of(none), report, {.strengths = {}});
+        }) == "smooth: strengths: none, got 0, want at least 1");
+  CHECK(message_of([&] {
+          smooth_activations(observed, test::source_of(none), report, {.headroom = 0.5});
+        }) == "smooth: headroom: got 0.5, want 1 or more");
+  CHECK(message_of([&] { smooth_activations(observed, test::source_of(none), report); }) ==
+        "smooth: data: no batches, got 0, want at least 1");
   CHECK(message_of([&] { smooth_activations(observed, test::source_of(broken), report); }) ==
-        "smooth: %z: got NaN or infinities for the calibration data, want numbers; clean the data or check the model");
+        "smooth: %z: got NaN or infinities for the calibration data, want numbers; clean the data "
+        "or check the model");
 }
 
 // The first input column has large values that the weight ignores.
@@ -154,24 +173,28 @@ Batches outlier_batches(const Graph& graph) {
   return batches;
 }
 
-const Json kDerivedBias =
-    Json::parse(R"({"kind": "derived", "from": [["$arg0", "$self"], ["$arg1", "$self"]], "fn": "product_of_scales", "dtype": "int32",
+const Json kDerivedBias = Json::parse(
+    R"({"kind": "derived", "from": [["$arg0", "$self"], ["$arg1", "$self"]], "fn": "product_of_scales", "dtype": "int32",
   "quant_min": -2147483647, "quant_max": 2147483646, "qscheme": "per_tensor_symmetric"})");
 
 Json rules_with_bias() {
   return Json::array({
-      {{"target", "aten.linear.default"}, {"inputs", {{"0", test::act_spec()}, {"1", test::weight_spec()}, {"2", kDerivedBias}}}}
+      {{"target", "aten.linear.default"},
+       {"inputs", {{"0", test::act_spec()}, {"1", test::weight_spec()}, {"2", kDerivedBias}}}}
   });
 }
 
-TEST_CASE("tuned ranges cut off what the result does not need, and derived scales follow", "[annotate][ranges]") {
+TEST_CASE("tuned ranges cut off what the result does not need, and derived scales follow",
+          "[annotate][ranges]") {
   ObservedGraph observed = with_ignored_outliers(rules_with_bias());
   const Batches data = outlier_batches(observed.graph);
   calibrate(observed, data);
   const auto scale_of = [&](const std::string& value) {
     for (const Node* point : observation_points(observed.graph))
       if (observed_value(*point)->name() == value)
-        return observed.observers[static_cast<size_t>(group_of(*point))]->calculate_qparams().scale.front();
+        return observed.observers[static_cast<size_t>(group_of(*point))]
+            ->calculate_qparams()
+            .scale.front();
     return 0.0F;
   };
   const float before = scale_of("x");
@@ -204,10 +227,13 @@ TEST_CASE("tuned ranges refuse options and data that make no sense", "[annotate]
   calibrate(observed, random_batches(observed.graph, 5, 1));
   const Batches none;
   Report report;
-  CHECK(message_of([&] { tune_ranges(observed, test::source_of(none), report, {.batches = 0}); }) == "ranges: batches: got 0, want at least 1");
-  CHECK(message_of([&] { tune_ranges(observed, test::source_of(none), report, {.factors = {-1}}); }) ==
-        "ranges: factors: got -1, want numbers above 0");
-  CHECK(message_of([&] { tune_ranges(observed, test::source_of(none), report); }) == "ranges: data: no batches, got 0, want at least 1");
+  CHECK(message_of([&] { tune_ranges(observed, test::source_of(none), report, {.batches = 0}); }) ==
+        "ranges: batches: got 0, want at least 1");
+  CHECK(message_of([&] {
+          tune_ranges(observed, test::source_of(none), report, {.factors = {-1}});
+        }) == "ranges: factors: got -1, want numbers above 0");
+  CHECK(message_of([&] { tune_ranges(observed, test::source_of(none), report); }) ==
+        "ranges: data: no batches, got 0, want at least 1");
 }
 
 TEST_CASE("bias correction takes out the mean error of a rounded weight", "[annotate][bias]") {
@@ -215,16 +241,21 @@ TEST_CASE("bias correction takes out the mean error of a rounded weight", "[anno
     graph(%w = param "a.weight": f32[1,2], %b = param "a.bias": f32[1], %x: f32[4,2]):
       %y: f32[4,1] = aten.linear.default(%x, %w, %b)
       return (%y))");
-  // The second weight is 0.4 of a step and rounds to 0; where the input is 1, the output lacks 0.4 / 127.
-  to_aten(graph.constants.at("a.weight").tensor).copy_(at::tensor({1.0, 0.4 / 127}).reshape({1, 2}));
-  ObservedGraph observed = prepare(std::move(graph), Json::array({
-                                                         {{"target", "aten.linear.default"}, {"inputs", {{"1", test::per_channel_weight_spec()}}}}
+  // The second weight is 0.4 of a step and rounds to 0; where the input is 1, the output lacks 0.4
+  // / 127.
+  to_aten(graph.constants.at("a.weight").tensor)
+      .copy_(at::tensor({1.0, 0.4 / 127}).reshape({1, 2}));
+  ObservedGraph observed =
+      prepare(std::move(graph), Json::array({
+                                    {{"target", "aten.linear.default"},
+                                     {"inputs", {{"1", test::per_channel_weight_spec()}}}}
   }));
   const Batches data = {{at::ones({4, 2})}};
   calibrate(observed, data);
   Report report;
   CHECK(correct_biases(observed, test::source_of(data), report) == 1);
-  CHECK(to_aten(*observed.graph.find_constant(observed.graph.find_node("y")->find_input("bias"))).item<double>() == Approx(0.4 / 127));
+  CHECK(to_aten(*observed.graph.find_constant(observed.graph.find_node("y")->find_input("bias")))
+            .item<double>() == Approx(0.4 / 127));
   CHECK(report.notes() == std::vector<std::string>{"bias correction: 1 of 1 biases changed"});
   CHECK(run_quantized(std::move(observed), data[0])[0][0].item<double>() == Approx(1 + 0.4 / 127));
 }
@@ -239,7 +270,8 @@ TEST_CASE("bias correction leaves layers without bias as they are", "[annotate][
   CHECK(observed.graph.node_count() == nodes);
 }
 
-TEST_CASE("effort: all passes together keep the graph's ops, say their progress and raise the SQNR", "[annotate][effort]") {
+TEST_CASE("effort: all passes together keep the graph's ops, say their progress and raise the SQNR",
+          "[annotate][effort]") {
   ObservedGraph plain = prepare(uneven_linears(), test::linear_rules());
   ObservedGraph high = prepare(uneven_linears(), test::linear_rules());
   const Batches data = random_batches(plain.graph, 5, 6);
@@ -260,7 +292,8 @@ TEST_CASE("effort: all passes together keep the graph's ops, say their progress 
         CHECK(done <= std::max<size_t>(total, done));
         if (heard.empty() || heard.back() != stage) heard.emplace_back(stage);
       });
-  CHECK(heard == std::vector<std::string>{"equalize", "calibrate", "smooth", "correct-bias", "round", "adaptive", "ranges", "correct-bias", "round",
+  CHECK(heard == std::vector<std::string>{"equalize", "calibrate", "smooth", "correct-bias",
+                                          "round", "adaptive", "ranges", "correct-bias", "round",
                                           "adaptive"});
   REQUIRE(stages.size() == heard.size());
   for (size_t i = 0; i < stages.size(); ++i) CHECK(stages[i].name == heard[i]);
@@ -268,16 +301,17 @@ TEST_CASE("effort: all passes together keep the graph's ops, say their progress 
   Report ignored;
   const double before = sqnr(expected, run_quantized(std::move(plain), unseen));
   const Graph converted = convert_pt2e(std::move(high), {}, ignored);
-  CHECK(test::targets(converted) == test::targets(test::quantize(uneven_linears(), test::linear_rules())));
+  CHECK(test::targets(converted) ==
+        test::targets(test::quantize(uneven_linears(), test::linear_rules())));
   CHECK(sqnr(expected, Interpreter(converted).run(unseen).at(0).toTensor()) > before + 3);
 }
 
 TEST_CASE("effort: passes are named, each once", "[annotate][effort][error]") {
   CHECK(message_of([] { parse_accuracy_passes({"smoothe"}, "--passes"); }) ==
-        "quantize: --passes: no such pass, got \"smoothe\", want some of equalize, smooth, ranges, correct-bias, round, adaptive");
-  CHECK(message_of([] {
-          parse_accuracy_passes({"round", "round"}, "--passes");
-        }) == "quantize: --passes: a pass runs once, got \"round\" twice; leave one out");
+        "quantize: --passes: no such pass, got \"smoothe\", want some of equalize, smooth, ranges, "
+        "correct-bias, round, adaptive");
+  CHECK(message_of([] { parse_accuracy_passes({"round", "round"}, "--passes"); }) ==
+        "quantize: --passes: a pass runs once, got \"round\" twice; leave one out");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Channels that may be scaled, and equalization: graphs in text, weights before and after, outputs to the bit.
+// Channels that may be scaled, and equalization: graphs in text, weights before and after, outputs
+// to the bit.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 
@@ -47,9 +48,12 @@ std::vector<float> get(const Graph& graph, const std::string& fqn) {
   return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
 }
 
-at::Tensor run(const Graph& graph) { return Interpreter(graph).run(test::random_inputs(graph)).at(0).toTensor(); }
+at::Tensor run(const Graph& graph) {
+  return Interpreter(graph).run(test::random_inputs(graph)).at(0).toTensor();
+}
 
-TEST_CASE("reshapes move channels when they split or merge whole dimensions", "[annotate][equalize]") {
+TEST_CASE("reshapes move channels when they split or merge whole dimensions",
+          "[annotate][equalize]") {
   CHECK(dims_after_reshape({1, 128, 384}, {1, 128, 12, 32}, {2}) == ChannelDims{2, 3});
   CHECK(dims_after_reshape({1, 128, 12, 32}, {1, 128, 384}, {2, 3}) == ChannelDims{2});
   CHECK(dims_after_reshape({1, 4, 1, 1}, {1, 4}, {1}) == ChannelDims{1});
@@ -58,7 +62,9 @@ TEST_CASE("reshapes move channels when they split or merge whole dimensions", "[
   CHECK(dims_after_reshape({1, 12, 128, 32}, {1, 12, 4096}, {1, 3}) == std::nullopt);
 }
 
-TEST_CASE("equalization gives both weights of a channel the same reach and the program the same bits", "[annotate][equalize]") {
+TEST_CASE(
+    "equalization gives both weights of a channel the same reach and the program the same bits",
+    "[annotate][equalize]") {
   Graph graph = two_convolutions("aten.relu.default(%y)");
   set(graph, "a.weight", {8, 1, -2, 0.5, 0.25, -0.5});
   set(graph, "a.bias", {4, 1});
@@ -72,9 +78,10 @@ TEST_CASE("equalization gives both weights of a channel the same reach and the p
   CHECK(equalize_layers(graph) == 0);
 }
 
-TEST_CASE("equalization leaves channels alone that a clamp, an output or another reader sees", "[annotate][equalize]") {
-  for (const char* activation :
-       {"aten.relu6.default(%y)", "aten.hardtanh.default(%y, 0.0, 6.0)", "aten.sigmoid.default(%y)", "aten.add.Tensor(%y, 1.0)"}) {
+TEST_CASE("equalization leaves channels alone that a clamp, an output or another reader sees",
+          "[annotate][equalize]") {
+  for (const char* activation : {"aten.relu6.default(%y)", "aten.hardtanh.default(%y, 0.0, 6.0)",
+                                 "aten.sigmoid.default(%y)", "aten.add.Tensor(%y, 1.0)"}) {
     Graph graph = two_convolutions(activation);
     test::fill_floats(graph);
     INFO(activation);
@@ -117,7 +124,8 @@ TEST_CASE("channels of a residual sum are scaled together", "[annotate][equalize
   CHECK(at::equal(run(graph), before));
 }
 
-TEST_CASE("the values of an attention are channels of its output layer, queries and keys are not", "[annotate][equalize]") {
+TEST_CASE("the values of an attention are channels of its output layer, queries and keys are not",
+          "[annotate][equalize]") {
   Graph graph = parse_graph(R"(
     graph(%q = param "q.weight": f32[6,4], %k = param "k.weight": f32[6,4], %v = param "v.weight": f32[6,4], %o = param "o.weight": f32[4,6], %x: f32[1,5,4]):
       %a: f32[1,5,6] = aten.linear.default(%x, %q)
@@ -144,7 +152,8 @@ TEST_CASE("the values of an attention are channels of its output layer, queries 
   CHECK(at::equal(run(graph), before));
 }
 
-TEST_CASE("a weight that two ops share is copied before one of them is scaled", "[annotate][equalize]") {
+TEST_CASE("a weight that two ops share is copied before one of them is scaled",
+          "[annotate][equalize]") {
   Graph graph = parse_graph(R"(
     graph(%w = param "a.weight": f32[3,3], %v = param "b.weight": f32[2,3], %x: f32[4,3]):
       %a: f32[4,3] = aten.linear.default(%x, %w)

@@ -1,4 +1,5 @@
-// Data held back: passes whose work it does not confirm are undone; how rounding uses it, and what `follow` makes of noise in the input.
+// Data held back: passes whose work it does not confirm are undone; how rounding uses it, and what
+// `follow` makes of noise in the input.
 #include "annotate/accuracy/held_back_check.h"
 
 #include <cmath>
@@ -21,7 +22,8 @@ namespace {
 
 using namespace test;
 
-const char* const kLinear = R"(graph(%w = param "w": f32[12,32], %b = param "b": f32[12], %x: f32[64,32]):
+const char* const kLinear =
+    R"(graph(%w = param "w": f32[12,32], %b = param "b": f32[12], %x: f32[64,32]):
     %y: f32[64,12] = aten.linear.default(%x, %w, %b)
     return (%y))";
 
@@ -30,14 +32,17 @@ MatrixLayer only_layer(const ObservedGraph& observed) {
   return find_matrix_layers(observed, "test", report).at(0);
 }
 
-ObservedGraph calibrated(const Batches& batches, const std::optional<QuantizationSpec>& act = std::nullopt, int64_t quant_max = 7) {
+ObservedGraph calibrated(const Batches& batches,
+                         const std::optional<QuantizationSpec>& act = std::nullopt,
+                         int64_t quant_max = 7) {
   ObservedGraph observed = observe_layers(kLinear, act, channel_weight(quant_max));
   calibrate(observed, batches);
   return observed;
 }
 
 Batches batches_of(size_t count, uint64_t seed) {
-  return correlated_batches(observe_layers(kLinear, std::nullopt, channel_weight(7)).graph, 1, count, seed);
+  return correlated_batches(observe_layers(kLinear, std::nullopt, channel_weight(7)).graph, 1,
+                            count, seed);
 }
 
 std::string message_of(const RoundingOptions& options) {
@@ -83,7 +88,8 @@ TEST_CASE("a change that data held back confirms stays", "[annotate][held_back]"
   CHECK(at::equal(weight_of(only_layer(observed)), rounded));
 }
 
-TEST_CASE("a change that is worse, or not better by 0.3 dB, is undone to the bit", "[annotate][held_back]") {
+TEST_CASE("a change that is worse, or not better by 0.3 dB, is undone to the bit",
+          "[annotate][held_back]") {
   const Batches batches = batches_of(4, 11);
   ObservedGraph observed = calibrated(batches);
   const at::Tensor weight = weight_of(only_layer(observed)).clone();
@@ -106,7 +112,8 @@ TEST_CASE("a gain of 0.3 dB is enough", "[annotate][held_back]") {
   CHECK_FALSE(HeldBackGain{1.0, std::pow(10.0, -0.029)}.is_enough());
   CHECK_FALSE(HeldBackGain{1.0, std::nan("")}.is_enough());
   CHECK(HeldBackGain{0.1, 0.01}.description() == "10.00 -> 20.00 dB on calibration data held back");
-  CHECK(HeldBackGain{0.01, 0.01}.description() == "20.00 -> 20.00 dB on calibration data held back, undone");
+  CHECK(HeldBackGain{0.01, 0.01}.description() ==
+        "20.00 -> 20.00 dB on calibration data held back, undone");
 }
 
 TEST_CASE("held-back data must have a batch", "[annotate][held_back][error]") {
@@ -121,28 +128,37 @@ TEST_CASE("held-back data must have a batch", "[annotate][held_back][error]") {
 }
 
 TEST_CASE("rounding that follows makes up for noise in its input", "[annotate][rounding]") {
-  CHECK(error_with({.damping = 0.01, .follow = 1}) < 0.9 * error_with({.damping = 0.01, .follow = 0}));
+  CHECK(error_with({.damping = 0.01, .follow = 1}) <
+        0.9 * error_with({.damping = 0.01, .follow = 0}));
 }
 
-TEST_CASE("rounding decides on the data held back, not on what it was found with", "[annotate][rounding]") {
-  // The last batch has another relation between features: what was fitted to the first ones does not serve it.
+TEST_CASE("rounding decides on the data held back, not on what it was found with",
+          "[annotate][rounding]") {
+  // The last batch has another relation between features: what was fitted to the first ones does
+  // not serve it.
   Batches batches = batches_of(4, 11);
   ObservedGraph observed = calibrated(batches);
   const at::Tensor before = weight_of(only_layer(observed)).clone();
   batches[3][0].toTensor().copy_(batches[3][0].toTensor().flip(1) * 8);
-  const WeightGrid grid = weight_grid(*observed.observers[static_cast<size_t>(only_layer(observed).weight_group)], before, "%w");
+  const WeightGrid grid = weight_grid(
+      *observed.observers[static_cast<size_t>(only_layer(observed).weight_group)], before, "%w");
   Report report;
-  const std::vector<LayerRounding> results = round_second_order(observed, source_of(batches), report, {.settings = {{0.0001, 0}}, .held_back = 0.25});
+  const std::vector<LayerRounding> results = round_second_order(
+      observed, source_of(batches), report, {.settings = {{0.0001, 0}}, .held_back = 0.25});
   REQUIRE(results.size() == 1);
   CHECK_FALSE(results[0].is_better);
   CHECK(at::equal(weight_of(only_layer(observed)), grid.values(grid.nearest(before))));
 }
 
 TEST_CASE("rounding refuses shares and dampings out of range", "[annotate][rounding][error]") {
-  CHECK(message_of({.settings = {}}) == "second-order rounding: settings: none, got 0, want at least 1");
-  CHECK(message_of({.settings = {{0.01, 2}}}) == "second-order rounding: follow: got 2, want a number from 0 to 1");
-  CHECK(message_of({.held_back = 0}) == "second-order rounding: held_back: got 0, want a number between 0 and 1; 0.25 is usual");
-  CHECK(message_of({.held_back = 1}) == "second-order rounding: held_back: got 1, want a number between 0 and 1; 0.25 is usual");
+  CHECK(message_of({.settings = {}}) ==
+        "second-order rounding: settings: none, got 0, want at least 1");
+  CHECK(message_of({.settings = {{0.01, 2}}}) ==
+        "second-order rounding: follow: got 2, want a number from 0 to 1");
+  CHECK(message_of({.held_back = 0}) ==
+        "second-order rounding: held_back: got 0, want a number between 0 and 1; 0.25 is usual");
+  CHECK(message_of({.held_back = 1}) ==
+        "second-order rounding: held_back: got 1, want a number between 0 and 1; 0.25 is usual");
 }
 
 }  // namespace octet::test_held_back

@@ -1,4 +1,5 @@
-// Layers with a constant, observed weight: finding them, their matrices and rows, and walking through them with data.
+// Layers with a constant, observed weight: finding them, their matrices and rows, and walking
+// through them with data.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/bmm.h>
@@ -47,7 +48,8 @@ bool rows_give_output(const std::string& text) {
          at::equal(from_matrices(layer, to_matrices(layer, weight)), weight);
 }
 
-const char* const kTwoLinears = R"(graph(%v = param "v": f32[6,8], %b = param "b": f32[6], %w = param "w": f32[4,6], %x: f32[5,8]):
+const char* const kTwoLinears =
+    R"(graph(%v = param "v": f32[6,8], %b = param "b": f32[6], %w = param "w": f32[4,6], %x: f32[5,8]):
     %first: f32[5,6] = aten.linear.default(%x, %v, %b)
     %relu: f32[5,6] = aten.relu_.default(%first)
     %second: f32[5,4] = aten.linear.default(%relu, %w)
@@ -56,7 +58,8 @@ const char* const kTwoLinears = R"(graph(%v = param "v": f32[6,8], %b = param "b
 }  // namespace
 
 TEST_CASE("rows times matrices is what a layer computes", "[annotate][matrix_layers]") {
-  CHECK(rows_give_output(R"(graph(%w = param "w": f32[4,8], %b = param "b": f32[4], %x: f32[2,8,3,8]):
+  CHECK(
+      rows_give_output(R"(graph(%w = param "w": f32[4,8], %b = param "b": f32[4], %x: f32[2,8,3,8]):
     %y: f32[2,8,3,4] = aten.linear.default(%x, %w, %b)
     return (%y))"));
   CHECK(rows_give_output(R"(graph(%w = param "w": f32[8,4], %x: f32[5,8]):
@@ -68,7 +71,8 @@ TEST_CASE("rows times matrices is what a layer computes", "[annotate][matrix_lay
   CHECK(rows_give_output(R"(graph(%w = param "w": f32[4,6,3], %x: f32[2,6,9]):
     %y: f32[2,4,5] = aten.conv1d.default(%x, %w, None, [2], [1], [1], 1)
     return (%y))"));
-  CHECK(rows_give_output(R"(graph(%w = param "w": f32[4,3,3,2], %b = param "b": f32[4], %x: f32[2,6,9,7]):
+  CHECK(rows_give_output(
+      R"(graph(%w = param "w": f32[4,3,3,2], %b = param "b": f32[4], %x: f32[2,6,9,7]):
     %y: f32[2,4,5,4] = aten.conv2d.default(%x, %w, %b, [2, 2], [2, 1], [2, 1], 2)
     return (%y))"));
   CHECK(rows_give_output(R"(graph(%w = param "w": f32[6,1,3,3], %x: f32[6,5,5]):
@@ -98,20 +102,24 @@ TEST_CASE("a layer's weight and bias are found and changed", "[annotate][matrix_
   CHECK(at::equal(bias_of(layers_of(observed)[0]), at::full({6}, 3.0f)));
 }
 
-TEST_CASE("weights that cannot be changed alone are left out with a reason", "[annotate][matrix_layers]") {
+TEST_CASE("weights that cannot be changed alone are left out with a reason",
+          "[annotate][matrix_layers]") {
   CHECK(refusal_of(R"(graph(%w = param "w": f32[8,8], %x: f32[5,8]):
     %a: f32[5,8] = aten.linear.default(%x, %w)
     %b: f32[5,8] = aten.linear.default(%a, %w)
     return (%b))") == "its weight is used by several ops; it stays as it is");
   CHECK(refusal_of(R"(graph(%w = param "w": f32[8,4], %x: f32[5,8], %r: f32[5,4]):
     %y: f32[5,4] = aten.addmm.default(%r, %x, %w)
-    return (%y))") == "its bias is no constant with one number a channel; its weight stays as it is");
+    return (%y))") ==
+        "its bias is no constant with one number a channel; its weight stays as it is");
   CHECK(refusal_of(R"(graph(%b = param "b": f32[4], %w = param "w": f32[8,4], %x: f32[5,8]):
     %y: f32[5,4] = aten.addmm.default(%b, %x, %w, alpha=2.0)
     return (%y))") == "the op has factors alpha or beta; its weight stays as it is");
 }
 
-TEST_CASE("a walk gives each layer the float output and the input that quantized layers before it make", "[annotate][matrix_layers]") {
+TEST_CASE(
+    "a walk gives each layer the float output and the input that quantized layers before it make",
+    "[annotate][matrix_layers]") {
   ObservedGraph observed = observe_layers(kTwoLinears, int8_activation(), channel_weight(127));
   const Batches batches = correlated_batches(observed.graph, 1, 3);
   calibrate(observed, batches);
@@ -120,7 +128,9 @@ TEST_CASE("a walk gives each layer the float output and the input that quantized
   CHECK(walk.batches() == 3);
   REQUIRE(walk.next());
   // The input lies on the grid of its observer.
-  const QParams qparams = observed.observers[static_cast<size_t>(group_of(*walk.layer().input->producer()))]->calculate_qparams();
+  const QParams qparams =
+      observed.observers[static_cast<size_t>(group_of(*walk.layer().input->producer()))]
+          ->calculate_qparams();
   const at::Tensor steps = walk.samples().at(1).quantized_input / qparams.scale.at(0);
   CHECK(at::allclose(steps, steps.round(), 0, 1e-3));
   walk.change_weight(at::zeros_like(weight_of(walk.layer())));
@@ -129,7 +139,8 @@ TEST_CASE("a walk gives each layer the float output and the input that quantized
   CHECK(walk.index() == 1);
   const at::Tensor input = walk.samples().at(2).quantized_input;
   CHECK(at::allclose(input, at::full_like(input, 1.0f), 0, 0.05));  // relu of the bias alone
-  CHECK(at::allclose(walk.samples().at(2).float_output, Interpreter(before).run(batches[2]).at(0).toTensor(), 1e-5, 1e-5));
+  CHECK(at::allclose(walk.samples().at(2).float_output,
+                     Interpreter(before).run(batches[2]).at(0).toTensor(), 1e-5, 1e-5));
   CHECK_FALSE(walk.next());
 }
 
@@ -146,7 +157,8 @@ TEST_CASE("a walk takes as many batches as fit into its memory", "[annotate][mat
 TEST_CASE("a walk needs data and calibration", "[annotate][matrix_layers][error]") {
   ObservedGraph observed = observe_layers(kTwoLinears, int8_activation(), channel_weight(127));
   const Batches none;
-  CHECK_THROWS_WITH(LayerWalk(observed, layers_of(observed), source_of(none), "test"), "test: data: no batches, got 0, want at least 1");
+  CHECK_THROWS_WITH(LayerWalk(observed, layers_of(observed), source_of(none), "test"),
+                    "test: data: no batches, got 0, want at least 1");
   const Batches batches = correlated_batches(observed.graph, 1, 1);
   CHECK_THROWS_WITH(LayerWalk(observed, layers_of(observed), source_of(batches), "test"),
                     "convert: %v: the observer of the weight saw no data; calibrate first");

@@ -1,4 +1,5 @@
-// Smoothing of layer norms that a residual reads too: the copy, what stays as it was, and the way back.
+// Smoothing of layer norms that a residual reads too: the copy, what stays as it was, and the way
+// back.
 #include <cmath>
 #include <limits>
 
@@ -52,11 +53,13 @@ Graph uneven_block(const std::string& text = kBlock) {
 
 Json linear_inputs() {
   return Json::array({
-      {{"target", "aten.linear.default"}, {"inputs", {{"0", test::act_spec()}, {"1", test::per_channel_weight_spec()}}}}
+      {{"target", "aten.linear.default"},
+       {"inputs", {{"0", test::act_spec()}, {"1", test::per_channel_weight_spec()}}}}
   });
 }
 
-double quantized_error(ObservedGraph observed, const at::Tensor& expected, const std::vector<c10::IValue>& batch) {
+double quantized_error(ObservedGraph observed, const at::Tensor& expected,
+                       const std::vector<c10::IValue>& batch) {
   Report report;
   const Graph graph = convert_pt2e(std::move(observed), {}, report);
   return (Interpreter(graph).run(batch).at(0).toTensor() - expected).square().mean().item<double>();
@@ -64,24 +67,31 @@ double quantized_error(ObservedGraph observed, const at::Tensor& expected, const
 
 }  // namespace
 
-TEST_CASE("smoothing gives the linears behind a residual's layer norm a copy of it", "[annotate][smooth]") {
+TEST_CASE("smoothing gives the linears behind a residual's layer norm a copy of it",
+          "[annotate][smooth]") {
   ObservedGraph plain = prepare(uneven_block(), linear_inputs());
   ObservedGraph smoothed = prepare(uneven_block(), linear_inputs());
   const Batches data = random_batches(plain.graph, 5, 4);
   const std::vector<c10::IValue> unseen = test::random_inputs(plain.graph, 77);
   Report report;
-  const std::vector<SmoothedSpace> spaces = smooth_activations(smoothed, test::source_of(data), report);
+  const std::vector<SmoothedSpace> spaces =
+      smooth_activations(smoothed, test::source_of(data), report);
   REQUIRE(spaces.size() == 1);
   CHECK(spaces[0].maker == "n_smoothed");
-  CHECK(report.notes() == std::vector<std::string>{"smooth: 1 of 1 sets of channels scaled, 1 of them of a copy of a layer norm"});
+  CHECK(report.notes() ==
+        std::vector<std::string>{
+            "smooth: 1 of 1 sets of channels scaled, 1 of them of a copy of a layer norm"});
   CHECK(test::count_of(smoothed.graph, "aten.layer_norm.default") == 2);
-  CHECK(test::count_of(smoothed.graph, kObserveTarget) == test::count_of(plain.graph, kObserveTarget));
-  CHECK(smoothed.graph.find_node("s")->find_input("self") == smoothed.graph.find_node("n")->output());
+  CHECK(test::count_of(smoothed.graph, kObserveTarget) ==
+        test::count_of(plain.graph, kObserveTarget));
+  CHECK(smoothed.graph.find_node("s")->find_input("self") ==
+        smoothed.graph.find_node("n")->output());
   const at::Tensor expected = run_float(plain, unseen);
   CHECK(at::equal(run_float(smoothed, unseen), expected));
   calibrate(plain, data);
   calibrate(smoothed, data);
-  CHECK(quantized_error(std::move(smoothed), expected, unseen) < 0.5 * quantized_error(std::move(plain), expected, unseen));
+  CHECK(quantized_error(std::move(smoothed), expected, unseen) <
+        0.5 * quantized_error(std::move(plain), expected, unseen));
 }
 
 TEST_CASE("a point that an add and a linear share goes on serving the add", "[annotate][smooth]") {
@@ -94,7 +104,8 @@ TEST_CASE("a point that an add and a linear share goes on serving the add", "[an
   const int points = test::count_of(observed.graph, kObserveTarget);
   const Batches data = random_batches(observed.graph, 5, 2);
   Report report;
-  const std::vector<SmoothedSpace> spaces = smooth_activations(observed, test::source_of(data), report);
+  const std::vector<SmoothedSpace> spaces =
+      smooth_activations(observed, test::source_of(data), report);
   REQUIRE(spaces.size() == 1);
   CHECK(test::count_of(observed.graph, kObserveTarget) == points + 1);
   const Node* added = observed.graph.find_node("s")->find_input("self")->producer();
@@ -108,13 +119,15 @@ TEST_CASE("a point that an add and a linear share goes on serving the add", "[an
   CHECK(test::count_of(observed.graph, kObserveTarget) == points);
 }
 
-TEST_CASE("undone smoothing leaves the graph and its constants as they were", "[annotate][smooth]") {
+TEST_CASE("undone smoothing leaves the graph and its constants as they were",
+          "[annotate][smooth]") {
   ObservedGraph observed = prepare(uneven_block(), linear_inputs());
   const std::string before = to_text(observed.graph);
   const at::Tensor weight = to_aten(observed.graph.constants.at("up.weight").tensor).clone();
   const Batches data = random_batches(observed.graph, 5, 2);
   Report report;
-  const std::vector<SmoothedSpace> spaces = smooth_activations(observed, test::source_of(data), report);
+  const std::vector<SmoothedSpace> spaces =
+      smooth_activations(observed, test::source_of(data), report);
   REQUIRE(spaces.size() == 1);
   CHECK_FALSE(at::equal(to_aten(observed.graph.constants.at("up.weight").tensor), weight));
   undo_smoothing(observed, spaces);
@@ -122,23 +135,28 @@ TEST_CASE("undone smoothing leaves the graph and its constants as they were", "[
   CHECK(at::equal(to_aten(observed.graph.constants.at("up.weight").tensor), weight));
 }
 
-TEST_CASE("a layer norm gets no copy where that gains too little, or nothing else reads it", "[annotate][smooth]") {
+TEST_CASE("a layer norm gets no copy where that gains too little, or nothing else reads it",
+          "[annotate][smooth]") {
   Report report;
   SECTION("little to gain") {
     ObservedGraph observed = prepare(uneven_block(), linear_inputs());
     const std::string before = to_text(observed.graph);
     const Batches data = random_batches(observed.graph, 5, 2);
-    CHECK(smooth_activations(observed, test::source_of(data), report, {.least_split_gain_db = 99}).empty());
+    CHECK(smooth_activations(observed, test::source_of(data), report, {.least_split_gain_db = 99})
+              .empty());
     CHECK(to_text(observed.graph) == before);
   }
   SECTION("never wanted") {
     ObservedGraph observed = prepare(uneven_block(), linear_inputs());
     const Batches data = random_batches(observed.graph, 5, 2);
-    CHECK(smooth_activations(observed, test::source_of(data), report, {.least_split_gain_db = std::numeric_limits<double>::infinity()}).empty());
+    CHECK(smooth_activations(observed, test::source_of(data), report,
+                             {.least_split_gain_db = std::numeric_limits<double>::infinity()})
+              .empty());
   }
   SECTION("one reader") {
     std::string text = kBlock;
-    text.replace(text.find("aten.add.Tensor(%n, %d)"), std::string("aten.add.Tensor(%n, %d)").size(), "aten.add.Tensor(%x, %d)");
+    text.replace(text.find("aten.add.Tensor(%n, %d)"),
+                 std::string("aten.add.Tensor(%n, %d)").size(), "aten.add.Tensor(%x, %d)");
     ObservedGraph observed = prepare(uneven_block(text), linear_inputs());
     CHECK(split_norms(observed).empty());
   }
@@ -161,14 +179,16 @@ TEST_CASE("effort keeps smoothing that data held back confirms", "[annotate][eff
   const Batches data = random_batches(observed.graph, 5, 4);
   Report report;
   calibrate_with_passes(
-      observed, [&] { return test::source_of(data); }, data.size(), {AccuracyPass::kSmooth}, report);
+      observed, [&] { return test::source_of(data); }, data.size(), {AccuracyPass::kSmooth},
+      report);
   CHECK(test::count_of(observed.graph, "aten.layer_norm.default") == 2);
   REQUIRE(report.notes().size() == 2);
   CHECK(report.notes()[1].starts_with("smooth: "));
   CHECK(report.notes()[1].ends_with(" dB on calibration data held back"));
 }
 
-TEST_CASE("fresh observers saw nothing; derived ones follow them, fixed ones stay", "[annotate][effort]") {
+TEST_CASE("fresh observers saw nothing; derived ones follow them, fixed ones stay",
+          "[annotate][effort]") {
   ObservedGraph observed = prepare(uneven_block(), linear_inputs());
   calibrate(observed, random_batches(observed.graph, 5, 2));
   const std::vector<std::shared_ptr<Observer>> fresh = fresh_observers(observed);

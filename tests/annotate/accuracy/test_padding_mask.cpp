@@ -16,7 +16,8 @@ namespace octet::test_padding_mask {
 namespace {
 
 Graph graph_with(const std::string& inputs) {
-  return parse_graph("graph(" + inputs + "):\n    %y: f32[2,3] = aten.relu.default(%x)\n    return (%y)");
+  return parse_graph("graph(" + inputs +
+                     "):\n    %y: f32[2,3] = aten.relu.default(%x)\n    return (%y)");
 }
 
 at::Tensor numbers(const std::vector<int64_t>& values) { return at::tensor(values); }
@@ -28,10 +29,12 @@ at::Tensor mask_of(const at::Tensor& given) { return padding_mask_of({given}, 0)
 TEST_CASE("the one input with mask in its name is the padding mask", "[annotate][padding_mask]") {
   CHECK(find_padding_mask(graph_with("%x: f32[2,3], %attention_mask: i64[1,3]")) == 1);
   CHECK_FALSE(find_padding_mask(graph_with("%x: f32[2,3]")));
-  CHECK_FALSE(find_padding_mask(graph_with("%x: f32[2,3], %mask: i64[1,3], %other_mask: i64[1,3]")));
+  CHECK_FALSE(
+      find_padding_mask(graph_with("%x: f32[2,3], %mask: i64[1,3], %other_mask: i64[1,3]")));
 }
 
-TEST_CASE("zeros and ones are a mask, anything else lets all rows count", "[annotate][padding_mask]") {
+TEST_CASE("zeros and ones are a mask, anything else lets all rows count",
+          "[annotate][padding_mask]") {
   CHECK(at::equal(mask_of(numbers({1, 1, 0}).reshape({1, 3})), flags({1, 1, 0}).reshape({1, 3})));
   CHECK(at::equal(mask_of(numbers({1, 0}).to(at::kFloat)), flags({1, 0})));
   CHECK_FALSE(mask_of(numbers({1, 2, 0})).defined());
@@ -43,7 +46,8 @@ TEST_CASE("zeros and ones are a mask, anything else lets all rows count", "[anno
   CHECK_FALSE(padding_mask_of({numbers({1})}, 1).defined());
 }
 
-TEST_CASE("rows that a mask leaves out are gone, in its shape or flattened", "[annotate][padding_mask]") {
+TEST_CASE("rows that a mask leaves out are gone, in its shape or flattened",
+          "[annotate][padding_mask]") {
   const at::Tensor x = at::arange(12).reshape({2, 3, 2});
   const at::Tensor mask = flags({1, 0, 1, 0, 0, 1}).reshape({2, 3});
   const at::Tensor kept = numbers({0, 1, 4, 5, 10, 11}).reshape({3, 2});
@@ -63,7 +67,8 @@ TEST_CASE("a note names the mask", "[annotate][padding_mask]") {
   note_padding_mask(graph_with("%x: f32[2,3]"), "round", report);
   CHECK(report.notes().empty());
   note_padding_mask(graph_with("%x: f32[2,3], %attention_mask: i64[1,3]"), "round", report);
-  CHECK(report.notes() == std::vector<std::string>{"round: rows that %attention_mask masks do not count"});
+  CHECK(report.notes() ==
+        std::vector<std::string>{"round: rows that %attention_mask masks do not count"});
 }
 
 }  // namespace octet::test_padding_mask

@@ -21,9 +21,15 @@ class Setup {
   Value* value(const std::string& name) { return graph.find_value(name); }
   Node* node(const std::string& name) { return graph.find_node(name); }
   Edge edge(const std::string& from, const std::string& to) { return {value(from), node(to)}; }
-  void input(const std::string& from, const std::string& to, SpecVariant spec) { annotations[node(to)].set_input(value(from), std::move(spec)); }
-  void output(const std::string& name, SpecVariant spec) { annotations[node(name)].output_qspec = std::move(spec); }
-  SharingGroups groups(ImplicitSharing implicit = ImplicitSharing::kOn) { return find_sharing_groups(graph, annotations, implicit); }
+  void input(const std::string& from, const std::string& to, SpecVariant spec) {
+    annotations[node(to)].set_input(value(from), std::move(spec));
+  }
+  void output(const std::string& name, SpecVariant spec) {
+    annotations[node(name)].output_qspec = std::move(spec);
+  }
+  SharingGroups groups(ImplicitSharing implicit = ImplicitSharing::kOn) {
+    return find_sharing_groups(graph, annotations, implicit);
+  }
   int group(const SharingGroups& groups, const EdgeOrNode& key) { return groups.find(key)->group; }
 
   Graph graph;
@@ -42,7 +48,9 @@ QuantizationSpec uint8_spec() {
   return spec;
 }
 
-TEST_CASE("sharing: an edge shares with the output of its producer and with other edges of the value", "[annotate][sharing]") {
+TEST_CASE(
+    "sharing: an edge shares with the output of its producer and with other edges of the value",
+    "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", int8_spec());
   setup.input("a", "sum", int8_spec());
@@ -54,7 +62,8 @@ TEST_CASE("sharing: an edge shares with the output of its producer and with othe
   CHECK(setup.group(groups, setup.edge("x", "a")) == setup.group(groups, setup.edge("x", "b")));
 }
 
-TEST_CASE("sharing: implicit sharing can be switched off for a node and for all", "[annotate][sharing]") {
+TEST_CASE("sharing: implicit sharing can be switched off for a node and for all",
+          "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", int8_spec());
   setup.input("a", "sum", int8_spec());
@@ -65,7 +74,9 @@ TEST_CASE("sharing: implicit sharing can be switched off for a node and for all"
   CHECK(setup.groups(ImplicitSharing::kOff).group_count == 2);
 }
 
-TEST_CASE("sharing: specs that differ in dtype stay apart, and observers alone do not keep them apart", "[annotate][sharing]") {
+TEST_CASE(
+    "sharing: specs that differ in dtype stay apart, and observers alone do not keep them apart",
+    "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", int8_spec());
   setup.input("a", "sum", uint8_spec());
@@ -89,11 +100,14 @@ TEST_CASE("sharing: a missing anchor is named together with the way to it", "[an
   Setup setup(kTwoRelus);
   setup.output("a", SharedQuantizationSpec{setup.edge("x", "a")});
   setup.output("sum", SharedQuantizationSpec{setup.value("a")});
-  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("prepare: %a: shares the observer of (%x -> %a), which has no spec"));
+  CHECK_THROWS_WITH(
+      setup.groups(),
+      Catch::Contains("prepare: %a: shares the observer of (%x -> %a), which has no spec"));
   setup.annotations.erase(setup.node("a"));
   setup.input("b", "sum", SharedQuantizationSpec{setup.value("sum")});
   CHECK_THROWS_WITH(setup.groups(),
-                    Catch::Contains("prepare: %b -> %sum: shares the observer of (%a)") && Catch::Contains("by way of (%b -> %sum) as (%sum)"));
+                    Catch::Contains("prepare: %b -> %sum: shares the observer of (%a)") &&
+                        Catch::Contains("by way of (%b -> %sum) as (%sum)"));
 }
 
 TEST_CASE("sharing: a circle is an error that lists it", "[annotate][sharing]") {
@@ -103,7 +117,8 @@ TEST_CASE("sharing: a circle is an error that lists it", "[annotate][sharing]") 
   CHECK_THROWS_WITH(setup.groups(), Catch::Contains("circle: (%a) as (%b) as (%a)"));
 }
 
-TEST_CASE("sharing: a spec for a value that is no input of the node is an error", "[annotate][sharing]") {
+TEST_CASE("sharing: a spec for a value that is no input of the node is an error",
+          "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.input("x", "sum", int8_spec());
   CHECK_THROWS_WITH(setup.groups(), Catch::Contains("%x, which is none of its inputs"));
@@ -111,7 +126,12 @@ TEST_CASE("sharing: a spec for a value that is no input of the node is an error"
 
 TEST_CASE("sharing: fixed specs join only when scale and zero point agree", "[annotate][sharing]") {
   Setup setup(kTwoRelus);
-  FixedQParamsQuantizationSpec fixed{.dtype = DType::kUInt8, .scale = 0.5, .zero_point = 0, .quant_min = {}, .quant_max = {}, .qscheme = {}};
+  FixedQParamsQuantizationSpec fixed{.dtype = DType::kUInt8,
+                                     .scale = 0.5,
+                                     .zero_point = 0,
+                                     .quant_min = {},
+                                     .quant_max = {},
+                                     .qscheme = {}};
   setup.output("a", fixed);
   setup.input("a", "sum", fixed);
   CHECK(setup.groups().group_count == 1);

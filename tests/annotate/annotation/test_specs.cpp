@@ -1,4 +1,5 @@
-// The kinds of specs from prepare to the q/dq graph: what is absent stays float, what is shared has one scale, what is derived follows its sources.
+// The kinds of specs from prepare to the q/dq graph: what is absent stays float, what is shared has
+// one scale, what is derived follows its sources.
 #include <functional>
 
 #include <fmt/format.h>
@@ -63,7 +64,9 @@ Json rule(const std::string& target, Json inputs, Json output = nullptr) {
   };
 }
 
-Json linear_rule(Json inputs, Json output = nullptr) { return Json::array({rule("aten.linear.default", std::move(inputs), std::move(output))}); }
+Json linear_rule(Json inputs, Json output = nullptr) {
+  return Json::array({rule("aten.linear.default", std::move(inputs), std::move(output))});
+}
 
 int groups_of(Graph graph, const Json& rules) {
   test::RuleQuantizer quantizer(rules);
@@ -86,7 +89,8 @@ TEST_CASE("specs: any of activation, weight, bias and output may be absent", "[a
   // A quantized constant is folded, so it has a dequantize alone.
   const auto counts = [](const Json& rules) {
     const Graph graph = quantize(linear_relu(), rules);
-    return std::pair(count_of(graph, kQuantize), count_of(graph, "quantized_decomposed.dequantize*"));
+    return std::pair(count_of(graph, kQuantize),
+                     count_of(graph, "quantized_decomposed.dequantize*"));
   };
   CHECK(counts(linear_rule(Json::object())) == std::pair(0, 0));
   CHECK(counts(linear_rule({
@@ -108,34 +112,46 @@ TEST_CASE("specs: any of activation, weight, bias and output may be absent", "[a
             act_spec())) == std::pair(2, 4));
 }
 
-TEST_CASE("specs: an int32 bias has the product of the scales of input and weight", "[annotate][spec][derived]") {
-  const Graph graph = quantize(linear_relu(), linear_rule({
-                                                  {"0", act_spec()      },
-                                                  {"1", weight_spec()   },
-                                                  {"2", bias_spec(false)}
+TEST_CASE("specs: an int32 bias has the product of the scales of input and weight",
+          "[annotate][spec][derived]") {
+  const Graph graph = quantize(
+      linear_relu(), linear_rule({
+                         {"0", act_spec()      },
+                         {"1", weight_spec()   },
+                         {"2", bias_spec(false)}
   }));
   const Node& linear = *nodes_of(graph, "aten.linear.default").front();
-  const auto scale_of = [&](const char* input) { return static_cast<float>(linear.find_input(input)->producer()->float_or("scale", 0)); };
+  const auto scale_of = [&](const char* input) {
+    return static_cast<float>(linear.find_input(input)->producer()->float_or("scale", 0));
+  };
   CHECK(scale_of("bias") == scale_of("input") * scale_of("weight"));
   CHECK(linear.find_input("bias")->producer()->int_or("zero_point", 7) == 0);
-  CHECK(graph.find_constant(linear.find_input("bias")->producer()->find_input("input"))->dtype() == DType::kInt32);
+  CHECK(graph.find_constant(linear.find_input("bias")->producer()->find_input("input"))->dtype() ==
+        DType::kInt32);
 }
 
-TEST_CASE("specs: behind a weight per channel the derived bias is per channel", "[annotate][spec][derived]") {
-  const Graph graph = quantize(linear_relu(), linear_rule({
-                                                  {"0", act_spec()                     },
-                                                  {"1", test::per_channel_weight_spec()},
-                                                  {"2", bias_spec(true)                }
+TEST_CASE("specs: behind a weight per channel the derived bias is per channel",
+          "[annotate][spec][derived]") {
+  const Graph graph = quantize(
+      linear_relu(),
+      linear_rule({
+          {"0", act_spec()                     },
+          {"1", test::per_channel_weight_spec()},
+          {"2", bias_spec(true)                }
   }));
   const Node& linear = *nodes_of(graph, "aten.linear.default").front();
-  const float input = static_cast<float>(linear.find_input("input")->producer()->float_or("scale", 0));
-  const Tensor& weight = *graph.find_constant(linear.find_input("weight")->producer()->find_input("scales"));
-  const Tensor& bias = *graph.find_constant(linear.find_input("bias")->producer()->find_input("scales"));
+  const float input =
+      static_cast<float>(linear.find_input("input")->producer()->float_or("scale", 0));
+  const Tensor& weight =
+      *graph.find_constant(linear.find_input("weight")->producer()->find_input("scales"));
+  const Tensor& bias =
+      *graph.find_constant(linear.find_input("bias")->producer()->find_input("scales"));
   REQUIRE(bias.numel() == 3);
   for (int64_t i = 0; i < 3; ++i) CHECK(bias.data<float>()[i] == input * weight.data<float>()[i]);
 }
 
-TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it is told", "[annotate][spec][shared]") {
+TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it is told",
+          "[annotate][spec][shared]") {
   const Json edge = {
       {"kind", "shared"                       },
       {"edge", Json::array({"$arg0", "$self"})}
@@ -146,7 +162,8 @@ TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it
   };
   const Json chain = Json::array({
       rule("aten.relu.default", {{"0", act_spec()}},
-       edge), rule("aten.sigmoid.default", {{"0", producer}  },
+       edge),
+      rule("aten.sigmoid.default", {{"0", producer}  },
        edge),
       rule("aten.tanh.default", {{"0", producer}  },
        edge)
@@ -155,14 +172,18 @@ TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it
   const Graph graph = quantize(relus(), chain);
   const std::vector<const Node*> quantizes = nodes_of(graph, kQuantize);
   REQUIRE(quantizes.size() == 4);
-  for (const Node* node : quantizes) CHECK(node->float_or("scale", 0) == quantizes.front()->float_or("scale", 1));
+  for (const Node* node : quantizes)
+    CHECK(node->float_or("scale", 0) == quantizes.front()->float_or("scale", 1));
 }
 
-TEST_CASE("specs: without implicit sharing each edge has an observer of its own, told ones still share", "[annotate][spec][shared]") {
+TEST_CASE(
+    "specs: without implicit sharing each edge has an observer of its own, told ones still share",
+    "[annotate][spec][shared]") {
   const auto rules = [](bool implicit) {
     Json both = Json::array({
-        rule("aten.relu.default", Json::object(), act_spec()), rule("aten.sigmoid.default", {{"0", act_spec()}}
-            )
+        rule("aten.relu.default", Json::object(), act_spec()),
+        rule("aten.sigmoid.default", {{"0", act_spec()}}
+         )
     });
     for (Json& one : both) one["allow_implicit_sharing"] = implicit;
     return both;
@@ -177,7 +198,8 @@ TEST_CASE("specs: without implicit sharing each edge has an observer of its own,
   CHECK(groups_of(relus(), told) == 1);
 }
 
-TEST_CASE("specs: fixed scales are taken as they are and need no data of their own", "[annotate][spec][fixed]") {
+TEST_CASE("specs: fixed scales are taken as they are and need no data of their own",
+          "[annotate][spec][fixed]") {
   const Json fixed = {
       {"kind",       "fixed"            },
       {"dtype",      "uint8"            },
@@ -188,8 +210,9 @@ TEST_CASE("specs: fixed scales are taken as they are and need no data of their o
       {"qscheme",    "per_tensor_affine"}
   };
   const Json rules = Json::array({
-      rule("aten.sigmoid.default", Json::object(), fixed), rule("aten.tanh.default", {{"0", fixed}}
-          )
+      rule("aten.sigmoid.default", Json::object(), fixed),
+      rule("aten.tanh.default", {{"0", fixed}}
+       )
   });
   CHECK(groups_of(relus(), rules) == 1);
   const Graph graph = quantize(relus(), rules);
@@ -197,7 +220,8 @@ TEST_CASE("specs: fixed scales are taken as they are and need no data of their o
   CHECK(nodes_of(graph, kQuantize).front()->float_or("scale", 0) == 1.0 / 256);
 }
 
-TEST_CASE("specs: each integer dtype reaches the q/dq graph with its range", "[annotate][spec][dtype]") {
+TEST_CASE("specs: each integer dtype reaches the q/dq graph with its range",
+          "[annotate][spec][dtype]") {
   struct Row {
     const char* dtype;
     int64_t min, max;
@@ -249,21 +273,26 @@ TEST_CASE("specs: a q/dq graph can be quantized further", "[annotate][spec][reen
         "quantize_per_tensor.default dequantize_per_tensor.default linear.default "
         "quantize_per_tensor.default dequantize_per_tensor.default linear.default");
   CHECK(twice.constants.size() == 2);
-  for (const auto& [fqn, constant] : twice.constants) CHECK(constant.tensor.dtype() == DType::kInt8);
+  for (const auto& [fqn, constant] : twice.constants)
+    CHECK(constant.tensor.dtype() == DType::kInt8);
 }
 
 // A quantizer whose callback is given.
 class CallbackQuantizer : public test::RuleQuantizer {
  public:
   using Callback = std::function<void(ObserverMap&)>;
-  CallbackQuantizer(Json rules, Callback callback) : RuleQuantizer(std::move(rules)), callback_(std::move(callback)) {}
-  void prepare_obs_or_fq_callback(const Graph&, ObserverMap& observers) override { callback_(observers); }
+  CallbackQuantizer(Json rules, Callback callback)
+      : RuleQuantizer(std::move(rules)), callback_(std::move(callback)) {}
+  void prepare_obs_or_fq_callback(const Graph&, ObserverMap& observers) override {
+    callback_(observers);
+  }
 
  private:
   Callback callback_;
 };
 
-// The groups of the observation points of relus(), each annotated at its input with a range of its own.
+// The groups of the observation points of relus(), each annotated at its input with a range of its
+// own.
 std::vector<int> groups_after(CallbackQuantizer::Callback callback) {
   Json rules = Json::array();
   int width = 10;
@@ -282,11 +311,15 @@ std::vector<int> groups_after(CallbackQuantizer::Callback callback) {
 }
 
 }  // namespace
-TEST_CASE("specs: a quantizer's callback lets places share an observer, or leaves them unobserved", "[annotate][specs]") {
+TEST_CASE("specs: a quantizer's callback lets places share an observer, or leaves them unobserved",
+          "[annotate][specs]") {
   CHECK(groups_after([](ObserverMap&) {}) == std::vector<int>{0, 1, 2});
-  CHECK(groups_after([](ObserverMap& map) { map[2].second = map[0].second; }) == std::vector<int>{0, 1, 0});
+  CHECK(groups_after([](ObserverMap& map) { map[2].second = map[0].second; }) ==
+        std::vector<int>{0, 1, 0});
   CHECK(groups_after([](ObserverMap& map) { map[1].second.reset(); }) == std::vector<int>{0, 1});
-  CHECK(groups_after([](ObserverMap& map) { map[0].second = make_observer(map[0].second->args()); }) == std::vector<int>{0, 1, 2});
+  CHECK(groups_after([](ObserverMap& map) {
+          map[0].second = make_observer(map[0].second->args());
+        }) == std::vector<int>{0, 1, 2});
 }
 
 TEST_CASE("specs: a callback cannot observe where no spec stands", "[annotate][specs]") {
@@ -294,7 +327,9 @@ TEST_CASE("specs: a callback cannot observe where no spec stands", "[annotate][s
     const Edge edge = std::get<Edge>(map[0].first);
     map.emplace_back(EdgeOrNode(edge.user->output()), map[0].second);
   };
-  CHECK_THROWS_WITH(groups_after(add), "prepare: %a: quantizer \"rules\" set an observer where no spec stands; annotate that edge or value");
+  CHECK_THROWS_WITH(groups_after(add),
+                    "prepare: %a: quantizer \"rules\" set an observer where no spec stands; "
+                    "annotate that edge or value");
 }
 
 }  // namespace octet::test_specs

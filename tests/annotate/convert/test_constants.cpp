@@ -26,7 +26,9 @@ Graph filled(const std::string& text) {
   return graph;
 }
 
-at::Tensor output_of(const Graph& graph) { return Interpreter(graph).run(test::random_inputs(graph)).at(0).toTensor(); }
+at::Tensor output_of(const Graph& graph) {
+  return Interpreter(graph).run(test::random_inputs(graph)).at(0).toTensor();
+}
 
 }  // namespace
 
@@ -45,7 +47,8 @@ TEST_CASE("constants: a quantized weight drops the float one", "[annotate][const
   CHECK_THAT(output_of(graph), test::BitEqual(output_of(open)));
 }
 
-TEST_CASE("constants: all ops between a constant and its quantize are computed ahead", "[annotate][constants]") {
+TEST_CASE("constants: all ops between a constant and its quantize are computed ahead",
+          "[annotate][constants]") {
   const std::string text = R"(graph(%w = param "w": f32[3,4], %x: f32[2,3]):
     %t: f32[4,3] = aten.transpose.int(%w, 0, 1) %n: f32[4,3] = aten.mul.Tensor(%t, 2.0)
     %y: f32[2,4] = aten.linear.default(%x, %n) return (%y))";
@@ -55,7 +58,8 @@ TEST_CASE("constants: all ops between a constant and its quantize are computed a
 }
 
 TEST_CASE("constants: constants that are not quantized stay as they are", "[annotate][constants]") {
-  const std::string text = R"(graph(%w = param "w": f32[4,3], %c = buffer "c": f32[4,2], %x: f32[2,3]):
+  const std::string text =
+      R"(graph(%w = param "w": f32[4,3], %c = buffer "c": f32[4,2], %x: f32[2,3]):
     %y: f32[2,4] = aten.linear.default(%x, %w)
     %t: f32[2,4] = aten.t.default(%c) %s: f32[2,4] = aten.sub.Tensor(%y, %t) return (%s))";
   const Graph graph = test::quantize(filled(text), kWeight);
@@ -64,7 +68,8 @@ TEST_CASE("constants: constants that are not quantized stay as they are", "[anno
   CHECK(graph.constants.size() == 2);
 }
 
-TEST_CASE("constants: a weight that others read in float is kept for them", "[annotate][constants]") {
+TEST_CASE("constants: a weight that others read in float is kept for them",
+          "[annotate][constants]") {
   const Graph graph = test::quantize(filled(R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]):
     %y: f32[2,4] = aten.linear.default(%x, %w) %s: f32[] = aten.sum.default(%w) %z: f32[2,4] = aten.mul.Tensor(%y, %s) return (%z))"),
                                      kWeight);
@@ -72,8 +77,10 @@ TEST_CASE("constants: a weight that others read in float is kept for them", "[an
   CHECK(graph.constants.contains("_frozen_param0"));
 }
 
-TEST_CASE("constants: the module and stack trace of a folded weight's dequantize stay", "[annotate][constants]") {
-  Graph graph = filled(R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]): %y: f32[2,4] = aten.linear.default(%x, %w) return (%y))");
+TEST_CASE("constants: the module and stack trace of a folded weight's dequantize stay",
+          "[annotate][constants]") {
+  Graph graph = filled(
+      R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]): %y: f32[2,4] = aten.linear.default(%x, %w) return (%y))");
   graph.find_node("y")->metadata = {
       {"nn_module_stack", "fc"  },
       {"stack_trace",     "here"}
@@ -84,7 +91,8 @@ TEST_CASE("constants: the module and stack trace of a folded weight's dequantize
   CHECK(dequantize->metadata.at("stack_trace") == "here");
 }
 
-TEST_CASE("constants: random numbers and made tensors are not computed ahead", "[annotate][constants]") {
+TEST_CASE("constants: random numbers and made tensors are not computed ahead",
+          "[annotate][constants]") {
   const Graph graph = test::quantize(filled(R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]):
     %r: f32[4,3] = aten.rand_like.default(%w) %y: f32[2,4] = aten.linear.default(%x, %r) return (%y))"),
                                      kWeight);
@@ -96,9 +104,11 @@ TEST_CASE("constants: weights as float16 are stored so", "[annotate][constants][
   for (const char* key : {"qscheme", "quant_min", "quant_max"}) spec.erase(key);
   spec["dtype"] = "float16";
   spec["observer"] = "PlaceholderObserver";
-  const std::string text = R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]): %y: f32[2,4] = aten.linear.default(%x, %w) return (%y))";
-  const Graph graph = test::quantize(filled(text), Json::array({
-                                                       {{"target", "aten.linear.default"}, {"inputs", {{"1", spec}}}}
+  const std::string text =
+      R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]): %y: f32[2,4] = aten.linear.default(%x, %w) return (%y))";
+  const Graph graph = test::quantize(
+      filled(text), Json::array({
+                        {{"target", "aten.linear.default"}, {"inputs", {{"1", spec}}}}
   }));
   CHECK_THAT(graph, test::PrintsAsUntyped(R"(graph(%b__frozen_param0 = buffer "_frozen_param0", %x):
     %convert_element_type_no_fuse_1 = quantized_decomposed.convert_element_type.no_fuse(%b__frozen_param0, f32)

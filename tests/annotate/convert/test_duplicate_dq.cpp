@@ -36,18 +36,22 @@ bool each_has_one_user(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("duplicate dequantize: a chain of one consumer each needs no copy", "[annotate][duplicate]") {
+TEST_CASE("duplicate dequantize: a chain of one consumer each needs no copy",
+          "[annotate][duplicate]") {
   const Graph graph = test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.relu.default(%x) %b: f32[2,4] = aten.sigmoid.default(%a) return (%b))"),
-                                     Json::array({rule("aten.relu.default", act_spec(), act_spec()), rule("aten.sigmoid.default", act_spec())}));
+                                     Json::array({rule("aten.relu.default", act_spec(), act_spec()),
+                                                  rule("aten.sigmoid.default", act_spec())}));
   CHECK(count_of(graph, kQuantize) == 2);
   CHECK(count_of(graph, kDequantize) == 2);
 }
 
-TEST_CASE("duplicate dequantize: two annotated consumers of one tensor get a dequantize each", "[annotate][duplicate]") {
+TEST_CASE("duplicate dequantize: two annotated consumers of one tensor get a dequantize each",
+          "[annotate][duplicate]") {
   const Graph graph = test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.relu.default(%x) %b: f32[2,4] = aten.sigmoid.default(%a) %c: f32[2,4] = aten.tanh.default(%a) return (%b, %c))"),
-                                     Json::array({rule("aten.relu.default", act_spec(), act_spec()), rule("aten.sigmoid.default", act_spec()),
+                                     Json::array({rule("aten.relu.default", act_spec(), act_spec()),
+                                                  rule("aten.sigmoid.default", act_spec()),
                                                   rule("aten.tanh.default", act_spec())}));
   CHECK(count_of(graph, kQuantize) == 2);
   CHECK(count_of(graph, kDequantize) == 3);
@@ -55,26 +59,32 @@ TEST_CASE("duplicate dequantize: two annotated consumers of one tensor get a deq
   CHECK(graph.find_node("b")->find_input("self") != graph.find_node("c")->find_input("self"));
 }
 
-TEST_CASE("duplicate dequantize: consumers without annotation go on sharing one", "[annotate][duplicate]") {
+TEST_CASE("duplicate dequantize: consumers without annotation go on sharing one",
+          "[annotate][duplicate]") {
   const Graph graph = test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.relu.default(%x) %b: f32[2,4] = aten.sigmoid.default(%a) %c: f32[2,4] = aten.tanh.default(%a)
     %d: f32[2,4] = aten.neg.default(%a) return (%b, %c, %d))"),
-                                     Json::array({rule("aten.relu.default", act_spec(), act_spec()), rule("aten.sigmoid.default", act_spec())}));
+                                     Json::array({rule("aten.relu.default", act_spec(), act_spec()),
+                                                  rule("aten.sigmoid.default", act_spec())}));
   CHECK(count_of(graph, kDequantize) == 3);
   CHECK(graph.find_node("c")->find_input("self") == graph.find_node("d")->find_input("self"));
   CHECK(graph.find_node("b")->find_input("self") != graph.find_node("c")->find_input("self"));
 }
 
-TEST_CASE("duplicate dequantize: consumers with specs of their own have quantize ops of their own too", "[annotate][duplicate]") {
+TEST_CASE(
+    "duplicate dequantize: consumers with specs of their own have quantize ops of their own too",
+    "[annotate][duplicate]") {
   const Graph graph = test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.relu.default(%x) %b: f32[2,4] = aten.sigmoid.default(%a) %c: f32[2,4] = aten.tanh.default(%a) return (%b, %c))"),
-                                     Json::array({rule("aten.sigmoid.default", act_spec()), rule("aten.tanh.default", act_spec(-64, 63))}));
+                                     Json::array({rule("aten.sigmoid.default", act_spec()),
+                                                  rule("aten.tanh.default", act_spec(-64, 63))}));
   CHECK(count_of(graph, kQuantize) == 2);
   CHECK(count_of(graph, kDequantize) == 2);
   CHECK(each_has_one_user(graph));
 }
 
-TEST_CASE("duplicate dequantize: a consumer that takes the tensor twice gets one copy", "[annotate][duplicate]") {
+TEST_CASE("duplicate dequantize: a consumer that takes the tensor twice gets one copy",
+          "[annotate][duplicate]") {
   const Graph graph = test::quantize(
       parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.mul.Tensor(%x, %x) %b: f32[2,4] = aten.sigmoid.default(%x) return (%a, %b))"),
@@ -88,10 +98,12 @@ TEST_CASE("duplicate dequantize: a consumer that takes the tensor twice gets one
 }
 
 TEST_CASE("duplicate dequantize: sizes are no consumers", "[annotate][duplicate]") {
-  const Graph graph = test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
+  const Graph graph =
+      test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.sigmoid.default(%x) %n: int = aten.sym_size.int(%a, 0) %b: f32[2,4] = aten.tanh.default(%a)
     return (%b, %n))"),
-                                     Json::array({rule("aten.sigmoid.default", act_spec(), act_spec()), rule("aten.tanh.default", act_spec())}));
+                     Json::array({rule("aten.sigmoid.default", act_spec(), act_spec()),
+                                  rule("aten.tanh.default", act_spec())}));
   CHECK(count_of(graph, kDequantize) == 2);
 }
 
@@ -99,11 +111,13 @@ TEST_CASE("duplicate dequantize: a dynamic chain stays one chain", "[annotate][d
   Json symmetric = test::dynamic_spec();
   symmetric["qscheme"] = "per_tensor_symmetric";
   const auto run = [](const Json& spec) {
-    return test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
+    return test::quantize(
+        parse_graph(R"(graph(%x: f32[2,4]):
       %a: f32[2,4] = aten.sigmoid.default(%x) %b: f32[2,4] = aten.tanh.default(%x) return (%a, %b))"),
-                          Json::array({rule("aten.sigmoid.default", spec), rule("aten.tanh.default", spec)}));
+        Json::array({rule("aten.sigmoid.default", spec), rule("aten.tanh.default", spec)}));
   };
-  CHECK(count_of(run(test::dynamic_spec()), "quantized_decomposed.dequantize_per_tensor.tensor") == 1);
+  CHECK(count_of(run(test::dynamic_spec()), "quantized_decomposed.dequantize_per_tensor.tensor") ==
+        1);
   CHECK(count_of(run(symmetric), "quantized_decomposed.dequantize_per_tensor.tensor") == 2);
 }
 

@@ -1,4 +1,5 @@
-// Module, stack trace and tag go from ops to the quantize and dequantize ops around them: torchao's cases of PortNodeMetaForQDQ.
+// Module, stack trace and tag go from ops to the quantize and dequantize ops around them: torchao's
+// cases of PortNodeMetaForQDQ.
 #include "annotate/flow_helpers.h"
 #include "core/text/text.h"
 
@@ -57,7 +58,9 @@ std::string tags(const Graph& graph) {
   for (const Node* node : graph.nodes()) {
     const std::string& target = node->target();
     if (!target.starts_with("quantized_decomposed.")) continue;
-    const char* name = target.find("choose") != std::string::npos ? "choose" : target.find(".dequantize") != std::string::npos ? "dq" : "q";
+    const char* name = target.find("choose") != std::string::npos        ? "choose"
+                       : target.find(".dequantize") != std::string::npos ? "dq"
+                                                                         : "q";
     result += (result.empty() ? "" : " ") + std::string(name) + ":" + tag_of(node);
   }
   return result;
@@ -68,32 +71,42 @@ const Json kSigmoid = rule("aten.sigmoid.default", act_spec(), act_spec());
 
 }  // namespace
 
-TEST_CASE("metadata: a dequantize has its consumer's, a quantize its producer's; the first and the last have none", "[annotate][metadata]") {
-  const Graph graph = test::quantize(tagged_graph(), Json::array({linear_rule(act_spec(), act_spec()), kRelu, kSigmoid}));
+TEST_CASE(
+    "metadata: a dequantize has its consumer's, a quantize its producer's; the first and the last "
+    "have none",
+    "[annotate][metadata]") {
+  const Graph graph = test::quantize(
+      tagged_graph(), Json::array({linear_rule(act_spec(), act_spec()), kRelu, kSigmoid}));
   CHECK(tags(graph) == "dq:conv q:none dq:conv q:conv dq:pool q:pool dq:last q:last dq:none");
   for (const Node* node : graph.nodes_of("quantized_decomposed.dequantize_per_tensor"))
-    if (tag_of(node) != "none") CHECK(node->metadata.at("stack_trace") == "line of " + tag_of(node));
+    if (tag_of(node) != "none")
+      CHECK(node->metadata.at("stack_trace") == "line of " + tag_of(node));
 }
 
 TEST_CASE("metadata: nothing but module, stack trace and tag is copied", "[annotate][metadata]") {
   const Graph graph = test::quantize(tagged_graph(), Json::array({kRelu}));
   for (const Node* node : graph.nodes())
-    if (node->target().starts_with("quantized_decomposed.")) CHECK_FALSE(node->metadata.contains("other"));
+    if (node->target().starts_with("quantized_decomposed."))
+      CHECK_FALSE(node->metadata.contains("other"));
 }
 
 TEST_CASE("metadata: an op in between that is not annotated gives none", "[annotate][metadata]") {
-  const Graph graph = test::quantize(tagged_graph(), Json::array({linear_rule(act_spec(), act_spec()), kSigmoid}));
+  const Graph graph =
+      test::quantize(tagged_graph(), Json::array({linear_rule(act_spec(), act_spec()), kSigmoid}));
   CHECK(tags(graph) == "dq:conv q:none dq:conv q:conv dq:none q:none dq:last q:last dq:none");
 }
 
 TEST_CASE("metadata: a dynamic chain has its consumer's", "[annotate][metadata]") {
-  const Graph graph = test::quantize(tagged_graph(), Json::array({linear_rule(test::dynamic_spec(), nullptr), kSigmoid}));
+  const Graph graph = test::quantize(
+      tagged_graph(), Json::array({linear_rule(test::dynamic_spec(), nullptr), kSigmoid}));
   CHECK(tags(graph) == "dq:conv choose:conv q:conv dq:conv q:none dq:last q:last dq:none");
 }
 
-TEST_CASE("metadata: the dequantize of a static output and a dynamic chain behind it", "[annotate][metadata]") {
-  const Graph graph =
-      test::quantize(tagged_graph(), Json::array({linear_rule(act_spec(), act_spec()), rule("aten.relu.default", test::dynamic_spec(), nullptr)}));
+TEST_CASE("metadata: the dequantize of a static output and a dynamic chain behind it",
+          "[annotate][metadata]") {
+  const Graph graph = test::quantize(
+      tagged_graph(), Json::array({linear_rule(act_spec(), act_spec()),
+                                   rule("aten.relu.default", test::dynamic_spec(), nullptr)}));
   CHECK(tags(graph) == "dq:conv q:none dq:conv q:conv dq:none choose:pool q:pool dq:pool");
 }
 
@@ -106,11 +119,13 @@ TEST_CASE("metadata: weights alone", "[annotate][metadata]") {
 TEST_CASE("metadata: ops without any have nothing to give", "[annotate][metadata]") {
   Graph graph = tagged_graph();
   for (Node* node : graph.nodes()) node->metadata.clear();
-  const Graph converted = test::quantize(std::move(graph), Json::array({linear_rule(act_spec(), act_spec()), kRelu}));
+  const Graph converted =
+      test::quantize(std::move(graph), Json::array({linear_rule(act_spec(), act_spec()), kRelu}));
   CHECK(tags(converted) == "dq:none q:none dq:none q:none dq:none q:none dq:none");
 }
 
-TEST_CASE("metadata: ops on a constant in front of its quantize keep their own", "[annotate][metadata]") {
+TEST_CASE("metadata: ops on a constant in front of its quantize keep their own",
+          "[annotate][metadata]") {
   Graph graph = parse_graph(R"(graph(%w = param "w": f32[3,4], %x: f32[2,3]):
     %t: f32[4,3] = aten.transpose.int(%w, 0, 1)
     %u: f32[4,3] = aten.neg.default(%t)
@@ -123,7 +138,8 @@ TEST_CASE("metadata: ops on a constant in front of its quantize keep their own",
     };
   ConvertOptions options;
   options.fold_quantize = false;
-  const Graph converted = test::quantize(std::move(graph), Json::array({linear_rule(act_spec(), nullptr)}), options);
+  const Graph converted =
+      test::quantize(std::move(graph), Json::array({linear_rule(act_spec(), nullptr)}), options);
   CHECK(tag_of(converted.find_node("t")) == "t");
   CHECK(tag_of(converted.find_node("u")) == "u");
   CHECK(tags(converted) == "q:none dq:y q:none dq:y");

@@ -27,7 +27,10 @@ std::vector<at::Tensor> run_often(const Graph& graph, int runs) {
   Interpreter interpreter(graph);
   std::vector<at::Tensor> outputs;
   for (int i = 0; i < runs; ++i)
-    outputs.push_back(interpreter.run(test::random_inputs(graph, 5 + static_cast<uint64_t>(i % 2))).at(0).toTensor().clone());
+    outputs.push_back(interpreter.run(test::random_inputs(graph, 5 + static_cast<uint64_t>(i % 2)))
+                          .at(0)
+                          .toTensor()
+                          .clone());
   return outputs;
 }
 
@@ -55,22 +58,26 @@ constexpr const char* kCopy = "  %c: f32[2,2] = aten.copy_.default(%s, %yd) retu
 TEST_CASE("mutable: in-place ops are quantized like the others", "[annotate][mutable]") {
   const std::string text = R"(graph(%x: f32[2,4]):
     %n: f32[2,4] = aten.neg.default(%x) %a: f32[2,4] = aten.add_.Tensor(%n, %n) %r: f32[2,4] = aten.relu_.default(%a) return (%r))";
-  const Graph graph =
-      test::quantize(parse_graph(text), Json::array({
-                                            {{"target", "aten.add_.Tensor"}, {"inputs", {{"0", act_spec()}}}, {"output", act_spec()}}
+  const Graph graph = test::quantize(parse_graph(text), Json::array({
+                                                            {{"target", "aten.add_.Tensor"},
+                                                             {"inputs", {{"0", act_spec()}}},
+                                                             {"output", act_spec()}}
   }));
   CHECK(count_of(graph, kQuantize) == 2);
   check_same_runs(parse_graph(text), graph, 0.1);
 }
 
-TEST_CASE("mutable: a buffer that the program writes to is never computed ahead", "[annotate][mutable]") {
+TEST_CASE("mutable: a buffer that the program writes to is never computed ahead",
+          "[annotate][mutable]") {
   const Json rules = Json::array({
       {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}
   });
-  for (const char* write : {"%w = aten.index_put_.default(%s, [%i], %x)", "%v = aten.select.int(%s, 0, 0) %w = aten.copy_.default(%v, %r)"}) {
-    const std::string text = std::string(R"(graph(%s = buffer "s": f32[3,4], %i = buffer "i": i64[2], %x: f32[2,4]):
+  for (const char* write : {"%w = aten.index_put_.default(%s, [%i], %x)",
+                            "%v = aten.select.int(%s, 0, 0) %w = aten.copy_.default(%v, %r)"}) {
+    const std::string text =
+        std::string(R"(graph(%s = buffer "s": f32[3,4], %i = buffer "i": i64[2], %x: f32[2,4]):
       %r: f32[4] = aten.select.int(%x, 0, 1) )") +
-                             write + " %y: f32[3,4] = aten.mul.Tensor(%s, 2.0) return (%y)";
+        write + " %y: f32[3,4] = aten.mul.Tensor(%s, 2.0) return (%y)";
     const Graph graph = test::quantize(parse_graph(text), rules);
     CHECK(count_of(graph, kQuantize) == 1);
     CHECK(graph.constants.at("s").tensor.dtype() == DType::kFloat32);
@@ -78,7 +85,10 @@ TEST_CASE("mutable: a buffer that the program writes to is never computed ahead"
   }
 }
 
-TEST_CASE("mutable: a tensor changed through a view is observed where it is used; the peer observes what it was", "[annotate][mutable]") {
+TEST_CASE(
+    "mutable: a tensor changed through a view is observed where it is used; the peer observes what "
+    "it was",
+    "[annotate][mutable]") {
   const std::string text = R"(graph(%x: f32[2,4], %y: f32[4]):
     %n: f32[2,4] = aten.neg.default(%x)
     %a: f32[2,4] = aten.mul.Tensor(%n, %n)
@@ -91,23 +101,29 @@ TEST_CASE("mutable: a tensor changed through a view is observed where it is used
   }));
   Report report;
   const ObservedGraph own = prepare_pt2e(parse_graph(text), quantizer, report);
-  CHECK(test::targets(own.graph) == "neg.default observe.default mul.Tensor select.int copy_.default observe.default mul.Tensor");
+  CHECK(
+      test::targets(own.graph) ==
+      "neg.default observe.default mul.Tensor select.int copy_.default observe.default mul.Tensor");
   PrepareOptions compat;
   compat.compat_torchao = true;
   const ObservedGraph peer = prepare_pt2e(parse_graph(text), quantizer, report, compat);
-  CHECK(test::targets(peer.graph) == "neg.default observe.default mul.Tensor select.int copy_.default mul.Tensor");
+  CHECK(test::targets(peer.graph) ==
+        "neg.default observe.default mul.Tensor select.int copy_.default mul.Tensor");
 }
 
-TEST_CASE("mutable: a buffer that the program returns as changed is never computed ahead", "[annotate][mutable]") {
-  const Graph graph = test::quantize(parse_graph(R"(graph(%s = buffer "s": f32[2,4], %x: f32[2,4]):
+TEST_CASE("mutable: a buffer that the program returns as changed is never computed ahead",
+          "[annotate][mutable]") {
+  const Graph graph =
+      test::quantize(parse_graph(R"(graph(%s = buffer "s": f32[2,4], %x: f32[2,4]):
     %y: f32[2,4] = aten.mul.Tensor(%s, %x) %n: f32[2,4] = aten.add.Tensor(%s, %x) return (%y, mutate "s" = %n))"),
-                                     Json::array({
-                                         {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}
+                     Json::array({
+                         {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}
   }));
   CHECK(count_of(graph, kQuantize) == 1);
 }
 
-TEST_CASE("mutable: a state that is read and written with one scale is stored quantized on request", "[annotate][mutable]") {
+TEST_CASE("mutable: a state that is read and written with one scale is stored quantized on request",
+          "[annotate][mutable]") {
   Graph graph = parse_graph(state_text("0.1", kCopy));
   const std::unique_ptr<Graph> before = clone(graph);
   Report report;
@@ -125,8 +141,11 @@ TEST_CASE("mutable: a state that is read and written with one scale is stored qu
   check_same_runs(*before, graph, 0);
 }
 
-TEST_CASE("mutable: a mutation output is a write too, and reads may be several", "[annotate][mutable]") {
-  Graph graph = parse_graph(state_text("0.1", R"(%s2: i8[2,2] = quantized_decomposed.quantize_per_tensor.default(%s, 0.1, 3, -128, 127, i8)
+TEST_CASE("mutable: a mutation output is a write too, and reads may be several",
+          "[annotate][mutable]") {
+  Graph graph = parse_graph(state_text(
+      "0.1",
+      R"(%s2: i8[2,2] = quantized_decomposed.quantize_per_tensor.default(%s, 0.1, 3, -128, 127, i8)
     %sd2: f32[2,2] = quantized_decomposed.dequantize_per_tensor.default(%s2, 0.1, 3, -128, 127, i8)
     %z: f32[2,2] = aten.mul.Tensor(%sd2, %yd) return (%z, mutate "s" = %yd))"));
   Report report;
@@ -136,7 +155,8 @@ TEST_CASE("mutable: a mutation output is a write too, and reads may be several",
   CHECK(graph.outputs().at(1).value.value_or_null()->name() == "yq");
 }
 
-TEST_CASE("mutable: an old state that is used after the write is copied first", "[annotate][mutable]") {
+TEST_CASE("mutable: an old state that is used after the write is copied first",
+          "[annotate][mutable]") {
   Graph graph = parse_graph(R"(graph(%s = buffer "s": f32[2,2], %x: f32[2,2]):
     %sq: i8[2,2] = quantized_decomposed.quantize_per_tensor.default(%s, 0.1, 3, -128, 127, i8)
     %xq: i8[2,2] = quantized_decomposed.quantize_per_tensor.default(%x, 0.1, 3, -128, 127, i8)
@@ -151,7 +171,8 @@ TEST_CASE("mutable: an old state that is used after the write is copied first", 
   check_same_runs(*before, graph, 0);
 }
 
-TEST_CASE("mutable: states that cannot be stored quantized stay float with a reason", "[annotate][mutable]") {
+TEST_CASE("mutable: states that cannot be stored quantized stay float with a reason",
+          "[annotate][mutable]") {
   const auto note_of = [](const std::string& text) {
     Graph graph = parse_graph(text);
     Report report;
@@ -160,17 +181,24 @@ TEST_CASE("mutable: states that cannot be stored quantized stay float with a rea
     return report.notes().empty() ? std::string() : report.notes().front();
   };
   CHECK(note_of(state_text("0.2", kCopy)) ==
-        "convert: the buffer s stays float: sq reads it with another scale or zero point than it is written with");
-  CHECK(note_of(state_text("0.1", "%c: f32[2,2] = aten.copy_.default(%s, %yd) %v: f32[2] = aten.select.int(%s, 0, 0) return (%v)")) ==
+        "convert: the buffer s stays float: sq reads it with another scale or zero point than it "
+        "is written with");
+  CHECK(note_of(state_text("0.1",
+                           "%c: f32[2,2] = aten.copy_.default(%s, %yd) %v: f32[2] = "
+                           "aten.select.int(%s, 0, 0) return (%v)")) ==
         "convert: the buffer s stays float: v (aten.select.int) reads or changes it unquantized");
   CHECK(note_of(state_text("0.1", "%c: f32[2,2] = aten.copy_.default(%s, %yd) return (%c)")) ==
         "convert: the buffer s stays float: %c is another name of it");
-  CHECK(note_of(state_text("0.1", "%c: f32[2,2] = aten.copy_.default(%s, %yd) %d: f32[2,2] = aten.copy_.default(%s, %y) return (%yd)")) ==
+  CHECK(note_of(state_text("0.1",
+                           "%c: f32[2,2] = aten.copy_.default(%s, %yd) %d: f32[2,2] = "
+                           "aten.copy_.default(%s, %y) return (%yd)")) ==
         "convert: the buffer s stays float: one of its writes is not quantized");
-  CHECK(note_of(state_text("0.1", "%c: f32[2,2] = aten.add_.Tensor(%s, %yd) return (%yd)")).empty());
+  CHECK(
+      note_of(state_text("0.1", "%c: f32[2,2] = aten.add_.Tensor(%s, %yd) return (%yd)")).empty());
 }
 
-TEST_CASE("mutable: storing states quantized is off by default and needs folding", "[annotate][mutable]") {
+TEST_CASE("mutable: storing states quantized is off by default and needs folding",
+          "[annotate][mutable]") {
   const std::string text = R"(graph(%s = buffer "s": f32[2,2], %x: f32[2,2]):
     %y: f32[2,2] = aten.maximum.default(%s, %x) %c: f32[2,2] = aten.copy_.default(%s, %y) return (%y))";
   const Json shared = {
@@ -178,9 +206,12 @@ TEST_CASE("mutable: storing states quantized is off by default and needs folding
       {"node", {"$arg0", "$self"}}
   };
   const Json rules = Json::array({
-      {{"target", "aten.maximum.default"}, {"inputs", {{"0", act_spec()}, {"1", shared}}}, {"output", shared}}
+      {{"target", "aten.maximum.default"},
+       {"inputs", {{"0", act_spec()}, {"1", shared}}},
+       {"output", shared}}
   });
-  CHECK(test::quantize(parse_graph(text), rules).constants.at("s").tensor.dtype() == DType::kFloat32);
+  CHECK(test::quantize(parse_graph(text), rules).constants.at("s").tensor.dtype() ==
+        DType::kFloat32);
   ConvertOptions options;
   options.fold_quantize_into_mutable_buffers = true;
   const Graph folded = test::quantize(parse_graph(text), rules, options);
@@ -195,7 +226,9 @@ TEST_CASE("mutable: storing states quantized is off by default and needs folding
       return std::string(error.what());
     }
   };
-  CHECK(message() == "convert: options: fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
+  CHECK(message() ==
+        "convert: options: fold_quantize_into_mutable_buffers needs fold_quantize, got it off; "
+        "turn it on");
 }
 
 }  // namespace octet::test_mutable

@@ -58,8 +58,12 @@ Graph with_weights(const char* text) {
   return graph;
 }
 
-std::vector<c10::IValue> scan_batch(double last) { return {at::full({1, 2}, 0.25), at::linspace(-1.0, last, 6, at::kFloat).reshape({3, 1, 2})}; }
-std::vector<c10::IValue> cond_batch(bool which) { return {at::full({}, which, at::kBool), at::linspace(-1.0, 2.0, 2, at::kFloat).reshape({1, 2})}; }
+std::vector<c10::IValue> scan_batch(double last) {
+  return {at::full({1, 2}, 0.25), at::linspace(-1.0, last, 6, at::kFloat).reshape({3, 1, 2})};
+}
+std::vector<c10::IValue> cond_batch(bool which) {
+  return {at::full({}, which, at::kBool), at::linspace(-1.0, 2.0, 2, at::kFloat).reshape({1, 2})};
+}
 
 ObservedGraph prepare(Graph graph, Report& report, bool compat = false) {
   RuleQuantizer quantizer(kRules);
@@ -68,7 +72,8 @@ ObservedGraph prepare(Graph graph, Report& report, bool compat = false) {
   return prepare_pt2e(std::move(graph), quantizer, report, options);
 }
 
-Graph quantize(const char* text, const std::vector<std::vector<c10::IValue>>& batches, Report& report, bool compat = false) {
+Graph quantize(const char* text, const std::vector<std::vector<c10::IValue>>& batches,
+               Report& report, bool compat = false) {
   ObservedGraph observed = prepare(with_weights(text), report, compat);
   calibrate(observed, batches);
   ConvertOptions options;
@@ -78,7 +83,8 @@ Graph quantize(const char* text, const std::vector<std::vector<c10::IValue>>& ba
 
 std::vector<at::Tensor> run(const Graph& graph, const std::vector<c10::IValue>& inputs) {
   std::vector<at::Tensor> tensors;
-  for (const c10::IValue& value : Interpreter(graph).run(inputs)) tensors.push_back(value.toTensor());
+  for (const c10::IValue& value : Interpreter(graph).run(inputs))
+    tensors.push_back(value.toTensor());
   return tensors;
 }
 
@@ -105,11 +111,13 @@ std::string reasons(const Report& report) {
 }
 
 constexpr const char* kQuantizedLinear =
-    "dequantize_per_channel quantize_per_tensor dequantize_per_tensor linear quantize_per_tensor dequantize_per_tensor";
+    "dequantize_per_channel quantize_per_tensor dequantize_per_tensor linear quantize_per_tensor "
+    "dequantize_per_tensor";
 
 }  // namespace
 
-TEST_CASE("the observation points of a scan's body stand within it, and its constants too", "[annotate][control]") {
+TEST_CASE("the observation points of a scan's body stand within it, and its constants too",
+          "[annotate][control]") {
   Report report;
   const ObservedGraph observed = prepare(with_weights(kScan), report);
   CHECK_THAT(observed.graph, PrintsAs(R"(
@@ -143,14 +151,18 @@ TEST_CASE("an observer within a scan sees each row of each batch", "[annotate][c
   CHECK(state.max == std::vector<float>{5.0F});
 }
 
-TEST_CASE("a quantized scan takes int8 weights and their scales as operands; the float weight is gone", "[annotate][control]") {
+TEST_CASE(
+    "a quantized scan takes int8 weights and their scales as operands; the float weight is gone",
+    "[annotate][control]") {
   Report report;
   const Graph quantized = quantize(kScan, {scan_batch(2.0)}, report);
   CHECK(ops(body_of(quantized, "body")) == std::string(kQuantizedLinear) + " add");
   CHECK(ops(quantized) == "scan");
   std::vector<std::string> names;
-  for (const auto& [fqn, constant] : quantized.constants) names.push_back(fmt::format("{} {}", fqn, describe(constant.tensor)));
-  CHECK(fmt::format("{}", fmt::join(names, ", ")) == "_frozen_param0 i8[2, 2], _scale_0 f32[2], _zero_point_0 i64[2], l.bias f32[2]");
+  for (const auto& [fqn, constant] : quantized.constants)
+    names.push_back(fmt::format("{} {}", fqn, describe(constant.tensor)));
+  CHECK(fmt::format("{}", fmt::join(names, ", ")) ==
+        "_frozen_param0 i8[2, 2], _scale_0 f32[2], _zero_point_0 i64[2], l.bias f32[2]");
   CHECK(body_of(quantized, "body").constants.empty());
   CHECK(reasons(report) == "body.n: no rule of the quantizer gave it a spec\n");
 }
@@ -171,11 +183,13 @@ graph(%w = param "l.weight": f32[2,2], %b = param "l.bias": f32[2], %c: f32[1,2]
   }
 }
 
-TEST_CASE("compat: a weight is quantized anew in each step of a loop, and the scales are operands", "[annotate][control]") {
+TEST_CASE("compat: a weight is quantized anew in each step of a loop, and the scales are operands",
+          "[annotate][control]") {
   Report report;
   const Graph quantized = quantize(kScan, {scan_batch(2.0)}, report, true);
   CHECK(ops(body_of(quantized, "body")) ==
-        "quantize_per_tensor dequantize_per_tensor quantize_per_channel dequantize_per_channel linear quantize_per_tensor dequantize_per_tensor add");
+        "quantize_per_tensor dequantize_per_tensor quantize_per_channel dequantize_per_channel "
+        "linear quantize_per_tensor dequantize_per_tensor add");
   CHECK(quantized.constants.contains("l.weight"));
   const Node& scan = *quantized.find_node("scan");
   CHECK(scan.arguments().back().value.find<std::vector<Value*>>()->size() == 4);
@@ -193,11 +207,13 @@ TEST_CASE("both branches of a cond are quantized", "[annotate][control]") {
 
 TEST_CASE("a branch may run for the first time in any batch", "[annotate][control]") {
   Report report;
-  const Graph quantized = quantize(kCond, {cond_batch(true), cond_batch(true), cond_batch(false)}, report);
+  const Graph quantized =
+      quantize(kCond, {cond_batch(true), cond_batch(true), cond_batch(false)}, report);
   CHECK(ops(body_of(quantized, "no")) == std::string(kQuantizedLinear) + " relu");
 }
 
-TEST_CASE("a branch that calibration did not run stays float, with the reason", "[annotate][control]") {
+TEST_CASE("a branch that calibration did not run stays float, with the reason",
+          "[annotate][control]") {
   Report report;
   const Graph quantized = quantize(kCond, {cond_batch(true)}, report);
   CHECK(ops(body_of(quantized, "yes")) == kQuantizedLinear);
@@ -206,13 +222,16 @@ TEST_CASE("a branch that calibration did not run stays float, with the reason", 
   CHECK(reasons(report) ==
         "no.b: no did not run with the calibration data\n"
         "no.r: no rule of the quantizer gave it a spec\n");
-  CHECK(at::equal(run(quantized, cond_batch(false)).at(0), run(with_weights(kCond), cond_batch(false)).at(0)));
+  CHECK(at::equal(run(quantized, cond_batch(false)).at(0),
+                  run(with_weights(kCond), cond_batch(false)).at(0)));
 }
 
-TEST_CASE("branches without any calibration are an error, not a float program", "[annotate][control]") {
+TEST_CASE("branches without any calibration are an error, not a float program",
+          "[annotate][control]") {
   Report report;
   CHECK_THROWS_WITH(convert_pt2e(prepare(with_weights(kCond), report), {}, report),
-                    "convert: %aw (observer group 1): the per_channel_min_max observer saw no data, got 0 samples, want at least 1; calibrate before "
+                    "convert: %aw (observer group 1): the per_channel_min_max observer saw no "
+                    "data, got 0 samples, want at least 1; calibrate before "
                     "converting, with data for which this branch or loop runs");
 }
 
@@ -220,7 +239,8 @@ TEST_CASE("compat: branches of a cond stay float, with the reason", "[annotate][
   Report report;
   const ObservedGraph observed = prepare(with_weights(kCond), report, true);
   CHECK(observation_points(observed.graph).empty());
-  CHECK(reasons(report) == "cond: bodies of higher_order.cond are not quantized (compat torchao)\n");
+  CHECK(reasons(report) ==
+        "cond: bodies of higher_order.cond are not quantized (compat torchao)\n");
 }
 
 TEST_CASE("the body of a while_loop is quantized, its condition is not", "[annotate][control]") {
@@ -243,7 +263,8 @@ graph(%w = param "l.weight": f32[2,2], %i: i64[], %x: f32[1,2]):
                                    report);
   CHECK(ops(body_of(quantized, "go")) == "linear lt");
   CHECK(ops(body_of(quantized, "body")) ==
-        "dequantize_per_channel quantize_per_tensor dequantize_per_tensor add linear quantize_per_tensor dequantize_per_tensor");
+        "dequantize_per_channel quantize_per_tensor dequantize_per_tensor add linear "
+        "quantize_per_tensor dequantize_per_tensor");
   verify(quantized);
   CHECK(run(quantized, {at::full({}, 0, at::kLong), at::full({1, 2}, 1.5)}).size() == 1);
 }
@@ -272,8 +293,11 @@ TEST_CASE("without folding the float weight stays an operand", "[annotate][contr
   options.fold_quantize = false;
   const Graph quantized = convert_pt2e(std::move(observed), options, report);
   CHECK(quantized.constants.contains("l.weight"));
-  CHECK(body_of(quantized, "body").nodes_of("quantized_decomposed.quantize_per_channel.default").size() == 1);
-  CHECK(at::equal(run(quantized, scan_batch(2.0)).at(0), run(quantize(kScan, {scan_batch(2.0)}, report), scan_batch(2.0)).at(0)));
+  CHECK(body_of(quantized, "body")
+            .nodes_of("quantized_decomposed.quantize_per_channel.default")
+            .size() == 1);
+  CHECK(at::equal(run(quantized, scan_batch(2.0)).at(0),
+                  run(quantize(kScan, {scan_batch(2.0)}, report), scan_batch(2.0)).at(0)));
 }
 
 TEST_CASE("a weight reaches a body within a body", "[annotate][control]") {

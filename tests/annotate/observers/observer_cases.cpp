@@ -8,7 +8,8 @@
 
 namespace octet::test {
 
-at::Tensor make_batch(uint32_t seed, const std::vector<int64_t>& shape, float scale, float shift, const std::string& kind) {
+at::Tensor make_batch(uint32_t seed, const std::vector<int64_t>& shape, float scale, float shift,
+                      const std::string& kind) {
   if (kind == "empty") {
     std::vector<int64_t> sizes = shape;
     sizes[0] = 0;
@@ -25,7 +26,8 @@ at::Tensor make_batch(uint32_t seed, const std::vector<int64_t>& shape, float sc
     }
     const float value = static_cast<float>(total - 131072) / 32768.0f * scale;
     values[i] = value + shift;
-    if (kind == "inf" && i % 7 == 0) values[i] = (i % 14 == 0 ? 1.0f : -1.0f) * std::numeric_limits<float>::infinity();
+    if (kind == "inf" && i % 7 == 0)
+      values[i] = (i % 14 == 0 ? 1.0f : -1.0f) * std::numeric_limits<float>::infinity();
   }
   return kind == "scalar" ? tensor.flatten().select(0, 0) : tensor;
 }
@@ -55,7 +57,8 @@ std::vector<at::Tensor> batches_of(const nlohmann::json& entry) {
   uint32_t seed = 1;
   for (const nlohmann::json& batch : entry.at("batches")) {
     const std::string kind = batch.size() > 2 ? batch.at(2).get<std::string>() : "";
-    batches.push_back(make_batch(seed++, entry.at("shape").get<std::vector<int64_t>>(), batch.at(0), batch.at(1), kind));
+    batches.push_back(make_batch(seed++, entry.at("shape").get<std::vector<int64_t>>(), batch.at(0),
+                                 batch.at(1), kind));
   }
   return batches;
 }

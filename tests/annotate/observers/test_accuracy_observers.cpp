@@ -1,4 +1,5 @@
-// Percentile and minimum-MSE observers: on known distributions, on data that is none, and on their way through states.
+// Percentile and minimum-MSE observers: on known distributions, on data that is none, and on their
+// way through states.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -34,7 +35,8 @@ ObserverArgs args_with(const std::string& name, QScheme qscheme) {
 }
 
 ObserverArgs percentile_args(double percentile, QScheme qscheme) {
-  ObserverArgs args = args_with(is_per_channel(qscheme) ? "per_channel_percentile" : "percentile", qscheme);
+  ObserverArgs args =
+      args_with(is_per_channel(qscheme) ? "per_channel_percentile" : "percentile", qscheme);
   args.choice.percentile = percentile;
   return args;
 }
@@ -101,7 +103,8 @@ TEST_CASE("mse: the error is no larger than with min-max and histogram", "[annot
     }
 }
 
-TEST_CASE("mse: outliers of two sides are clipped, which divides the error of min-max", "[annotate][observer]") {
+TEST_CASE("mse: outliers of two sides are clipped, which divides the error of min-max",
+          "[annotate][observer]") {
   const at::Tensor x = with_outliers(-12, 12);
   const double full = error_of(x, qparams_of(args_with("min_max", QScheme::kPerTensorAffine), x));
   const QParams qparams = qparams_of(args_with("mse", QScheme::kPerTensorAffine), x);
@@ -109,11 +112,16 @@ TEST_CASE("mse: outliers of two sides are clipped, which divides the error of mi
   CHECK(qparams.scale[0] * 255 < 24);
 }
 
-TEST_CASE("per_channel_mse: each channel's error is the least of a finer grid, within 1 percent, and at most that of min-max",
-          "[annotate][observer]") {
-  const at::Tensor x = at::stack({with_outliers(-2, 4), with_outliers(-2, 30), test::make_batch(9, {20005}, 0.01f, 0.0f)});
-  const QParams qparams = qparams_of(args_with("per_channel_mse", QScheme::kPerChannelSymmetric), x);
-  const QParams full = qparams_of(args_with("per_channel_min_max", QScheme::kPerChannelSymmetric), x);
+TEST_CASE(
+    "per_channel_mse: each channel's error is the least of a finer grid, within 1 percent, and at "
+    "most that of min-max",
+    "[annotate][observer]") {
+  const at::Tensor x = at::stack(
+      {with_outliers(-2, 4), with_outliers(-2, 30), test::make_batch(9, {20005}, 0.01f, 0.0f)});
+  const QParams qparams =
+      qparams_of(args_with("per_channel_mse", QScheme::kPerChannelSymmetric), x);
+  const QParams full =
+      qparams_of(args_with("per_channel_min_max", QScheme::kPerChannelSymmetric), x);
   REQUIRE(qparams.scale.size() == 3);
   for (size_t channel = 0; channel < 3; ++channel) {
     const at::Tensor row = x.select(0, static_cast<int64_t>(channel));
@@ -127,7 +135,8 @@ TEST_CASE("per_channel_mse: each channel's error is the least of a finer grid, w
   }
 }
 
-TEST_CASE("a search that leaves hopeless ranges early finds what one without limit finds", "[annotate][observer]") {
+TEST_CASE("a search that leaves hopeless ranges early finds what one without limit finds",
+          "[annotate][observer]") {
   const at::Tensor x = with_outliers(-2, 4);
   const std::span<const float> values(x.const_data_ptr<float>(), static_cast<size_t>(x.numel()));
   const Lattice fine{4.0 / 127, -127, 127};
@@ -136,22 +145,27 @@ TEST_CASE("a search that leaves hopeless ranges early finds what one without lim
   CHECK(squared_error(values, fine, whole / 2) > whole / 2);
   CHECK(squared_error(values, fine, whole / 2) < whole);
   const auto range_with = [&](bool is_limited) {
-    return least_error_range({-2, 4}, {.is_symmetric = true, .octaves = 4}, [&](const ValueRange& range, double limit) {
-      const Lattice lattice{std::max(-range.min, range.max) / 127.0, -127, 127};
-      return is_limited ? squared_error(values, lattice, limit) : squared_error(values, lattice);
-    });
+    return least_error_range(
+        {-2, 4}, {.is_symmetric = true, .octaves = 4}, [&](const ValueRange& range, double limit) {
+          const Lattice lattice{std::max(-range.min, range.max) / 127.0, -127, 127};
+          return is_limited ? squared_error(values, lattice, limit)
+                            : squared_error(values, lattice);
+        });
   };
   CHECK(range_with(true).max == range_with(false).max);
 }
 
-TEST_CASE("mse: the error of a histogram is that of its values when they fill the bins evenly", "[annotate][observer]") {
+TEST_CASE("mse: the error of a histogram is that of its values when they fill the bins evenly",
+          "[annotate][observer]") {
   std::vector<float> counts(64);
   std::vector<float> values;
   for (size_t bin = 0; bin < counts.size(); ++bin) {
     const int count = static_cast<int>(1 + bin % 5);
     counts[bin] = static_cast<float>(1000 * count);
     for (int i = 0; i < 1000 * count; ++i)
-      values.push_back(-3.0f + 0.125f * (static_cast<float>(bin) + (static_cast<float>(i) + 0.5f) / static_cast<float>(1000 * count)));
+      values.push_back(-3.0f +
+                       0.125f * (static_cast<float>(bin) + (static_cast<float>(i) + 0.5f) /
+                                                               static_cast<float>(1000 * count)));
   }
   for (const Lattice& lattice : {
            Lattice{0.5,  -8,   7  },
@@ -160,19 +174,25 @@ TEST_CASE("mse: the error of a histogram is that of its values when they fill th
            Lattice{0.7,  0,    3  }
   }) {
     INFO(lattice.scale);
-    CHECK(squared_error(counts, -3.0, 0.125, lattice) == Approx(squared_error(values, lattice)).epsilon(1e-3));
+    CHECK(squared_error(counts, -3.0, 0.125, lattice) ==
+          Approx(squared_error(values, lattice)).epsilon(1e-3));
   }
 }
 
-TEST_CASE("percentile: as many values as asked for stay inside, at both ends or in magnitude", "[annotate][observer]") {
+TEST_CASE("percentile: as many values as asked for stay inside, at both ends or in magnitude",
+          "[annotate][observer]") {
   const at::Tensor x = at::arange(0, 10000).to(at::kFloat) - 2000.0f;  // -2000 .. 7999
   const float bin = 9999.0f / 2048.0f;
-  const QParams affine = qparams_of(percentile_args(99, QScheme::kPerTensorAffine), x);  // -1950 .. 7949
+  // -1950 .. 7949
+  const QParams affine = qparams_of(percentile_args(99, QScheme::kPerTensorAffine), x);
   CHECK(affine.scale[0] * 255 == Approx(9899).margin(2 * bin));
-  CHECK(-affine.scale[0] * static_cast<float>(affine.zero_point[0] + 128) == Approx(-1950).margin(bin + affine.scale[0]));
-  const QParams symmetric = qparams_of(percentile_args(99, QScheme::kPerTensorSymmetric), x);  // |x| below 7899
+  CHECK(-affine.scale[0] * static_cast<float>(affine.zero_point[0] + 128) ==
+        Approx(-1950).margin(bin + affine.scale[0]));
+  // |x| below 7899
+  const QParams symmetric = qparams_of(percentile_args(99, QScheme::kPerTensorSymmetric), x);
   CHECK(symmetric.scale[0] * 127.5 == Approx(7899).margin(bin));
-  const QParams half = qparams_of(percentile_args(30, QScheme::kPerTensorSymmetric), x);  // |x| below 1500
+  // |x| below 1500
+  const QParams half = qparams_of(percentile_args(30, QScheme::kPerTensorSymmetric), x);
   CHECK(half.scale[0] * 127.5 == Approx(1500).margin(bin));
   const QParams whole = qparams_of(percentile_args(100, QScheme::kPerTensorAffine), x);
   CHECK(whole.scale == qparams_of(args_with("min_max", QScheme::kPerTensorAffine), x).scale);
@@ -191,12 +211,14 @@ TEST_CASE("per_channel_percentile: exact on the values of each channel", "[annot
   CHECK(affine.scale[2] == Approx(900.0 / 255));
 }
 
-TEST_CASE("percentile and mse: constants, zeros and single values are kept", "[annotate][observer]") {
+TEST_CASE("percentile and mse: constants, zeros and single values are kept",
+          "[annotate][observer]") {
   for (const std::string name : {"mse", "percentile", "per_channel_mse", "per_channel_percentile"})
     for (const float value : {0.0f, 3.0f, -0.5f})
       for (const int64_t count : {1, 100}) {
         INFO(name << " of " << count << " times " << value);
-        const QScheme qscheme = name.starts_with("per_channel") ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine;
+        const QScheme qscheme = name.starts_with("per_channel") ? QScheme::kPerChannelAffine
+                                                                : QScheme::kPerTensorAffine;
         const at::Tensor x = at::full({1, count}, value);
         const QParams qparams = qparams_of(args_with(name, qscheme), x);
         CHECK(qparams.scale[0] > 0);
@@ -207,28 +229,40 @@ TEST_CASE("percentile and mse: constants, zeros and single values are kept", "[a
 TEST_CASE("percentile and mse: no data, NaN and infinities", "[annotate][observer]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const std::string name : {"mse", "percentile", "per_channel_mse", "per_channel_percentile"}) {
+  for (const std::string name :
+       {"mse", "percentile", "per_channel_mse", "per_channel_percentile"}) {
     INFO(name);
     const bool is_channel = name.starts_with("per_channel");
-    const std::shared_ptr<Observer> observer = make_observer(args_with(name, is_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorAffine));
+    const std::shared_ptr<Observer> observer = make_observer(
+        args_with(name, is_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorAffine));
     observer->observe(at::empty({0, 3}));
     CHECK_FALSE(observer->has_data());
-    CHECK(message_of([&] { observer->calculate_qparams(); }).find("saw no data") != std::string::npos);
-    CHECK(message_of([&] { observer->observe(at::tensor({1.0f, nan}).unsqueeze(0)); }) == "calibrate: the observed values hold NaN");
+    CHECK(message_of([&] { observer->calculate_qparams(); }).find("saw no data") !=
+          std::string::npos);
+    CHECK(message_of([&] { observer->observe(at::tensor({1.0f, nan}).unsqueeze(0)); }) ==
+          "calibrate: the observed values hold NaN");
     CHECK_FALSE(observer->has_data());
-    const std::string message = message_of([&] { observer->observe(at::tensor({1.0f, infinity}).unsqueeze(0)); });
-    CHECK(message == (is_channel ? "calibrate: the observed values hold infinities, want finite numbers" : "no error"));
+    const std::string message =
+        message_of([&] { observer->observe(at::tensor({1.0f, infinity}).unsqueeze(0)); });
+    CHECK(message == (is_channel
+                          ? "calibrate: the observed values hold infinities, want finite numbers"
+                          : "no error"));
     CHECK(observer->has_data() != is_channel);
   }
 }
 
-TEST_CASE("percentile and mse: a state put into a fresh observer, and two halves merged, give the same scale", "[annotate][observer]") {
+TEST_CASE(
+    "percentile and mse: a state put into a fresh observer, and two halves merged, give the same "
+    "scale",
+    "[annotate][observer]") {
   const at::Tensor x = with_outliers(-3, 12);
   const at::Tensor weights = at::stack({x, x * 2.0f});
-  for (const std::string name : {"mse", "percentile", "per_channel_mse", "per_channel_percentile"}) {
+  for (const std::string name :
+       {"mse", "percentile", "per_channel_mse", "per_channel_percentile"}) {
     INFO(name);
     const bool is_channel = name.starts_with("per_channel");
-    const ObserverArgs args = args_with(name, is_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorAffine);
+    const ObserverArgs args =
+        args_with(name, is_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorAffine);
     const std::shared_ptr<Observer> first = make_observer(args);
     first->observe(is_channel ? weights : x);
     const std::shared_ptr<Observer> second = make_observer(args);
@@ -248,23 +282,26 @@ TEST_CASE("percentile and mse: a state put into a fresh observer, and two halves
   }
 }
 
-TEST_CASE("per-channel percentile and mse refuse tensors that change, and states of other tensors", "[annotate][observer]") {
+TEST_CASE("per-channel percentile and mse refuse tensors that change, and states of other tensors",
+          "[annotate][observer]") {
   const ObserverArgs args = args_with("per_channel_mse", QScheme::kPerChannelSymmetric);
   const std::shared_ptr<Observer> observer = make_observer(args);
   observer->observe(at::full({2, 3}, 1.0f));
-  CHECK(
-      message_of([&] {
-        observer->observe(at::full({2, 3}, 2.0f));
-      }) ==
-      "calibrate: per_channel_mse looks at one constant tensor, got a second one; use moving_average_per_channel_min_max for what changes from batch "
-      "to batch");
+  CHECK(message_of([&] { observer->observe(at::full({2, 3}, 2.0f)); }) ==
+        "calibrate: per_channel_mse looks at one constant tensor, got a second one; use "
+        "moving_average_per_channel_min_max for what changes from batch "
+        "to batch");
   const std::shared_ptr<Observer> other = make_observer(args);
   other->observe(at::full({2, 3}, 2.0f));
   CHECK(message_of([&] { observer->merge(*other); }) ==
-        "state: observer \"per_channel_mse\": the two saw different tensors, want the same weights; calibrate the same model");
-  CHECK(
-      message_of([&] { make_observer(percentile_args(99, QScheme::kPerTensorAffine))->merge(*make_observer(named("percentile"))); }) ==
-      "state: observer \"percentile\": observers with different channel axis, bins, averaging constant, granularity or percentile cannot be merged");
+        "state: observer \"per_channel_mse\": the two saw different tensors, want the same "
+        "weights; calibrate the same model");
+  CHECK(message_of([&] {
+          make_observer(percentile_args(99, QScheme::kPerTensorAffine))
+              ->merge(*make_observer(named("percentile")));
+        }) ==
+        "state: observer \"percentile\": observers with different channel axis, bins, averaging "
+        "constant, granularity or percentile cannot be merged");
 }
 
 TEST_CASE("percentile and mse refuse bad arguments", "[annotate][observer]") {
@@ -272,17 +309,25 @@ TEST_CASE("percentile and mse refuse bad arguments", "[annotate][observer]") {
     for (const QScheme qscheme : {QScheme::kPerTensorAffine, QScheme::kPerChannelSymmetric}) {
       const ObserverArgs args = percentile_args(percentile, qscheme);
       std::ostringstream want;
-      want << "prepare: " << args.choice.name << ": percentile out of range, got " << percentile << ", want more than 0 and at most 100";
+      want << "prepare: " << args.choice.name << ": percentile out of range, got " << percentile
+           << ", want more than 0 and at most 100";
       CHECK(message_of([&] { make_observer(args); }) == want.str());
     }
-  CHECK(message_of([] { make_observer(args_with("per_channel_mse", QScheme::kPerTensorAffine)); }) ==
-        "prepare: per_channel_mse: this observer works per channel, got qscheme per_tensor_affine; use mse");
+  CHECK(
+      message_of([] { make_observer(args_with("per_channel_mse", QScheme::kPerTensorAffine)); }) ==
+      "prepare: per_channel_mse: this observer works per channel, got qscheme per_tensor_affine; "
+      "use mse");
   CHECK(message_of([] { make_observer(args_with("mse", QScheme::kPerChannelAffine)); }) ==
-        "prepare: mse: this observer works per tensor, got qscheme per_channel_affine; use per_channel_mse");
+        "prepare: mse: this observer works per tensor, got qscheme per_channel_affine; use "
+        "per_channel_mse");
   CHECK(message_of([] { make_observer(args_with("percentile", QScheme::kPerChannelAffine)); }) ==
-        "prepare: percentile: this observer works per tensor, got qscheme per_channel_affine; use per_channel_percentile");
-  CHECK(message_of([] { make_observer(args_with("per_channel_mse", QScheme::kPerChannelAffineFloatQParams)); }) ==
-        "prepare: per_channel_mse: this observer has whole zero points, got qscheme per_channel_affine_float_qparams; use per_channel_min_max");
+        "prepare: percentile: this observer works per tensor, got qscheme per_channel_affine; use "
+        "per_channel_percentile");
+  CHECK(message_of([] {
+          make_observer(args_with("per_channel_mse", QScheme::kPerChannelAffineFloatQParams));
+        }) ==
+        "prepare: per_channel_mse: this observer has whole zero points, got qscheme "
+        "per_channel_affine_float_qparams; use per_channel_min_max");
 }
 
 }  // namespace

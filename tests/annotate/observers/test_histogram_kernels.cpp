@@ -24,17 +24,21 @@
 namespace octet::test_histogram_kernels {
 namespace {
 
-std::span<const float> span_of(const at::Tensor& tensor) { return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())}; }
+std::span<const float> span_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
 
 at::Tensor random_values(std::mt19937& random, int64_t count) {
   std::uniform_real_distribution<float> uniform(-1, 1);
-  at::Tensor values = test::make_batch(static_cast<uint32_t>(random()), {count}, std::exp2(10 * uniform(random)), 5 * uniform(random));
+  at::Tensor values = test::make_batch(static_cast<uint32_t>(random()), {count},
+                                       std::exp2(10 * uniform(random)), 5 * uniform(random));
   if (random() % 3 == 0) values = values.clamp_min(0);
   if (random() % 3 == 0) values = (values * 16).round() / 16;
   return values;
 }
 
-TEST_CASE("histogram: counting equals aten::histc for random data, ranges and bins", "[annotate][histogram]") {
+TEST_CASE("histogram: counting equals aten::histc for random data, ranges and bins",
+          "[annotate][histogram]") {
   std::mt19937 random(7);
   for (int trial = 0; trial < 200; ++trial) {
     const at::Tensor values = random_values(random, 3001);
@@ -47,7 +51,8 @@ TEST_CASE("histogram: counting equals aten::histc for random data, ranges and bi
     std::vector<uint32_t> counts(static_cast<size_t>(bins));
     count_into_bins(span_of(values), low, high, counts);
     const at::Tensor want = at::histc(values, bins, low, high);
-    CHECK(std::vector<float>(counts.begin(), counts.end()) == std::vector<float>(span_of(want).begin(), span_of(want).end()));
+    CHECK(std::vector<float>(counts.begin(), counts.end()) ==
+          std::vector<float>(span_of(want).begin(), span_of(want).end()));
   }
 }
 
@@ -60,7 +65,8 @@ TEST_CASE("histogram: ranges that the loops cannot serve are told", "[annotate][
   CHECK(observer.state().max == std::vector<float>{3e38f});
 }
 
-TEST_CASE("histogram: spreading equals bucketize and bincount for random ranges", "[annotate][histogram]") {
+TEST_CASE("histogram: spreading equals bucketize and bincount for random ranges",
+          "[annotate][histogram]") {
   std::mt19937 random(8);
   std::uniform_real_distribution<float> uniform(0, 1);
   constexpr int64_t kBins = 512;
@@ -71,14 +77,18 @@ TEST_CASE("histogram: spreading equals bucketize and bincount for random ranges"
     const float new_low = low - uniform(random) * static_cast<float>(trial % 3);
     const float new_high = high + uniform(random) * static_cast<float>(trial % 4);
     if (!(low < high)) continue;
-    const at::Tensor counts = test::make_batch(static_cast<uint32_t>(random()), {kBins}, 100, 0).clamp_min(0).round();
+    const at::Tensor counts =
+        test::make_batch(static_cast<uint32_t>(random()), {kBins}, 100, 0).clamp_min(0).round();
     const float half = 0.5f * ((high - low) / static_cast<float>(kFine));
     const at::Tensor points = at::linspace(low, high, kFine + 1, at::kFloat);
     const at::Tensor boundaries = at::linspace(new_low, new_high, kBins + 1, at::kFloat);
-    const at::Tensor place = (at::bucketize(points.slice(0, 0, kFine) + half, boundaries, false, true) - 1).clamp(0, kBins - 1);
+    const at::Tensor place =
+        (at::bucketize(points.slice(0, 0, kFine) + half, boundaries, false, true) - 1)
+            .clamp(0, kBins - 1);
     const at::Tensor want = at::bincount(place, counts.repeat_interleave(16) / 16, kBins);
     at::Tensor got = at::zeros({kBins}, at::kFloat);
-    spread_counts(span_of(counts), 16, span_of(points).first(kFine), half, span_of(boundaries), {got.data_ptr<float>(), kBins});
+    spread_counts(span_of(counts), 16, span_of(points).first(kFine), half, span_of(boundaries),
+                  {got.data_ptr<float>(), kBins});
     CHECK(got.equal(want));
   }
 }
@@ -87,15 +97,22 @@ TEST_CASE("histogram: errors of the bins are those of the formula", "[annotate][
   std::mt19937 random(9);
   std::vector<float> density(256);
   for (float& value : density) value = static_cast<float>(random() % 100);
-  const ErrorRange range{.start_bin = 20, .width = 0.01f, .dst_width = 0.007f, .half_dst_width = 0.0035f, .last = 255.0f};
+  const ErrorRange range{.start_bin = 20,
+                         .width = 0.01f,
+                         .dst_width = 0.007f,
+                         .half_dst_width = 0.0035f,
+                         .last = 255.0f};
   std::vector<float> errors(256);
   quantization_errors(density, range, errors);
   for (size_t i = 0; i < errors.size(); ++i) {
     const float begin = static_cast<float>(static_cast<int>(i) - 20) * 0.01f;
     const auto bin = [](float x) {
-      return static_cast<float>(std::clamp(std::floor(static_cast<double>(x) / static_cast<double>(0.007f)), 0.0, 255.0));
+      return static_cast<float>(
+          std::clamp(std::floor(static_cast<double>(x) / static_cast<double>(0.007f)), 0.0, 255.0));
     };
-    const auto norm = [&](float a, float b) { return density[i] * ((b * b * b - a * a * a) / 3.0f); };
+    const auto norm = [&](float a, float b) {
+      return density[i] * ((b * b * b - a * a * a) / 3.0f);
+    };
     const float end = begin + 0.01f;
     float want = norm(begin - (bin(begin) + 0.5f) * 0.007f, 0.0035f);
     want += (bin(end) - bin(begin) - 1.0f) * norm(-0.0035f, 0.0035f);
@@ -129,10 +146,11 @@ TEST_CASE("histogram: the number of threads changes no count", "[annotate][histo
   CHECK(states[0] == states[2]);
 }
 
-TEST_CASE("histogram: tensors that are not contiguous are counted in full", "[annotate][histogram]") {
+TEST_CASE("histogram: tensors that are not contiguous are counted in full",
+          "[annotate][histogram]") {
   const at::Tensor x = test::make_batch(3, {20, 30}, 1, 0);
-  HistogramObserver transposed(test::named("histogram")), sliced(test::named("histogram")), copied(test::named("histogram")),
-      plain(test::named("histogram"));
+  HistogramObserver transposed(test::named("histogram")), sliced(test::named("histogram")),
+      copied(test::named("histogram")), plain(test::named("histogram"));
   plain.observe(x);
   transposed.observe(x.t());
   CHECK(transposed.state() == plain.state());

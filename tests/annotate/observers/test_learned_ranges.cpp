@@ -1,4 +1,5 @@
-// Fake-quants with trained scales and with a scale for each block: their gradients, and how they are trained and converted in a program.
+// Fake-quants with trained scales and with a scale for each block: their gradients, and how they
+// are trained and converted in a program.
 #include <cmath>
 
 #include <ATen/Context.h>
@@ -32,9 +33,13 @@ namespace {
 
 using test::named;
 
-double distance(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
 
-LearnableFakeQuantize& learnable(Observer& observer) { return dynamic_cast<LearnableFakeQuantize&>(observer); }
+LearnableFakeQuantize& learnable(Observer& observer) {
+  return dynamic_cast<LearnableFakeQuantize&>(observer);
+}
 
 ObserverArgs per_channel(const std::string& name, QScheme qscheme = QScheme::kPerChannelAffine) {
   ObserverArgs args = named(name);
@@ -48,18 +53,23 @@ struct Gradients {
   at::Tensor x, scale, zero_point;
 };
 
-Gradients closed_form(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero_point, const at::Tensor& weight) {
+Gradients closed_form(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero_point,
+                      const at::Tensor& weight) {
   const at::Tensor z = at::round(zero_point);
   const at::Tensor steps = at::round(x / scale) + z;
   const at::Tensor q = at::clamp(steps, -128, 127);
   const at::Tensor is_inside = steps.eq(q);
-  return {is_inside.to(at::kFloat) * weight, at::where(is_inside, at::round(x / scale) - x / scale, q - z) * weight,
+  return {is_inside.to(at::kFloat) * weight,
+          at::where(is_inside, at::round(x / scale) - x / scale, q - z) * weight,
           at::where(is_inside, at::tensor(0.0f), -scale.expand_as(x)) * weight};
 }
 
 }  // namespace
 
-TEST_CASE("learned ranges: gradients per tensor are those of the paper, with zero points below and above zero", "[annotate][learned_ranges]") {
+TEST_CASE(
+    "learned ranges: gradients per tensor are those of the paper, with zero points below and above "
+    "zero",
+    "[annotate][learned_ranges]") {
   at::manual_seed(1);
   for (const float zero_point : {-70.0f, -3.4f, 0.0f, 41.0f}) {
     for (const std::string name : {"learnable_fake_quantize", "lsq_fake_quantize"}) {
@@ -72,16 +82,22 @@ TEST_CASE("learned ranges: gradients per tensor are those of the paper, with zer
       const at::Tensor x = (at::randn({4, 30}) * 5).requires_grad_();
       const at::Tensor weight = at::randn({4, 30});
       (module.forward(x) * weight).sum().backward();
-      const Gradients want = closed_form(x.detach(), at::tensor({0.05f}), at::tensor({zero_point}), weight);
+      const Gradients want =
+          closed_form(x.detach(), at::tensor({0.05f}), at::tensor({zero_point}), weight);
       const double factor = name == "lsq_fake_quantize" ? 1 / std::sqrt(120.0 * 127) : 1;
       CHECK(distance(x.grad(), want.x) == 0);
-      CHECK(module.parameters()[0].grad().item<double>() == Approx(factor * want.scale.sum().item<double>()).epsilon(1e-3));
-      CHECK(module.parameters()[1].grad().item<double>() == Approx(factor * want.zero_point.sum().item<double>()).margin(1e-5).epsilon(1e-3));
+      CHECK(module.parameters()[0].grad().item<double>() ==
+            Approx(factor * want.scale.sum().item<double>()).epsilon(1e-3));
+      CHECK(module.parameters()[1].grad().item<double>() ==
+            Approx(factor * want.zero_point.sum().item<double>()).margin(1e-5).epsilon(1e-3));
     }
   }
 }
 
-TEST_CASE("learned ranges: gradients per channel are those of the paper, N being the elements of a channel", "[annotate][learned_ranges]") {
+TEST_CASE(
+    "learned ranges: gradients per channel are those of the paper, N being the elements of a "
+    "channel",
+    "[annotate][learned_ranges]") {
   at::manual_seed(2);
   for (const std::string name : {"learnable_fake_quantize", "lsq_fake_quantize"}) {
     const std::shared_ptr<Observer> observer = make_observer(per_channel(name));
@@ -94,7 +110,8 @@ TEST_CASE("learned ranges: gradients per channel are those of the paper, N being
     const at::Tensor x = (at::randn({2, 3, 5}) * 5).requires_grad_();
     const at::Tensor weight = at::randn({2, 3, 5});
     (module.forward(x) * weight).sum().backward();
-    const Gradients want = closed_form(x.detach(), scale.reshape({3, 1}), zero_point.reshape({3, 1}), weight);
+    const Gradients want =
+        closed_form(x.detach(), scale.reshape({3, 1}), zero_point.reshape({3, 1}), weight);
     const double factor = name == "lsq_fake_quantize" ? 1 / std::sqrt(10.0 * 127) : 1;
     CHECK(distance(x.grad(), want.x) == 0);
     CHECK(distance(module.parameters()[0].grad(), want.scale.sum({0, 2}) * factor) < 1e-3);
@@ -102,7 +119,10 @@ TEST_CASE("learned ranges: gradients per channel are those of the paper, N being
   }
 }
 
-TEST_CASE("learned ranges: output and gradients are those of torch's op where that rounds zero points right", "[annotate][learned_ranges]") {
+TEST_CASE(
+    "learned ranges: output and gradients are those of torch's op where that rounds zero points "
+    "right",
+    "[annotate][learned_ranges]") {
   at::manual_seed(3);
   ObserverArgs args = named("learnable_fake_quantize");
   args.dtype = DType::kUInt8;
@@ -115,7 +135,8 @@ TEST_CASE("learned ranges: output and gradients are those of torch's op where th
   const at::Tensor scale = module.scale().detach().clone().requires_grad_();
   const at::Tensor zero_point = module.zero_point().detach().clone().requires_grad_();
   const at::Tensor y = module.forward(x);
-  const at::Tensor want = at::_fake_quantize_learnable_per_tensor_affine(other, scale, zero_point, 0, 255, 1);
+  const at::Tensor want =
+      at::_fake_quantize_learnable_per_tensor_affine(other, scale, zero_point, 0, 255, 1);
   CHECK(y.equal(want));
   y.square().sum().backward();
   want.square().sum().backward();
@@ -124,14 +145,17 @@ TEST_CASE("learned ranges: output and gradients are those of torch's op where th
   CHECK(module.parameters()[1].grad().item<double>() == Approx(zero_point.grad().item<double>()));
 }
 
-TEST_CASE("learned ranges: switches hand the scale from the observer to the optimizer and back", "[annotate][learned_ranges]") {
-  const std::shared_ptr<Observer> observer = make_observer(per_channel("lsq_fake_quantize", QScheme::kPerChannelSymmetric));
+TEST_CASE("learned ranges: switches hand the scale from the observer to the optimizer and back",
+          "[annotate][learned_ranges]") {
+  const std::shared_ptr<Observer> observer =
+      make_observer(per_channel("lsq_fake_quantize", QScheme::kPerChannelSymmetric));
   LearnableFakeQuantize& module = learnable(*observer);
   const std::vector<at::Tensor> before = module.parameters();
   CHECK(before.size() == 1);  // symmetric: the zero point stays
   CHECK_FALSE(before[0].requires_grad());
   module.forward(at::linspace(-1, 1, 12).reshape({2, 6}));
-  CHECK(module.parameters()[0].is_same(before[0]));  // the optimizer's tensor, though there are six scales now
+  // the optimizer's tensor, though there are six scales now
+  CHECK(module.parameters()[0].is_same(before[0]));
   CHECK(before[0].numel() == 6);
   module.enable_range_learning();
   CHECK(before[0].requires_grad());
@@ -144,14 +168,16 @@ TEST_CASE("learned ranges: switches hand the scale from the observer to the opti
     before[0].fill_(-1);
   }
   module.forward(at::linspace(-9, 9, 12).reshape({2, 6}));
-  CHECK(before[0].min().item<float>() == static_cast<float>(kFloatEps));  // an optimizer may step below 0
+  // an optimizer may step below 0
+  CHECK(before[0].min().item<float>() == static_cast<float>(kFloatEps));
   module.enable_observer();
   CHECK_FALSE(module.is_learning());
   module.forward(at::linspace(-9, 9, 12).reshape({2, 6}));
   CHECK(before[0].max().item<float>() > 0.005f);
 }
 
-TEST_CASE("learned ranges: one fake-quant at two places of a program has gradients, learned or not", "[annotate][learned_ranges]") {
+TEST_CASE("learned ranges: one fake-quant at two places of a program has gradients, learned or not",
+          "[annotate][learned_ranges]") {
   const std::shared_ptr<Observer> observer = make_observer(named("lsq_fake_quantize"));
   LearnableFakeQuantize& module = learnable(*observer);
   for (const bool is_learning : {false, true}) {
@@ -163,7 +189,10 @@ TEST_CASE("learned ranges: one fake-quant at two places of a program has gradien
   }
 }
 
-TEST_CASE("learned ranges: training a scale lowers the error of rounding, and convert takes the learned scale", "[annotate][learned_ranges]") {
+TEST_CASE(
+    "learned ranges: training a scale lowers the error of rounding, and convert takes the learned "
+    "scale",
+    "[annotate][learned_ranges]") {
   nlohmann::ordered_json weight = test::weight_spec();
   weight["observer"] = "lsq_fake_quantize(min_max)";
   weight["quant_min"] = -2;
@@ -171,7 +200,9 @@ TEST_CASE("learned ranges: training a scale lowers the error of rounding, and co
   test::RuleQuantizer quantizer(nlohmann::ordered_json::array({
       {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}
   }));
-  Graph graph = parse_graph("graph(%x: f32[8,8], %w = param \"w\": f32[16,8]): %y: f32[8,16] = aten.linear.default(%x, %w) return (%y)");
+  Graph graph = parse_graph(
+      "graph(%x: f32[8,8], %w = param \"w\": f32[16,8]): %y: f32[8,16] = aten.linear.default(%x, "
+      "%w) return (%y)");
   test::fill_floats(graph);
   Report report;
   QatModel model(prepare_qat_pt2e(std::move(graph), quantizer, report));
@@ -202,13 +233,16 @@ TEST_CASE("learned ranges: training a scale lowers the error of rounding, and co
   CHECK(dequantize.float_or("scale", 0) == Approx(learned));
 }
 
-TEST_CASE("learned ranges: float zero points, dynamic specs and granularities are refused", "[annotate][learned_ranges]") {
+TEST_CASE("learned ranges: float zero points, dynamic specs and granularities are refused",
+          "[annotate][learned_ranges]") {
   ObserverArgs args = named("lsq_fake_quantize");
   args.is_dynamic = true;
   CHECK_THROWS_WITH(make_observer(args), Catch::Contains("dynamic"));
-  CHECK_THROWS_WITH(make_observer(per_channel("lsq_fake_quantize", QScheme::kPerChannelAffineFloatQParams)),
-                    "prepare: lsq_fake_quantize: this fake-quant has no float zero points; use fake_quantize");
-  CHECK_THROWS_WITH(make_observer(named("lsq_fake_quantize(placeholder)")), Catch::Contains("a fake-quant needs a scale, which placeholder has not"));
+  CHECK_THROWS_WITH(
+      make_observer(per_channel("lsq_fake_quantize", QScheme::kPerChannelAffineFloatQParams)),
+      "prepare: lsq_fake_quantize: this fake-quant has no float zero points; use fake_quantize");
+  CHECK_THROWS_WITH(make_observer(named("lsq_fake_quantize(placeholder)")),
+                    Catch::Contains("a fake-quant needs a scale, which placeholder has not"));
   args = named("lsq_fake_quantize");
   args.choice.affine = AffineOptions();
   CHECK_THROWS_WITH(make_observer(args), Catch::Contains("affine_fake_quantize"));

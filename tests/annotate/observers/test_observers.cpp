@@ -1,4 +1,5 @@
-// Observers and the choice of scale and zero point, against what torchao computed for the same numbers (make_observer_goldens.py).
+// Observers and the choice of scale and zero point, against what torchao computed for the same
+// numbers (make_observer_goldens.py).
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -23,14 +24,18 @@ using test::observed;
 
 Json goldens() { return test::read_goldens("observer_goldens.json"); }
 
-TEST_CASE("observers: scales, zero points and ranges equal torchao's to the bit", "[annotate][observer]") {
+TEST_CASE("observers: scales, zero points and ranges equal torchao's to the bit",
+          "[annotate][observer]") {
   for (const Json& entry : goldens()) {
     INFO(entry.at("name"));
     const std::shared_ptr<Observer> observer = observed(entry);
     const QParams qparams = observer->calculate_qparams();
     const Json& want = entry.at("want");
     CHECK(qparams.scale == want.at("scale").get<std::vector<float>>());
-    CHECK(name_of(qparams.zero_point_dtype) == (want.at("zero_point_dtype") == "int64" ? "int64" : want.at("zero_point_dtype").get<std::string>()));
+    CHECK(name_of(qparams.zero_point_dtype) ==
+          (want.at("zero_point_dtype") == "int64"
+               ? "int64"
+               : want.at("zero_point_dtype").get<std::string>()));
     if (qparams.zero_point_dtype == DType::kFloat32)
       CHECK(qparams.float_zero_point == want.at("zero_point").get<std::vector<float>>());
     else
@@ -40,7 +45,8 @@ TEST_CASE("observers: scales, zero points and ranges equal torchao's to the bit"
   }
 }
 
-TEST_CASE("histogram: counts and the searched range equal torchao's to the bit", "[annotate][observer]") {
+TEST_CASE("histogram: counts and the searched range equal torchao's to the bit",
+          "[annotate][observer]") {
   for (const Json& entry : goldens()) {
     if (entry.at("observer") != "histogram") continue;
     INFO(entry.at("name"));
@@ -55,13 +61,15 @@ TEST_CASE("histogram: counts and the searched range equal torchao's to the bit",
     const Json& want = entry.at("want");
     CHECK(sum == want.at("histogram_sum").get<double>());
     CHECK(moment == want.at("histogram_moment").get<double>());
-    const HistogramObserver::Range range = dynamic_cast<const HistogramObserver&>(*observer).search_range();
+    const HistogramObserver::Range range =
+        dynamic_cast<const HistogramObserver&>(*observer).search_range();
     CHECK(range.min == want.at("search_min").get<float>());
     CHECK(range.max == want.at("search_max").get<float>());
   }
 }
 
-TEST_CASE("observers: state put into a fresh observer gives the same scale", "[annotate][observer]") {
+TEST_CASE("observers: state put into a fresh observer gives the same scale",
+          "[annotate][observer]") {
   for (const Json& entry : goldens()) {
     INFO(entry.at("name"));
     const std::shared_ptr<Observer> first = observed(entry);
@@ -77,7 +85,9 @@ TEST_CASE("observers: an empty batch changes nothing", "[annotate][observer]") {
     const std::shared_ptr<Observer> observer = make_observer(named(name));
     observer->observe(at::empty({0, 3}));
     CHECK_FALSE(observer->has_data());
-    CHECK_THROWS_WITH(observer->calculate_qparams(), Catch::Contains("saw no data") && Catch::Contains("calibrate before converting"));
+    CHECK_THROWS_WITH(
+        observer->calculate_qparams(),
+        Catch::Contains("saw no data") && Catch::Contains("calibrate before converting"));
   }
 }
 
@@ -90,12 +100,15 @@ TEST_CASE("histogram: infinities are left out", "[annotate][observer]") {
 
 TEST_CASE("observers: NaN is refused", "[annotate][observer]") {
   for (const std::string name : {"min_max", "histogram"})
-    CHECK_THROWS_WITH(make_observer(named(name))->observe(at::tensor({1.0f, NAN})), Catch::Contains("NaN"));
-  CHECK_THROWS_WITH(make_observer(named("min_max"))->observe(at::tensor({1.0f, INFINITY})), Catch::Contains("infinities"));
+    CHECK_THROWS_WITH(make_observer(named(name))->observe(at::tensor({1.0f, NAN})),
+                      Catch::Contains("NaN"));
+  CHECK_THROWS_WITH(make_observer(named("min_max"))->observe(at::tensor({1.0f, INFINITY})),
+                    Catch::Contains("infinities"));
 }
 
 TEST_CASE("observers: unfit arguments are refused by name", "[annotate][observer]") {
-  CHECK_THROWS_WITH(make_observer(named("entropy")), Catch::Contains("observer \"entropy\"") && Catch::Contains("histogram"));
+  CHECK_THROWS_WITH(make_observer(named("entropy")),
+                    Catch::Contains("observer \"entropy\"") && Catch::Contains("histogram"));
   ObserverArgs per_channel = named("min_max");
   per_channel.qscheme = QScheme::kPerChannelAffine;
   CHECK_THROWS_WITH(make_observer(per_channel), Catch::Contains("works per tensor"));
@@ -111,7 +124,8 @@ TEST_CASE("observers: unfit arguments are refused by name", "[annotate][observer
   ObserverArgs float8 = named("min_max");
   float8.dtype = DType::kFloat8E4M3FN;
   CHECK_THROWS_WITH(make_observer(float8), Catch::Contains("no default quant range"));
-  CHECK_THROWS_WITH(make_observer(named("placeholder"))->calculate_qparams(), Catch::Contains("has no scale"));
+  CHECK_THROWS_WITH(make_observer(named("placeholder"))->calculate_qparams(),
+                    Catch::Contains("has no scale"));
 }
 
 TEST_CASE("observers: per channel, the channel count must not change", "[annotate][observer]") {
@@ -121,10 +135,12 @@ TEST_CASE("observers: per channel, the channel count must not change", "[annotat
   const std::shared_ptr<Observer> observer = make_observer(args);
   observer->observe(at::full({2, 3}, 1.0));
   CHECK_THROWS_WITH(observer->observe(at::full({2, 4}, 1.0)), Catch::Contains("got 4, want 3"));
-  CHECK_THROWS_WITH(observer->observe(at::full({3}, 1.0)), Catch::Contains("ch_axis 1 of a tensor of rank 1"));
+  CHECK_THROWS_WITH(observer->observe(at::full({3}, 1.0)),
+                    Catch::Contains("ch_axis 1 of a tensor of rank 1"));
 }
 
-TEST_CASE("recording: keeps copies of the tensors in order and has no scale", "[annotate][observer]") {
+TEST_CASE("recording: keeps copies of the tensors in order and has no scale",
+          "[annotate][observer]") {
   RecordingObserver observer(named("recording"));
   CHECK_FALSE(observer.has_data());
   at::Tensor x = at::full({2}, 1.0);
@@ -134,7 +150,9 @@ TEST_CASE("recording: keeps copies of the tensors in order and has no scale", "[
   REQUIRE(observer.tensors().size() == 2);
   CHECK(observer.tensors()[0].equal(at::full({2}, 1.0)));
   CHECK(observer.tensors()[1].equal(at::full({2}, 2.0)));
-  CHECK_THROWS_WITH(observer.calculate_qparams(), "convert: recording: a recording observer has no scale; read its tensors, or choose min_max");
+  CHECK_THROWS_WITH(
+      observer.calculate_qparams(),
+      "convert: recording: a recording observer has no scale; read its tensors, or choose min_max");
 }
 
 TEST_CASE("noop: looks at nothing and has no scale", "[annotate][observer]") {
@@ -143,16 +161,22 @@ TEST_CASE("noop: looks at nothing and has no scale", "[annotate][observer]") {
   const std::shared_ptr<Observer> observer = make_observer(args);
   observer->observe(at::full({2}, 1.0));
   CHECK(observer->state() == ObserverState{});
-  CHECK_THROWS_WITH(observer->calculate_qparams(), "convert: noop: a noop observer has no scale; use it for float16, or choose min_max");
+  CHECK_THROWS_WITH(
+      observer->calculate_qparams(),
+      "convert: noop: a noop observer has no scale; use it for float16, or choose min_max");
   args.is_dynamic = true;
-  CHECK_THROWS_WITH(make_observer(args), "prepare: noop: this observer cannot serve dynamic quantization; use placeholder");
+  CHECK_THROWS_WITH(
+      make_observer(args),
+      "prepare: noop: this observer cannot serve dynamic quantization; use placeholder");
 }
 
 // The largest magnitude of all batches, on a scale without zero point.
 class LargestMagnitude : public Observer {
  public:
   using Observer::Observer;
-  void observe(const at::Tensor& x) override { largest_ = std::max(largest_, x.abs().max().item<float>()); }
+  void observe(const at::Tensor& x) override {
+    largest_ = std::max(largest_, x.abs().max().item<float>());
+  }
   QParams calculate_qparams() const override {
     const float low = -largest_;
     return choose_qparams({&low, 1}, {&largest_, 1}, target(), args_.choice.name);
@@ -163,8 +187,11 @@ class LargestMagnitude : public Observer {
   float largest_ = -1;
 };
 
-TEST_CASE("observers: a class of the user's own serves specs under its name", "[annotate][observer]") {
-  register_observer("largest_magnitude", ObserverScope::kTensor, [](const ObserverArgs& args) { return std::make_shared<LargestMagnitude>(args); });
+TEST_CASE("observers: a class of the user's own serves specs under its name",
+          "[annotate][observer]") {
+  register_observer("largest_magnitude", ObserverScope::kTensor, [](const ObserverArgs& args) {
+    return std::make_shared<LargestMagnitude>(args);
+  });
   QuantizationSpec spec{.dtype = DType::kInt8,
                         .observer_or_fake_quant_ctr = {},
                         .quant_min = -127,
@@ -176,15 +203,23 @@ TEST_CASE("observers: a class of the user's own serves specs under its name", "[
   const std::shared_ptr<Observer> observer = make_observer(observer_args(spec));
   observer->observe(at::tensor({1.0f, -25.4f}));
   CHECK(observer->calculate_qparams().scale[0] == Approx(0.2f));
-  CHECK_THROWS_WITH(register_observer("largest_magnitude", ObserverScope::kTensor, {}),
-                    "prepare: observer \"largest_magnitude\": the name is taken; choose another one");
-  CHECK_THROWS_WITH(observer->merge(*observer), "state: observer \"largest_magnitude\": cannot be merged; calibrate it on one machine");
+  CHECK_THROWS_WITH(
+      register_observer("largest_magnitude", ObserverScope::kTensor, {}),
+      "prepare: observer \"largest_magnitude\": the name is taken; choose another one");
+  CHECK_THROWS_WITH(
+      observer->merge(*observer),
+      "state: observer \"largest_magnitude\": cannot be merged; calibrate it on one machine");
 }
 
-TEST_CASE("observers: a derived scale is the product or the sum of others", "[annotate][observer]") {
+TEST_CASE("observers: a derived scale is the product or the sum of others",
+          "[annotate][observer]") {
   const auto fixed = [](double scale) {
-    return make_observer(
-        FixedQParamsQuantizationSpec{.dtype = DType::kUInt8, .scale = scale, .zero_point = 3, .quant_min = 0, .quant_max = 255, .qscheme = {}});
+    return make_observer(FixedQParamsQuantizationSpec{.dtype = DType::kUInt8,
+                                                      .scale = scale,
+                                                      .zero_point = 3,
+                                                      .quant_min = 0,
+                                                      .quant_max = 255,
+                                                      .qscheme = {}});
   };
   DerivedQuantizationSpec spec;
   spec.derive_qparams_fn = find_derive_fn("product_of_scales");
@@ -202,7 +237,9 @@ TEST_CASE("specs: contradictions are refused with the subject", "[annotate][spec
   QuantizationSpec spec;
   spec.quant_min = 5;
   spec.quant_max = -5;
-  CHECK_THROWS_WITH(check_spec(spec, "%x -> %conv"), Catch::Contains("annotate: %x -> %conv: quant_min is above quant_max, got [5, -5]"));
+  CHECK_THROWS_WITH(
+      check_spec(spec, "%x -> %conv"),
+      Catch::Contains("annotate: %x -> %conv: quant_min is above quant_max, got [5, -5]"));
   spec.quant_min = -200;
   spec.quant_max = 127;
   CHECK_THROWS_WITH(check_spec(spec, "%x"), Catch::Contains("got -200, want [-128, 127]"));

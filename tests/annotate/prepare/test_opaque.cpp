@@ -1,4 +1,5 @@
-// Opaque parts on their way through calibration and convert: custom ops without kernel, recorded tensors, hooks, bodies of control flow.
+// Opaque parts on their way through calibration and convert: custom ops without kernel, recorded
+// tensors, hooks, bodies of control flow.
 #include <algorithm>
 
 #include <ATen/core/Generator.h>
@@ -24,7 +25,8 @@ namespace {
 // A RuleQuantizer that keeps out of parts.
 class PartialQuantizer : public test::RuleQuantizer {
  public:
-  explicit PartialQuantizer(std::vector<OpaquePart> parts) : RuleQuantizer(test::linear_rules()), parts_(std::move(parts)) {}
+  explicit PartialQuantizer(std::vector<OpaquePart> parts)
+      : RuleQuantizer(test::linear_rules()), parts_(std::move(parts)) {}
   const std::vector<OpaquePart>* opaque_parts() const override { return &parts_; }
 
  private:
@@ -51,18 +53,23 @@ ObservedGraph prepare_gated(OpaquePart part, Report& report) {
   return prepare_pt2e(std::move(graph), quantizer, report);
 }
 
-std::vector<c10::IValue> run_gate(const Node&, const std::vector<c10::IValue>& arguments) { return {at::sigmoid(arguments.at(0).toTensor())}; }
+std::vector<c10::IValue> run_gate(const Node&, const std::vector<c10::IValue>& arguments) {
+  return {at::sigmoid(arguments.at(0).toTensor())};
+}
 
 using Batches = std::vector<std::vector<c10::IValue>>;
 
 BatchSource source_of(Batches batches) {
-  return [batches = std::move(batches), i = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
+  return [batches = std::move(batches),
+          i = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
     if (i == batches.size()) return std::nullopt;
     return batches[i++];
   };
 }
 
-Batches data_for(const Graph& graph) { return {test::random_inputs(graph, 5), test::random_inputs(graph, 6)}; }
+Batches data_for(const Graph& graph) {
+  return {test::random_inputs(graph, 5), test::random_inputs(graph, 6)};
+}
 
 // What the custom op gives for each batch.
 Batches record(const Batches& data) {
@@ -92,13 +99,16 @@ std::string message_of(const Work& work) {
   return "no error";
 }
 
-TEST_CASE("an op without kernel stops calibration with its name and the ways out", "[annotate][opaque]") {
+TEST_CASE("an op without kernel stops calibration with its name and the ways out",
+          "[annotate][opaque]") {
   Report report;
   ObservedGraph observed = prepare_gated(gate_part(), report);
   CHECK(message_of([&] { calibrate(observed, data_for(observed.graph)); }) ==
-        "calibrate: %g: octet_test.gate.default has no kernel here, so the program cannot run; load the library that has it (--library LIB.so), or "
+        "calibrate: %g: octet_test.gate.default has no kernel here, so the program cannot run; "
+        "load the library that has it (--library LIB.so), or "
         "keep "
-        "it whole (\"opaque\": [{\"op\": \"octet_test.gate.default\", \"recorded\": true}]) and give what it returned in PyTorch (--recorded R.pt)");
+        "it whole (\"opaque\": [{\"op\": \"octet_test.gate.default\", \"recorded\": true}]) and "
+        "give what it returned in PyTorch (--recorded R.pt)");
 }
 
 TEST_CASE("calibration runs a custom op through a handler", "[annotate][opaque]") {
@@ -112,7 +122,8 @@ TEST_CASE("calibration runs a custom op through a handler", "[annotate][opaque]"
   CHECK(test::count_of(converted, "octet_test.gate.default") == 1);
 }
 
-TEST_CASE("recorded tensors in the place of an op give the observers the same state as running it", "[annotate][opaque]") {
+TEST_CASE("recorded tensors in the place of an op give the observers the same state as running it",
+          "[annotate][opaque]") {
   Report report;
   ObservedGraph run = prepare_gated(gate_part(), report);
   const Batches data = data_for(run.graph);
@@ -126,8 +137,10 @@ TEST_CASE("recorded tensors in the place of an op give the observers the same st
   calibrate(cut, source_of(data), {.recorded = source_of(record(data))});
 
   REQUIRE(cut.observers.size() == run.observers.size());
-  for (size_t i = 0; i < cut.observers.size(); ++i) CHECK(cut.observers[i]->state() == run.observers[i]->state());
-  CHECK(to_text(convert_pt2e(std::move(cut), {}, report)) == to_text(convert_pt2e(std::move(run), {}, report)));
+  for (size_t i = 0; i < cut.observers.size(); ++i)
+    CHECK(cut.observers[i]->state() == run.observers[i]->state());
+  CHECK(to_text(convert_pt2e(std::move(cut), {}, report)) ==
+        to_text(convert_pt2e(std::move(run), {}, report)));
 }
 
 TEST_CASE("the cut program has the outputs of recorded parts as inputs", "[annotate][opaque]") {
@@ -137,36 +150,44 @@ TEST_CASE("the cut program has the outputs of recorded parts as inputs", "[annot
   const ObservedGraph observed = prepare_gated(part, report);
   const ObservedGraph cut = cut_recorded_parts(observed);
   CHECK(test::targets(cut.graph) ==
-        "observe.default observe.default observe.default linear.default observe.default observe.default linear.default observe.default");
+        "observe.default observe.default observe.default linear.default observe.default "
+        "observe.default linear.default observe.default");
   REQUIRE(cut.graph.user_inputs().size() == 2);
   CHECK(cut.graph.user_inputs()[1]->name() == "g");
   CHECK(observed.graph.find_node("g") != nullptr);
 }
 
-TEST_CASE("recorded tensors that are missing, unwanted or too few are errors", "[annotate][opaque]") {
+TEST_CASE("recorded tensors that are missing, unwanted or too few are errors",
+          "[annotate][opaque]") {
   Report report;
   OpaquePart part = gate_part();
   part.is_recorded = true;
   ObservedGraph observed = prepare_gated(part, report);
   const Batches data = data_for(observed.graph);
   CHECK(message_of([&] { calibrate(observed, data); }) ==
-        "calibrate: %g: is recorded and does not run in calibration, got no recorded tensors; give them (--recorded R.pt)");
+        "calibrate: %g: is recorded and does not run in calibration, got no recorded tensors; give "
+        "them (--recorded R.pt)");
   CHECK(message_of([&] {
           calibrate(observed, source_of(data), {.recorded = source_of({{}, {}})});
         }) == "calibrate: batch 0: got 0 recorded tensors, want 1: %g");
-  CHECK(message_of([&] { calibrate(observed, source_of(data), {.recorded = source_of({record(data).front()})}); }) ==
-        "calibrate: batch 1: there are no recorded tensors, want 1: %g");
+  CHECK(message_of([&] {
+          calibrate(observed, source_of(data), {.recorded = source_of({record(data).front()})});
+        }) == "calibrate: batch 1: there are no recorded tensors, want 1: %g");
   ObservedGraph plain = prepare_gated(gate_part(), report);
-  CHECK(message_of([&] { calibrate(plain, source_of(data), {.recorded = source_of(record(data))}); }) ==
-        "calibrate: recorded: got recorded tensors, and no opaque part is recorded; set \"recorded\": true on the part");
+  CHECK(message_of(
+            [&] { calibrate(plain, source_of(data), {.recorded = source_of(record(data))}); }) ==
+        "calibrate: recorded: got recorded tensors, and no opaque part is recorded; set "
+        "\"recorded\": true on the part");
 }
 
-TEST_CASE("hooks put an observed and then a quantized form in the place of a part", "[annotate][opaque]") {
+TEST_CASE("hooks put an observed and then a quantized form in the place of a part",
+          "[annotate][opaque]") {
   OpaquePart part = gate_part();
   float seen = 0;
   part.float_to_observed = [](Graph& graph, Island& island) {
     Node* gate = island.nodes.front();
-    Node* observed = graph.insert("octet_test.observed_gate.default", gate->arguments(), "observed_gate", gate->output()->meta, gate);
+    Node* observed = graph.insert("octet_test.observed_gate.default", gate->arguments(),
+                                  "observed_gate", gate->output()->meta, gate);
     graph.replace_uses(gate->output(), observed->output());
     graph.erase(*gate);
   };
@@ -176,7 +197,8 @@ TEST_CASE("hooks put an observed and then a quantized form in the place of a par
     REQUIRE(gate->target() == "octet_test.observed_gate.default");
     std::vector<NamedArgument> arguments = gate->arguments();
     arguments.push_back({"limit", static_cast<double>(seen)});
-    Node* quantized = observed.graph.insert("octet_test.quantized_gate.default", arguments, "quantized_gate", gate->output()->meta, gate);
+    Node* quantized = observed.graph.insert("octet_test.quantized_gate.default", arguments,
+                                            "quantized_gate", gate->output()->meta, gate);
     observed.graph.replace_uses(gate->output(), quantized->output());
     observed.graph.erase(*gate);
   };
@@ -184,10 +206,11 @@ TEST_CASE("hooks put an observed and then a quantized form in the place of a par
   ObservedGraph observed = prepare_gated(part, report);
   CHECK(test::count_of(observed.graph, "octet_test.observed_gate.default") == 1);
   CalibrateOptions options;
-  options.handlers["octet_test.observed_gate.default"] = [&](const Node& node, const std::vector<c10::IValue>& arguments) {
-    seen = std::max(seen, arguments.at(0).toTensor().abs().max().item<float>());
-    return run_gate(node, arguments);
-  };
+  options.handlers["octet_test.observed_gate.default"] =
+      [&](const Node& node, const std::vector<c10::IValue>& arguments) {
+        seen = std::max(seen, arguments.at(0).toTensor().abs().max().item<float>());
+        return run_gate(node, arguments);
+      };
   calibrate(observed, source_of(data_for(observed.graph)), options);
   const Graph converted = convert_pt2e(std::move(observed), {}, report);
   CHECK(test::count_of(converted, "octet_test.*") == 1);
@@ -214,8 +237,11 @@ graph(%w = param "l.weight": f32[2,2], %p: b8[], %x: f32[1,2]):
   const ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
   CHECK(observation_points(observed.graph).size() == 3);  // of %z
   std::string reasons;
-  for (const ReportEntry& entry : report.entries()) reasons += entry.node + ": " + entry.reason + "\n";
-  CHECK(reasons == "yes.a: in the opaque part module \"choice\"\nno.b: in the opaque part module \"choice\"\n");
+  for (const ReportEntry& entry : report.entries())
+    reasons += entry.node + ": " + entry.reason + "\n";
+  CHECK(
+      reasons ==
+      "yes.a: in the opaque part module \"choice\"\nno.b: in the opaque part module \"choice\"\n");
 }
 
 TEST_CASE("a quantizer that annotates what is hidden from it is named", "[annotate][opaque]") {
@@ -224,13 +250,15 @@ TEST_CASE("a quantizer that annotates what is hidden from it is named", "[annota
     using PartialQuantizer::PartialQuantizer;
     std::string name() const override { return "greedy"; }
     void annotate(Graph& graph, Annotations& annotations, Report&) override {
-      for (Node* node : graph.nodes()) annotations[node].output_qspec = FixedQParamsQuantizationSpec{};
+      for (Node* node : graph.nodes())
+        annotations[node].output_qspec = FixedQParamsQuantizationSpec{};
     }
   };
   Greedy quantizer({gate_part()});
   Report report;
   CHECK(message_of([&] { prepare_pt2e(parse_graph(kGated), quantizer, report); }) ==
-        "quantizer: %g: quantizer \"greedy\" has annotated an op that an opaque part hides from it; keep to the ops that are not claimed");
+        "quantizer: %g: quantizer \"greedy\" has annotated an op that an opaque part hides from "
+        "it; keep to the ops that are not claimed");
 }
 
 TEST_CASE("a batch norm folded at the border of a part moves the border", "[annotate][opaque]") {
@@ -249,13 +277,15 @@ graph(%w = param "c.weight": f32[2,3,3,3], %m = buffer "n.mean": f32[2], %v = bu
   CHECK(observed.islands.front().inputs == std::vector<Value*>{observed.graph.find_value("c")});
 }
 
-TEST_CASE("an opaque module that the program lacks is an error without the command too", "[annotate][opaque]") {
+TEST_CASE("an opaque module that the program lacks is an error without the command too",
+          "[annotate][opaque]") {
   OpaquePart part;
   part.module = "nowhere";
   PartialQuantizer quantizer({part});
   Report report;
   CHECK(message_of([&] { prepare_pt2e(parse_graph(kGated), quantizer, report); }) ==
-        "quantizer: module \"nowhere\": covers no op of the program; correct the opaque part's name or leave it out");
+        "quantizer: module \"nowhere\": covers no op of the program; correct the opaque part's "
+        "name or leave it out");
 }
 
 }  // namespace

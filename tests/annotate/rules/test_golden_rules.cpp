@@ -1,4 +1,5 @@
-// Differential tests against the oracle's custom-rule cases: groups, observers, scales, q/dq graph and outputs equal the peer's.
+// Differential tests against the oracle's custom-rule cases: groups, observers, scales, q/dq graph
+// and outputs equal the peer's.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,7 +19,8 @@ namespace {
 using test::GoldenCase;
 using test::RuleQuantizer;
 
-TEST_CASE("golden: custom rules give the peer's groups, scales, q/dq graph and outputs", "[annotate][golden][long]") {
+TEST_CASE("golden: custom rules give the peer's groups, scales, q/dq graph and outputs",
+          "[annotate][golden][long]") {
   for (const GoldenCase& golden : test::golden_cases("cus_")) {
     if (golden.peer_failed()) continue;
     DYNAMIC_SECTION(golden.name()) {
@@ -35,13 +37,15 @@ TEST_CASE("golden: custom rules give the peer's groups, scales, q/dq graph and o
   }
 }
 
-TEST_CASE("golden: where the peer raises on custom rules, an error says what is wrong", "[annotate][golden][long]") {
+TEST_CASE("golden: where the peer raises on custom rules, an error says what is wrong",
+          "[annotate][golden][long]") {
   for (const GoldenCase& golden : test::golden_cases("cus_err_")) {
     DYNAMIC_SECTION(golden.name()) {
       RuleQuantizer quantizer(golden.meta.at("quantizer").at("rules"));
       Report report;
       const auto flow = [&] {
-        ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report);
+        ObservedGraph observed =
+            prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report);
         calibrate(observed, golden.calibration());
         convert_pt2e(std::move(observed), {}, report);
       };
@@ -50,7 +54,8 @@ TEST_CASE("golden: where the peer raises on custom rules, an error says what is 
   }
 }
 
-TEST_CASE("golden: the comparison notices a wrong scale, dtype, consumer and output", "[annotate][golden][long]") {
+TEST_CASE("golden: the comparison notices a wrong scale, dtype, consumer and output",
+          "[annotate][golden][long]") {
   for (const GoldenCase& golden : test::golden_cases("cus_minmax_act")) {
     RuleQuantizer quantizer(golden.meta.at("quantizer").at("rules"));
     Report report;
@@ -68,7 +73,8 @@ TEST_CASE("golden: the comparison notices a wrong scale, dtype, consumer and out
     CHECK(test::compare_converted(graph, golden).size() == 1);
     quantize->set_argument("dtype", DType::kInt8);
     Node* dequantize = quantize->output()->users().front();
-    dequantize->output()->users().front()->replace_input(dequantize->output(), quantize->find_input("input"));
+    dequantize->output()->users().front()->replace_input(dequantize->output(),
+                                                         quantize->find_input("input"));
     CHECK_FALSE(test::compare_converted(graph, golden).empty());
     CHECK_FALSE(test::compare_outputs(golden.example(), golden).empty());
   }

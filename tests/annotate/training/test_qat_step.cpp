@@ -1,4 +1,5 @@
-// What makes a training step cheaper gives the same numbers: rounding in vectors, and the batch norm's scale on the weight's side.
+// What makes a training step cheaper gives the same numbers: rounding in vectors, and the batch
+// norm's scale on the weight's side.
 #include <cmath>
 #include <limits>
 
@@ -24,14 +25,16 @@ struct Rounded {
 
 Rounded of_aten(const at::Tensor& x, float scale, int zero_point, int64_t low, int64_t high) {
   const at::Tensor input = x.clone().requires_grad_();
-  const at::Tensor result = at::fake_quantize_per_tensor_affine(input, at::tensor({scale}), at::tensor({zero_point}, at::kInt), low, high);
+  const at::Tensor result = at::fake_quantize_per_tensor_affine(
+      input, at::tensor({scale}), at::tensor({zero_point}, at::kInt), low, high);
   result.square().sum().backward();
   return {result.detach(), input.grad()};
 }
 
 Rounded of_octet(const at::Tensor& x, float scale, int zero_point, int64_t low, int64_t high) {
   const at::Tensor input = x.clone().requires_grad_();
-  const at::Tensor result = fake_quantize_straight_through(input, at::tensor({scale}), at::tensor({zero_point}, at::kInt), low, high);
+  const at::Tensor result = fake_quantize_straight_through(
+      input, at::tensor({scale}), at::tensor({zero_point}, at::kInt), low, high);
   result.square().sum().backward();
   return {result.detach(), input.grad()};
 }
@@ -44,11 +47,14 @@ void check_equal(const at::Tensor& x, float scale, int zero_point, int64_t low, 
   CHECK(at::equal(got.gradient, want.gradient));
   CHECK(got.result.strides() == want.result.strides());
   const at::NoGradGuard no_grad;
-  CHECK(at::equal(fake_quantize_straight_through(x, at::tensor({scale}), at::tensor({zero_point}, at::kInt), low, high), want.result));
+  CHECK(at::equal(fake_quantize_straight_through(x, at::tensor({scale}),
+                                                 at::tensor({zero_point}, at::kInt), low, high),
+                  want.result));
 }
 
 // The form of a pair in training, without observation points.
-const char* const kFused = R"(graph(%x: f32[2,3,6,6], %w = param "w": f32[4,3,3,3], %b = param "b": f32[4], %g = param "g": f32[4],
+const char* const kFused =
+    R"(graph(%x: f32[2,3,6,6], %w = param "w": f32[4,3,3,3], %b = param "b": f32[4], %g = param "g": f32[4],
       %h = param "h": f32[4], %m = buffer "running_mean": f32[4], %v = buffer "running_var": f32[4]):
     %variance: f32[4] = aten.add.Tensor(%v, 0.001)
     %deviation: f32[4] = aten.sqrt.default(%variance)
@@ -77,18 +83,22 @@ Graph fused() {
 }
 
 // Relative to the largest magnitude.
-double distance(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>() / b.abs().max().item<double>(); }
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>() / b.abs().max().item<double>();
+}
 
 }  // namespace
 
-TEST_CASE("qat step: rounding in vectors gives ATen's numbers and gradients to the bit", "[annotate][qat]") {
+TEST_CASE("qat step: rounding in vectors gives ATen's numbers and gradients to the bit",
+          "[annotate][qat]") {
   const at::Tensor x = at::randn({7, 5, 9}) * 40;
   for (const int zero_point : {0, -128, 13, 127}) check_equal(x, 0.17f, zero_point, -128, 127);
   check_equal(x, 0.25f, 3, 0, 7);
   check_equal(x, 0.003f, 0, -32768, 32767);
   check_equal(at::linspace(-20, 20, 81) * 0.5, 0.5f, 0, -8, 7);  // halves
   check_equal(at::tensor({1e30f, -1e30f, 0.0f, -0.0f, 1e-40f}), 0.1f, 2, -128, 127);
-  check_equal(at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast), 0.01f, 0, -128, 127);
+  check_equal(at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast), 0.01f, 0, -128,
+              127);
   check_equal(at::randn({6, 8}).slice(1, 0, 8, 2), 0.01f, 0, -128, 127);  // not dense
   check_equal(at::randn({6, 8}, at::kDouble), 0.01f, 0, -128, 127);
   check_equal(x, 1e-7f, 0, -2147483647, 2147483647);  // more steps than floats tell apart
@@ -102,11 +112,15 @@ TEST_CASE("qat step: the gradient of a transposed result reaches its place", "[a
   const at::Tensor zero_point = at::tensor({0}, at::kInt);
   const at::Tensor weights = at::arange(12, at::kFloat).reshape({4, 3});
   (fake_quantize_straight_through(ours, scale, zero_point, -64, 63).t() * weights).sum().backward();
-  (at::fake_quantize_per_tensor_affine(theirs, scale, zero_point, -64, 63).t() * weights).sum().backward();
+  (at::fake_quantize_per_tensor_affine(theirs, scale, zero_point, -64, 63).t() * weights)
+      .sum()
+      .backward();
   CHECK(at::equal(ours.grad(), theirs.grad()));
 }
 
-TEST_CASE("qat step: weights divided by the scale give the results and gradients of divided results", "[annotate][qat]") {
+TEST_CASE(
+    "qat step: weights divided by the scale give the results and gradients of divided results",
+    "[annotate][qat]") {
   const Graph graph = fused();
   std::unique_ptr<Graph> moved = clone(graph);
   CHECK(move_scale_to_weight(*moved) == 1);
@@ -123,7 +137,8 @@ TEST_CASE("qat step: weights divided by the scale give the results and gradients
   const at::Tensor weights = at::randn_like(want);
   (want * weights).sum().backward();
   (got * weights).sum().backward();
-  for (const char* name : {"w", "g", "h"}) CHECK(distance(after.tensors().at(name).grad(), before.tensors().at(name).grad()) < 1e-4);
+  for (const char* name : {"w", "g", "h"})
+    CHECK(distance(after.tensors().at(name).grad(), before.tensors().at(name).grad()) < 1e-4);
   CHECK(distance(after.tensors().at("running_var"), before.tensors().at("running_var")) < 1e-5);
 }
 

@@ -1,4 +1,5 @@
-// What a compiled program on oneDNN calls, kernel by kernel: fusion, and integers that stay integers. From the list of kernels, not from times.
+// What a compiled program on oneDNN calls, kernel by kernel: fusion, and integers that stay
+// integers. From the list of kernels, not from times.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -15,7 +16,8 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-// r = first(x), then quantize(relu(conv(r) + dequantize(r))), the end of a residual block; the zero point of y makes relu more than the limit of bytes.
+// r = first(x), then quantize(relu(conv(r) + dequantize(r))), the end of a residual block; the zero
+// point of y makes relu more than the limit of bytes.
 Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
   ProgramBuilder b;
   const std::vector<int64_t> shape = {2, channels, 7, 9};
@@ -27,11 +29,14 @@ Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
     };
   };
   const auto weight = [&](const std::string& name, int64_t size) {
-    return b.constant(name, random_integers(DType::kInt8, {channels, channels, size, size}, 1, -127),
+    return b.constant(name,
+                      random_integers(DType::kInt8, {channels, channels, size, size}, 1, -127),
                       per_channel(random_scales(static_cast<size_t>(channels)), 0));
   };
-  const std::vector<int> first_inputs = {b.input("x", dtype, shape, quantized(0.02f, low + 3)), weight("first_w", 3), -1};
-  const int r = b.op("conv", first_inputs, "first", dtype, shape, quantized(0.1f, low + 90), geometry(3));
+  const std::vector<int> first_inputs = {b.input("x", dtype, shape, quantized(0.02f, low + 3)),
+                                         weight("first_w", 3), -1};
+  const int r =
+      b.op("conv", first_inputs, "first", dtype, shape, quantized(0.1f, low + 90), geometry(3));
   const int bias = b.constant("bias", random_floats({channels}));
   const std::vector<int> conv_inputs = {r, weight("w", kernel), bias}, of_r = {r};
   const int conv = b.op("conv", conv_inputs, "conv", DType::kFloat32, shape, {}, geometry(kernel));
@@ -48,9 +53,11 @@ Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("oneDNN: residual addition and relu are part of the convolution", "[backends][onednn][kernels]") {
+TEST_CASE("oneDNN: residual addition and relu are part of the convolution",
+          "[backends][onednn][kernels]") {
   if (onednn::sums_in_16_bits()) return;  // by kernels of our own, or in floats
-  const std::vector<KernelReport> kernels = Session(with_one_segment(residual_block(32, 3, DType::kUInt8), "onednn")).kernels();
+  const std::vector<KernelReport> kernels =
+      Session(with_one_segment(residual_block(32, 3, DType::kUInt8), "onednn")).kernels();
   size_t convolutions = 0;
   for (const KernelReport& kernel : kernels) {
     INFO(kernel.what << " " << kernel.kernel);
@@ -60,28 +67,36 @@ TEST_CASE("oneDNN: residual addition and relu are part of the convolution", "[ba
       CHECK_THAT(kernel.post_ops, StartsWith("binary_add u8, relu"));
       CHECK(kernel.layout == "u8 nhwc -> u8 nhwc");
     } else {
-      CHECK((kernel.what == "convolution" || kernel.what == "reorder"));  // the first one, and the caller's order in and out
+      // the first one, and the caller's order in and out
+      CHECK((kernel.what == "convolution" || kernel.what == "reorder"));
     }
   }
   CHECK(convolutions == 1);
 }
 
-TEST_CASE("oneDNN: residual additions of 3x3 and 1x1 convolutions stay within a step of the reference", "[backends][onednn][kernels]") {
-  if (onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr) return;  // computed in floats
+TEST_CASE(
+    "oneDNN: residual additions of 3x3 and 1x1 convolutions stay within a step of the reference",
+    "[backends][onednn][kernels]") {
+  // computed in floats
+  if (onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr) return;
   for (DType dtype : {DType::kUInt8, DType::kInt8})
     for (int64_t kernel : {1, 3}) {
       CAPTURE(name_of(dtype), kernel);
       const Program program = residual_block(64, kernel, dtype);
-      CHECK(check_against_reference(program, "onednn", {random_integers(dtype, {2, 64, 7, 9})}) <= 1);
-      for (const KernelReport& kernel_report : Session(with_one_segment(program, "onednn")).kernels()) {
+      CHECK(check_against_reference(program, "onednn", {random_integers(dtype, {2, 64, 7, 9})}) <=
+            1);
+      for (const KernelReport& kernel_report :
+           Session(with_one_segment(program, "onednn")).kernels()) {
         CHECK(kernel_report.what != "addition");
         CHECK(kernel_report.what != "dequantize");
       }
     }
 }
 
-TEST_CASE("oneDNN: integers stay integers through pooling, addition, cat, mean and reshape", "[backends][onednn][kernels]") {
-  if (onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr) return;  // computed in floats
+TEST_CASE("oneDNN: integers stay integers through pooling, addition, cat, mean and reshape",
+          "[backends][onednn][kernels]") {
+  // computed in floats
+  if (onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr) return;
   const std::vector<KernelReport> kernels = Session(integer_network()).kernels();
   CHECK(kernels.size() >= 6);
   for (const KernelReport& kernel : kernels) {
@@ -92,7 +107,8 @@ TEST_CASE("oneDNN: integers stay integers through pooling, addition, cat, mean a
   }
 }
 
-TEST_CASE("oneDNN: ops that read integers and compute in floats say so", "[backends][onednn][kernels]") {
+TEST_CASE("oneDNN: ops that read integers and compute in floats say so",
+          "[backends][onednn][kernels]") {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kUInt8, {4, 32}, quantized(0.1f, 3)), -1, -1};
   const int normed = b.op("layer_norm", x, "normed", DType::kUInt8,
@@ -105,7 +121,8 @@ TEST_CASE("oneDNN: ops that read integers and compute in floats say so", "[backe
   for (const KernelReport& kernel : Session(with_one_segment(b.finish(), "onednn")).kernels()) {
     CAPTURE(kernel.what, kernel.ops);
     const bool is_norm = !kernel.ops.empty() && kernel.ops.front() == "normed";
-    CHECK(kernel.note == (is_norm ? "computed in floats: there is no kernel for these integers" : ""));
+    CHECK(kernel.note ==
+          (is_norm ? "computed in floats: there is no kernel for these integers" : ""));
   }
 }
 
@@ -115,7 +132,8 @@ TEST_CASE("oneDNN: kernels are timed from one call to the next", "[backends][one
   session.run(inputs);
   const auto is_timed = [&] {
     const std::vector<KernelReport> kernels = session.kernels();
-    return std::all_of(kernels.begin(), kernels.end(), [](const KernelReport& kernel) { return kernel.seconds > 0; });
+    return std::all_of(kernels.begin(), kernels.end(),
+                       [](const KernelReport& kernel) { return kernel.seconds > 0; });
   };
   CHECK_FALSE(is_timed());
   session.time_kernels(true);
@@ -125,7 +143,8 @@ TEST_CASE("oneDNN: kernels are timed from one call to the next", "[backends][one
   CHECK_FALSE(is_timed());
 }
 
-TEST_CASE("a backend that does not tell has one entry for a segment", "[backends][session][kernels]") {
+TEST_CASE("a backend that does not tell has one entry for a segment",
+          "[backends][session][kernels]") {
   const std::vector<KernelReport> kernels = Session(two_segments()).kernels();
   REQUIRE(kernels.size() == 2);
   CHECK(kernels[0].kernel == "reference");

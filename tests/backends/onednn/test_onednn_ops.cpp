@@ -1,4 +1,5 @@
-// The rest of oneDNN's ops against the reference: elementwise, pooling, normalization, data movement.
+// The rest of oneDNN's ops against the reference: elementwise, pooling, normalization, data
+// movement.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"
@@ -14,28 +15,34 @@ int zero_point_of(DType dtype, int shift) { return dtype == DType::kUInt8 ? 128 
 
 // A tensor of the dtype, quantized when it is an integer.
 std::optional<TensorQParams> quantity(DType dtype, float scale, int shift) {
-  return dtype == DType::kFloat32 ? std::optional<TensorQParams>() : quantized(scale, zero_point_of(dtype, shift));
+  return dtype == DType::kFloat32 ? std::optional<TensorQParams>()
+                                  : quantized(scale, zero_point_of(dtype, shift));
 }
 
 Tensor random_tensor(DType dtype, const Shape& shape, uint32_t seed) {
-  return dtype == DType::kFloat32 ? random_floats(shape, -3, 3, seed) : random_integers(dtype, shape, seed);
+  return dtype == DType::kFloat32 ? random_floats(shape, -3, 3, seed)
+                                  : random_integers(dtype, shape, seed);
 }
 
 // The greatest difference of a one-input op.
-double run_one(const std::string& kind, DType in, const Shape& in_shape, DType out, const Shape& out_shape, Attributes attributes,
-               bool same_quantity = false, float scale = 0.03f) {
+double run_one(const std::string& kind, DType in, const Shape& in_shape, DType out,
+               const Shape& out_shape, Attributes attributes, bool same_quantity = false,
+               float scale = 0.03f) {
   ProgramBuilder b;
   const int x = b.input("x", in, in_shape, quantity(in, 0.03f, 5));
-  b.output(b.op(kind, {x}, "y", out, out_shape, same_quantity ? quantity(out, 0.03f, 5) : quantity(out, scale, -11), attributes));
+  b.output(b.op(kind, {x}, "y", out, out_shape,
+                same_quantity ? quantity(out, 0.03f, 5) : quantity(out, scale, -11), attributes));
   return check_against_reference(b.finish(), "onednn", {random_tensor(in, in_shape, 3)});
 }
 
-double run_two(const std::string& kind, DType dtype, const Shape& a_shape, const Shape& b_shape, const Shape& y_shape, Attributes attributes) {
+double run_two(const std::string& kind, DType dtype, const Shape& a_shape, const Shape& b_shape,
+               const Shape& y_shape, Attributes attributes) {
   ProgramBuilder b;
   const int x = b.input("a", dtype, a_shape, quantity(dtype, 0.03f, 5));
   const int z = b.input("b", dtype, b_shape, quantity(dtype, 0.02f, -40));
   b.output(b.op(kind, {x, z}, "y", dtype, y_shape, quantity(dtype, 0.06f, 3), attributes));
-  return check_against_reference(b.finish(), "onednn", {random_tensor(dtype, a_shape, 3), random_tensor(dtype, b_shape, 4)});
+  return check_against_reference(
+      b.finish(), "onednn", {random_tensor(dtype, a_shape, 3), random_tensor(dtype, b_shape, 4)});
 }
 
 double limit_of(DType dtype) { return dtype == DType::kFloat32 ? 1e-4 : 1; }
@@ -44,7 +51,8 @@ constexpr DType kAll[] = {DType::kUInt8, DType::kInt8, DType::kFloat32};
 
 }  // namespace
 
-TEST_CASE("oneDNN: add, sub and mul with broadcasting equal the reference within a step", "[backends][onednn]") {
+TEST_CASE("oneDNN: add, sub and mul with broadcasting equal the reference within a step",
+          "[backends][onednn]") {
   for (const char* kind : {"add", "sub", "mul"}) {
     for (DType dtype : kAll) {
       CAPTURE(kind, name_of(dtype));
@@ -72,8 +80,10 @@ TEST_CASE("oneDNN: add, sub and mul with broadcasting equal the reference within
   }
 }
 
-TEST_CASE("oneDNN: clamps and functions of integers are tables, of floats close", "[backends][onednn][tanh]") {
-  const char* functions[] = {"sigmoid", "tanh", "hardswish", "hardsigmoid", "silu", "gelu", "gelu_tanh", "leaky_relu", "elu", "exp", "neg", "abs"};
+TEST_CASE("oneDNN: clamps and functions of integers are tables, of floats close",
+          "[backends][onednn][tanh]") {
+  const char* functions[] = {"sigmoid",   "tanh",       "hardswish", "hardsigmoid", "silu", "gelu",
+                             "gelu_tanh", "leaky_relu", "elu",       "exp",         "neg",  "abs"};
   for (DType dtype : kAll) {
     for (const char* fn : functions) {
       Attributes attributes = {
@@ -81,7 +91,8 @@ TEST_CASE("oneDNN: clamps and functions of integers are tables, of floats close"
       };
       if (std::string(fn) == "leaky_relu" || std::string(fn) == "elu") attributes["alpha"] = 0.3;
       CAPTURE(fn, name_of(dtype));
-      CHECK(run_one("unary", dtype, {2, 3, 5}, dtype, {2, 3, 5}, attributes) <= (dtype == DType::kFloat32 ? 2e-3 : 1));
+      CHECK(run_one("unary", dtype, {2, 3, 5}, dtype, {2, 3, 5}, attributes) <=
+            (dtype == DType::kFloat32 ? 2e-3 : 1));
     }
     CHECK(run_one("clamp", dtype,
                   {
@@ -92,7 +103,8 @@ TEST_CASE("oneDNN: clamps and functions of integers are tables, of floats close"
                   {
                       2, 3, 5
     },
-                  dtype, {2, 3, 5}, {{"min", -1.0}, {"max", 0.5}}) <= (dtype == DType::kFloat32 ? 1e-6 : 0));
+                  dtype, {2, 3, 5},
+                  {{"min", -1.0}, {"max", 0.5}}) <= (dtype == DType::kFloat32 ? 1e-6 : 0));
   }
 }
 
@@ -105,20 +117,32 @@ TEST_CASE("oneDNN: pooling takes zero points, padding and ceil mode", "[backends
                       2, 5, 9, 9
     },
                   dtype, {2, 5, 5, 5},
-                  {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}}, true) == 0);
-    CHECK(
-        run_one("max_pool", dtype,
-                {
-                    1, 64, 8, 8
+                  {{"kernel_size", ints({3, 3})},
+                   {"stride", ints({2, 2})},
+                   {"padding", ints({1, 1})},
+                   {"dilation", ints({1, 1})}},
+                  true) == 0);
+    CHECK(run_one("max_pool", dtype,
+                  {
+                      1, 64, 8, 8
     },
-                dtype, {1, 64, 4, 4},
-                {{"kernel_size", ints({3, 3})}, {"stride", ints({2, 2})}, {"padding", ints({0, 0})}, {"dilation", ints({1, 1})}, {"ceil_mode", true}},
-                true) == 0);
+                  dtype, {1, 64, 4, 4},
+                  {{"kernel_size", ints({3, 3})},
+                   {"stride", ints({2, 2})},
+                   {"padding", ints({0, 0})},
+                   {"dilation", ints({1, 1})},
+                   {"ceil_mode", true}},
+                  true) == 0);
     CHECK(run_one("max_pool", dtype,
                   {
                       1, 3, 10
     },
-                  dtype, {1, 3, 6}, {{"kernel_size", ints({3})}, {"stride", ints({1})}, {"padding", ints({0})}, {"dilation", ints({2})}}, true) == 0);
+                  dtype, {1, 3, 6},
+                  {{"kernel_size", ints({3})},
+                   {"stride", ints({1})},
+                   {"padding", ints({0})},
+                   {"dilation", ints({2})}},
+                  true) == 0);
     for (bool counts : {false, true})
       CHECK(run_one("avg_pool", dtype,
                     {
@@ -168,11 +192,13 @@ TEST_CASE("oneDNN: pooling takes zero points, padding and ceil mode", "[backends
   }
 }
 
-TEST_CASE("oneDNN: changes between floats and integers equal the reference within a step", "[backends][onednn]") {
+TEST_CASE("oneDNN: changes between floats and integers equal the reference within a step",
+          "[backends][onednn]") {
   for (DType dtype : kIntegers) {
     CHECK(run_one("quantize", DType::kFloat32, {2, 3, 9, 7}, dtype, {2, 3, 9, 7}, {}) <= 1);
     CHECK(run_one("dequantize", dtype, {2, 3, 9, 7}, DType::kFloat32, {2, 3, 9, 7}, {}) <= 1e-6);
-    for (DType other : kIntegers) CHECK(run_one("requantize", dtype, {2, 3, 9, 7}, other, {2, 3, 9, 7}, {}) <= 1);
+    for (DType other : kIntegers)
+      CHECK(run_one("requantize", dtype, {2, 3, 9, 7}, other, {2, 3, 9, 7}, {}) <= 1);
   }
 }
 
@@ -195,24 +221,30 @@ TEST_CASE("oneDNN: softmax and normalizations equal the reference", "[backends][
   for (DType dtype : kAll) {
     ProgramBuilder b;
     const int x = b.input("x", dtype, {2, 6, 4, 4}, quantity(dtype, 0.03f, 5));
-    const int mean = b.constant("mean", random_floats({6}, -1, 1, 2)), variance = b.constant("variance", random_floats({6}, 0.5, 2, 3));
-    const int weight = b.constant("weight", random_floats({6}, -1, 1, 4)), bias = b.constant("bias", random_floats({6}, -1, 1, 5));
+    const int mean = b.constant("mean", random_floats({6}, -1, 1, 2)),
+              variance = b.constant("variance", random_floats({6}, 0.5, 2, 3));
+    const int weight = b.constant("weight", random_floats({6}, -1, 1, 4)),
+              bias = b.constant("bias", random_floats({6}, -1, 1, 5));
     const int y = b.op("batch_norm",
                        {
                            x, mean, variance, weight, bias
     },
                        "y", dtype, {2, 6, 4, 4}, quantity(dtype, 0.04f, 2), {{"eps", 1e-5}});
     b.output(y);
-    CHECK(check_against_reference(b.finish(), "onednn", {random_tensor(dtype, {2, 6, 4, 4}, 6)}) <= limit_of(dtype));
+    CHECK(check_against_reference(b.finish(), "onednn", {random_tensor(dtype, {2, 6, 4, 4}, 6)}) <=
+          limit_of(dtype));
     ProgramBuilder c;
     const int u = c.input("u", dtype, {2, 3, 4, 5}, quantity(dtype, 0.03f, 5));
-    const int gamma = c.constant("gamma", random_floats({4, 5}, -1, 1, 4)), beta = c.constant("beta", random_floats({4, 5}, -1, 1, 5));
+    const int gamma = c.constant("gamma", random_floats({4, 5}, -1, 1, 4)),
+              beta = c.constant("beta", random_floats({4, 5}, -1, 1, 5));
     c.output(c.op("layer_norm",
                   {
                       u, gamma, beta
     },
-                  "v", dtype, {2, 3, 4, 5}, quantity(dtype, 0.04f, 2), {{"normalized_dims", int64_t{2}}, {"eps", 1e-5}}));
-    CHECK(check_against_reference(c.finish(), "onednn", {random_tensor(dtype, {2, 3, 4, 5}, 6)}) <= limit_of(dtype));
+                  "v", dtype, {2, 3, 4, 5}, quantity(dtype, 0.04f, 2),
+                  {{"normalized_dims", int64_t{2}}, {"eps", 1e-5}}));
+    CHECK(check_against_reference(c.finish(), "onednn", {random_tensor(dtype, {2, 3, 4, 5}, 6)}) <=
+          limit_of(dtype));
   }
 }
 
@@ -230,14 +262,16 @@ TEST_CASE("oneDNN: data movement is exact", "[backends][onednn]") {
                   {
                       2, 9, 4
     },
-                  dtype, {2, 3, 4}, {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{2}}}, true) == 0);
+                  dtype, {2, 3, 4},
+                  {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{2}}}, true) == 0);
     CHECK(run_one("expand", dtype, {1, 6, 1}, dtype, {4, 2, 6, 5}, {}, true) == 0);
     CHECK(run_one("copy", dtype, {2, 6}, dtype, {2, 6}, {}, true) == 0);
     CHECK(run_one("pad", dtype,
                   {
                       2, 3, 4, 5
     },
-                  dtype, {2, 3, 7, 8}, {{"pads", ints({0, 0, 0, 0, 1, 2, 3, 0})}, {"value", 0.0}}, true) == 0);
+                  dtype, {2, 3, 7, 8}, {{"pads", ints({0, 0, 0, 0, 1, 2, 3, 0})}, {"value", 0.0}},
+                  true) == 0);
     ProgramBuilder b;
     const int x = b.input("x", dtype, {2, 3, 5}, quantity(dtype, 0.03f, 5));
     const int y = b.input("y", dtype, {2, 4, 5}, quantity(dtype, 0.02f, 7));
@@ -246,7 +280,9 @@ TEST_CASE("oneDNN: data movement is exact", "[backends][onednn]") {
                       x, y, x
     },
                   "z", dtype, {2, 10, 5}, quantity(dtype, 0.03f, 5), {{"dim", int64_t{1}}}));
-    CHECK(check_against_reference(b.finish(), "onednn", {random_tensor(dtype, {2, 3, 5}, 6), random_tensor(dtype, {2, 4, 5}, 7)}) <=
+    CHECK(check_against_reference(
+              b.finish(), "onednn",
+              {random_tensor(dtype, {2, 3, 5}, 6), random_tensor(dtype, {2, 4, 5}, 7)}) <=
           (dtype == DType::kFloat32 ? 0 : 1));
   }
 }

@@ -34,7 +34,8 @@ class Packer {
 
 }  // namespace
 
-TEST_CASE("oneDNN: a constant is packed once in each form, for as long as somebody has it", "[backends][onednn][packed]") {
+TEST_CASE("oneDNN: a constant is packed once in each form, for as long as somebody has it",
+          "[backends][onednn][packed]") {
   const Tensor constant = random_integers(DType::kInt8, {4, 4}), equal = constant.clone();
   Packer packer;
   std::shared_ptr<void> first = packer.of(constant, "a");
@@ -50,7 +51,8 @@ TEST_CASE("oneDNN: a constant is packed once in each form, for as long as somebo
   CHECK(packer.count() == 5);
 }
 
-TEST_CASE("oneDNN: packed weights keep the constant's memory, so that its address means the same", "[backends][onednn][packed]") {
+TEST_CASE("oneDNN: packed weights keep the constant's memory, so that its address means the same",
+          "[backends][onednn][packed]") {
   Packer packer;
   std::weak_ptr<Storage> storage;
   std::shared_ptr<void> packed;
@@ -72,7 +74,9 @@ TEST_CASE("oneDNN: what is not contiguous is packed for itself", "[backends][one
   CHECK(packer.of(columns, "a") != first);
 }
 
-TEST_CASE("a program runs in several threads at the same time, in a duplicate of the session for each", "[backends][session][onednn]") {
+TEST_CASE(
+    "a program runs in several threads at the same time, in a duplicate of the session for each",
+    "[backends][session][onednn]") {
   Session session(integer_network());
   const std::vector<Tensor> inputs = {random_integers(DType::kUInt8, {1, 16, 8, 8})};
   const Tensor expected = session.run(inputs)[0];
@@ -82,14 +86,16 @@ TEST_CASE("a program runs in several threads at the same time, in a duplicate of
     threads.emplace_back([&count, &inputs, &expected, own = session.duplicate()]() mutable {
       for (int i = 0; i < 50; ++i) {
         const Tensor y = own.run(inputs)[0];
-        for (int64_t k = 0; k < y.numel(); ++k) count += y.data<uint8_t>()[k] != expected.data<uint8_t>()[k];
+        for (int64_t k = 0; k < y.numel(); ++k)
+          count += y.data<uint8_t>()[k] != expected.data<uint8_t>()[k];
       }
     });
   for (std::thread& thread : threads) thread.join();
   CHECK(differing == std::vector<int>(4, 0));
 }
 
-TEST_CASE("packed cache: sessions give the same bits with it, new, used, damaged and out of reach", "[backends][onednn][cache]") {
+TEST_CASE("packed cache: sessions give the same bits with it, new, used, damaged and out of reach",
+          "[backends][onednn][cache]") {
   const Folder folder("cache_session");
   const std::filesystem::path file = temporary_file("cached.octet");
   const std::vector<Tensor> inputs = {random_integers(DType::kUInt8, {1, 16, 8, 8})};

@@ -1,4 +1,5 @@
-// Recurrent layers on oneDNN against the reference: all cells, both directions, float and integer weights.
+// Recurrent layers on oneDNN against the reference: all cells, both directions, float and integer
+// weights.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"
@@ -20,21 +21,29 @@ constexpr Case kCases[] = {
 };
 
 int recurrent_weights(ProgramBuilder& b, int64_t rows, int64_t hidden, Weights weights) {
-  if (weights == Weights::kFloat) return b.constant("r", random_floats({rows, hidden}, -0.3f, 0.3f, 2));
+  if (weights == Weights::kFloat)
+    return b.constant("r", random_floats({rows, hidden}, -0.3f, 0.3f, 2));
   const int64_t reach = weights == Weights::kBytes ? 127 : 7;
-  const Tensor scale = Tensor::from<float>(
-      DType::kFloat32, {rows, 1}, random_scales(static_cast<size_t>(rows), 0.1f / static_cast<float>(reach), 0.3f / static_cast<float>(reach)));
-  return b.constant("r", StoredConstant{random_integers(DType::kInt8, {rows, hidden}, 2, -reach, reach), scale, Tensor()});
+  const Tensor scale =
+      Tensor::from<float>(DType::kFloat32, {rows, 1},
+                          random_scales(static_cast<size_t>(rows), 0.1f / static_cast<float>(reach),
+                                        0.3f / static_cast<float>(reach)));
+  return b.constant(
+      "r", StoredConstant{random_integers(DType::kInt8, {rows, hidden}, 2, -reach, reach), scale,
+                          Tensor()});
 }
 
-double run_recurrent(const Case& cell, int64_t steps, int64_t batch, int64_t hidden, Weights weights, bool has_bias, bool is_reverse) {
+double run_recurrent(const Case& cell, int64_t steps, int64_t batch, int64_t hidden,
+                     Weights weights, bool has_bias, bool is_reverse) {
   ProgramBuilder b;
   const int64_t rows = cell.gates * hidden;
   const bool has_cell = cell.gates == 4;
   const int p = b.input("p", DType::kFloat32, {steps, batch, rows});
   const int h = b.input("h", DType::kFloat32, {batch, hidden});
-  std::vector<int> inputs = {p, recurrent_weights(b, rows, hidden, weights), has_bias ? b.constant("b", random_floats({rows}, -1, 1, 3)) : -1, h};
-  std::vector<Tensor> values = {random_floats({steps, batch, rows}, -2, 2, 4), random_floats({batch, hidden}, -1, 1, 5)};
+  std::vector<int> inputs = {p, recurrent_weights(b, rows, hidden, weights),
+                             has_bias ? b.constant("b", random_floats({rows}, -1, 1, 3)) : -1, h};
+  std::vector<Tensor> values = {random_floats({steps, batch, rows}, -2, 2, 4),
+                                random_floats({batch, hidden}, -1, 1, 5)};
   if (has_cell) {
     inputs.push_back(b.input("c", DType::kFloat32, {batch, hidden}));
     values.push_back(random_floats({batch, hidden}, -1, 1, 6));
@@ -52,7 +61,8 @@ double run_recurrent(const Case& cell, int64_t steps, int64_t batch, int64_t hid
 
 }  // namespace
 
-TEST_CASE("oneDNN: recurrent layers with float weights equal the reference", "[backends][onednn][recurrent]") {
+TEST_CASE("oneDNN: recurrent layers with float weights equal the reference",
+          "[backends][onednn][recurrent]") {
   for (const Case& cell : kCases)
     for (int64_t batch : {1, 3, 9})
       for (bool is_reverse : {false, true}) {
@@ -62,7 +72,8 @@ TEST_CASE("oneDNN: recurrent layers with float weights equal the reference", "[b
   CHECK(run_recurrent(kCases[0], 1, 1, 1, Weights::kFloat, true, false) <= 1e-5);
 }
 
-TEST_CASE("oneDNN: recurrent layers with integer weights equal the reference", "[backends][onednn][recurrent]") {
+TEST_CASE("oneDNN: recurrent layers with integer weights equal the reference",
+          "[backends][onednn][recurrent]") {
   for (const Case& cell : kCases)
     for (Weights weights : {Weights::kBytes, Weights::kNibbles})
       for (int64_t batch : {1, 4, 9}) {
@@ -71,7 +82,8 @@ TEST_CASE("oneDNN: recurrent layers with integer weights equal the reference", "
       }
 }
 
-TEST_CASE("oneDNN: a recurrent layer far outside of its gates' range saturates", "[backends][onednn][recurrent]") {
+TEST_CASE("oneDNN: a recurrent layer far outside of its gates' range saturates",
+          "[backends][onednn][recurrent]") {
   ProgramBuilder b;
   const int p = b.input("p", DType::kFloat32, {1, 1, 4});
   const int h = b.input("h", DType::kFloat32, {1, 1}), c = b.input("c", DType::kFloat32, {1, 1});
@@ -82,13 +94,17 @@ TEST_CASE("oneDNN: a recurrent layer far outside of its gates' range saturates",
   },
                 "y", DType::kFloat32, {1, 1, 1}, {}, {{"cell", std::string("lstm")}}));
   b.second_output("last", {1, 1});
-  const Tensor extremes = Tensor::from<float>(DType::kFloat32, {1, 1, 4}, std::vector<float>{500, -500, 300, 1000});
-  CHECK(check_against_reference(b.finish(), "onednn", {extremes, random_floats({1, 1}), random_floats({1, 1})}) <= 1e-6);
+  const Tensor extremes =
+      Tensor::from<float>(DType::kFloat32, {1, 1, 4}, std::vector<float>{500, -500, 300, 1000});
+  CHECK(check_against_reference(b.finish(), "onednn",
+                                {extremes, random_floats({1, 1}), random_floats({1, 1})}) <= 1e-6);
 }
 
-TEST_CASE("oneDNN: a recurrent layer whose weights are computed at run time is refused", "[backends][onednn][recurrent]") {
+TEST_CASE("oneDNN: a recurrent layer whose weights are computed at run time is refused",
+          "[backends][onednn][recurrent]") {
   ProgramBuilder b;
-  const int p = b.input("p", DType::kFloat32, {2, 1, 3}), r = b.input("r", DType::kFloat32, {3, 3}), h = b.input("h", DType::kFloat32, {1, 3});
+  const int p = b.input("p", DType::kFloat32, {2, 1, 3}), r = b.input("r", DType::kFloat32, {3, 3}),
+            h = b.input("h", DType::kFloat32, {1, 3});
   b.output(b.op("recurrent",
                 {
                     p, r, -1, h
@@ -97,7 +113,8 @@ TEST_CASE("oneDNN: a recurrent layer whose weights are computed at run time is r
   CHECK(refusal(b.finish(), "onednn") == "y: the weight is not constant");
 }
 
-TEST_CASE("reference: a recurrent op that does not fit its weights is refused with the shapes", "[backends][reference][recurrent]") {
+TEST_CASE("reference: a recurrent op that does not fit its weights is refused with the shapes",
+          "[backends][reference][recurrent]") {
   const auto reason = [](const char* cell, std::vector<int64_t> gates, std::vector<int64_t> state) {
     ProgramBuilder b;
     const int p = b.input("p", DType::kFloat32, gates), h = b.input("h", DType::kFloat32, state);
@@ -111,7 +128,8 @@ TEST_CASE("reference: a recurrent op that does not fit its weights is refused wi
   };
   CHECK(reason("gru", {2, 1, 6}, {1, 2}) == "accepted");
   CHECK(reason("gru", {2, 1, 5}, {1, 2}) == "y: gates [2, 1, 5] do not fit weights [6, 2] of gru");
-  CHECK(reason("tanh", {2, 1, 6}, {1, 2}) == "y: gates [2, 1, 6] do not fit weights [6, 2] of tanh");
+  CHECK(reason("tanh", {2, 1, 6}, {1, 2}) ==
+        "y: gates [2, 1, 6] do not fit weights [6, 2] of tanh");
   CHECK(reason("gru", {2, 1, 6}, {3, 2}) == "y: a state has shape [3, 2], want [1, 2]");
   CHECK(reason("lstm", {2, 1, 6}, {1, 2}) == "y: lstm has 4 inputs and 1 outputs");
   CHECK(reason("peephole", {2, 1, 6}, {1, 2}) == "y: unknown cell \"peephole\"");

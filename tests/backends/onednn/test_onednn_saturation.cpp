@@ -1,4 +1,5 @@
-// Products on CPUs whose int8 sums have 16 bits. ctest runs this twice more, with ONEDNN_MAX_CPU_ISA at what such CPUs have.
+// Products on CPUs whose int8 sums have 16 bits. ctest runs this twice more, with
+// ONEDNN_MAX_CPU_ISA at what such CPUs have.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -12,7 +13,8 @@ using namespace octet;
 
 namespace {
 
-// quantize to [0, quant_max], then a linear layer with weights in [-magnitude, magnitude]; every input and weight may be at its end.
+// quantize to [0, quant_max], then a linear layer with weights in [-magnitude, magnitude]; every
+// input and weight may be at its end.
 Program linear(int64_t quant_max, int64_t magnitude) {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kFloat32, {3, 64})};
@@ -21,7 +23,9 @@ Program linear(int64_t quant_max, int64_t magnitude) {
                              3, 64
   },
                          quantized(0.01f, 0), {{"quant_max", quant_max}});
-  const int w = b.constant("w", random_integers(DType::kInt8, {32, 64}, 1, magnitude - 1, magnitude), quantized(0.01f, 0));
+  const int w =
+      b.constant("w", random_integers(DType::kInt8, {32, 64}, 1, magnitude - 1, magnitude),
+                 quantized(0.01f, 0));
   const std::vector<int> operands = {steps, w, -1};
   b.output(b.op("linear", operands, "y", DType::kUInt8, {3, 32}, quantized(1.0f, 0)));
   return b.finish();
@@ -31,7 +35,8 @@ Program linear(int64_t quant_max, int64_t magnitude) {
 Program three_segments() {
   ProgramBuilder b;
   const int x = b.input("x", DType::kUInt8, {3, 64}, quantized(0.01f, 0));
-  const int w = b.constant("w", random_integers(DType::kInt8, {64, 64}, 1, -127, 127), quantized(0.01f, 0));
+  const int w =
+      b.constant("w", random_integers(DType::kInt8, {64, 64}, 1, -127, 127), quantized(0.01f, 0));
   const std::vector<int> of_x = {x, w, -1};
   const int y = b.op("linear", of_x, "y", DType::kUInt8, {3, 64}, quantized(0.1f, 100));
   const std::vector<int> of_y = {y, w, -1};
@@ -55,16 +60,21 @@ Program three_segments() {
 }
 
 bool is_in_floats(const std::vector<KernelReport>& kernels) {
-  return std::any_of(kernels.begin(), kernels.end(), [](const KernelReport& kernel) { return kernel.what == "dequantize"; });
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [](const KernelReport& kernel) { return kernel.what == "dequantize"; });
 }
 
 // oneDNN's own int8 kernels sum in 16 bits here, and no tiles of ours stand in for them.
-bool computes_in_floats() { return onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr; }
+bool computes_in_floats() {
+  return onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr;
+}
 
 }  // namespace
 
-TEST_CASE("oneDNN: a product that may pass 16 bits stays in integers with AVX2, and is computed in floats below, which the session says",
-          "[backends][onednn][saturation]") {
+TEST_CASE(
+    "oneDNN: a product that may pass 16 bits stays in integers with AVX2, and is computed in "
+    "floats below, which the session says",
+    "[backends][onednn][saturation]") {
   const Program program = linear(255, 127);
   CHECK(check_against_reference(program, "onednn", {random_floats({3, 64}, 2.4f, 2.6f)}) <= 1);
   const Session session(with_one_segment(program, "onednn"));
@@ -72,14 +82,19 @@ TEST_CASE("oneDNN: a product that may pass 16 bits stays in integers with AVX2, 
   REQUIRE(session.warnings().size() == (computes_in_floats() ? 1 : 0));
   if (session.warnings().empty()) return;
   CHECK(session.warnings()[0] ==
-        "y: computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 bits; quantize with --quantizer x86 "
+        "y: computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into "
+        "16 bits; quantize with --quantizer x86 "
         "--reduce-range");
 }
 
-TEST_CASE("oneDNN: a cause is warned of once, whatever segments it concerns, and each call has its reason", "[backends][onednn][saturation]") {
+TEST_CASE(
+    "oneDNN: a cause is warned of once, whatever segments it concerns, and each call has its "
+    "reason",
+    "[backends][onednn][saturation]") {
   const Session session(three_segments());
   const std::string cause =
-      "computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 bits; quantize with --quantizer x86 "
+      "computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 "
+      "bits; quantize with --quantizer x86 "
       "--reduce-range";
   const std::vector<std::string> warnings = session.warnings();
   if (computes_in_floats())
@@ -89,11 +104,14 @@ TEST_CASE("oneDNN: a cause is warned of once, whatever segments it concerns, and
   for (const KernelReport& kernel : session.kernels()) {
     CAPTURE(kernel.what, kernel.ops);
     const bool is_fallback = kernel.ops.front() == "negative";
-    CHECK(kernel.note == (is_fallback ? "not on onednn: it is made up" : computes_in_floats() ? cause : ""));
+    CHECK(kernel.note == (is_fallback            ? "not on onednn: it is made up"
+                          : computes_in_floats() ? cause
+                                                 : ""));
   }
 }
 
-TEST_CASE("oneDNN: narrow activations, and narrow weights, stay in integers on every CPU", "[backends][onednn][saturation]") {
+TEST_CASE("oneDNN: narrow activations, and narrow weights, stay in integers on every CPU",
+          "[backends][onednn][saturation]") {
   for (const auto& [quant_max, magnitude] : {
            std::pair<int64_t, int64_t>{127, 127},
             {255, 64 }
@@ -107,7 +125,8 @@ TEST_CASE("oneDNN: narrow activations, and narrow weights, stay in integers on e
   }
 }
 
-TEST_CASE("oneDNN: the highest byte is followed through moves, clamps and a change of sign", "[backends][onednn][saturation]") {
+TEST_CASE("oneDNN: the highest byte is followed through moves, clamps and a change of sign",
+          "[backends][onednn][saturation]") {
   ProgramBuilder b;
   const TensorQParams q = quantized(0.5f, 10), other = quantized(0.25f, 10);
   const std::vector<int> x = {b.input("x", DType::kFloat32, {2, 8})};
@@ -159,10 +178,14 @@ TEST_CASE("oneDNN: two products fit into 16 bits up to 32767", "[backends][onedn
   CHECK_FALSE(onednn::fits_16_bits(255, 65));
   CHECK(onednn::fits_16_bits(127, 128));
   CHECK_FALSE(onednn::fits_16_bits(128, 128));
-  CHECK(onednn::greatest_magnitude(Tensor::from<int8_t>(DType::kInt8, {3}, std::vector<int8_t>{5, -128, 127})) == 128);
+  CHECK(onednn::greatest_magnitude(
+            Tensor::from<int8_t>(DType::kInt8, {3}, std::vector<int8_t>{5, -128, 127})) == 128);
 }
 
-TEST_CASE("oneDNN: a quantization range narrower than the type is kept, in whichever form the next op wants the bytes", "[backends][onednn]") {
+TEST_CASE(
+    "oneDNN: a quantization range narrower than the type is kept, in whichever form the next op "
+    "wants the bytes",
+    "[backends][onednn]") {
   for (DType dtype : {DType::kUInt8, DType::kInt8}) {
     const int64_t high = dtype == DType::kUInt8 ? 127 : 63, low = high - 100;
     ProgramBuilder b;
@@ -171,7 +194,8 @@ TEST_CASE("oneDNN: a quantization range narrower than the type is kept, in which
                            {
                                2, 3, 4, 4
     },
-                           quantized(0.01f, static_cast<int>(high) - 60), {{"quant_min", low}, {"quant_max", high}});
+                           quantized(0.01f, static_cast<int>(high) - 60),
+                           {{"quant_min", low}, {"quant_max", high}});
     const int w = b.constant("w", random_integers(DType::kInt8, {8, 3, 1, 1}), quantized(0.01f, 0));
     const std::vector<int> operands = {steps, w, -1};
     b.output(steps);
@@ -180,7 +204,8 @@ TEST_CASE("oneDNN: a quantization range narrower than the type is kept, in which
   }
 }
 
-TEST_CASE("oneDNN: padding with a byte above what the input holds is summed exactly", "[backends][onednn][saturation]") {
+TEST_CASE("oneDNN: padding with a byte above what the input holds is summed exactly",
+          "[backends][onednn][saturation]") {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kFloat32, {1, 32, 7, 7})};
   const int steps = b.op("quantize", x, "steps", DType::kUInt8,
@@ -188,11 +213,14 @@ TEST_CASE("oneDNN: padding with a byte above what the input holds is summed exac
                              1, 32, 7, 7
   },
                          quantized(0.01f, 200), {{"quant_max", int64_t{50}}});
-  const int w = b.constant("w", random_integers(DType::kInt8, {16, 32, 3, 3}, 1, 100, 127), quantized(0.01f, 0));
+  const int w = b.constant("w", random_integers(DType::kInt8, {16, 32, 3, 3}, 1, 100, 127),
+                           quantized(0.01f, 0));
   b.output(b.op("conv",
                 {
                     steps, w, -1
   },
-                "y", DType::kUInt8, {1, 16, 7, 7}, quantized(4.0f, 255), {{"padding", ints({1, 1})}}));
-  CHECK(check_against_reference(b.finish(), "onednn", {random_floats({1, 32, 7, 7}, -2, -1.5f)}) <= 1);
+                "y", DType::kUInt8, {1, 16, 7, 7}, quantized(4.0f, 255),
+                {{"padding", ints({1, 1})}}));
+  CHECK(check_against_reference(b.finish(), "onednn", {random_floats({1, 32, 7, 7}, -2, -1.5f)}) <=
+        1);
 }

@@ -25,7 +25,9 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 // What running the file gives: its outputs' bytes, or the message of the Error.
 struct Outcome {
@@ -38,11 +40,13 @@ Outcome outcome_of(const std::string& file, const LoadOptions& options) {
     Session session(load_program(bytes_of(file), options), {.memory_limit = 1 << 20});
     std::vector<Tensor> inputs;
     for (int index : session.program().inputs) {
-      const ProgramTensor* info = index < 0 ? nullptr : &session.program().tensors[static_cast<size_t>(index)];
+      const ProgramTensor* info =
+          index < 0 ? nullptr : &session.program().tensors[static_cast<size_t>(index)];
       inputs.push_back(info == nullptr ? Tensor() : Tensor::zeros(info->dtype, info->shape));
     }
     Outcome outcome{true, {}};
-    for (const Tensor& tensor : session.run(inputs)) outcome.text.append(reinterpret_cast<const char*>(tensor.raw()), tensor.nbytes());
+    for (const Tensor& tensor : session.run(inputs))
+      outcome.text.append(reinterpret_cast<const char*>(tensor.raw()), tensor.nbytes());
     return outcome;
   } catch (const Error& error) {
     return {false, error.what()};
@@ -64,23 +68,26 @@ Program linear_with(StoredConstant weight) {
   return with_one_segment(b.finish(), "reference");
 }
 
-// One program for each form in which constants stand in a file: plain, channels-last, two integers in a byte with scales and zero points, float16.
+// One program for each form in which constants stand in a file: plain, channels-last, two integers
+// in a byte with scales and zero points, float16.
 std::vector<Program> every_form() {
   Program ordered = small_conv("reference");
   Tensor& filter = ordered.tensors[1].data;
   filter = from_channels_last(as_channels_last(filter));
-  StoredConstant nibbles{random_integers(DType::kInt8, {4, 6}, 3, -8, 7), random_floats({4, 2}, 0.01f, 0.1f, 4), random_floats({4, 2}, -2, 2, 5)};
-  return {with_constants(), std::move(ordered), linear_with(std::move(nibbles)), linear_with(stored_half(half_constant(random_floats({4, 6}))))};
+  StoredConstant nibbles{random_integers(DType::kInt8, {4, 6}, 3, -8, 7),
+                         random_floats({4, 2}, 0.01f, 0.1f, 4), random_floats({4, 2}, -2, 2, 5)};
+  return {with_constants(), std::move(ordered), linear_with(std::move(nibbles)),
+          linear_with(stored_half(half_constant(random_floats({4, 6}))))};
 }
 
 }  // namespace
 
 TEST_CASE("constants of every form are in the file as the layout says", "[backends][artifact]") {
   const std::vector<std::vector<std::string>> keys = {
-      {"\"w\":{",             "\"w:scale\""     },
+      {"\"w\":{", "\"w:scale\""},
       {"\"w:channels_last\""},
-      {"\"w:i4\"",        "\"w:scale\"",                   "\"w:zero_point\""},
-      {"\"w:values\"",        "\"F16\""}
+      {"\"w:i4\"", "\"w:scale\"", "\"w:zero_point\""},
+      {"\"w:values\"", "\"F16\""}
   };
   const std::vector<Program> programs = every_form();
   for (size_t i = 0; i < programs.size(); ++i) {
@@ -125,33 +132,42 @@ TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
   CHECK_THAT(error_with(good.substr(0, 20)), Contains("its header claims"));
   CHECK_THAT(error_with(good.substr(0, good.size() - 8)), Contains("bytes of data"));
   CHECK_THAT(error_with(std::string(8, '\0')), Contains("not JSON"));
-  CHECK_THAT(error_with(replaced("\"version\":\"2\"", "\"version\":\"9\"")), Contains("has format version 9, want 1 to 3"));
-  CHECK_THAT(error_with(replaced("\"format\":\"octet\"", "\"format\":\"tensr\"")), Contains("holds tensors but no program"));
-  CHECK_THAT(error_with(replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")), Contains("dtype or shape differ"));
-  CHECK_THAT(error_with(replaced("\\\"outputs\\\":[3]", "\\\"outputs\\\":[9]")), Contains("contradicts itself"));
+  CHECK_THAT(error_with(replaced("\"version\":\"2\"", "\"version\":\"9\"")),
+             Contains("has format version 9, want 1 to 3"));
+  CHECK_THAT(error_with(replaced("\"format\":\"octet\"", "\"format\":\"tensr\"")),
+             Contains("holds tensors but no program"));
+  CHECK_THAT(error_with(replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")),
+             Contains("dtype or shape differ"));
+  CHECK_THAT(error_with(replaced("\\\"outputs\\\":[3]", "\\\"outputs\\\":[9]")),
+             Contains("contradicts itself"));
   CHECK_THAT(error_with(replaced("\\\"macs\\\":0", "\\\"macs\\\":{")), Contains("malformed"));
   CHECK_THAT(error_of([&] { load_program("/nonexistent/x.octet"); }), Contains("cannot be opened"));
   std::filesystem::remove(path);
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-  CHECK_THAT(error_of([&] { load_program(path); }), Contains("is no file; give what `octet lower` wrote"));
-  CHECK_THAT(error_of([&] { save_program(with_constants(), "/nonexistent/x.octet"); }), Contains("cannot be written"));
+  CHECK_THAT(error_of([&] { load_program(path); }),
+             Contains("is no file; give what `octet lower` wrote"));
+  CHECK_THAT(error_of([&] { save_program(with_constants(), "/nonexistent/x.octet"); }),
+             Contains("cannot be written"));
   std::filesystem::remove(path);
 }
 
 TEST_CASE("the checksum is XXH64, whatever parts it gets", "[backends][artifact]") {
   const auto checksum_of = [](const std::string& text, size_t part) {
     Checksum checksum;
-    for (size_t i = 0; i < text.size(); i += part) checksum.add(bytes_of(text).subspan(i, std::min(part, text.size() - i)));
+    for (size_t i = 0; i < text.size(); i += part)
+      checksum.add(bytes_of(text).subspan(i, std::min(part, text.size() - i)));
     return checksum.value();
   };
   CHECK(checksum_of("", 1) == 0xEF46DB3751D8E999u);
   CHECK(checksum_of("abc", 3) == 0x44BC2CF5AD770999u);
   std::string text;
   for (int i = 0; i < 203; ++i) text += static_cast<char>(i * 7);
-  for (size_t part : {1, 3, 31, 32, 33, 100, 203}) CHECK(checksum_of(text, part) == checksum_of(text, 203));
+  for (size_t part : {1, 3, 31, 32, 33, 100, 203})
+    CHECK(checksum_of(text, part) == checksum_of(text, 203));
 }
 
-TEST_CASE("the same program gives the same file, twice and after reading it", "[backends][artifact]") {
+TEST_CASE("the same program gives the same file, twice and after reading it",
+          "[backends][artifact]") {
   for (const Program& program : {two_segments(), with_constants(), small_conv("reference")}) {
     const std::string file = artifact_bytes(program);
     CHECK(artifact_bytes(program) == file);
@@ -162,7 +178,8 @@ TEST_CASE("the same program gives the same file, twice and after reading it", "[
 TEST_CASE("scales read back as the same floats, in few digits", "[backends][artifact]") {
   Program program = with_constants();
   std::vector<float>& scales = program.tensors[1].qparams->scale;
-  for (uint32_t bits : {0x3DCCCCCDu, 0x3A83126Fu, 0x00000001u, 0x7F7FFFFFu, 0x3F800001u, 0x33D6BF95u, 0x3EAAAAABu, 0x38D1B717u}) {
+  for (uint32_t bits : {0x3DCCCCCDu, 0x3A83126Fu, 0x00000001u, 0x7F7FFFFFu, 0x3F800001u,
+                        0x33D6BF95u, 0x3EAAAAABu, 0x38D1B717u}) {
     std::memcpy(&scales[bits % scales.size()], &bits, sizeof(bits));
     const std::string file = artifact_bytes(program);
     CHECK(load_program(bytes_of(file)).tensors[1].qparams->scale == scales);
@@ -174,10 +191,13 @@ TEST_CASE("scales read back as the same floats, in few digits", "[backends][arti
   CHECK(load_program(bytes_of(file)).tensors[0].qparams == of_input);
 }
 
-TEST_CASE("scales and zero points of slices stand in the data, zero points only when there are some", "[backends][artifact]") {
+TEST_CASE(
+    "scales and zero points of slices stand in the data, zero points only when there are some",
+    "[backends][artifact]") {
   Program program = with_constants();
   const std::string without = artifact_bytes(program);
-  CHECK_THAT(without, Contains("\"w:scale\"") && !Contains("w:zero_point") && Contains("\\\"qparams\\\":{\\\"axis\\\":0}"));
+  CHECK_THAT(without, Contains("\"w:scale\"") && !Contains("w:zero_point") &&
+                          Contains("\\\"qparams\\\":{\\\"axis\\\":0}"));
   TensorQParams& qparams = *program.tensors[1].qparams;
   qparams.zero_point = {0, -128, 127, 1};
   std::string file = artifact_bytes(program);
@@ -186,10 +206,12 @@ TEST_CASE("scales and zero points of slices stand in the data, zero points only 
   const size_t at = file.find(std::string("\0\0\0\0\x80\xff\xff\xff\x7f\0\0\0", 12));
   REQUIRE(at != std::string::npos);
   file[at + 5] = 0x7f;
-  CHECK_THAT(outcome_of(file, {.verifies_checksum = false}).text, Contains("constant w: has zero point -32896, which is no int8"));
+  CHECK_THAT(outcome_of(file, {.verifies_checksum = false}).text,
+             Contains("constant w: has zero point -32896, which is no int8"));
 }
 
-TEST_CASE("files of format version 1, with all scales in the header, still load", "[backends][artifact]") {
+TEST_CASE("files of format version 1, with all scales in the header, still load",
+          "[backends][artifact]") {
   const Program program = with_constants();
   const std::string now = artifact_bytes(program);
   nlohmann::json header = nlohmann::json::parse(now.substr(8, header_bytes(now) - 8));
@@ -202,7 +224,8 @@ TEST_CASE("files of format version 1, with all scales in the header, still load"
   std::string text = header.dump();
   text.resize((text.size() + 71) / 64 * 64 - 8, ' ');
   const uint64_t length = text.size();
-  const std::string before = std::string(reinterpret_cast<const char*>(&length), 8) + text + now.substr(header_bytes(now));
+  const std::string before =
+      std::string(reinterpret_cast<const char*>(&length), 8) + text + now.substr(header_bytes(now));
   CHECK(load_program(bytes_of(before)).tensors[1].qparams == program.tensors[1].qparams);
   CHECK(outcome_of(before, {}).text == outcome_of(now, {}).text);
 }
@@ -218,7 +241,8 @@ TEST_CASE("an artifact loads from memory, aligned or not", "[backends][artifact]
     CHECK((constant >= memory.raw() && constant < memory.raw() + memory.nbytes()) == (shift == 0));
     CHECK(to_text(program) == to_text(small_conv("reference")));
   }
-  CHECK_THAT(error_of([] { load_program(std::span<const std::byte>()); }), Contains("artifact: memory: has 0 bytes, want at least 8"));
+  CHECK_THAT(error_of([] { load_program(std::span<const std::byte>()); }),
+             Contains("artifact: memory: has 0 bytes, want at least 8"));
 }
 
 TEST_CASE("a changed byte of an artifact is found, or changes nothing", "[backends][artifact]") {
@@ -232,10 +256,12 @@ TEST_CASE("a changed byte of an artifact is found, or changes nothing", "[backen
         std::string bytes = good;
         bytes[i] = static_cast<char>(bytes[i] ^ (1 << bit));
         const Outcome outcome = outcome_of(bytes, {});
-        if (outcome.ran && outcome.text != want.text) FAIL(fmt::format("bit {} of byte {} of {} went unnoticed", bit, i, good.size()));
+        if (outcome.ran && outcome.text != want.text)
+          FAIL(fmt::format("bit {} of byte {} of {} went unnoticed", bit, i, good.size()));
         unnoticed += outcome.ran;
       }
-    CHECK(unnoticed <= 8 * 8);  // the letters of the key "checksum": without it, the file is one of before checksums
+    // the letters of the key "checksum": without it, the file is one of before checksums
+    CHECK(unnoticed <= 8 * 8);
   }
 }
 
@@ -246,7 +272,8 @@ TEST_CASE("a changed byte of the header never crashes, checksum or not", "[backe
     const std::string good = artifact_bytes(program);
     int refused = 0;
     for (size_t i = 0; i < header_bytes(good); ++i)
-      for (int change : {0x01, 0x80, static_cast<unsigned char>(good[i]) ^ '9', static_cast<unsigned char>(good[i]) ^ '-'}) {
+      for (int change : {0x01, 0x80, static_cast<unsigned char>(good[i]) ^ '9',
+                         static_cast<unsigned char>(good[i]) ^ '-'}) {
         std::string bytes = good;
         bytes[i] = static_cast<char>(bytes[i] ^ change);
         refused += !outcome_of(bytes, {.verifies_checksum = false}).ran;
@@ -255,7 +282,9 @@ TEST_CASE("a changed byte of the header never crashes, checksum or not", "[backe
   }
 }
 
-TEST_CASE("programs with every op run on every backend that takes them, and survive a changed header", "[backends][artifact]") {
+TEST_CASE(
+    "programs with every op run on every backend that takes them, and survive a changed header",
+    "[backends][artifact]") {
   const std::vector<fuzz::SeedProgram> seeds = fuzz::seed_programs();
   CHECK(seeds.size() >= 7);
   for (const fuzz::SeedProgram& seed : seeds) {
@@ -276,11 +305,13 @@ TEST_CASE("an artifact cut off anywhere is refused", "[backends][artifact]") {
     const std::string good = artifact_bytes(program);
     for (bool verifies : {true, false})
       for (size_t size = 0; size < good.size(); ++size)
-        if (outcome_of(good.substr(0, size), {.verifies_checksum = verifies}).ran) FAIL(fmt::format("{} of {} bytes ran", size, good.size()));
+        if (outcome_of(good.substr(0, size), {.verifies_checksum = verifies}).ran)
+          FAIL(fmt::format("{} of {} bytes ran", size, good.size()));
   }
 }
 
-TEST_CASE("sizes and numbers that a hostile file claims are refused by name", "[backends][artifact]") {
+TEST_CASE("sizes and numbers that a hostile file claims are refused by name",
+          "[backends][artifact]") {
   const std::string good = artifact_bytes(with_constants());
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string bytes = good;
@@ -291,18 +322,31 @@ TEST_CASE("sizes and numbers that a hostile file claims are refused by name", "[
     std::memcpy(bytes.data(), &length, sizeof(length));
     return outcome_of(bytes, {.verifies_checksum = false}).text;
   };
-  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[2147483649,5]"), Contains("shape of tensor x"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[2147483649,5]"),
+             Contains("shape of tensor x"));
   CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[-2,5]"), Contains("shape of tensor x"));
-  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[18446744073709551615,5]"), Contains("want an integer"));
-  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[2000000000,2000000000]"), Contains("shape of tensor x"));
-  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[200000000,5]"), Contains("bytes at once, want at most 1048576"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[18446744073709551615,5]"),
+             Contains("want an integer"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[2000000000,2000000000]"),
+             Contains("shape of tensor x"));
+  CHECK_THAT(with("\\\"shape\\\":[2,5]", "\\\"shape\\\":[200000000,5]"),
+             Contains("bytes at once, want at most 1048576"));
   CHECK_THAT(with("\"shape\":[4,5]", "\"shape\":[4,500]"), Contains("dtype or shape differ"));
-  CHECK_THAT(with("\"data_offsets\":[64,80]", "\"data_offsets\":[-64,80]"), Contains("are not two positive integers"));
-  CHECK_THAT(with("\"data_offsets\":[64,80]", "\"data_offsets\":[18446744073709551600,80]"), Contains("lies at 18446744073709551600..80"));
-  CHECK_THAT(with("\\\"zero_point\\\":[3]", "\\\"zero_point\\\":[300]"), Contains("zero point 300 of tensor x"));
-  CHECK_THAT(with("\\\"macs\\\":0", "\\\"macs\\\":" + std::string(100, '[') + std::string(100, ']')), Contains("nested deeper than 16"));
-  CHECK_THAT(with("\\\"axis\\\":0}", "\\\"axis\\\":2}"), Contains("constant w: has its scales along axis 2 of 2"));
-  CHECK_THAT(with("\\\"axis\\\":0}", "\\\"axis\\\":1}"), Contains("constant w:scale: dtype or shape differ"));
+  CHECK_THAT(with("\"data_offsets\":[64,80]", "\"data_offsets\":[-64,80]"),
+             Contains("are not two positive integers"));
+  CHECK_THAT(with("\"data_offsets\":[64,80]", "\"data_offsets\":[18446744073709551600,80]"),
+             Contains("lies at 18446744073709551600..80"));
+  CHECK_THAT(with("\\\"zero_point\\\":[3]", "\\\"zero_point\\\":[300]"),
+             Contains("zero point 300 of tensor x"));
+  CHECK_THAT(
+      with("\\\"macs\\\":0", "\\\"macs\\\":" + std::string(100, '[') + std::string(100, ']')),
+      Contains("nested deeper than 16"));
+  CHECK_THAT(with("\\\"axis\\\":0}", "\\\"axis\\\":2}"),
+             Contains("constant w: has its scales along axis 2 of 2"));
+  CHECK_THAT(with("\\\"axis\\\":0}", "\\\"axis\\\":1}"),
+             Contains("constant w:scale: dtype or shape differ"));
   CHECK_THAT(with("\"w:scale\"", "\"w:scole\""), Contains("constant w:scale: is missing"));
-  CHECK_THAT(with("\"format\"", "\"f\":" + std::string(100, '[') + std::string(100, ']') + ",\"format\""), Contains("its header is not JSON"));
+  CHECK_THAT(
+      with("\"format\"", "\"f\":" + std::string(100, '[') + std::string(100, ']') + ",\"format\""),
+      Contains("its header is not JSON"));
 }

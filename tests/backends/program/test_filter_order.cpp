@@ -23,14 +23,17 @@ class WantsAll : public BackendSupport {
   std::string name() const override { return name_; }
   std::map<std::string, std::string> versions() const override { return {}; }
   Verdict accepts(const Program&, const ProgramOp&) const override { return Verdict::accept(); }
-  bool wants_channels_last_filter(const Program&, const ProgramOp& op) const override { return op.kind == "conv"; }
+  bool wants_channels_last_filter(const Program&, const ProgramOp& op) const override {
+    return op.kind == "conv";
+  }
 
  private:
   std::string name_;
 };
 
 const ProgramTensor& filter_of(const Program& program) {
-  const auto conv = std::find_if(program.ops.begin(), program.ops.end(), [](const ProgramOp& op) { return op.kind == "conv"; });
+  const auto conv = std::find_if(program.ops.begin(), program.ops.end(),
+                                 [](const ProgramOp& op) { return op.kind == "conv"; });
   return program.tensors[static_cast<size_t>(conv->inputs.at(1))];
 }
 
@@ -50,11 +53,12 @@ Program loaded(const std::string& bytes) { return load_program(std::as_bytes(std
 
 }  // namespace
 
-TEST_CASE("a channels-last filter has the logical shape and the same elements", "[backends][filter_order]") {
+TEST_CASE("a channels-last filter has the logical shape and the same elements",
+          "[backends][filter_order]") {
   for (const std::vector<int64_t>& shape : {
-           std::vector<int64_t>{4,  3, 5},
-           { 4,  3, 2,  5},
-           { 2, 3, 2,  2, 3}
+           std::vector<int64_t>{4, 3, 5},
+           {4, 3, 2, 5},
+           {2, 3, 2, 2, 3}
   }) {
     const Tensor w = random_integers(DType::kInt8, shape);
     const Tensor moved = from_channels_last(as_channels_last(w));
@@ -68,7 +72,9 @@ TEST_CASE("a channels-last filter has the logical shape and the same elements", 
   CHECK_FALSE(is_channels_last(random_integers(DType::kInt8, {4, 3, 1, 1})));
 }
 
-TEST_CASE("a program with channels-last filters gives the same output from a file, on every backend", "[backends][filter_order][artifact]") {
+TEST_CASE(
+    "a program with channels-last filters gives the same output from a file, on every backend",
+    "[backends][filter_order][artifact]") {
   for (const std::string& backend : backend_names()) {
     CAPTURE(backend);
     const Program plain = small_conv(backend), program = ordered(backend);
@@ -82,7 +88,8 @@ TEST_CASE("a program with channels-last filters gives the same output from a fil
   }
 }
 
-TEST_CASE("a filter that an op of another kind or backend reads too stays in row-major order", "[backends][filter_order]") {
+TEST_CASE("a filter that an op of another kind or backend reads too stays in row-major order",
+          "[backends][filter_order]") {
   Program program = small_conv("reference");
   order_filters(program, WantsAll("another"));
   CHECK_FALSE(is_channels_last(filter_of(program).data));
@@ -92,22 +99,27 @@ TEST_CASE("a filter that an op of another kind or backend reads too stays in row
   CHECK_FALSE(is_channels_last(filter_of(program).data));
 }
 
-TEST_CASE("a channels-last constant of another shape in the file is refused", "[backends][filter_order][artifact]") {
+TEST_CASE("a channels-last constant of another shape in the file is refused",
+          "[backends][filter_order][artifact]") {
   const std::string good = artifact_bytes(ordered("reference"));
   const auto error_with = [&](const std::string& from, const std::string& to) {
     std::string bytes = good;
     const size_t at = bytes.find(from);
     REQUIRE(at != std::string::npos);
     bytes.replace(at, from.size(), to);
-    return error_of([&] { load_program(std::as_bytes(std::span(bytes)), {.verifies_checksum = false}); });
+    return error_of(
+        [&] { load_program(std::as_bytes(std::span(bytes)), {.verifies_checksum = false}); });
   };
   CHECK_THAT(error_with("\"shape\":[8,3,3,4]", "\"shape\":[8,4,3,3]"),
-             Contains("constant w:channels_last: dtype or shape differ from the program's; the file is damaged"));
+             Contains("constant w:channels_last: dtype or shape differ from the program's; the "
+                      "file is damaged"));
   CHECK_THAT(error_with("\"w:channels_last\"", "\"b:channels_last\""),
              Contains("constant w: is stored in another form, but is int8; the file is damaged"));
 }
 
-TEST_CASE("the XNNPACK backend wants the filters of convolutions that are not depthwise channels-last", "[backends][filter_order][xnnpack]") {
+TEST_CASE(
+    "the XNNPACK backend wants the filters of convolutions that are not depthwise channels-last",
+    "[backends][filter_order][xnnpack]") {
   for (const std::string& backend : backend_names()) {
     if (backend != "xnnpack") continue;
     Program program = small_conv(backend);

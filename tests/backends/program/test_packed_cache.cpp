@@ -13,13 +13,16 @@ using Catch::Matchers::Contains;
 namespace {
 
 PackedBlock block_of(const std::string& text) {
-  PackedBlock block{std::shared_ptr<std::byte>(new std::byte[text.size() + 1], std::default_delete<std::byte[]>()), text.size()};
+  PackedBlock block{std::shared_ptr<std::byte>(new std::byte[text.size() + 1],
+                                               std::default_delete<std::byte[]>()),
+                    text.size()};
   std::memcpy(block.bytes.get(), text.data(), text.size());
   return block;
 }
 
 std::string text_of(const std::optional<PackedBlock>& block) {
-  return block ? std::string(reinterpret_cast<const char*>(block->bytes.get()), block->size) : "nothing";
+  return block ? std::string(reinterpret_cast<const char*>(block->bytes.get()), block->size)
+               : "nothing";
 }
 
 void save_two(const std::filesystem::path& folder, const std::string& made_for = "this CPU") {
@@ -32,7 +35,8 @@ void save_two(const std::filesystem::path& folder, const std::string& made_for =
 
 }  // namespace
 
-TEST_CASE("packed cache: what was saved is found by the same program, CPU and libraries, and grows", "[backends][cache]") {
+TEST_CASE("packed cache: what was saved is found by the same program, CPU and libraries, and grows",
+          "[backends][cache]") {
   const Folder folder("cache_grows");
   save_two(folder.path());
   {
@@ -57,7 +61,8 @@ TEST_CASE("packed cache: what was saved is found by the same program, CPU and li
   CHECK(folder.files().size() == 1);
 }
 
-TEST_CASE("packed cache: a file of another CPU under this one's name is not used", "[backends][cache]") {
+TEST_CASE("packed cache: a file of another CPU under this one's name is not used",
+          "[backends][cache]") {
   const Folder folder("cache_other");
   save_two(folder.path(), "that CPU");
   const std::filesystem::path own = PackedCache(folder.path(), "abc", "this CPU").path();
@@ -67,7 +72,8 @@ TEST_CASE("packed cache: a file of another CPU under this one's name is not used
   CHECK_THAT(cache.warning(), Contains("was made for \"that CPU\", want this CPU"));
 }
 
-TEST_CASE("packed cache: of a damaged file nothing wrong is used, whichever byte it is", "[backends][cache]") {
+TEST_CASE("packed cache: of a damaged file nothing wrong is used, whichever byte it is",
+          "[backends][cache]") {
   const Folder folder("cache_damaged");
   save_two(folder.path());
   const std::filesystem::path path = folder.files()[0];
@@ -76,7 +82,8 @@ TEST_CASE("packed cache: of a damaged file nothing wrong is used, whichever byte
     write_bytes(path, bytes);
     PackedCache cache(folder.path(), "abc", "this CPU");
     const std::string first = text_of(cache.find("first")), second = text_of(cache.find("second"));
-    const bool is_right = (first == "one" || first == "nothing") && (second == std::string(200, 'x') || second == "nothing");
+    const bool is_right = (first == "one" || first == "nothing") &&
+                          (second == std::string(200, 'x') || second == "nothing");
     const bool is_told = (first == "nothing" || second == "nothing") == !cache.warning().empty();
     CAPTURE(place, first, second, cache.warning());
     if (!is_right || !is_told) FAIL_CHECK("a byte, or the end, of the file");
@@ -101,6 +108,8 @@ TEST_CASE("packed cache: a folder that cannot be written is one warning", "[back
     cache.add("first", block_of("one"));
     cache.save();
   }
-  CHECK_THAT(cache.warning(), Contains("cannot be written: Not a directory; programs are packed anew at each start"));
+  CHECK_THAT(
+      cache.warning(),
+      Contains("cannot be written: Not a directory; programs are packed anew at each start"));
   std::filesystem::remove(file);
 }

@@ -1,4 +1,5 @@
-// Float constants that files hold as integers: blocks of any form, 4 bits, movement, artifacts and their damage.
+// Float constants that files hold as integers: blocks of any form, 4 bits, movement, artifacts and
+// their damage.
 #include <unistd.h>
 
 #include <cstring>
@@ -23,10 +24,13 @@ namespace {
 // [8, 12] in groups of 4, with values of 4 bits when `high` is 7.
 StoredConstant grouped(int64_t high, DType dtype = DType::kInt8) {
   const int64_t low = dtype == DType::kInt8 ? -high - 1 : 0;
-  return {random_integers(dtype, {8, 12}, 3, low, high), random_floats({8, 3}, 0.01f, 0.1f, 4), random_floats({8, 3}, -2, 2, 5)};
+  return {random_integers(dtype, {8, 12}, 3, low, high), random_floats({8, 3}, 0.01f, 0.1f, 4),
+          random_floats({8, 3}, -2, 2, 5)};
 }
 
-std::vector<float> values_of(const Tensor& tensor) { return {tensor.data<float>(), tensor.data<float>() + tensor.numel()}; }
+std::vector<float> values_of(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
+}
 
 // x [2, 12] -> linear with a stored weight.
 Program linear_program(StoredConstant weight) {
@@ -40,7 +44,8 @@ Program linear_program(StoredConstant weight) {
 }
 
 std::filesystem::path temporary_file(const std::string& name) {
-  return std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + name);
+  return std::filesystem::temp_directory_path() /
+         ("octet_test_" + std::to_string(::getpid()) + "_" + name);
 }
 
 std::string bytes_of(const std::filesystem::path& path) {
@@ -60,7 +65,8 @@ std::string error_with(const std::filesystem::path& path, const std::string& byt
 
 }  // namespace
 
-TEST_CASE("runs of blocks meet each element once, with the number of its block", "[backends][stored]") {
+TEST_CASE("runs of blocks meet each element once, with the number of its block",
+          "[backends][stored]") {
   const std::vector<int64_t> shape = {4, 6, 8};
   for (const std::vector<int64_t>& blocks : {
            std::vector<int64_t>{1, 1, 1},
@@ -82,7 +88,8 @@ TEST_CASE("runs of blocks meet each element once, with the number of its block",
       }
     });
     for (int64_t i = 0; i < 192; ++i) {
-      const int64_t a = i / 48 * blocks[0] / 4, b = i / 8 % 6 * blocks[1] / 6, c = i % 8 * blocks[2] / 8;
+      const int64_t a = i / 48 * blocks[0] / 4, b = i / 8 % 6 * blocks[1] / 6,
+                    c = i % 8 * blocks[2] / 8;
       CHECK(block_of[static_cast<size_t>(i)] == (a * blocks[1] + b) * blocks[2] + c);
     }
   }
@@ -106,7 +113,8 @@ TEST_CASE("a stored constant expands as (value - zero point) * scale", "[backend
       if (dtype == DType::kInt8) value = static_cast<int8_t>(value);
       if (dtype == DType::kInt16) value = static_cast<int16_t>(value);
       const size_t block = i / 12 * 3 + i % 12 / 4;
-      CHECK(got[i] == (static_cast<float>(value) - stored.zero_point.data<float>()[block]) * stored.scale.data<float>()[block]);
+      CHECK(got[i] == (static_cast<float>(value) - stored.zero_point.data<float>()[block]) *
+                          stored.scale.data<float>()[block]);
     }
   }
 }
@@ -137,22 +145,26 @@ TEST_CASE("four-bit values stand two in a byte", "[backends][stored]") {
   CHECK(describe(grouped(16, DType::kUInt8)) == "u8 in 8x3 blocks");
 }
 
-TEST_CASE("an artifact keeps stored constants small and reads them back equal", "[backends][stored]") {
+TEST_CASE("an artifact keeps stored constants small and reads them back equal",
+          "[backends][stored]") {
   const std::filesystem::path path = temporary_file("stored.octet");
   for (const auto& [weight, bytes] : {
            std::pair{grouped(100), 96},
-           std::pair{          grouped(7),          48  },
-           std::pair{ grouped(15,          DType::kUInt8),            48}
+           std::pair{grouped(7), 48},
+           std::pair{grouped(15, DType::kUInt8), 48}
   }) {
     const Program program = linear_program(weight);
     save_program(program, path);
     const Program loaded = load_program(path);
     CHECK(to_text(loaded) == to_text(program));
     REQUIRE(loaded.tensors[1].stored);
-    CHECK(values_of(constant_data(loaded.tensors[1])) == values_of(constant_data(program.tensors[1])));
+    CHECK(values_of(constant_data(loaded.tensors[1])) ==
+          values_of(constant_data(program.tensors[1])));
     const Tensor x = random_floats({2, 12});
     CHECK(values_of(Session(loaded).run({x})[0]) == values_of(Session(program).run({x})[0]));
-    const std::string entry = bytes == 48 ? (weight.values.dtype() == DType::kInt8 ? "\"w:i4\"" : "\"w:u4\"") : "\"w:values\"";
+    const std::string entry =
+        bytes == 48 ? (weight.values.dtype() == DType::kInt8 ? "\"w:i4\"" : "\"w:u4\"")
+                    : "\"w:values\"";
     CHECK_THAT(bytes_of(path), Contains(entry));
   }
   std::filesystem::remove(path);
@@ -163,7 +175,8 @@ TEST_CASE("an artifact keeps float16 constants", "[backends][stored]") {
   const Tensor real = random_floats({8, 12});
   const Program program = linear_program(stored_half(half_constant(real)));
   CHECK(describe(*program.tensors[1].stored) == "f16");
-  const std::vector<float> half = values_of(constant_data(program.tensors[1])), full = values_of(real);
+  const std::vector<float> half = values_of(constant_data(program.tensors[1])),
+                           full = values_of(real);
   for (size_t i = 0; i < full.size(); ++i) CHECK(half[i] == Approx(full[i]).epsilon(0.0005));
   CHECK(values_of(expand(permuted(*program.tensors[1].stored, {1, 0})))[1] == half[12]);
   CHECK(reshaped(*program.tensors[1].stored, {96})->values.shape() == std::vector<int64_t>{96});
@@ -174,18 +187,22 @@ TEST_CASE("an artifact keeps float16 constants", "[backends][stored]") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("an embedding reads the rows of its stored table, and a stored constant can be an output", "[backends][stored]") {
+TEST_CASE("an embedding reads the rows of its stored table, and a stored constant can be an output",
+          "[backends][stored]") {
   const std::vector<int64_t> chosen = {6, 0, 6, 3};
-  for (const StoredConstant& table : {grouped(100), grouped(7), grouped(100, DType::kUInt16), stored_half(half_constant(random_floats({8, 12})))}) {
+  for (const StoredConstant& table : {grouped(100), grouped(7), grouped(100, DType::kUInt16),
+                                      stored_half(half_constant(random_floats({8, 12})))}) {
     ProgramBuilder b;
     const int weight = b.constant("table", table);
     const int indices = b.input("indices", DType::kInt64, {4});
     b.output(b.op("embedding", {weight, indices}, "y", DType::kFloat32, {4, 12}));
     Program program = with_one_segment(b.finish(), "reference");
     program.outputs.push_back(weight);
-    const std::vector<Tensor> y = Session(program).run({Tensor::from<int64_t>(DType::kInt64, {4}, chosen)});
+    const std::vector<Tensor> y =
+        Session(program).run({Tensor::from<int64_t>(DType::kInt64, {4}, chosen)});
     const std::vector<float> whole = values_of(expand(table)), rows = values_of(y.at(0));
-    for (size_t i = 0; i < rows.size(); ++i) CHECK(rows[i] == whole[static_cast<size_t>(chosen[i / 12]) * 12 + i % 12]);
+    for (size_t i = 0; i < rows.size(); ++i)
+      CHECK(rows[i] == whole[static_cast<size_t>(chosen[i / 12]) * 12 + i % 12]);
     CHECK(values_of(y.at(1)) == whole);
   }
 }
@@ -202,10 +219,14 @@ TEST_CASE("damaged stored constants give one-line errors", "[backends][stored]")
     return bytes.replace(at, from.size(), to);
   };
   const std::string subject = "artifact: " + path.string() + ": constant ";
-  CHECK(error_with(path, replaced("\"shape\":[8,3]", "\"shape\":[8,5]")) == subject + "w:scale: has 96 bytes, want 160; the file is damaged");
-  CHECK(error_with(path, replaced("\"w:values\"", "\"w:valuez\"")) == subject + "w:values: is missing or has an unknown dtype; the file is damaged");
-  CHECK(error_with(path, replaced("\"w:scale\"", "\"w:scald\"")) == subject + "w: its integers have no scales; the file is damaged");
-  CHECK(error_with(path, replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")) == "no error");  // other values, but a sound file
+  CHECK(error_with(path, replaced("\"shape\":[8,3]", "\"shape\":[8,5]")) ==
+        subject + "w:scale: has 96 bytes, want 160; the file is damaged");
+  CHECK(error_with(path, replaced("\"w:values\"", "\"w:valuez\"")) ==
+        subject + "w:values: is missing or has an unknown dtype; the file is damaged");
+  CHECK(error_with(path, replaced("\"w:scale\"", "\"w:scald\"")) ==
+        subject + "w: its integers have no scales; the file is damaged");
+  // other values, but a sound file
+  CHECK(error_with(path, replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")) == "no error");
   for (size_t i = 0; i < good.size(); i += 3) {
     std::string bytes = good;
     bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 7)));
@@ -218,7 +239,8 @@ TEST_CASE("scales at run time: each block has its own range", "[backends][refere
   const auto run = [](const std::vector<float>& values, Attributes attributes) {
     ProgramBuilder b;
     const int x = b.input("x", DType::kFloat32, {2, 4});
-    b.output(b.op("fake_quantize_dynamic", {x}, "y", DType::kFloat32, {2, 4}, {}, std::move(attributes)));
+    b.output(b.op("fake_quantize_dynamic", {x}, "y", DType::kFloat32, {2, 4}, {},
+                  std::move(attributes)));
     Session session(with_one_segment(b.finish(), "reference"));
     return values_of(session.run({Tensor::from<float>(DType::kFloat32, {2, 4}, values)})[0]);
   };

@@ -18,20 +18,27 @@ std::vector<Tensor> run(const Program& program, const std::vector<Tensor>& input
 }
 
 // One op on float inputs.
-Tensor run_op(const std::string& kind, const std::vector<Tensor>& inputs, std::vector<int64_t> shape, Attributes attributes = {}) {
+Tensor run_op(const std::string& kind, const std::vector<Tensor>& inputs,
+              std::vector<int64_t> shape, Attributes attributes = {}) {
   ProgramBuilder b;
   std::vector<int> indices;
-  for (size_t i = 0; i < inputs.size(); ++i) indices.push_back(b.input("x" + std::to_string(i), inputs[i].dtype(), inputs[i].shape()));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    indices.push_back(b.input("x" + std::to_string(i), inputs[i].dtype(), inputs[i].shape()));
   b.output(b.op(kind, indices, "y", DType::kFloat32, std::move(shape), {}, std::move(attributes)));
   return run(b.finish(), inputs)[0];
 }
 
-Tensor floats(std::vector<int64_t> shape, std::vector<float> values) { return Tensor::from<float>(DType::kFloat32, std::move(shape), values); }
+Tensor floats(std::vector<int64_t> shape, std::vector<float> values) {
+  return Tensor::from<float>(DType::kFloat32, std::move(shape), values);
+}
 
-std::vector<float> values_of(const Tensor& tensor) { return {tensor.data<float>(), tensor.data<float>() + tensor.numel()}; }
+std::vector<float> values_of(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
+}
 
 int quantize(double real, double scale, int zero, int low, int high) {
-  return static_cast<int>(std::min<double>(std::max<double>(std::nearbyint(real / scale) + zero, low), high));
+  return static_cast<int>(
+      std::min<double>(std::max<double>(std::nearbyint(real / scale) + zero, low), high));
 }
 
 }  // namespace
@@ -72,7 +79,8 @@ TEST_CASE("an integer convolution is the real one, rounded once", "[backends][re
                 if (iy < 0 || iy >= 7 || ix < 0 || ix >= 5) continue;
                 const int xq = x_data.data<uint8_t>()[((n * 6 + o / 2 * 3 + c) * 7 + iy) * 5 + ix];
                 const int wq = w_data.data<int8_t>()[((o * 3 + c) * 3 + ky) * 2 + kx];
-                sum += 0.02f * (xq - 117) * static_cast<double>(w_scales[static_cast<size_t>(o)]) * wq;
+                sum +=
+                    0.02f * (xq - 117) * static_cast<double>(w_scales[static_cast<size_t>(o)]) * wq;
               }
           sum = std::min(std::max(sum, 0.0), 4.0);
           wrong += got.data<int8_t>()[at] != quantize(sum, 0.05f, -3, -128, 127) ? 1 : 0;
@@ -83,10 +91,10 @@ TEST_CASE("an integer convolution is the real one, rounded once", "[backends][re
 TEST_CASE("a transposed convolution spreads each input over the output", "[backends][reference]") {
   const Tensor y = run_op("conv_transpose",
                           {
-                              floats({1,  1, 3},
-                              {1,  2,   3}
-                              ), floats({1, 1,2},
-                              {10, 1 }
+                              floats({1, 1, 3},
+                              {1, 2, 3}
+                              ), floats({1, 1, 2},
+                              {10, 1}
                               )
   },
                           {1, 1, 6}, {{"stride", ints({2})}});
@@ -97,13 +105,16 @@ TEST_CASE("linear takes float inputs with integer weights", "[backends][referenc
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {1, 2});
   const std::vector<int8_t> weights = {1, 2, 3, 4};
-  const int w = b.constant("w", Tensor::from<int8_t>(DType::kInt8, {2, 2}, weights), per_channel({0.5f, 0.25f}, 0));
+  const int w = b.constant("w", Tensor::from<int8_t>(DType::kInt8, {2, 2}, weights),
+                           per_channel({0.5f, 0.25f}, 0));
   b.output(b.op("linear", {x, w, -1}, "y", DType::kFloat32, {1, 2}));
-  CHECK(values_of(run(b.finish(), {floats({1, 2}, {1, 10})})[0]) == std::vector<float>{10.5f, 10.75f});
+  CHECK(values_of(run(b.finish(), {floats({1, 2}, {1, 10})})[0]) ==
+        std::vector<float>{10.5f, 10.75f});
 }
 
 TEST_CASE("matmul broadcasts its batches", "[backends][reference]") {
-  const Tensor y = run_op("matmul", {floats({2, 1, 2}, {1, 2, 3, 4}), floats({2, 1}, {10, 1})}, {2, 1, 1});
+  const Tensor y =
+      run_op("matmul", {floats({2, 1, 2}, {1, 2, 3, 4}), floats({2, 1}, {10, 1})}, {2, 1, 1});
   CHECK(values_of(y) == std::vector<float>{12, 34});
 }
 
@@ -122,7 +133,8 @@ TEST_CASE("arithmetic broadcasts and scales its second operand by alpha", "[back
                          {2, 2}, {{"post_min", -9.0}})) == std::vector<float>{-9, -9, -7, -9});
   CHECK(values_of(run_op("mul", {a, b}, {2, 2})) == std::vector<float>{10, 40, 30, 80});
   CHECK(values_of(run_op("div", {b, a}, {2, 2})) == std::vector<float>{10, 10, 10.0f / 3, 5});
-  CHECK(values_of(run_op("minimum", {a, floats({}, {2.5f})}, {2, 2})) == std::vector<float>{1, 2, 2.5f, 2.5f});
+  CHECK(values_of(run_op("minimum", {a, floats({}, {2.5f})}, {2, 2})) ==
+        std::vector<float>{1, 2, 2.5f, 2.5f});
   CHECK(values_of(run_op("clamp",
                          {
                              a
@@ -141,7 +153,8 @@ TEST_CASE("pools follow padding, ceil mode and the divisor", "[backends][referen
   ceiling["ceil_mode"] = true;
   CHECK(values_of(run_op("max_pool", {x}, {1, 1, 1, 2}, window)) == std::vector<float>{1, 4});
   CHECK(values_of(run_op("max_pool", {x}, {1, 1, 1, 3}, ceiling)) == std::vector<float>{1, 4, 9});
-  CHECK(values_of(run_op("avg_pool", {x}, {1, 1, 1, 3}, ceiling)) == std::vector<float>{-0.5f, 3.5f, 9});
+  CHECK(values_of(run_op("avg_pool", {x}, {1, 1, 1, 3}, ceiling)) ==
+        std::vector<float>{-0.5f, 3.5f, 9});
   const Attributes padded = {
       {"kernel_size", ints({1, 2})},
       {"stride",      ints({1, 3})},
@@ -152,11 +165,12 @@ TEST_CASE("pools follow padding, ceil mode and the divisor", "[backends][referen
                          {
                              x
   },
-                         {1, 1, 1, 2}, {{"output_size", ints({1, 2})}})) == std::vector<float>{2.0f / 3, 16.0f / 3});
+                         {1, 1, 1, 2}, {{"output_size", ints({1, 2})}})) ==
+        std::vector<float>{2.0f / 3, 16.0f / 3});
   CHECK(values_of(run_op("mean",
                          {
-                             floats({2,  2},
-                             { 1, 2, 3, 4}
+                             floats({2, 2},
+                             {1, 2, 3, 4}
                              )
   },
                          {2}, {{"dims", ints({-1})}})) == std::vector<float>{1.5f, 3.5f});
@@ -165,8 +179,8 @@ TEST_CASE("pools follow padding, ceil mode and the divisor", "[backends][referen
 TEST_CASE("normalizations follow their formulas", "[backends][reference]") {
   const Tensor p = run_op("softmax",
                           {
-                              floats({1,               3             },
-                              { 0, std::log(2.0f), std::log(5.0f)}
+                              floats({1, 3},
+                              {0, std::log(2.0f), std::log(5.0f)}
                               )
   },
                           {1, 3}, {{"dim", int64_t{1}}});
@@ -174,23 +188,23 @@ TEST_CASE("normalizations follow their formulas", "[backends][reference]") {
   CHECK(p.data<float>()[2] == Approx(0.625));
   const Tensor n = run_op("layer_norm",
                           {
-                              floats({1,  2},
-                              {1,  3}
-                              ), floats({2 },
-                              {2, 2 }
-                              ), floats({2 },
-                              {0,  1}
+                              floats({1, 2},
+                              {1, 3}
+                              ), floats({2},
+                              {2, 2}
+                              ), floats({2},
+                              {0, 1}
                               )
   },
                           {1, 2}, {{"normalized_dims", int64_t{1}}, {"eps", 0.0}});
   CHECK(values_of(n) == std::vector<float>{-2, 3});
   const Tensor bn = run_op("batch_norm",
                            {
-                               floats({1,  2, 1},
-                               {5,  7  }
-                               ), floats({2 },
-                               {1,  1}
-                               ), floats({2 },
+                               floats({1, 2, 1},
+                               {5, 7}
+                               ), floats({2},
+                               {1, 1}
+                               ), floats({2},
                                {4, 9}
                                )
   },
@@ -198,7 +212,8 @@ TEST_CASE("normalizations follow their formulas", "[backends][reference]") {
   CHECK(values_of(bn) == std::vector<float>{2, 2});
 }
 
-TEST_CASE("data movement keeps integers as they are and pads with the zero point", "[backends][reference]") {
+TEST_CASE("data movement keeps integers as they are and pads with the zero point",
+          "[backends][reference]") {
   ProgramBuilder b;
   const TensorQParams q = quantized(0.5f, 7);
   const int x = b.input("x", DType::kInt8, {1, 2, 2}, q);
@@ -207,11 +222,12 @@ TEST_CASE("data movement keeps integers as they are and pads with the zero point
                          x
   },
                      "p", DType::kInt8, {2, 2, 1}, q, {{"dims", ints({2, 1, 0})}});
-  const int padded = b.op("pad",
-                          {
-                              p
+  const int padded =
+      b.op("pad",
+           {
+               p
   },
-                          "padded", DType::kInt8, {2, 3, 1}, q, {{"pads", ints({0, 0, 0, 1, 0, 0})}});
+           "padded", DType::kInt8, {2, 3, 1}, q, {{"pads", ints({0, 0, 0, 1, 0, 0})}});
   const int s = b.op("slice",
                      {
                          padded
@@ -230,7 +246,8 @@ TEST_CASE("data movement keeps integers as they are and pads with the zero point
   for (size_t i = 0; i < 16; ++i) CHECK(static_cast<int>(y.data<int8_t>()[i]) == want[i % 8]);
 }
 
-TEST_CASE("quantize rounds half to even and clamps; requantize changes the scale", "[backends][reference]") {
+TEST_CASE("quantize rounds half to even and clamps; requantize changes the scale",
+          "[backends][reference]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {5});
   const int q = b.op("quantize",
@@ -252,32 +269,40 @@ TEST_CASE("quantize rounds half to even and clamps; requantize changes the scale
   CHECK(values_of(y[2])[3] == 31.75f);
 }
 
-TEST_CASE("embedding reads rows of an integer table and refuses indices outside", "[backends][reference]") {
+TEST_CASE("embedding reads rows of an integer table and refuses indices outside",
+          "[backends][reference]") {
   ProgramBuilder b;
   const std::vector<uint8_t> table = {1, 2, 3, 4, 5, 6};
-  const int w = b.constant("w", Tensor::from<uint8_t>(DType::kUInt8, {3, 2}, table), per_channel({1.0f, 0.5f, 2.0f}, 0));
+  const int w = b.constant("w", Tensor::from<uint8_t>(DType::kUInt8, {3, 2}, table),
+                           per_channel({1.0f, 0.5f, 2.0f}, 0));
   const int i = b.input("i", DType::kInt64, {2});
   b.output(b.op("embedding", {w, i}, "y", DType::kFloat32, {2, 2}));
   const Program program = b.finish();
   const std::vector<int64_t> rows = {2, 1};
-  CHECK(values_of(run(program, {Tensor::from<int64_t>(DType::kInt64, {2}, rows)})[0]) == std::vector<float>{10, 12, 1.5f, 2});
+  CHECK(values_of(run(program, {Tensor::from<int64_t>(DType::kInt64, {2}, rows)})[0]) ==
+        std::vector<float>{10, 12, 1.5f, 2});
   const std::vector<int64_t> outside = {3, 0};
-  CHECK_THROWS_WITH(run(program, {Tensor::from<int64_t>(DType::kInt64, {2}, outside)}), Catch::Contains("index 3 is outside of the table's 3 rows"));
+  CHECK_THROWS_WITH(run(program, {Tensor::from<int64_t>(DType::kInt64, {2}, outside)}),
+                    Catch::Contains("index 3 is outside of the table's 3 rows"));
 }
 
 TEST_CASE("upsample repeats or interpolates", "[backends][reference]") {
   const Tensor x = floats({1, 1, 1, 2}, {0, 4});
-  CHECK(values_of(run_op("upsample",
-                         {
-                             x
+  CHECK(values_of(
+            run_op("upsample",
+                   {
+                       x
   },
-                         {1, 1, 1, 4}, {{"mode", std::string("nearest")}, {"scales", std::vector<double>{1, 0.5}}})) ==
+                   {1, 1, 1, 4},
+                   {{"mode", std::string("nearest")}, {"scales", std::vector<double>{1, 0.5}}})) ==
         std::vector<float>{0, 0, 4, 4});
-  CHECK(values_of(run_op("upsample",
-                         {
-                             x
+  CHECK(values_of(
+            run_op("upsample",
+                   {
+                       x
   },
-                         {1, 1, 1, 4}, {{"mode", std::string("bilinear")}, {"scales", std::vector<double>{1, 0.5}}})) ==
+                   {1, 1, 1, 4},
+                   {{"mode", std::string("bilinear")}, {"scales", std::vector<double>{1, 0.5}}})) ==
         std::vector<float>{0, 1, 3, 4});
 }
 
@@ -286,5 +311,6 @@ TEST_CASE("an op whose shapes do not fit is refused with the shapes", "[backends
   const int x = b.input("x", DType::kFloat32, {1, 3});
   const int w = b.constant("w", random_floats({4, 5}));
   b.output(b.op("linear", {x, w, -1}, "y", DType::kFloat32, {1, 4}));
-  CHECK(refusal(b.finish(), "reference").value_or("") == "y: input [1, 3] does not fit weight [4, 5]");
+  CHECK(refusal(b.finish(), "reference").value_or("") ==
+        "y: input [1, 3] does not fit weight [4, 5]");
 }

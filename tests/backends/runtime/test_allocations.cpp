@@ -1,5 +1,6 @@
-// What is taken from the heap: nothing after the first run of a session, and nothing that a hostile file claims. malloc and its kin are watched for the
-// whole process. Not under sanitizers, which bring their own.
+// What is taken from the heap: nothing after the first run of a session, and nothing that a hostile
+// file claims. malloc and its kin are watched for the whole process. Not under sanitizers, which
+// bring their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <execinfo.h>
 #include <link.h>
@@ -34,7 +35,8 @@ int find_onednn(dl_phdr_info* info, size_t, void*) {
   onednn_begin = onednn_end = info->dlpi_addr;
   for (int i = 0; i < info->dlpi_phnum; ++i)
     if (info->dlpi_phdr[i].p_type == PT_LOAD)
-      onednn_end = std::max<uintptr_t>(onednn_end, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
+      onednn_end = std::max<uintptr_t>(
+          onednn_end, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
   return 1;
 }
 
@@ -139,7 +141,8 @@ TEST_CASE("no heap allocation after the first run on XNNPACK", "[backends][sessi
   }
 }
 
-TEST_CASE("no heap allocation after the first run on the reference, whatever the ops", "[backends][session]") {
+TEST_CASE("no heap allocation after the first run on the reference, whatever the ops",
+          "[backends][session]") {
   for (const fuzz::SeedProgram& seed : fuzz::seed_programs()) {
     CAPTURE(seed.name);
     Program program = seed.program;
@@ -147,21 +150,25 @@ TEST_CASE("no heap allocation after the first run on the reference, whatever the
     for (Segment& segment : program.segments) segment.backend = "reference";
     CHECK(allocations_of(artifact_bytes(program)) == 0);
   }
-  for (const Program& program : {two_segments(), with_constants(), small_conv("reference"), open_conv("reference")})
+  for (const Program& program :
+       {two_segments(), with_constants(), small_conv("reference"), open_conv("reference")})
     CHECK(allocations_of(artifact_bytes(program)) == 0);
 }
 
 namespace {
 
-// Loads the file with each claim in place of what stands there: an Error each time, and no large allocation.
-void check_claims(const std::string& good, const std::vector<std::pair<std::string, std::string>>& claims) {
+// Loads the file with each claim in place of what stands there: an Error each time, and no large
+// allocation.
+void check_claims(const std::string& good,
+                  const std::vector<std::pair<std::string, std::string>>& claims) {
   for (const auto& [from, to] : claims) {
     CAPTURE(from, to);
     std::string bytes = good;
     const size_t at = bytes.find(from);
     REQUIRE(at != std::string::npos);
     bytes.replace(at, from.size(), to);
-    const uint64_t length = *reinterpret_cast<const uint64_t*>(good.data()) + bytes.size() - good.size();
+    const uint64_t length =
+        *reinterpret_cast<const uint64_t*>(good.data()) + bytes.size() - good.size();
     std::copy_n(reinterpret_cast<const char*>(&length), sizeof(length), bytes.begin());
     octet_options options{};
     options.size = sizeof(options);
@@ -182,11 +189,15 @@ void check_claims(const std::string& good, const std::vector<std::pair<std::stri
 TEST_CASE("sizes that a hostile file claims are not taken from the heap", "[backends][artifact]") {
   const std::string good = artifact_bytes(with_constants());
   check_claims(good, {
-                         {"\\\"shape\\\":[2,5]",      "\\\"shape\\\":[2000000000,5]"         }, // the input's
+                         // the input's
+                         {"\\\"shape\\\":[2,5]",      "\\\"shape\\\":[2000000000,5]"         },
                          {"\\\"shape\\\":[2,5]",      "\\\"shape\\\":[2147483647,2147483647]"},
-                         {"\\\"shape\\\":[2,4]",      "\\\"shape\\\":[2000000000,4]"         }, // the output's
-                         {"\\\"shape\\\":[4,5]",      "\\\"shape\\\":[2000000000,5]"         }, // a constant's, in the program
-                         {"\"shape\":[4,5]",          "\"shape\":[2000000000,5]"             }, // and in the list of tensors
+                         // the output's
+                         {"\\\"shape\\\":[2,4]",      "\\\"shape\\\":[2000000000,4]"         },
+                         // a constant's, in the program
+                         {"\\\"shape\\\":[4,5]",      "\\\"shape\\\":[2000000000,5]"         },
+                         // and in the list of tensors
+                         {"\"shape\":[4,5]",          "\"shape\":[2000000000,5]"             },
                          {"\"data_offsets\":[64,80]", "\"data_offsets\":[64,20000000000]"    },
                          {"\"data_offsets\":[64,80]", "\"data_offsets\":[20000000000,64]"    },
                          {"\\\"axis\\\":0}",          "\\\"axis\\\":2000000000}"             },
@@ -200,18 +211,22 @@ TEST_CASE("sizes that a hostile file claims are not taken from the heap", "[back
   CHECK(largest < size_t{1} << 20);
 }
 
-TEST_CASE("sizes that a hostile file claims of other forms of constants are not taken from the heap", "[backends][artifact]") {
+TEST_CASE(
+    "sizes that a hostile file claims of other forms of constants are not taken from the heap",
+    "[backends][artifact]") {
   Program ordered = small_conv("reference");
   ordered.tensors[1].data = from_channels_last(as_channels_last(ordered.tensors[1].data));
-  check_claims(artifact_bytes(ordered), {
-                                            {"\"shape\":[8,3,3,4]",      "\"shape\":[2000000000,3,3,4]"    },
-                                            {"\\\"shape\\\":[8,4,3,3]",  "\\\"shape\\\":[200000000,4,3,3]" },
-                                            {"\\\"shape\\\":[8,4,3,3]",  "\\\"shape\\\":[8,4,3,2000000000]"},
-                                            {"\"data_offsets\":[0,288]", "\"data_offsets\":[0,28800000000]"},
+  check_claims(artifact_bytes(ordered),
+               {
+                   {"\"shape\":[8,3,3,4]",      "\"shape\":[2000000000,3,3,4]"    },
+                   {"\\\"shape\\\":[8,4,3,3]",  "\\\"shape\\\":[200000000,4,3,3]" },
+                   {"\\\"shape\\\":[8,4,3,3]",  "\\\"shape\\\":[8,4,3,2000000000]"},
+                   {"\"data_offsets\":[0,288]", "\"data_offsets\":[0,28800000000]"},
   });
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 6});
-  const int w = b.constant("w", StoredConstant{random_integers(DType::kInt8, {4, 6}, 3, -8, 7), random_floats({4, 2}, 0.01f, 0.1f, 4), Tensor()});
+  const int w = b.constant("w", StoredConstant{random_integers(DType::kInt8, {4, 6}, 3, -8, 7),
+                                               random_floats({4, 2}, 0.01f, 0.1f, 4), Tensor()});
   const std::vector<int> inputs = {x, w, -1};
   b.output(b.op("linear", inputs, "y", DType::kFloat32, {2, 4}));
   check_claims(artifact_bytes(with_one_segment(b.finish(), "reference")),

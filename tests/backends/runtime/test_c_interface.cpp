@@ -1,4 +1,5 @@
-// The C interface: what it tells, what it answers to misuse, the example in C, and what the shared library depends on.
+// The C interface: what it tells, what it answers to misuse, the example in C, and what the shared
+// library depends on.
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -35,12 +36,15 @@ Printed run_command(const std::string& command) {
 
 // A file that is there for the life of this.
 struct File {
-  File(const std::string& name, const std::string& bytes) : path(temporary_file(name)) { write_bytes(path, bytes); }
+  File(const std::string& name, const std::string& bytes) : path(temporary_file(name)) {
+    write_bytes(path, bytes);
+  }
   ~File() { std::filesystem::remove(path); }
   const std::filesystem::path path;
 };
 
-octet_tensor_info info_of(octet_status (*ask)(const octet_model*, size_t, octet_tensor_info*), const octet_model* model, size_t index) {
+octet_tensor_info info_of(octet_status (*ask)(const octet_model*, size_t, octet_tensor_info*),
+                          const octet_model* model, size_t index) {
   octet_tensor_info info{};
   info.size = sizeof(info);
   REQUIRE(ask(model, index, &info) == OCTET_OK);
@@ -49,7 +53,10 @@ octet_tensor_info info_of(octet_status (*ask)(const octet_model*, size_t, octet_
 
 }  // namespace
 
-TEST_CASE("C: a model loads from a file and from memory, tells its inputs and outputs, and runs on every backend", "[backends][c]") {
+TEST_CASE(
+    "C: a model loads from a file and from memory, tells its inputs and outputs, and runs on every "
+    "backend",
+    "[backends][c]") {
   const Tensor x = random_integers(DType::kInt8, {1, 4, 6, 6}, 7);
   for (const std::string& backend : backend_names()) {
     const Tensor want = Session(small_conv(backend)).run({x})[0];
@@ -58,12 +65,14 @@ TEST_CASE("C: a model loads from a file and from memory, tells its inputs and ou
     octet_options options{};
     options.size = sizeof(options);
     options.threads = 2;
-    for (octet_model* model : {octet_load(file.path.c_str(), nullptr), octet_load_memory(bytes.data(), bytes.size(), &options)}) {
+    for (octet_model* model : {octet_load(file.path.c_str(), nullptr),
+                               octet_load_memory(bytes.data(), bytes.size(), &options)}) {
       INFO(octet_last_error());
       REQUIRE(model != nullptr);
       CHECK(octet_input_count(model) == 1);
       CHECK(octet_output_count(model) == 1);
-      const octet_tensor_info input = info_of(octet_input, model, 0), output = info_of(octet_output, model, 0);
+      const octet_tensor_info input = info_of(octet_input, model, 0),
+                              output = info_of(octet_output, model, 0);
       CHECK_THAT(input.name, Equals("x"));
       CHECK(input.dtype == OCTET_INT8);
       CHECK(std::vector<int64_t>(input.shape, input.shape + input.rank) == x.shape());
@@ -82,7 +91,8 @@ TEST_CASE("C: a model loads from a file and from memory, tells its inputs and ou
   }
 }
 
-TEST_CASE("C: a duplicate runs by itself, the model that it came from gone or not", "[backends][c]") {
+TEST_CASE("C: a duplicate runs by itself, the model that it came from gone or not",
+          "[backends][c]") {
   const Tensor x = random_integers(DType::kInt8, {1, 4, 6, 6}, 7);
   for (const std::string& backend : backend_names()) {
     INFO(backend);
@@ -107,21 +117,25 @@ TEST_CASE("C: a duplicate runs by itself, the model that it came from gone or no
 
 TEST_CASE("C: misuse gives a status and a text, never a crash", "[backends][c]") {
   CHECK(octet_load("/nonexistent/x.octet", nullptr) == nullptr);
-  CHECK_THAT(octet_last_error(), Equals("artifact: /nonexistent/x.octet: cannot be opened (No such file or directory); check the path"));
+  CHECK_THAT(octet_last_error(), Equals("artifact: /nonexistent/x.octet: cannot be opened (No such "
+                                        "file or directory); check the path"));
   CHECK(octet_load(nullptr, nullptr) == nullptr);
   CHECK_THAT(octet_last_error(), Equals("octet: path: is null, want an address"));
   const octet_options unset{};
   CHECK(octet_load("x.octet", &unset) == nullptr);
-  CHECK_THAT(octet_last_error(), Equals("octet: octet_options: its member size is 0, want sizeof(octet_options)"));
+  CHECK_THAT(octet_last_error(),
+             Equals("octet: octet_options: its member size is 0, want sizeof(octet_options)"));
   for (int threads : {-1, 1025}) {
     octet_options many{};
     many.size = sizeof(many);
     many.threads = threads;
     CHECK(octet_load("x.octet", &many) == nullptr);
-    CHECK(octet_last_error() == "octet: octet_options: threads is " + std::to_string(threads) + ", want 0 to 1024");
+    CHECK(octet_last_error() ==
+          "octet: octet_options: threads is " + std::to_string(threads) + ", want 0 to 1024");
   }
   CHECK(octet_load_memory("octet", 5, nullptr) == nullptr);
-  CHECK_THAT(octet_last_error(), Equals("artifact: memory: has 5 bytes, want at least 8; the file is cut off"));
+  CHECK_THAT(octet_last_error(),
+             Equals("artifact: memory: has 5 bytes, want at least 8; the file is cut off"));
 
   const std::string bytes = artifact_bytes(with_constants());
   octet_options small{};
@@ -142,7 +156,8 @@ TEST_CASE("C: misuse gives a status and a text, never a crash", "[backends][c]")
   char y[8];
   void* const outputs[] = {y};
   CHECK(octet_run(model, nothing, outputs) == OCTET_FAILED);
-  CHECK_THAT(octet_last_error(), Equals("session: input 0 (x): got no address, want that of 10 bytes"));
+  CHECK_THAT(octet_last_error(),
+             Equals("session: input 0 (x): got no address, want that of 10 bytes"));
   octet_free(model);
   octet_free(nullptr);
   CHECK(octet_run(nullptr, nothing, outputs) == OCTET_FAILED);
@@ -161,7 +176,8 @@ TEST_CASE("C: an address that is no multiple of the element's size is refused", 
   };
   CHECK(run(x, y) == OCTET_OK);
   CHECK(run(x + 1, y) == OCTET_FAILED);
-  CHECK_THAT(octet_last_error(), Contains("session: input 0 (x): got address 0x") && Contains(", want a multiple of 4, the size of an element"));
+  CHECK_THAT(octet_last_error(), Contains("session: input 0 (x): got address 0x") &&
+                                     Contains(", want a multiple of 4, the size of an element"));
   CHECK(run(x, y + 2) == OCTET_FAILED);
   CHECK_THAT(octet_last_error(), Contains("session: output 0 (y): got address 0x"));
   octet_free(model);
@@ -188,15 +204,19 @@ TEST_CASE("C: the example runs a file, on the shared library alone", "[backends]
   const File file("example.octet", artifact_bytes(with_constants()));
   const File input("example.raw", std::string(reinterpret_cast<const char*>(x.raw()), x.nbytes()));
   const std::string example = OCTET_EXAMPLE;
-  const Printed printed = run_command(example + " " + file.path.string() + " " + input.path.string() + " 2>/dev/null");
+  const Printed printed =
+      run_command(example + " " + file.path.string() + " " + input.path.string() + " 2>/dev/null");
   CHECK(printed.status == 0);
   CHECK(printed.text == std::string(reinterpret_cast<const char*>(want.raw()), want.nbytes()));
   const Printed failed = run_command(example + " /nonexistent.octet 2>&1");
   CHECK(failed.status == 1);
-  CHECK_THAT(failed.text, Equals("example: artifact: /nonexistent.octet: cannot be opened (No such file or directory); check the path\n"));
+  CHECK_THAT(failed.text, Equals("example: artifact: /nonexistent.octet: cannot be opened (No such "
+                                 "file or directory); check the path\n"));
 }
 
-TEST_CASE("the shared runtime depends on neither LibTorch nor Python, and shows its interface alone", "[backends][c][native]") {
+TEST_CASE(
+    "the shared runtime depends on neither LibTorch nor Python, and shows its interface alone",
+    "[backends][c][native]") {
   const std::string needed = run_command("ldd " OCTET_RUNTIME).text;
   CHECK_THAT(needed, Contains("libc.so"));
   for (const char* name : {"libtorch", "libc10", "libpython"}) CHECK_THAT(needed, !Contains(name));

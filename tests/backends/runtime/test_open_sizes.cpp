@@ -1,4 +1,5 @@
-// Programs whose sizes the inputs decide: formulas, sizes of a run, the bounded cache, what is refused, files and the C interface.
+// Programs whose sizes the inputs decide: formulas, sizes of a run, the bounded cache, what is
+// refused, files and the C interface.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -35,7 +36,9 @@ Tensor row(const Tensor& tensor, int64_t first) {
   return one;
 }
 
-bool equal(const Tensor& a, const Tensor& b) { return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.nbytes()) == 0; }
+bool equal(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.nbytes()) == 0;
+}
 
 // Each image of a batch alone gives what it gives in the batch.
 bool agrees(Session& open, Session& alone, int64_t count) {
@@ -83,7 +86,8 @@ TEST_CASE("formulas of sizes are computed, printed and folded", "[backends][open
                    {"t", 1}
                });
              }),
-             Equals("shape: (s + -1)//2 + 1: has the symbol s, which has no value; give other sizes, or lower the model again"));
+             Equals("shape: (s + -1)//2 + 1: has the symbol s, which has no value; give other "
+                    "sizes, or lower the model again"));
   CHECK_THAT(error_of([&] {
                floor_divide(s, t).evaluate({
                    {"s", 1},
@@ -119,7 +123,8 @@ TEST_CASE("only the last used sizes stay compiled, and results stay right", "[ba
   for (int64_t count : {2, 5, 2}) CHECK(agrees(single, alone, count));
 }
 
-TEST_CASE("attributes and outputs follow the sizes, and formulas that decide a symbol are solved", "[backends][open]") {
+TEST_CASE("attributes and outputs follow the sizes, and formulas that decide a symbol are solved",
+          "[backends][open]") {
   Session session(open_columns());
   const Tensor x = random_floats({3, 9}), y = random_floats({3, 11});
   const std::vector<Tensor> outputs = session.run({x, y});
@@ -132,25 +137,36 @@ TEST_CASE("attributes and outputs follow the sizes, and formulas that decide a s
 TEST_CASE("sizes that do not fit are refused by input and dimension", "[backends][open]") {
   Session session(open_columns());
   const auto with = [&](std::vector<int64_t> x, std::vector<int64_t> y) {
-    return error_of([&] { session.run({random_floats(std::move(x)), random_floats(std::move(y))}); });
+    return error_of(
+        [&] { session.run({random_floats(std::move(x)), random_floats(std::move(y))}); });
   };
-  CHECK(with({9, 4}, {9, 3}) == "session: input 0 (x): dimension 0 is 9, want n from 1 to 8; give an input of that size");
-  CHECK(with({2, 1}, {2, 3}) == "session: input 0 (x): dimension 1 is 1, want m from 2 to 9; give an input of that size");
+  CHECK(with({9, 4}, {9, 3}) ==
+        "session: input 0 (x): dimension 0 is 9, want n from 1 to 8; give an input of that size");
+  CHECK(with({2, 1}, {2, 3}) ==
+        "session: input 0 (x): dimension 1 is 1, want m from 2 to 9; give an input of that size");
   CHECK(with({2, 4}, {3, 3}) ==
-        "session: input 1 (y): dimension 0 is 3, want 2 (n; n is 2 by dimension 0 of input 0 (x)); give an input of that size");
-  CHECK(with({2, 4}, {2, 4}) == "session: input 1 (y): dimension 1 is 4, want 2*k + 1 with k from 0 to 5; give an input of that size");
-  CHECK(with({2, 4}, {2, 13}) == "session: input 1 (y): dimension 1 is 13, want 2*k + 1 with k from 0 to 5; give an input of that size");
+        "session: input 1 (y): dimension 0 is 3, want 2 (n; n is 2 by dimension 0 of input 0 (x)); "
+        "give an input of that size");
+  CHECK(with({2, 4}, {2, 4}) ==
+        "session: input 1 (y): dimension 1 is 4, want 2*k + 1 with k from 0 to 5; give an input of "
+        "that size");
+  CHECK(with({2, 4}, {2, 13}) ==
+        "session: input 1 (y): dimension 1 is 13, want 2*k + 1 with k from 0 to 5; give an input "
+        "of that size");
   CHECK(with({2}, {2, 3}) == "session: input 0 (x): got f32[2], want f32[n, m]; convert the input");
   CHECK(with({2, 4}, {2, 3}) == "no Error");
   Session fixed(two_segments());
   const std::vector<int64_t> shape = {3, 3};
   const int64_t* const shapes[] = {shape.data()};
-  CHECK(error_of([&] { fixed.bind(shapes); }) == "session: input 0 (x): dimension 0 is 3, want 2; give an input of that size");
+  CHECK(error_of([&] { fixed.bind(shapes); }) ==
+        "session: input 0 (x): dimension 0 is 3, want 2; give an input of that size");
 }
 
-TEST_CASE("sizes that need more memory than allowed are refused, others still run", "[backends][open]") {
+TEST_CASE("sizes that need more memory than allowed are refused, others still run",
+          "[backends][open]") {
   Session session(open_conv("reference"), {.memory_limit = 4096});
-  CHECK_THAT(error_of([&] { session.run({images(16)}); }), Contains("bytes at once, want at most 4096"));
+  CHECK_THAT(error_of([&] { session.run({images(16)}); }),
+             Contains("bytes at once, want at most 4096"));
   CHECK(session.run({images(2)})[0].shape()[0] == 2);
 }
 
@@ -161,8 +177,10 @@ TEST_CASE("an artifact keeps symbols and formulas, and its text shows them", "[b
     CHECK(to_text(loaded) == to_text(program));
     CHECK(artifact_bytes(loaded) == bytes);
   }
-  CHECK_THAT(to_text(open_columns()), Contains("symbol m from 2 to 9, lowered at 4\n") && Contains("input y f32[n,2*k + 1]\n") &&
-                                          Contains("last: f32[n,1] = slice(x f32[n,m]) dim=1 start=m + -1 step=1\n"));
+  CHECK_THAT(to_text(open_columns()),
+             Contains("symbol m from 2 to 9, lowered at 4\n") &&
+                 Contains("input y f32[n,2*k + 1]\n") &&
+                 Contains("last: f32[n,1] = slice(x f32[n,m]) dim=1 start=m + -1 step=1\n"));
 }
 
 TEST_CASE("what a file claims of symbols and formulas is checked", "[backends][open]") {
@@ -173,15 +191,26 @@ TEST_CASE("what a file claims of symbols and formulas is checked", "[backends][o
   };
   using Kind = SizeExpr::Kind;
   const SizeExpr n = SizeExpr::symbol("n"), zero = n - n;
-  CHECK_THAT(with([](Program& p) { p.symbols[0].max = 1; }), Contains("symbol n has the hint 2 and the range 1 to 1"));
-  CHECK_THAT(with([](Program& p) { p.symbols[0].max = int64_t{1} << 40; }), Contains("symbol n has the hint 2 and the range 1 to 1099511627776"));
-  CHECK_THAT(with([](Program& p) { p.symbols[0].min = -1; }), Contains("symbol n has the hint 2 and the range -1 to 8"));
-  CHECK_THAT(with([](Program& p) { p.symbols[1].name = "n"; }), Contains("a shape symbol without a name of its own"));
-  CHECK_THAT(with([](Program& p) { p.symbols.push_back({"q", 0, 1, 0}); }), Contains("the symbol q is no size of an input"));
-  CHECK_THAT(with([](Program& p) { p.symbols.assign(65, {"q", 0, 1, 0}); }), Contains("symbols are no list of at most 64"));
-  CHECK_THAT(with([&](Program& p) { p.tensors[0].sizes = {n}; }), Contains("x has formulas that give other sizes than it has"));
-  CHECK_THAT(with([&](Program& p) { p.tensors[0].sizes[1] = SizeExpr::symbol("u"); }), Contains("x has the unknown symbol u"));
-  CHECK_THAT(with([&](Program& p) { p.tensors[2].sizes[1] = SizeExpr::join(Kind::kFloorDivide, n, zero); }), Contains("divides by zero"));
+  CHECK_THAT(with([](Program& p) { p.symbols[0].max = 1; }),
+             Contains("symbol n has the hint 2 and the range 1 to 1"));
+  CHECK_THAT(with([](Program& p) { p.symbols[0].max = int64_t{1} << 40; }),
+             Contains("symbol n has the hint 2 and the range 1 to 1099511627776"));
+  CHECK_THAT(with([](Program& p) { p.symbols[0].min = -1; }),
+             Contains("symbol n has the hint 2 and the range -1 to 8"));
+  CHECK_THAT(with([](Program& p) { p.symbols[1].name = "n"; }),
+             Contains("a shape symbol without a name of its own"));
+  CHECK_THAT(with([](Program& p) { p.symbols.push_back({"q", 0, 1, 0}); }),
+             Contains("the symbol q is no size of an input"));
+  CHECK_THAT(with([](Program& p) { p.symbols.assign(65, {"q", 0, 1, 0}); }),
+             Contains("symbols are no list of at most 64"));
+  CHECK_THAT(with([&](Program& p) { p.tensors[0].sizes = {n}; }),
+             Contains("x has formulas that give other sizes than it has"));
+  CHECK_THAT(with([&](Program& p) { p.tensors[0].sizes[1] = SizeExpr::symbol("u"); }),
+             Contains("x has the unknown symbol u"));
+  CHECK_THAT(with([&](Program& p) {
+               p.tensors[2].sizes[1] = SizeExpr::join(Kind::kFloorDivide, n, zero);
+             }),
+             Contains("divides by zero"));
   CHECK_THAT(with([&](Program& p) {
                SizeExpr huge = n;
                for (int i = 0; i < 8; ++i) huge = huge * huge;
@@ -189,7 +218,8 @@ TEST_CASE("what a file claims of symbols and formulas is checked", "[backends][o
              }),
              Contains("exceeds 64 bits"));
   CHECK_THAT(with([&](Program& p) { p.ops[0].sizes["stop"] = {n}; }),
-             Contains("slice_last has formulas for stop, which it lacks") || Contains("has formulas for stop, which it lacks"));
+             Contains("slice_last has formulas for stop, which it lacks") ||
+                 Contains("has formulas for stop, which it lacks"));
   CHECK_THAT(error_of([&] {
                SizeExpr long_one = n;
                for (int i = 0; i < 12; ++i) long_one = long_one + long_one;
@@ -208,13 +238,16 @@ TEST_CASE("formulas that are none are refused", "[backends][open]") {
   CHECK_THAT(with(R"(["m",-1])"), Contains("gives 2 numbers, want 1"));
   CHECK_THAT(with("[]"), Contains("has 0 steps, want 1 to 1024"));
   CHECK_THAT(with(R"(["m",-1.5,"+"])"), Contains("got -1.5, want an integer"));
-  CHECK_THAT(with(R"(["m",18446744073709551615,"+"])"), Contains("got 18446744073709551615, want an integer"));
+  CHECK_THAT(with(R"(["m",18446744073709551615,"+"])"),
+             Contains("got 18446744073709551615, want an integer"));
   CHECK_THAT(with(R"([1,0,"//"])"), Contains("divides by zero"));
   CHECK_THAT(with(R"({"m":1})"), Contains("want an integer"));
-  CHECK_THAT(with("[" + fmt::format("{}", fmt::join(std::vector<int>(1025, 1), ",")) + "]"), Contains("a formula of 1025 steps"));
+  CHECK_THAT(with("[" + fmt::format("{}", fmt::join(std::vector<int>(1025, 1), ",")) + "]"),
+             Contains("a formula of 1025 steps"));
 }
 
-TEST_CASE("C: open sizes are -1 with their range, and octet_bind decides them", "[backends][open][c]") {
+TEST_CASE("C: open sizes are -1 with their range, and octet_bind decides them",
+          "[backends][open][c]") {
   const std::string bytes = artifact_bytes(open_conv("reference"));
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
   REQUIRE(model != nullptr);
@@ -244,7 +277,8 @@ TEST_CASE("C: open sizes are -1 with their range, and octet_bind decides them", 
   CHECK(equal(row(y, 2), Session(small_conv("reference")).run({row(x, 2)})[0]));
   shapes[0] = many;
   CHECK(octet_bind(model, shapes) == OCTET_FAILED);
-  CHECK_THAT(octet_last_error(), Equals("session: input 0 (x): dimension 0 is 17, want n from 1 to 16; give an input of that size"));
+  CHECK_THAT(octet_last_error(), Equals("session: input 0 (x): dimension 0 is 17, want n from 1 to "
+                                        "16; give an input of that size"));
   CHECK(octet_bind(model, nullptr) == OCTET_FAILED);
   CHECK_THAT(octet_last_error(), Equals("octet: shapes: is null, want an address"));
   octet_free(model);

@@ -13,7 +13,8 @@
 using namespace octet;
 using Catch::Matchers::Contains;
 
-TEST_CASE("a session runs segments in order and plans the memory between them", "[backends][session]") {
+TEST_CASE("a session runs segments in order and plans the memory between them",
+          "[backends][session]") {
   Session session(two_segments());
   const Tensor x = random_floats({2, 3});
   const std::vector<Tensor> y = session.run({x});
@@ -26,7 +27,8 @@ TEST_CASE("a session runs segments in order and plans the memory between them", 
 TEST_CASE("a session names the input that does not fit", "[backends][session]") {
   Session session(two_segments());
   CHECK_THAT(error_of([&] { session.run({}); }), Contains("got 0 inputs, want 1"));
-  CHECK_THAT(error_of([&] { session.run({random_floats({3, 2})}); }), Contains("input 0 (x): got f32[3, 2], want f32[2, 3]"));
+  CHECK_THAT(error_of([&] { session.run({random_floats({3, 2})}); }),
+             Contains("input 0 (x): got f32[3, 2], want f32[2, 3]"));
   CHECK_THAT(error_of([&] { session.run({Tensor()}); }), Contains("got no tensor"));
 }
 
@@ -52,16 +54,19 @@ TEST_CASE("a program may return inputs, constants and one value twice", "[backen
 TEST_CASE("a program for a backend that is not in this build is refused", "[backends][session]") {
   Program program = two_segments();
   program.segments[0].backend = "unheard_of";
-  CHECK_THAT(error_of([&] { Session session(program); }), Contains("unheard_of: is not in this build, want one of"));
+  CHECK_THAT(error_of([&] { Session session(program); }),
+             Contains("unheard_of: is not in this build, want one of"));
 }
 
-TEST_CASE("a program lowered for another minor version of a library is refused", "[backends][session]") {
+TEST_CASE("a program lowered for another minor version of a library is refused",
+          "[backends][session]") {
   for (const std::string& name : backend_names()) {
     for (const auto& [library, version] : make_backend(name)->versions()) {
       Program program = two_segments();
       program.segments[0].backend = name;
       program.versions[library] = "0.0.7";
-      CHECK_THAT(error_of([&] { Session session(program); }), Contains("was lowered for " + library + " 0.0.7, this build has " + version));
+      CHECK_THAT(error_of([&] { Session session(program); }),
+                 Contains("was lowered for " + library + " 0.0.7, this build has " + version));
     }
   }
 }
@@ -77,7 +82,8 @@ TEST_CASE("the arena reuses memory of buffers that are dead", "[backends][sessio
   CHECK(plan.bytes == 128 + 64 + 64);
 }
 
-TEST_CASE("a session runs on the caller's memory, inputs and constants among the outputs", "[backends][session]") {
+TEST_CASE("a session runs on the caller's memory, inputs and constants among the outputs",
+          "[backends][session]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2});
   const int c = b.constant("c", random_floats({2}));
@@ -98,28 +104,37 @@ TEST_CASE("a session runs on the caller's memory, inputs and constants among the
     CHECK(outputs[0][i] == input[i] + outputs[2][i]);
     CHECK(outputs[3][i] == outputs[0][i]);
   }
-  CHECK_THAT(error_of([&] { session.run(std::span<const void* const>(), addresses); }), Contains("got 0 inputs, want 1"));
+  CHECK_THAT(error_of([&] { session.run(std::span<const void* const>(), addresses); }),
+             Contains("got 0 inputs, want 1"));
   void* const missing[] = {outputs[0], nullptr, outputs[2], outputs[3]};
-  CHECK_THAT(error_of([&] { session.run(inputs, missing); }), Contains("output 1 (x): got no address, want that of 8 bytes"));
+  CHECK_THAT(error_of([&] { session.run(inputs, missing); }),
+             Contains("output 1 (x): got no address, want that of 8 bytes"));
 }
 
-TEST_CASE("a program that needs more memory than allowed is refused before any is taken", "[backends][session]") {
+TEST_CASE("a program that needs more memory than allowed is refused before any is taken",
+          "[backends][session]") {
   CHECK(peak_bytes(two_segments()) == 3 * 24);
   CHECK_NOTHROW(Session(two_segments(), {.memory_limit = 72}));
-  CHECK_THAT(error_of([] { Session(two_segments(), {.memory_limit = 71}); }), Contains("needs 72 bytes at once, want at most 71; raise the limit"));
+  CHECK_THAT(error_of([] { Session(two_segments(), {.memory_limit = 71}); }),
+             Contains("needs 72 bytes at once, want at most 71; raise the limit"));
   Program huge = two_segments();
   for (ProgramTensor& tensor : huge.tensors) tensor.shape = {int64_t{1} << 30, int64_t{1} << 14};
-  CHECK_THAT(error_of([&] { Session session(huge); }), Contains("needs 211106232532992 bytes at once"));
+  CHECK_THAT(error_of([&] { Session session(huge); }),
+             Contains("needs 211106232532992 bytes at once"));
 }
 
-TEST_CASE("ops that no segment runs, and ops that their shapes contradict, are refused on every backend", "[backends][session]") {
+TEST_CASE(
+    "ops that no segment runs, and ops that their shapes contradict, are refused on every backend",
+    "[backends][session]") {
   Program program = two_segments();
   program.segments.clear();
-  CHECK_THAT(error_of([&] { Session session(program); }), Contains("e: the program's ops are in no segment"));
+  CHECK_THAT(error_of([&] { Session session(program); }),
+             Contains("e: the program's ops are in no segment"));
   for (const std::string& backend : backend_names()) {
     Program wrong = small_conv(backend);
     wrong.tensors[static_cast<size_t>(wrong.ops[0].outputs[0])].shape = {1, 8, 7, 6};
     CHECK_THAT(error_of([&] { Session session(wrong); }),
-               Contains("cannot run on the " + backend + " backend: output shape [1, 8, 7, 6], want [1, 8, 6, 6]"));
+               Contains("cannot run on the " + backend +
+                        " backend: output shape [1, 8, 7, 6], want [1, 8, 6, 6]"));
   }
 }

@@ -1,4 +1,5 @@
-// Linears on activations quantized at run time, on XNNPACK: in integers, whatever multiplies them; and what stays in float.
+// Linears on activations quantized at run time, on XNNPACK: in integers, whatever multiplies them;
+// and what stays in float.
 #include <catch2/catch.hpp>
 
 #include <limits>
@@ -15,11 +16,14 @@ using Shape = std::vector<int64_t>;
 
 constexpr DType kF32 = DType::kFloat32;
 constexpr double kRounding = 2e-5;  // of sums of about 10
-constexpr const char* kMappings[] = {"asymmetric", "symmetric", "symmetric_unclipped", "least_error"};
+constexpr const char* kMappings[] = {"asymmetric", "symmetric", "symmetric_unclipped",
+                                     "least_error"};
 
-StoredConstant stored(const Shape& shape, const Shape& blocks, int64_t low = -127, int64_t high = 127, uint32_t seed = 2) {
+StoredConstant stored(const Shape& shape, const Shape& blocks, int64_t low = -127,
+                      int64_t high = 127, uint32_t seed = 2) {
   const size_t count = static_cast<size_t>(product(blocks));
-  return {random_integers(DType::kInt8, shape, seed, low, high), Tensor::from<float>(kF32, blocks, random_scales(count)), Tensor()};
+  return {random_integers(DType::kInt8, shape, seed, low, high),
+          Tensor::from<float>(kF32, blocks, random_scales(count)), Tensor()};
 }
 
 Tensor rows(const Shape& shape) { return random_floats(shape, -1, 3); }
@@ -39,14 +43,17 @@ double difference(const Linear& given) {
   Shape y_shape = given.x_shape;
   y_shape.back() = given.out;
   const int x = b.input("x", kF32, given.x_shape);
-  const int w = b.constant("w", stored({given.out, given.x_shape.back()}, {given.has_one_scale ? 1 : given.out, 1}, given.least_weight));
+  const int w =
+      b.constant("w", stored({given.out, given.x_shape.back()},
+                             {given.has_one_scale ? 1 : given.out, 1}, given.least_weight));
   const int bias = given.has_bias ? b.constant("b", random_floats({given.out}, -1, 1, 5)) : -1;
   const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, given.x_shape, {}, given.attributes);
   b.output(b.op("linear", {q, w, bias}, "y", kF32, y_shape, {}, given.post));
   return check_against_reference(b.finish(), "xnnpack", {rows(given.x_shape)});
 }
 
-// The reason why the quantize op of `attributes` is refused when `add_reader` reads it; empty when it is not.
+// The reason why the quantize op of `attributes` is refused when `add_reader` reads it; empty when
+// it is not.
 template <typename AddReader>
 std::string reason(const Shape& shape, const Attributes& attributes, const AddReader& add_reader) {
   ProgramBuilder b;
@@ -58,8 +65,10 @@ std::string reason(const Shape& shape, const Attributes& attributes, const AddRe
 
 }  // namespace
 
-TEST_CASE("XNNPACK: a linear on activations quantized at run time equals the reference, with every mapping, per row and per tensor",
-          "[backends][xnnpack][dynamic]") {
+TEST_CASE(
+    "XNNPACK: a linear on activations quantized at run time equals the reference, with every "
+    "mapping, per row and per tensor",
+    "[backends][xnnpack][dynamic]") {
   for (const char* name : kMappings) {
     CAPTURE(name);
     CHECK(difference({
@@ -106,27 +115,31 @@ TEST_CASE("XNNPACK: a linear on activations quantized at run time equals the ref
   }) <= 10 * kRounding);
 }
 
-TEST_CASE("XNNPACK: a linear on activations quantized at run time takes one scale for all weights, 4-bit weights and -128",
-          "[backends][xnnpack][dynamic]") {
+TEST_CASE(
+    "XNNPACK: a linear on activations quantized at run time takes one scale for all weights, 4-bit "
+    "weights and -128",
+    "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("asymmetric", -128, 127, {9, 1});
   CHECK(difference({
-            {9,                                50},
-            20, per_row, true, {                                },
+            {9, 50},
+            20, per_row, true, {},
             true
   }) <= kRounding);
   CHECK(difference({
-            {9,                                50},
-            20, per_row, true, {                                },
+            {9, 50},
+            20, per_row, true, {},
             false, -128
   }) <= kRounding);
   ProgramBuilder b;
-  const int q = b.op("fake_quantize_dynamic", {b.input("x", kF32, {9, 50})}, "q", kF32, {9, 50}, {}, per_row);
+  const int q =
+      b.op("fake_quantize_dynamic", {b.input("x", kF32, {9, 50})}, "q", kF32, {9, 50}, {}, per_row);
   const int w = b.constant("w", stored({20, 50}, {20, 1}, -8, 7));
   b.output(b.op("linear", {q, w, -1}, "y", kF32, {9, 20}));
   CHECK(check_against_reference(b.finish(), "xnnpack", {rows({9, 50})}) <= kRounding);
 }
 
-TEST_CASE("XNNPACK: a clamp behind a linear on integers made at run time is applied to the reals", "[backends][xnnpack][dynamic]") {
+TEST_CASE("XNNPACK: a clamp behind a linear on integers made at run time is applied to the reals",
+          "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("least_error", -128, 127, {4, 1});
   CHECK(difference({
             {4, 40},
@@ -138,8 +151,10 @@ TEST_CASE("XNNPACK: a clamp behind a linear on integers made at run time is appl
   }) <= kRounding);
 }
 
-TEST_CASE("XNNPACK: several linears share the integers made at run time, between ops in float of both memory orders",
-          "[backends][xnnpack][dynamic]") {
+TEST_CASE(
+    "XNNPACK: several linears share the integers made at run time, between ops in float of both "
+    "memory orders",
+    "[backends][xnnpack][dynamic]") {
   ProgramBuilder b;
   const Shape shape{2, 6, 5, 16};
   const Attributes pooling = {
@@ -148,24 +163,31 @@ TEST_CASE("XNNPACK: several linears share the integers made at run time, between
       {"padding",     ints({1, 1})}
   };
   const int x = b.op("max_pool", {b.input("x", kF32, shape)}, "p", kF32, shape, {}, pooling);
-  const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, shape, {}, mapping("asymmetric", -128, 127, {2, 6, 5, 1}));
+  const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, shape, {},
+                     mapping("asymmetric", -128, 127, {2, 6, 5, 1}));
   std::vector<int> results;
   for (const std::string name : {"a", "b", "c"}) {
-    const int w = b.constant("w" + name, stored({16, 16}, {16, 1}, -127, 127, static_cast<uint32_t>(name[0])));
+    const int w = b.constant("w" + name,
+                             stored({16, 16}, {16, 1}, -127, 127, static_cast<uint32_t>(name[0])));
     results.push_back(b.op("linear", {q, w, -1}, name, kF32, shape));
   }
   const int sum = b.op("add", {results[0], results[1]}, "sum", kF32, shape);
-  const int again = b.op("fake_quantize_dynamic", {sum}, "q2", kF32, shape, {}, mapping("symmetric", -127, 127, {1, 1, 1, 1}));
-  b.output(b.op("linear", {again, b.constant("w2", stored({4, 16}, {4, 1})), -1}, "y", kF32, {2, 6, 5, 4}));
+  const int again = b.op("fake_quantize_dynamic", {sum}, "q2", kF32, shape, {},
+                         mapping("symmetric", -127, 127, {1, 1, 1, 1}));
+  b.output(b.op("linear", {again, b.constant("w2", stored({4, 16}, {4, 1})), -1}, "y", kF32,
+                {2, 6, 5, 4}));
   b.output(b.op("max_pool", {results[2]}, "z", kF32, shape, {}, pooling));
   b.output(results[0]);
-  CHECK(check_against_reference(b.finish(), "xnnpack", {rows(shape)}) <= 20 * kRounding);  // of sums of about 100
+  // of sums of about 100
+  CHECK(check_against_reference(b.finish(), "xnnpack", {rows(shape)}) <= 20 * kRounding);
 }
 
-TEST_CASE("XNNPACK: rows of zeros, of one sign and of huge values keep their values", "[backends][xnnpack][dynamic]") {
+TEST_CASE("XNNPACK: rows of zeros, of one sign and of huge values keep their values",
+          "[backends][xnnpack][dynamic]") {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {3, 32});
-  const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, {3, 32}, {}, mapping("asymmetric", -128, 127, {3, 1}));
+  const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, {3, 32}, {},
+                     mapping("asymmetric", -128, 127, {3, 1}));
   b.output(b.op("linear", {q, b.constant("w", stored({8, 32}, {8, 1})), -1}, "y", kF32, {3, 8}));
   Tensor given = random_floats({3, 32}, 1, 3);
   std::fill_n(given.data<float>(), 32, 0.0f);
@@ -173,12 +195,14 @@ TEST_CASE("XNNPACK: rows of zeros, of one sign and of huge values keep their val
   CHECK(check_against_reference(b.finish(), "xnnpack", {given}) <= kRounding);
 }
 
-TEST_CASE("XNNPACK: a row with infinities or NaNs leaves the other rows alone", "[backends][xnnpack][dynamic]") {
+TEST_CASE("XNNPACK: a row with infinities or NaNs leaves the other rows alone",
+          "[backends][xnnpack][dynamic]") {
   for (const char* name : kMappings) {
     CAPTURE(name);
     ProgramBuilder b;
     const int x = b.input("x", kF32, {3, 32});
-    const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, {3, 32}, {}, mapping(name, -128, 127, {3, 1}));
+    const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, {3, 32}, {},
+                       mapping(name, -128, 127, {3, 1}));
     b.output(b.op("linear", {q, b.constant("w", stored({8, 32}, {8, 1})), -1}, "y", kF32, {3, 8}));
     const Program program = with_one_segment(b.finish(), "xnnpack");
     Tensor given = rows({3, 32});
@@ -191,26 +215,33 @@ TEST_CASE("XNNPACK: a row with infinities or NaNs leaves the other rows alone", 
   }
 }
 
-TEST_CASE("XNNPACK: activations quantized at run time are left to the reference where not all that reads them can multiply integers",
-          "[backends][xnnpack][dynamic]") {
+TEST_CASE(
+    "XNNPACK: activations quantized at run time are left to the reference where not all that reads "
+    "them can multiply integers",
+    "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("asymmetric", -128, 127, {2, 1});
   const auto linear_with = [&](StoredConstant weight) {
-    return reason({2, 8}, per_row, [&](ProgramBuilder& b, int q) { return b.op("linear", {q, b.constant("w", weight), -1}, "y", kF32, {2, 4}); });
+    return reason({2, 8}, per_row, [&](ProgramBuilder& b, int q) {
+      return b.op("linear", {q, b.constant("w", weight), -1}, "y", kF32, {2, 4});
+    });
   };
   CHECK(linear_with(stored({4, 8}, {4, 1})) == "");
   CHECK(linear_with(stored({4, 8}, {4, 2})) ==
-        "q: y cannot multiply its integers: its weight is stored as i8 in 4x2 blocks, want int8 with a scale per row or one, and zero points 0");
+        "q: y cannot multiply its integers: its weight is stored as i8 in 4x2 blocks, want int8 "
+        "with a scale per row or one, and zero points 0");
   StoredConstant shifted = stored({4, 8}, {4, 1});
   shifted.zero_point = Tensor::from<float>(kF32, {4, 1}, std::vector<float>{0, 0, 3, 0});
   CHECK(linear_with(shifted) ==
-        "q: y cannot multiply its integers: its weight is stored as i8 in 4x1 blocks, want int8 with a scale per row or one, and zero points 0");
+        "q: y cannot multiply its integers: its weight is stored as i8 in 4x1 blocks, want int8 "
+        "with a scale per row or one, and zero points 0");
   CHECK(reason({2, 8}, per_row, [](ProgramBuilder& b, int q) {
           return b.op("linear", {q, b.constant("w", random_floats({4, 8})), -1}, "y", kF32, {2, 4});
         }) == "q: y cannot multiply its integers: its weight is not stored as integers");
   CHECK(reason({2, 8}, per_row, [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: y cannot multiply its integers: add reads its floats");
-  CHECK(reason({2, 8}, per_row, [](ProgramBuilder&, int q) { return q; }) == "q: its floats are an output of the program");
+  CHECK(reason({2, 8}, per_row, [](ProgramBuilder&, int q) { return q; }) ==
+        "q: its floats are an output of the program");
   CHECK(reason({2, 8}, mapping("asymmetric", -128, 127, {2, 2}), [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: the scales are of [2, 2] blocks of [2, 8], want one per tensor or per row");
@@ -224,25 +255,32 @@ TEST_CASE("XNNPACK: activations quantized at run time are left to the reference 
         }) == "q: the zero point is outside of the range");
 }
 
-TEST_CASE("XNNPACK: linears on integers made at run time take every batch of an open program, and give the same with threads",
-          "[backends][xnnpack][dynamic]") {
-  Session one(open_dynamic_linears("xnnpack")), several(open_dynamic_linears("xnnpack"), 3), reference(open_dynamic_linears("reference"));
+TEST_CASE(
+    "XNNPACK: linears on integers made at run time take every batch of an open program, and give "
+    "the same with threads",
+    "[backends][xnnpack][dynamic]") {
+  Session one(open_dynamic_linears("xnnpack")), several(open_dynamic_linears("xnnpack"), 3),
+      reference(open_dynamic_linears("reference"));
   for (int64_t batch : {1, 3, 16}) {
     CAPTURE(batch);
     const Tensor x = rows({batch, 5, 40});
-    const Tensor got = one.run({x})[0], threaded = several.run({x})[0], want = reference.run({x})[0];
+    const Tensor got = one.run({x})[0], threaded = several.run({x})[0],
+                 want = reference.run({x})[0];
     REQUIRE(got.shape() == Shape{batch, 5, 24});
     double greatest = 0;
-    for (int64_t i = 0; i < got.numel(); ++i) greatest = std::max<double>(greatest, std::abs(got.data<float>()[i] - want.data<float>()[i]));
+    for (int64_t i = 0; i < got.numel(); ++i)
+      greatest = std::max<double>(greatest, std::abs(got.data<float>()[i] - want.data<float>()[i]));
     CHECK(greatest <= kRounding);
     CHECK(std::equal(got.data<float>(), got.data<float>() + got.numel(), threaded.data<float>()));
   }
 }
 
-TEST_CASE("XNNPACK: a linear reads floats when its input is quantized in another segment", "[backends][xnnpack][dynamic]") {
+TEST_CASE("XNNPACK: a linear reads floats when its input is quantized in another segment",
+          "[backends][xnnpack][dynamic]") {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {2, 8});
-  const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, {2, 8}, {}, mapping("asymmetric", -128, 127, {2, 1}));
+  const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, {2, 8}, {},
+                     mapping("asymmetric", -128, 127, {2, 1}));
   const int y = b.op("linear", {q, b.constant("w", stored({4, 8}, {4, 1})), -1}, "y", kF32, {2, 4});
   b.output(y);
   Program program = b.finish();
@@ -251,10 +289,14 @@ TEST_CASE("XNNPACK: a linear reads floats when its input is quantized in another
       {"xnnpack",   {1}, {q}, {y}}
   };
   const std::vector<Tensor> apart = Session(program).run({rows({2, 8})});
-  const std::vector<Tensor> together = Session(with_one_segment(program, "xnnpack")).run({rows({2, 8})});
-  for (int64_t i = 0; i < apart[0].numel(); ++i) CHECK(apart[0].data<float>()[i] == Approx(together[0].data<float>()[i]).margin(kRounding));
+  const std::vector<Tensor> together =
+      Session(with_one_segment(program, "xnnpack")).run({rows({2, 8})});
+  for (int64_t i = 0; i < apart[0].numel(); ++i)
+    CHECK(apart[0].data<float>()[i] == Approx(together[0].data<float>()[i]).margin(kRounding));
   std::swap(program.segments[0].backend, program.segments[1].backend);
-  CHECK_THROWS_WITH(Session(program), "xnnpack: q: its floats leave the segment, but only its bytes are made; lower the model again");
+  CHECK_THROWS_WITH(Session(program),
+                    "xnnpack: q: its floats leave the segment, but only its bytes are made; lower "
+                    "the model again");
 }
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// XNNPACK's 8-bit ops against the reference, over many shapes: never more than one output step apart.
+// XNNPACK's 8-bit ops against the reference, over many shapes: never more than one output step
+// apart.
 #include <cmath>
 #include <random>
 
@@ -10,15 +11,20 @@ namespace octet {
 namespace {
 
 struct ConvCase {
-  int64_t n = 1, c = 8, h = 7, w = 9, o = 8, kernel = 3, stride = 1, padding = 1, dilation = 1, groups = 1;
+  int64_t n = 1, c = 8, h = 7, w = 9, o = 8, kernel = 3, stride = 1, padding = 1, dilation = 1,
+          groups = 1;
 };
 
-int64_t conv_out(int64_t in, const ConvCase& k) { return (in + 2 * k.padding - k.dilation * (k.kernel - 1) - 1) / k.stride + 1; }
+int64_t conv_out(int64_t in, const ConvCase& k) {
+  return (in + 2 * k.padding - k.dilation * (k.kernel - 1) - 1) / k.stride + 1;
+}
 
 // rank 3 leaves the height out.
-double run_conv(const ConvCase& k, DType dtype, bool per_channel_weight, bool integer_bias, size_t rank, Attributes extra, uint32_t seed) {
+double run_conv(const ConvCase& k, DType dtype, bool per_channel_weight, bool integer_bias,
+                size_t rank, Attributes extra, uint32_t seed) {
   ProgramBuilder b;
-  std::vector<int64_t> in{k.n, k.c, k.h, k.w}, weight{k.o, k.c / k.groups, k.kernel, k.kernel}, out{k.n, k.o, conv_out(k.h, k), conv_out(k.w, k)};
+  std::vector<int64_t> in{k.n, k.c, k.h, k.w}, weight{k.o, k.c / k.groups, k.kernel, k.kernel},
+      out{k.n, k.o, conv_out(k.h, k), conv_out(k.w, k)};
   size_t spatial = 2;
   if (rank == 3) {
     in.erase(in.begin() + 2), weight.erase(weight.begin() + 2), out.erase(out.begin() + 2);
@@ -44,29 +50,31 @@ double run_conv(const ConvCase& k, DType dtype, bool per_channel_weight, bool in
   extra["padding"] = ints(std::vector<int64_t>(spatial, k.padding));
   extra["dilation"] = ints(std::vector<int64_t>(spatial, k.dilation));
   extra["groups"] = k.groups;
-  const int y = b.op("conv", {x, w, bias}, "y", dtype, out, quantized(0.02f * std::sqrt(fan_in), zero_point + 3), extra);
+  const int y = b.op("conv", {x, w, bias}, "y", dtype, out,
+                     quantized(0.02f * std::sqrt(fan_in), zero_point + 3), extra);
   b.output(y);
   return check_against_reference(b.finish(), "xnnpack", {random_integers(dtype, in, seed + 3)});
 }
 
 const ConvCase kConvCases[] = {
-    {            },
-    {             .n = 2,       .c = 3, .h = 17, .w = 13, .o = 5, .stride = 2},
-    {          .c = 16,                .o = 24, .kernel = 1, .padding = 0},
-    {        .c = 16,.o = 24, .kernel = 1, .stride = 2, .padding = 0},
-    {            .c = 4,          .h = 15, .w = 15, .o = 6, .kernel = 5, .padding = 2},
-    {  .c = 8,  .h = 15, .w = 15, .o = 12, .dilation = 2, .groups = 4},
-    {.c = 12,.o = 12, .groups = 12},
-    { .n = 3,             .c = 12, .o = 24, .stride = 2, .groups = 12},
-    {   .c = 20,              .h = 11, .w = 11, .o = 20, .kernel = 5, .padding = 2, .groups = 20},
-    {             .c = 6,                    .h = 20, .w = 20, .o = 6, .padding = 3, .dilation = 3, .groups = 6},
-    {            .c = 4,                  .h = 20, .w = 20, .o = 4, .kernel = 7, .padding = 3, .groups = 4},
-    {      .c = 1,      .o = 7, .kernel = 3},
+    {},
+    {.n = 2, .c = 3, .h = 17, .w = 13, .o = 5, .stride = 2},
+    {.c = 16, .o = 24, .kernel = 1, .padding = 0},
+    {.c = 16, .o = 24, .kernel = 1, .stride = 2, .padding = 0},
+    {.c = 4, .h = 15, .w = 15, .o = 6, .kernel = 5, .padding = 2},
+    {.c = 8, .h = 15, .w = 15, .o = 12, .dilation = 2, .groups = 4},
+    {.c = 12, .o = 12, .groups = 12},
+    {.n = 3, .c = 12, .o = 24, .stride = 2, .groups = 12},
+    {.c = 20, .h = 11, .w = 11, .o = 20, .kernel = 5, .padding = 2, .groups = 20},
+    {.c = 6, .h = 20, .w = 20, .o = 6, .padding = 3, .dilation = 3, .groups = 6},
+    {.c = 4, .h = 20, .w = 20, .o = 4, .kernel = 7, .padding = 3, .groups = 4},
+    {.c = 1, .o = 7, .kernel = 3},
 };
 
 }  // namespace
 
-TEST_CASE("XNNPACK: 8-bit convolutions stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: 8-bit convolutions stay within a step of the reference",
+          "[backends][xnnpack]") {
   uint32_t seed = 10;
   for (const ConvCase& k : kConvCases) {
     for (DType dtype : {DType::kInt8, DType::kUInt8}) {
@@ -80,7 +88,8 @@ TEST_CASE("XNNPACK: 8-bit convolutions stay within a step of the reference", "[b
   }
 }
 
-TEST_CASE("XNNPACK: the clamp after a convolution is applied before its output is rounded", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: the clamp after a convolution is applied before its output is rounded",
+          "[backends][xnnpack]") {
   for (bool per_channel_weight : {false, true}) {
     CHECK(run_conv(
               {
@@ -89,21 +98,24 @@ TEST_CASE("XNNPACK: the clamp after a convolution is applied before its output i
     CHECK(run_conv(
               {
     },
-              DType::kUInt8, per_channel_weight, true, 4, {{"post_min", 0.0}, {"post_max", 6.0}}, 4) <= 1);
+              DType::kUInt8, per_channel_weight, true, 4, {{"post_min", 0.0}, {"post_max", 6.0}},
+              4) <= 1);
     CHECK(run_conv(
               {
                   .c = 16, .o = 16, .groups = 16
     },
-              DType::kInt8, per_channel_weight, true, 4, {{"post_min", -0.5}, {"post_max", 0.5}}, 5) <= 1);
+              DType::kInt8, per_channel_weight, true, 4, {{"post_min", -0.5}, {"post_max", 0.5}},
+              5) <= 1);
   }
 }
 
-TEST_CASE("XNNPACK: 8-bit linear layers of any rank stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: 8-bit linear layers of any rank stay within a step of the reference",
+          "[backends][xnnpack]") {
   const std::vector<std::vector<int64_t>> shapes = {
-      {1,   64},
-      {5,   33},
-      {2,7, 48},
-      {2,   3, 4, 16},
+      {1, 64},
+      {5, 33},
+      {2, 7, 48},
+      {2, 3, 4, 16},
       {19}
   };
   uint32_t seed = 1;
@@ -116,8 +128,9 @@ TEST_CASE("XNNPACK: 8-bit linear layers of any rank stay within a step of the re
         const int zero_point = dtype == DType::kUInt8 ? 128 : 5;
         ProgramBuilder b;
         const int x = b.input("x", dtype, in, quantized(0.03f, zero_point));
-        const int w = b.constant("w", random_integers(DType::kInt8, {o, k}, seed, -127, 127),
-                                 per_channel_weight ? per_channel(random_scales(o), 0) : quantized(0.004f, 0));
+        const int w = b.constant(
+            "w", random_integers(DType::kInt8, {o, k}, seed, -127, 127),
+            per_channel_weight ? per_channel(random_scales(o), 0) : quantized(0.004f, 0));
         const int bias = b.constant("b", random_floats({o}, -2, 2, seed));
         const int y = b.op("linear", {x, w, bias}, "y", dtype, out, quantized(0.1f, zero_point));
         const int z = b.op("clamp",
@@ -128,23 +141,28 @@ TEST_CASE("XNNPACK: 8-bit linear layers of any rank stay within a step of the re
         b.output(y);
         b.output(z);
         CAPTURE(in, per_channel_weight);
-        CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(dtype, in, seed + 9)}) <= 1);
+        CHECK(check_against_reference(b.finish(), "xnnpack",
+                                      {random_integers(dtype, in, seed + 9)}) <= 1);
         ++seed;
       }
     }
   }
 }
 
-TEST_CASE("XNNPACK: transposed convolutions stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: transposed convolutions stay within a step of the reference",
+          "[backends][xnnpack]") {
   for (int64_t groups : {1, 2}) {
     for (int64_t stride : {1, 2, 3}) {
       for (int64_t output_padding : {0, 1}) {
         if (output_padding >= stride) continue;
         const int64_t c = 6, o = 8, k = 3, h = 5, w = 6;
-        const int64_t oh = (h - 1) * stride - 2 + k + output_padding, ow = (w - 1) * stride - 2 + k + output_padding;
+        const int64_t oh = (h - 1) * stride - 2 + k + output_padding,
+                      ow = (w - 1) * stride - 2 + k + output_padding;
         ProgramBuilder b;
         const int x = b.input("x", DType::kInt8, {2, c, h, w}, quantized(0.03f, 4));
-        const int weight = b.constant("w", random_integers(DType::kInt8, {c, o / groups, k, k}, 7, -127, 127), quantized(0.006f, 0));
+        const int weight =
+            b.constant("w", random_integers(DType::kInt8, {c, o / groups, k, k}, 7, -127, 127),
+                       quantized(0.006f, 0));
         const int bias = b.constant("b", random_floats({o}));
         const int y = b.op("conv_transpose",
                            {
@@ -158,23 +176,25 @@ TEST_CASE("XNNPACK: transposed convolutions stay within a step of the reference"
                             {"groups", groups}});
         b.output(y);
         CAPTURE(groups, stride, output_padding);
-        CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(DType::kInt8, {2, c, h, w}, 5)}) <= 1);
+        CHECK(check_against_reference(b.finish(), "xnnpack",
+                                      {random_integers(DType::kInt8, {2, c, h, w}, 5)}) <= 1);
       }
     }
   }
 }
 
-TEST_CASE("XNNPACK: 8-bit add, sub and mul with broadcasting stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: 8-bit add, sub and mul with broadcasting stay within a step of the reference",
+          "[backends][xnnpack]") {
   const std::vector<int64_t> out{2, 6, 4, 5};
   const std::vector<std::vector<int64_t>> shapes = {
-      {2,  6, 4, 5},
+      {2, 6, 4, 5},
       {1, 6, 1, 1},
-      {2,  6, 1, 1},
+      {2, 6, 1, 1},
       {5},
       {1},
-      {6,  1, 1},
+      {6, 1, 1},
       {4, 5},
-      { }
+      {}
   };
   uint32_t seed = 1;
   for (const char* kind : {"add", "sub", "mul"}) {
@@ -184,7 +204,8 @@ TEST_CASE("XNNPACK: 8-bit add, sub and mul with broadcasting stay within a step 
         const int x = b.input("x", DType::kInt8, out, quantized(0.03f, 4));
         const TensorQParams yq = quantized(0.02f, 120);
         const Tensor other = random_integers(DType::kUInt8, shape, seed);
-        const int y = is_constant ? b.constant("y", other, yq) : b.input("y", DType::kUInt8, shape, yq);
+        const int y =
+            is_constant ? b.constant("y", other, yq) : b.input("y", DType::kUInt8, shape, yq);
         const int z = b.op(kind,
                            {
                                x, y
@@ -235,21 +256,25 @@ TEST_CASE("XNNPACK: 8-bit poolings stay within a step of the reference", "[backe
     const int x = b.input("x", DType::kInt8, in, q);
     b.output(b.op("max_pool", {x}, "max", DType::kInt8, out, q, attributes));
     CAPTURE(k.kernel, k.stride, k.padding, k.dilation, k.ceil_mode);
-    CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(DType::kInt8, in, 5)}) == 0);
+    CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(DType::kInt8, in, 5)}) ==
+          0);
     if (k.dilation == 1 && !k.ceil_mode) {
       attributes.erase("dilation");
       ProgramBuilder a;
       const int xa = a.input("x", DType::kUInt8, in, quantized(0.05f, 130));
       attributes["count_include_pad"] = true;
-      a.output(a.op("avg_pool", {xa}, "avg", DType::kUInt8, out, quantized(0.03f, 128), attributes));
+      a.output(
+          a.op("avg_pool", {xa}, "avg", DType::kUInt8, out, quantized(0.03f, 128), attributes));
       attributes["divisor_override"] = int64_t{3};
       a.output(a.op("avg_pool", {xa}, "sum", DType::kUInt8, out, quantized(0.3f, 128), attributes));
-      CHECK(check_against_reference(a.finish(), "xnnpack", {random_integers(DType::kUInt8, in, 5)}) <= 1);
+      CHECK(check_against_reference(a.finish(), "xnnpack",
+                                    {random_integers(DType::kUInt8, in, 5)}) <= 1);
     }
   }
 }
 
-TEST_CASE("XNNPACK: averages over all pixels stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: averages over all pixels stay within a step of the reference",
+          "[backends][xnnpack]") {
   for (DType dtype : {DType::kInt8, DType::kUInt8}) {
     const int zero_point = dtype == DType::kUInt8 ? 130 : 2;
     ProgramBuilder b;
@@ -258,27 +283,33 @@ TEST_CASE("XNNPACK: averages over all pixels stay within a step of the reference
                   {
                       x
     },
-                  "kept", dtype, {2, 19, 1, 1}, quantized(0.01f, zero_point), {{"dims", ints({-1, -2})}, {"keepdim", true}}));
+                  "kept", dtype, {2, 19, 1, 1}, quantized(0.01f, zero_point),
+                  {{"dims", ints({-1, -2})}, {"keepdim", true}}));
     b.output(b.op("mean",
                   {
                       x
     },
-                  "dropped", dtype, {2, 19}, quantized(0.02f, zero_point), {{"dims", ints({2, 3})}, {"keepdim", false}}));
+                  "dropped", dtype, {2, 19}, quantized(0.02f, zero_point),
+                  {{"dims", ints({2, 3})}, {"keepdim", false}}));
     b.output(b.op("adaptive_avg_pool",
                   {
                       x
     },
-                  "adaptive", dtype, {2, 19, 1, 1}, quantized(0.02f, zero_point), {{"output_size", ints({1, 1})}}));
+                  "adaptive", dtype, {2, 19, 1, 1}, quantized(0.02f, zero_point),
+                  {{"output_size", ints({1, 1})}}));
     b.output(b.op("adaptive_avg_pool",
                   {
                       x
     },
-                  "columns", dtype, {2, 19, 1, 7}, quantized(0.02f, zero_point), {{"output_size", ints({1, 7})}}));
-    CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(dtype, {2, 19, 7, 7}, 5)}) <= 1);
+                  "columns", dtype, {2, 19, 1, 7}, quantized(0.02f, zero_point),
+                  {{"output_size", ints({1, 7})}}));
+    CHECK(check_against_reference(b.finish(), "xnnpack",
+                                  {random_integers(dtype, {2, 19, 7, 7}, 5)}) <= 1);
   }
 }
 
-TEST_CASE("XNNPACK: 8-bit functions and conversions stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: 8-bit functions and conversions stay within a step of the reference",
+          "[backends][xnnpack]") {
   const std::vector<int64_t> shape{2, 5, 6, 7};
   const TensorQParams q = quantized(0.05f, 3);
   ProgramBuilder b;
@@ -288,22 +319,26 @@ TEST_CASE("XNNPACK: 8-bit functions and conversions stay within a step of the re
                 {
                     x
   },
-                "sigmoid", DType::kInt8, shape, quantized(1.0f / 256, -128), {{"fn", std::string("sigmoid")}}));
+                "sigmoid", DType::kInt8, shape, quantized(1.0f / 256, -128),
+                {{"fn", std::string("sigmoid")}}));
   b.output(b.op("unary",
                 {
                     x
   },
-                "sigmoid_u8", DType::kUInt8, shape, quantized(1.0f / 256, 0), {{"fn", std::string("sigmoid")}}));
+                "sigmoid_u8", DType::kUInt8, shape, quantized(1.0f / 256, 0),
+                {{"fn", std::string("sigmoid")}}));
   b.output(b.op("unary",
                 {
                     x
   },
-                "tanh", DType::kInt8, shape, quantized(1.0f / 128, 0), {{"fn", std::string("tanh")}}));
+                "tanh", DType::kInt8, shape, quantized(1.0f / 128, 0),
+                {{"fn", std::string("tanh")}}));
   b.output(b.op("unary",
                 {
                     x
   },
-                "elu", DType::kInt8, shape, quantized(0.04f, -5), {{"fn", std::string("elu")}, {"alpha", 1.5}}));
+                "elu", DType::kInt8, shape, quantized(0.04f, -5),
+                {{"fn", std::string("elu")}, {"alpha", 1.5}}));
   b.output(b.op("clamp",
                 {
                     x
@@ -317,35 +352,47 @@ TEST_CASE("XNNPACK: 8-bit functions and conversions stay within a step of the re
                 {
                     x
   },
-                "pad", DType::kInt8, {2, 7, 8, 10}, q, {{"pads", ints({0, 0, 2, 0, 1, 1, 3, 0})}, {"value", 0.5}}));
+                "pad", DType::kInt8, {2, 7, 8, 10}, q,
+                {{"pads", ints({0, 0, 2, 0, 1, 1, 3, 0})}, {"value", 0.5}}));
   b.output(b.op("copy", {x}, "copy", DType::kInt8, shape, q));
   const Tensor floats = random_floats(shape, -1.2f, 1.2f);
-  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(DType::kInt8, shape, 5), floats}) <= 1);
+  CHECK(check_against_reference(b.finish(), "xnnpack",
+                                {random_integers(DType::kInt8, shape, 5), floats}) <= 1);
 }
 
-TEST_CASE("XNNPACK: bilinear resizing stays within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: bilinear resizing stays within a step of the reference",
+          "[backends][xnnpack]") {
   for (bool aligns : {false, true}) {
     ProgramBuilder b;
     const TensorQParams q = quantized(0.05f, 3);
     const int x = b.input("x", DType::kInt8, {1, 5, 6, 7}, q);
-    const std::vector<double> scales = aligns ? std::vector<double>{5.0 / 11, 6.0 / 20} : std::vector<double>{0.5, 1.0 / 3};
-    b.output(b.op("upsample",
-                  {
-                      x
+    const std::vector<double> scales =
+        aligns ? std::vector<double>{5.0 / 11, 6.0 / 20} : std::vector<double>{0.5, 1.0 / 3};
+    b.output(
+        b.op("upsample",
+             {
+                 x
     },
-                  "y", DType::kInt8, {1, 5, 12, 21}, q, {{"mode", std::string("bilinear")}, {"align_corners", aligns}, {"scales", scales}}));
-    CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(DType::kInt8, {1, 5, 6, 7}, 5)}) <= 1);
+             "y", DType::kInt8, {1, 5, 12, 21}, q,
+             {{"mode", std::string("bilinear")}, {"align_corners", aligns}, {"scales", scales}}));
+    CHECK(check_against_reference(b.finish(), "xnnpack",
+                                  {random_integers(DType::kInt8, {1, 5, 6, 7}, 5)}) <= 1);
   }
 }
 
-TEST_CASE("XNNPACK: convolutions of random shapes stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: convolutions of random shapes stay within a step of the reference",
+          "[backends][xnnpack]") {
   std::mt19937 random(2024);
-  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   for (int i = 0; i < 60; ++i) {
     ConvCase k;
     k.groups = pick(0, 2) == 0 ? pick(1, 12) : 1;
-    k.n = pick(1, 3), k.c = k.groups * pick(1, k.groups == 1 ? 40 : 4), k.o = k.groups * pick(1, k.groups == 1 ? 40 : 4);
-    k.kernel = pick(1, 5), k.stride = pick(1, 3), k.padding = pick(0, k.kernel / 2), k.dilation = pick(1, 2);
+    k.n = pick(1, 3), k.c = k.groups * pick(1, k.groups == 1 ? 40 : 4),
+    k.o = k.groups * pick(1, k.groups == 1 ? 40 : 4);
+    k.kernel = pick(1, 5), k.stride = pick(1, 3), k.padding = pick(0, k.kernel / 2),
+    k.dilation = pick(1, 2);
     k.h = pick(10, 20), k.w = pick(10, 20);
     CAPTURE(i, k.n, k.c, k.h, k.w, k.o, k.kernel, k.stride, k.padding, k.dilation, k.groups);
     CHECK(run_conv(k, i % 2 == 0 ? DType::kInt8 : DType::kUInt8, i % 3 != 0, i % 5 == 0, 4,
@@ -356,22 +403,33 @@ TEST_CASE("XNNPACK: convolutions of random shapes stay within a step of the refe
   }
 }
 
-TEST_CASE("XNNPACK: linear layers and additions of random shapes stay within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE(
+    "XNNPACK: linear layers and additions of random shapes stay within a step of the reference",
+    "[backends][xnnpack]") {
   std::mt19937 random(7);
-  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   for (uint32_t i = 0; i < 40; ++i) {
     const int64_t rows = pick(1, 17), k = pick(1, 90), o = pick(1, 40);
     ProgramBuilder b;
-    const int x = b.input("x", DType::kInt8, {rows, k}, quantized(0.02f, static_cast<int32_t>(pick(-128, 127))));
+    const int x = b.input("x", DType::kInt8, {rows, k},
+                          quantized(0.02f, static_cast<int32_t>(pick(-128, 127))));
     const int w =
-        b.constant("w", random_integers(DType::kInt8, {o, k}, i, -127, 127), per_channel(random_scales(static_cast<size_t>(o), 0.001f, 0.01f, i), 0));
-    const int y = b.op("linear", {x, w, -1}, "y", DType::kInt8, {rows, o}, quantized(0.1f, static_cast<int32_t>(pick(-20, 20))));
+        b.constant("w", random_integers(DType::kInt8, {o, k}, i, -127, 127),
+                   per_channel(random_scales(static_cast<size_t>(o), 0.001f, 0.01f, i), 0));
+    const int y = b.op("linear", {x, w, -1}, "y", DType::kInt8, {rows, o},
+                       quantized(0.1f, static_cast<int32_t>(pick(-20, 20))));
     b.output(y);
-    const int a = b.input("a", DType::kUInt8, {rows, k}, quantized(0.001f * static_cast<float>(pick(1, 100)), static_cast<int32_t>(pick(0, 255))));
-    b.output(b.op("add", {x, a}, "sum", DType::kUInt8, {rows, k}, quantized(0.05f, static_cast<int32_t>(pick(0, 255)))));
+    const int a = b.input(
+        "a", DType::kUInt8, {rows, k},
+        quantized(0.001f * static_cast<float>(pick(1, 100)), static_cast<int32_t>(pick(0, 255))));
+    b.output(b.op("add", {x, a}, "sum", DType::kUInt8, {rows, k},
+                  quantized(0.05f, static_cast<int32_t>(pick(0, 255)))));
     CAPTURE(i, rows, k, o);
     CHECK(check_against_reference(b.finish(), "xnnpack",
-                                  {random_integers(DType::kInt8, {rows, k}, i), random_integers(DType::kUInt8, {rows, k}, i + 1)}) <= 1);
+                                  {random_integers(DType::kInt8, {rows, k}, i),
+                                   random_integers(DType::kUInt8, {rows, k}, i + 1)}) <= 1);
   }
 }
 

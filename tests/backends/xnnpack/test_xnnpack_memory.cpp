@@ -1,4 +1,5 @@
-// The memory that XNNPACK is given, and the pages of a file that are given back once weights are packed.
+// The memory that XNNPACK is given, and the pages of a file that are given back once weights are
+// packed.
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -24,7 +25,8 @@ bool holds(const void* block, size_t size, unsigned char value) {
 
 }  // namespace
 
-TEST_CASE("XNNPACK's blocks are aligned and apart, whatever their size and order of release", "[backends][xnnpack][memory]") {
+TEST_CASE("XNNPACK's blocks are aligned and apart, whatever their size and order of release",
+          "[backends][xnnpack][memory]") {
   const xnn_allocator& source = *xnnpack::memory_source();
   std::vector<std::pair<void*, size_t>> blocks;
   for (size_t i = 0; i < 60; ++i) {
@@ -35,7 +37,8 @@ TEST_CASE("XNNPACK's blocks are aligned and apart, whatever their size and order
     std::memset(block, static_cast<int>(i), size);
     blocks.push_back({block, size});
   }
-  for (size_t i = 0; i < blocks.size(); i += 2) source.aligned_deallocate(source.context, blocks[i].first);
+  for (size_t i = 0; i < blocks.size(); i += 2)
+    source.aligned_deallocate(source.context, blocks[i].first);
   for (size_t i = 1; i < blocks.size(); i += 2) {
     CHECK(holds(blocks[i].first, blocks[i].second, static_cast<unsigned char>(i)));
     source.aligned_deallocate(source.context, blocks[i].first);
@@ -43,7 +46,8 @@ TEST_CASE("XNNPACK's blocks are aligned and apart, whatever their size and order
   source.deallocate(source.context, nullptr);
 }
 
-TEST_CASE("XNNPACK's blocks keep their bytes when they grow and shrink", "[backends][xnnpack][memory]") {
+TEST_CASE("XNNPACK's blocks keep their bytes when they grow and shrink",
+          "[backends][xnnpack][memory]") {
   const xnn_allocator& source = *xnnpack::memory_source();
   void* block = source.reallocate(source.context, nullptr, 1000);
   std::memset(block, 7, 1000);
@@ -59,7 +63,8 @@ TEST_CASE("XNNPACK's blocks keep their bytes when they grow and shrink", "[backe
   source.deallocate(source.context, block);
 }
 
-TEST_CASE("constants of a file can be read again after their pages were given back, others stay", "[backends][memory][artifact]") {
+TEST_CASE("constants of a file can be read again after their pages were given back, others stay",
+          "[backends][memory][artifact]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kInt8, {1, 64}, quantized(0.1f, 0));
   const Tensor values = random_integers(DType::kInt8, {512, 64}, 3, -127);
@@ -70,15 +75,19 @@ TEST_CASE("constants of a file can be read again after their pages were given ba
   save_program(program, path);
   const Program mapped = load_program(path);
   const Tensor input = random_integers(DType::kInt8, {1, 64}, 9);
-  const Tensor first = Session(mapped).run({input})[0], again = Session(mapped).run({input})[0], want = Session(program).run({input})[0];
+  const Tensor first = Session(mapped).run({input})[0], again = Session(mapped).run({input})[0],
+               want = Session(program).run({input})[0];
   CHECK(std::memcmp(first.raw(), want.raw(), want.nbytes()) == 0);
   CHECK(std::memcmp(again.raw(), want.raw(), want.nbytes()) == 0);
   release_pages(mapped.tensors[static_cast<size_t>(w)].data);
-  CHECK(std::memcmp(mapped.tensors[static_cast<size_t>(w)].data.raw(), values.raw(), values.nbytes()) == 0);
+  CHECK(std::memcmp(mapped.tensors[static_cast<size_t>(w)].data.raw(), values.raw(),
+                    values.nbytes()) == 0);
   const std::string bytes = read_bytes(path);
   const Program in_memory = load_program(std::as_bytes(std::span(bytes)));
-  for (const Tensor& tensor : {values, in_memory.tensors[static_cast<size_t>(w)].data, Tensor()}) release_pages(tensor);
-  CHECK(std::memcmp(in_memory.tensors[static_cast<size_t>(w)].data.raw(), values.raw(), values.nbytes()) == 0);
+  for (const Tensor& tensor : {values, in_memory.tensors[static_cast<size_t>(w)].data, Tensor()})
+    release_pages(tensor);
+  CHECK(std::memcmp(in_memory.tensors[static_cast<size_t>(w)].data.raw(), values.raw(),
+                    values.nbytes()) == 0);
   std::filesystem::remove(path);
 }
 

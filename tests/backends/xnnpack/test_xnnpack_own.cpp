@@ -1,4 +1,5 @@
-// Ops that XNNPACK lacks and that stay in its segments: copies and tables, in every memory order, against the reference.
+// Ops that XNNPACK lacks and that stay in its segments: copies and tables, in every memory order,
+// against the reference.
 #include <catch2/catch.hpp>
 
 #include "backends/xnnpack/fallback_ops.h"
@@ -13,27 +14,33 @@ constexpr DType kU8 = DType::kUInt8;
 constexpr DType kS8 = DType::kInt8;
 constexpr DType kF32 = DType::kFloat32;
 
-std::optional<TensorQParams> parameters_for(DType dtype, float scale = 0.05f, int32_t zero_point = 3) {
+std::optional<TensorQParams> parameters_for(DType dtype, float scale = 0.05f,
+                                            int32_t zero_point = 3) {
   if (dtype == kF32) return std::nullopt;
   return quantized(scale, zero_point);
 }
 
-Tensor random_values(DType dtype, const std::vector<int64_t>& shape) { return dtype == kF32 ? random_floats(shape) : random_integers(dtype, shape); }
+Tensor random_values(DType dtype, const std::vector<int64_t>& shape) {
+  return dtype == kF32 ? random_floats(shape) : random_integers(dtype, shape);
+}
 
 // A pooling that keeps the shape: XNNPACK reads and writes it channels-last.
-int pooled(ProgramBuilder& b, int x, const std::string& name, DType dtype, const std::vector<int64_t>& shape, std::optional<TensorQParams> q) {
+int pooled(ProgramBuilder& b, int x, const std::string& name, DType dtype,
+           const std::vector<int64_t>& shape, std::optional<TensorQParams> q) {
   const std::vector<int> inputs{x};
-  return b.op("max_pool", inputs, name, dtype, shape, std::move(q),
-              {
-                  {"kernel_size", ints({3, 3})},
-                  {"stride",      ints({1, 1})},
-                  {"padding",     ints({1, 1})}
+  return b.op(
+      "max_pool", inputs, name, dtype, shape, std::move(q),
+      {
+          {"kernel_size", ints({3, 3})},
+          {"stride",      ints({1, 1})},
+          {"padding",     ints({1, 1})}
   });
 }
 
 // One op of one input, alone and between two that want channels last.
-double difference(const std::string& kind, DType dtype, const std::vector<int64_t>& in, const std::vector<int64_t>& out, const Attributes& attributes,
-                  bool is_between, std::optional<TensorQParams> q = {}) {
+double difference(const std::string& kind, DType dtype, const std::vector<int64_t>& in,
+                  const std::vector<int64_t>& out, const Attributes& attributes, bool is_between,
+                  std::optional<TensorQParams> q = {}) {
   if (!q) q = parameters_for(dtype);
   ProgramBuilder b;
   int x = b.input("x", dtype, in, parameters_for(dtype));
@@ -47,7 +54,9 @@ double difference(const std::string& kind, DType dtype, const std::vector<int64_
 
 }  // namespace
 
-TEST_CASE("XNNPACK: resizing to the nearest neighbour by whole factors stays in the segment, exactly", "[backends][xnnpack]") {
+TEST_CASE(
+    "XNNPACK: resizing to the nearest neighbour by whole factors stays in the segment, exactly",
+    "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8, kF32})
     for (bool is_between : {false, true}) {
       CAPTURE(name_of(dtype), is_between);
@@ -57,25 +66,31 @@ TEST_CASE("XNNPACK: resizing to the nearest neighbour by whole factors stays in 
                {5, 1},
                {7, 4}
       }) {
-        const std::vector<double> scales{1.0 / static_cast<double>(factors[0]), 1.0 / static_cast<double>(factors[1])};
+        const std::vector<double> scales{1.0 / static_cast<double>(factors[0]),
+                                         1.0 / static_cast<double>(factors[1])};
         CHECK(difference("upsample", dtype,
                          {
                              2, 12, 5, 7
         },
-                         {2, 12, 5 * factors[0], 7 * factors[1]}, {{"mode", std::string("nearest")}, {"scales", scales}}, is_between) == 0);
+                         {2, 12, 5 * factors[0], 7 * factors[1]},
+                         {{"mode", std::string("nearest")}, {"scales", scales}}, is_between) == 0);
       }
     }
   ProgramBuilder b;
   const std::vector<int> inputs{b.input("x", kS8, {1, 2, 4, 4}, quantized(0.1f, 0))};
-  b.output(b.op("upsample", inputs, "y", kS8,
-                {
-                    1, 2, 6, 6
+  b.output(
+      b.op("upsample", inputs, "y", kS8,
+           {
+               1, 2, 6, 6
   },
-                quantized(0.1f, 0), {{"mode", std::string("nearest")}, {"scales", std::vector<double>{2.0 / 3, 2.0 / 3}}}));
-  CHECK(refusal(b.finish(), "xnnpack").value_or("") == "y: XNNPACK resizes 2-D images bilinearly only");
+           quantized(0.1f, 0),
+           {{"mode", std::string("nearest")}, {"scales", std::vector<double>{2.0 / 3, 2.0 / 3}}}));
+  CHECK(refusal(b.finish(), "xnnpack").value_or("") ==
+        "y: XNNPACK resizes 2-D images bilinearly only");
 }
 
-TEST_CASE("XNNPACK: softmax of bytes stays in the segment, within a step of the reference", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: softmax of bytes stays in the segment, within a step of the reference",
+          "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8})
     for (bool is_between : {false, true})
       for (int64_t dim : {0, 1, 2, -1})
@@ -95,7 +110,8 @@ TEST_CASE("XNNPACK: softmax of bytes stays in the segment, within a step of the 
                    {3, 1000}, {{"dim", int64_t{1}}}, false, quantized(1.0f / 256, -128)) <= 1);
 }
 
-TEST_CASE("XNNPACK: permutations, slices and broadcasts stay in the segment, exactly", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: permutations, slices and broadcasts stay in the segment, exactly",
+          "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8, kF32})
     for (bool is_between : {false, true}) {
       CAPTURE(name_of(dtype), is_between);
@@ -114,12 +130,14 @@ TEST_CASE("XNNPACK: permutations, slices and broadcasts stay in the segment, exa
                        {
                            2, 4, 5, 7
       },
-                       {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{3}}}, is_between) == 0);
+                       {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{3}}},
+                       is_between) == 0);
       CHECK(difference("slice", dtype, shape,
                        {
                            2, 12, 5, 3
       },
-                       {{"dim", int64_t{-1}}, {"start", int64_t{4}}, {"step", int64_t{1}}}, is_between) == 0);
+                       {{"dim", int64_t{-1}}, {"start", int64_t{4}}, {"step", int64_t{1}}},
+                       is_between) == 0);
     }
   CHECK(difference("permute", kS8,
                    {
@@ -135,7 +153,8 @@ TEST_CASE("XNNPACK: permutations, slices and broadcasts stay in the segment, exa
   CHECK(difference("expand", kF32, {1, 12, 1, 1}, {3, 12, 5, 7}, {}, true) == 0);
 }
 
-TEST_CASE("XNNPACK: cat joins activations and constants of different scales", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: cat joins activations and constants of different scales",
+          "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8, kF32})
     for (int64_t dim : {1, -1}) {
       CAPTURE(name_of(dtype), dim);
@@ -158,8 +177,8 @@ TEST_CASE("XNNPACK: cat joins activations and constants of different scales", "[
 }
 
 TEST_CASE("XNNPACK: 8-bit functions that it lacks come from a table", "[backends][xnnpack]") {
-  for (const char* fn :
-       {"gelu", "gelu_tanh", "silu", "hardswish", "hardsigmoid", "leaky_relu", "sigmoid", "tanh", "exp", "abs", "neg", "sqrt", "rsqrt"})
+  for (const char* fn : {"gelu", "gelu_tanh", "silu", "hardswish", "hardsigmoid", "leaky_relu",
+                         "sigmoid", "tanh", "exp", "abs", "neg", "sqrt", "rsqrt"})
     for (DType dtype : {kS8, kU8}) {
       CAPTURE(fn, name_of(dtype));
       for (bool is_between : {false, true})
@@ -167,13 +186,15 @@ TEST_CASE("XNNPACK: 8-bit functions that it lacks come from a table", "[backends
                          {
                              1, 6, 4, 5
         },
-                         {1, 6, 4, 5}, {{"fn", std::string(fn)}}, is_between, quantized(0.021f, 7)) == 0);
+                         {1, 6, 4, 5}, {{"fn", std::string(fn)}}, is_between,
+                         quantized(0.021f, 7)) == 0);
     }
   CHECK(difference("unary", kS8,
                    {
                        1, 6, 4, 5
   },
-                   {1, 6, 4, 5}, {{"fn", std::string("leaky_relu")}, {"alpha", 0.3}}, true, quantized(0.03f, -3)) == 0);
+                   {1, 6, 4, 5}, {{"fn", std::string("leaky_relu")}, {"alpha", 0.3}}, true,
+                   quantized(0.03f, -3)) == 0);
 }
 
 TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[backends][xnnpack]") {
@@ -242,10 +263,12 @@ TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[ba
       "unknown function sine",
   };
   const Program program = b.finish();
-  for (size_t i = 0; i < program.ops.size(); ++i) CHECK(xnnpack::check_own(program, program.ops[i]).reason() == reasons[i]);
+  for (size_t i = 0; i < program.ops.size(); ++i)
+    CHECK(xnnpack::check_own(program, program.ops[i]).reason() == reasons[i]);
 }
 
-TEST_CASE("a strided copy is joined to as few dimensions as its steps allow", "[backends][xnnpack]") {
+TEST_CASE("a strided copy is joined to as few dimensions as its steps allow",
+          "[backends][xnnpack]") {
   xnnpack::StridedCopy copy;
   copy.shape = {2, 3, 1, 4}, copy.from_strides = {12, 4, 4, 1}, copy.to_strides = {12, 4, 4, 1};
   CHECK(xnnpack::simplified(copy).shape == std::vector<int64_t>{24});

@@ -1,4 +1,5 @@
-// Segments of several ops on XNNPACK: memory orders, u8 at the border, reuse, threads; what is refused and why.
+// Segments of several ops on XNNPACK: memory orders, u8 at the border, reuse, threads; what is
+// refused and why.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -16,24 +17,31 @@ namespace {
 constexpr DType kU8 = DType::kUInt8;
 constexpr DType kS8 = DType::kInt8;
 
-int conv3x3(ProgramBuilder& b, int x, const std::string& name, DType dtype, const std::vector<int64_t>& in, int64_t outputs, TensorQParams q,
-            uint32_t seed) {
-  const int w = b.constant(name + ".w", random_integers(kS8, {outputs, in[1], 3, 3}, seed, -127, 127),
-                           per_channel(random_scales(static_cast<size_t>(outputs)), 0));
+int conv3x3(ProgramBuilder& b, int x, const std::string& name, DType dtype,
+            const std::vector<int64_t>& in, int64_t outputs, TensorQParams q, uint32_t seed) {
+  const int w =
+      b.constant(name + ".w", random_integers(kS8, {outputs, in[1], 3, 3}, seed, -127, 127),
+                 per_channel(random_scales(static_cast<size_t>(outputs)), 0));
   return b.op("conv",
               {
                   x, w, -1
   },
               name, dtype, {in[0], outputs, in[2], in[3]}, q,
-              {{"stride", ints({1, 1})}, {"padding", ints({1, 1})}, {"dilation", ints({1, 1})}, {"groups", int64_t{1}}, {"post_min", 0.0}});
+              {{"stride", ints({1, 1})},
+               {"padding", ints({1, 1})},
+               {"dilation", ints({1, 1})},
+               {"groups", int64_t{1}},
+               {"post_min", 0.0}});
 }
 
-// Steps may add up where an op reads another's rounded output; this is what a chain of two or three is held to.
+// Steps may add up where an op reads another's rounded output; this is what a chain of two or three
+// is held to.
 constexpr double kChainSteps = 3;
 
 }  // namespace
 
-TEST_CASE("a copy between memory orders moves every element, whatever their size and number", "[backends][xnnpack]") {
+TEST_CASE("a copy between memory orders moves every element, whatever their size and number",
+          "[backends][xnnpack]") {
   for (int64_t rows : {1, 2, 3, 8, 11, 40})
     for (int64_t columns : {1, 3, 7, 50, 67})
       for (size_t size : {1, 2, 4, 8})
@@ -47,15 +55,18 @@ TEST_CASE("a copy between memory orders moves every element, whatever their size
           int64_t wrong = 0;
           for (int64_t i = 0; i < count; ++i) {
             const int64_t b = i / (rows * columns), r = i / columns % rows, c = i % columns;
-            const std::byte* got = to.data() + ((b * columns + c) * rows + r) * static_cast<int64_t>(size);
+            const std::byte* got =
+                to.data() + ((b * columns + c) * rows + r) * static_cast<int64_t>(size);
             for (size_t k = 0; k < size; ++k)
-              wrong += (got[k] ^ (flip ? std::byte{0x80} : std::byte{0})) != from.raw()[static_cast<size_t>(i) * size + k];
+              wrong += (got[k] ^ (flip ? std::byte{0x80} : std::byte{0})) !=
+                       from.raw()[static_cast<size_t>(i) * size + k];
           }
           CHECK(wrong == 0);
         }
 }
 
-TEST_CASE("XNNPACK: a residual network block with a classifier runs as one segment", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: a residual network block with a classifier runs as one segment",
+          "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8}) {
     const int z = dtype == kU8 ? 128 : 0;
     ProgramBuilder b;
@@ -73,9 +84,11 @@ TEST_CASE("XNNPACK: a residual network block with a classifier runs as one segme
                        {
                            s
     },
-                       "m", dtype, {2, 8, 1, 1}, quantized(0.1f, z), {{"dims", ints({-1, -2})}, {"keepdim", true}});
+                       "m", dtype, {2, 8, 1, 1}, quantized(0.1f, z),
+                       {{"dims", ints({-1, -2})}, {"keepdim", true}});
     const int r = b.op("reshape", {m}, "r", dtype, {2, 8}, quantized(0.1f, z));
-    const int w = b.constant("w", random_integers(kS8, {5, 8}, 3, -127, 127), per_channel(random_scales(5), 0));
+    const int w = b.constant("w", random_integers(kS8, {5, 8}, 3, -127, 127),
+                             per_channel(random_scales(5), 0));
     const int y = b.op("linear", {r, w, -1}, "y", dtype, {2, 5}, quantized(0.05f, z));
     b.output(b.op("dequantize", {y}, "out", DType::kFloat32, {2, 5}));
     b.output(c);
@@ -91,11 +104,14 @@ TEST_CASE("XNNPACK: a flatten of pixels goes through row-major order", "[backend
   const int r = b.op("reshape", {a}, "r", kU8, {2, 96}, quantized(0.05f, 3));
   const int w = b.constant("w", random_integers(kS8, {5, 96}, 3, -127, 127), quantized(0.004f, 0));
   const int y = b.op("linear", {r, w, -1}, "y", kU8, {2, 5}, quantized(0.1f, 128));
-  const int back = b.op("reshape", {r}, "back", kU8, shape.size() == 4 ? std::vector<int64_t>{2, 6, 4, 4} : shape, quantized(0.05f, 3));
+  const int back =
+      b.op("reshape", {r}, "back", kU8,
+           shape.size() == 4 ? std::vector<int64_t>{2, 6, 4, 4} : shape, quantized(0.05f, 3));
   b.output(conv3x3(b, back, "c", kU8, {2, 6, 4, 4}, 4, quantized(0.2f, 0), 7));
   b.output(r);
   b.output(y);
-  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kU8, shape, 2)}) <= kChainSteps);
+  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kU8, shape, 2)}) <=
+        kChainSteps);
 }
 
 TEST_CASE("XNNPACK: patches become tokens without a transposition", "[backends][xnnpack]") {
@@ -117,20 +133,27 @@ TEST_CASE("XNNPACK: patches become tokens without a transposition", "[backends][
                     x
   },
                 "last", kS8, {1, 8, 8, 3}, quantized(0.02f, 4), {{"dims", ints({0, 2, 3, 1})}}));
-  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kS8, shape, 2)}) <= kChainSteps);
+  CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kS8, shape, 2)}) <=
+        kChainSteps);
 }
 
-TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others read", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others read",
+          "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int64_t> shape{1, 4, 5, 5};
   const TensorQParams q = quantized(0.05f, 3);
   const int x = b.input("x", kS8, shape, quantized(0.02f, 4));
-  const int w = b.constant("w", random_integers(kS8, {4, 4, 1, 1}, 3, -127, 127), quantized(0.006f, 0));
+  const int w =
+      b.constant("w", random_integers(kS8, {4, 4, 1, 1}, 3, -127, 127), quantized(0.006f, 0));
   const int y = b.op("conv",
                      {
                          x, w, -1
   },
-                     "y", kS8, shape, q, {{"stride", ints({1, 1})}, {"padding", ints({0, 0})}, {"dilation", ints({1, 1})}, {"groups", int64_t{1}}});
+                     "y", kS8, shape, q,
+                     {{"stride", ints({1, 1})},
+                      {"padding", ints({0, 0})},
+                      {"dilation", ints({1, 1})},
+                      {"groups", int64_t{1}}});
   const int relu = b.op("clamp",
                         {
                             y
@@ -155,25 +178,32 @@ TEST_CASE("XNNPACK: ops whose results nothing needs are left out", "[backends][x
     const int pooled = b.op(unread, {x}, "unread", kU8, {1, 8, 3, 3}, q, window);
     b.op("add", {pooled, pooled}, "sum", kU8, {1, 8, 3, 3}, quantized(0.1f, 3));
     b.output(b.op("max_pool", {x}, "y", kU8, {1, 8, 3, 3}, q, window));
-    CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kU8, {1, 8, 6, 6})}) == 0);
+    CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kU8, {1, 8, 6, 6})}) ==
+          0);
   }
 }
 
-TEST_CASE("XNNPACK: running again with other inputs, and with threads, gives the same as fresh", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: running again with other inputs, and with threads, gives the same as fresh",
+          "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int64_t> shape{1, 16, 12, 12};
   const int x = b.input("x", kU8, shape, quantized(0.02f, 120));
   b.output(conv3x3(b, x, "y", kU8, shape, 24, quantized(0.2f, 100), 1));
   const Program program = with_one_segment(b.finish(), "xnnpack");
-  const std::unique_ptr<CompiledSegment> one = XNNPACKBackend().compile(program, program.segments[0], 1);
-  const std::unique_ptr<CompiledSegment> two = XNNPACKBackend().compile(program, program.segments[0], 2);
+  const std::unique_ptr<CompiledSegment> one =
+      XNNPACKBackend().compile(program, program.segments[0], 1);
+  const std::unique_ptr<CompiledSegment> two =
+      XNNPACKBackend().compile(program, program.segments[0], 2);
   for (uint32_t seed : {1, 2, 3}) {
     const std::vector<Tensor> inputs{random_integers(kU8, shape, seed)};
-    std::vector<Tensor> a{Tensor::zeros(kU8, {1, 24, 12, 12})}, c{Tensor::zeros(kU8, {1, 24, 12, 12})};
+    std::vector<Tensor> a{Tensor::zeros(kU8, {1, 24, 12, 12})},
+        c{Tensor::zeros(kU8, {1, 24, 12, 12})};
     one->run(inputs, a);
     two->run(inputs, c);
-    CHECK(std::equal(a[0].data<uint8_t>(), a[0].data<uint8_t>() + a[0].numel(), c[0].data<uint8_t>()));
-    CHECK(std::any_of(a[0].data<uint8_t>(), a[0].data<uint8_t>() + a[0].numel(), [&](uint8_t v) { return v != a[0].data<uint8_t>()[0]; }));
+    CHECK(std::equal(a[0].data<uint8_t>(), a[0].data<uint8_t>() + a[0].numel(),
+                     c[0].data<uint8_t>()));
+    CHECK(std::any_of(a[0].data<uint8_t>(), a[0].data<uint8_t>() + a[0].numel(),
+                      [&](uint8_t v) { return v != a[0].data<uint8_t>()[0]; }));
   }
 }
 
@@ -200,7 +230,8 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
        {
            x
   },
-       "pool", kS8, shape, quantized(0.06f, 3), {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
+       "pool", kS8, shape, quantized(0.06f, 3),
+       {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
   b.op("permute",
        {
            x
@@ -223,7 +254,8 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
   }
 }
 
-TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that says so", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that says so",
+          "[backends][xnnpack]") {
   ProgramBuilder b;
   const int x = b.input("x", kS8, {1, 4}, quantized(0.05f, 3));
   b.output(b.op("softmax",
@@ -232,11 +264,14 @@ TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that 
   },
                 "y", DType::kFloat32, {1, 4}, {}, {{"dim", int64_t{1}}}));
   const Program program = with_one_segment(b.finish(), "xnnpack");
-  CHECK_THROWS_WITH(XNNPACKBackend().compile(program, program.segments[0], 1),
-                    Catch::Contains("cannot run softmax: XNNPACK has softmax in float32 only; lower the model again"));
+  CHECK_THROWS_WITH(
+      XNNPACKBackend().compile(program, program.segments[0], 1),
+      Catch::Contains(
+          "cannot run softmax: XNNPACK has softmax in float32 only; lower the model again"));
 }
 
-TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run",
+          "[backends][xnnpack]") {
   const TensorQParams q = quantized(0.05f, 3);
   ProgramBuilder b;
   const int x = b.input("x", kS8, {1, 4, 5, 5}, q);
@@ -289,7 +324,8 @@ TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run", "[b
   };
   const Program program = b.finish();
   const XNNPACKSupport support;
-  for (size_t i = 0; i < program.ops.size(); ++i) CHECK(support.accepts(program, program.ops[i]).reason() == reasons[i]);
+  for (size_t i = 0; i < program.ops.size(); ++i)
+    CHECK(support.accepts(program, program.ops[i]).reason() == reasons[i]);
 }
 
 }  // namespace octet

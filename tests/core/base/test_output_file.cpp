@@ -1,4 +1,5 @@
-// Outputs: whole or not at all, through links, with the mode of before, into what is no regular file.
+// Outputs: whole or not at all, through links, with the mode of before, into what is no regular
+// file.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 int mode_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return status.st_mode & 07777;
 }
@@ -59,7 +60,8 @@ TEST_CASE("an output goes through links, to files that are not there yet, too", 
   CHECK(fs::is_symlink(scratch / "link"));
   CHECK(fs::is_symlink(scratch / "chain"));
   fs::create_symlink("round", scratch / "round");
-  CHECK_THROWS_WITH(write_file(scratch / "round", "x", "test"), Catch::Contains("cannot be written: "));
+  CHECK_THROWS_WITH(write_file(scratch / "round", "x", "test"),
+                    Catch::Contains("cannot be written: "));
 }
 
 TEST_CASE("a pipe is written into and stays one", "[core][output]") {
@@ -74,7 +76,8 @@ TEST_CASE("a pipe is written into and stays one", "[core][output]") {
   CHECK(fs::is_fifo(scratch / "pipe"));
 }
 
-TEST_CASE("paths with spaces, line breaks and other letters are as good as others", "[core][output]") {
+TEST_CASE("paths with spaces, line breaks and other letters are as good as others",
+          "[core][output]") {
   Scratch scratch;
   for (const char* name : {"a b", "a\nb", "größe 北", "-"}) {
     write_file(scratch / name, name, "test");
@@ -83,7 +86,8 @@ TEST_CASE("paths with spaces, line breaks and other letters are as good as other
   CHECK(scratch.files().size() == 4);
 }
 
-TEST_CASE("what a killed process left is removed by the next, and what a living one writes is not", "[core][output]") {
+TEST_CASE("what a killed process left is removed by the next, and what a living one writes is not",
+          "[core][output]") {
   Scratch scratch;
   write_file(scratch / "a.99999999.tmp", "left", "test");
   write_file(scratch / "a.9x.tmp", "somebody's", "test");
@@ -120,7 +124,9 @@ TEST_CASE("whether an output can be written is known before", "[core][output]") 
   check_writable(scratch / "new", "test");
   check_writable("/dev/null", "test");
   fs::create_symlink("missing/x", scratch / "dangling");
-  CHECK_THROWS_WITH(check_writable(scratch / "folder", "test"), Catch::EndsWith("cannot be written: it is a folder; name a file"));
+  CHECK_THROWS_WITH(check_writable(scratch / "folder", "test"),
+                    Catch::EndsWith("cannot be written: it is a folder; name a file"));
   for (const char* name : {"missing/x", "dangling"})
-    CHECK_THROWS_WITH(check_writable(scratch / name, "test"), Catch::EndsWith("check that the folder exists and may be written to"));
+    CHECK_THROWS_WITH(check_writable(scratch / name, "test"),
+                      Catch::EndsWith("check that the folder exists and may be written to"));
 }

@@ -16,7 +16,8 @@ TEST_CASE("text for a terminal: what it would obey is spelled", "[core][printabl
   CHECK(printable("\xef\xbb\xbfx\xe2\x80\x8b") == "\\u{feff}x\\u{200b}");
 }
 
-TEST_CASE("text for a terminal: bytes that are no UTF-8 are spelled, one by one", "[core][printable]") {
+TEST_CASE("text for a terminal: bytes that are no UTF-8 are spelled, one by one",
+          "[core][printable]") {
   CHECK(printable("\xff"
                   "a\xc3") == "\\xffa\\xc3");
   CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");           // longer than need be

@@ -25,7 +25,8 @@ TEST_CASE("graph: insert places a node before another and names it freshly", "[c
 }
 
 TEST_CASE("graph: replace_uses rewrites nodes and outputs", "[core][graph]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu(%x) %z = aten.add.Tensor(%y, %y) return (%y, %z)");
+  Graph graph = parse_graph(
+      "graph(%x: f32[2]): %y = aten.relu(%x) %z = aten.add.Tensor(%y, %y) return (%y, %z)");
   graph.replace_uses(graph.find_value("y"), graph.find_value("x"));
   CHECK(graph.find_value("y")->is_unused());
   graph.erase(*graph.find_node("y"));
@@ -40,14 +41,17 @@ TEST_CASE("graph: a node that uses a value twice is one user", "[core][graph]") 
 }
 
 TEST_CASE("graph: an output counts as a use", "[core][graph]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu(%x) %z = aten.relu(%y) return (%y, %z)");
+  Graph graph =
+      parse_graph("graph(%x: f32[2]): %y = aten.relu(%x) %z = aten.relu(%y) return (%y, %z)");
   CHECK_FALSE(graph.find_value("y")->has_one_user());
   CHECK_THROWS_AS(graph.erase(*graph.find_node("z")), InternalError);
 }
 
-TEST_CASE("graph: add_constant makes fresh names and stands before the user inputs", "[core][graph]") {
+TEST_CASE("graph: add_constant makes fresh names and stands before the user inputs",
+          "[core][graph]") {
   Graph graph = parse_graph(R"(graph(%p_w = param "w": f32[2], %x: f32[2]): return (%x))");
-  Value* added = graph.add_constant("w", Tensor::zeros(DType::kFloat32, {3}), InputKind::kParameter);
+  Value* added =
+      graph.add_constant("w", Tensor::zeros(DType::kFloat32, {3}), InputKind::kParameter);
   CHECK(graph.find_input(added)->fqn == "w_1");
   CHECK(graph.inputs()[1].value == added);
   CHECK(graph.find_constant(added)->shape() == std::vector<int64_t>{3});
@@ -56,7 +60,8 @@ TEST_CASE("graph: add_constant makes fresh names and stands before the user inpu
 }
 
 TEST_CASE("graph: is() knows overloads and in-place twins", "[core][graph]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu_(%x) %z = aten.add.Tensor(%y, 1) return (%z)");
+  Graph graph =
+      parse_graph("graph(%x: f32[2]): %y = aten.relu_(%x) %z = aten.add.Tensor(%y, 1) return (%z)");
   CHECK(graph.find_node("y")->is("aten.relu"));
   CHECK(graph.find_node("y")->is("aten.relu_.default"));
   CHECK_FALSE(graph.find_node("y")->is("aten.relu.default"));
@@ -75,7 +80,8 @@ TEST_CASE("graph: a clone prints the same and is independent", "[core][graph]") 
 }
 
 TEST_CASE("graph: is_before follows the positions after moves", "[core][graph]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.sigmoid(%x) return (%a, %b)");
+  Graph graph =
+      parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.sigmoid(%x) return (%a, %b)");
   Node *a = graph.find_node("a"), *b = graph.find_node("b");
   CHECK(graph.is_before(*a, *b));
   graph.move_before(*b, a);
@@ -84,7 +90,8 @@ TEST_CASE("graph: is_before follows the positions after moves", "[core][graph]")
 
 TEST_CASE("graph: reading an argument of the wrong kind names node and argument", "[core][graph]") {
   Graph graph = parse_graph("graph(%x: f32[2], %n: int): %y = aten.view(%x, [%n]) return (%y)");
-  CHECK_THROWS_WITH(graph.find_node("y")->ints_or("size", {}), Catch::Contains("y (aten.view.default)") && Catch::Contains("\"size\""));
+  CHECK_THROWS_WITH(graph.find_node("y")->ints_or("size", {}),
+                    Catch::Contains("y (aten.view.default)") && Catch::Contains("\"size\""));
 }
 
 }  // namespace octet::test_graph

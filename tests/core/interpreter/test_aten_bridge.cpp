@@ -27,7 +27,8 @@ TEST_CASE("a tensor and its torch twin share their bytes", "[core][aten_bridge]"
 }
 
 TEST_CASE("strides and offsets cross the bridge unchanged, both ways", "[core][aten_bridge]") {
-  const at::Tensor view = at::arange(24, at::kLong).reshape({4, 6}).slice(0, 1, 4).slice(1, 1, 6, 2).t();
+  const at::Tensor view =
+      at::arange(24, at::kLong).reshape({4, 6}).slice(0, 1, 4).slice(1, 1, 6, 2).t();
   const Tensor tensor = from_aten(view);
   CHECK(tensor.shape() == std::vector<int64_t>{3, 3});
   CHECK(tensor.strides() == std::vector<int64_t>{2, 6});
@@ -65,7 +66,8 @@ TEST_CASE("every dtype goes to torch and back", "[core][aten_bridge]") {
     CHECK(twin.element_size() == static_cast<int64_t>(size_of(dtype)));
     CHECK(from_aten(twin).dtype() == dtype);
   }
-  CHECK_THROWS_WITH(from_scalar_type(c10::ScalarType::QInt8), Catch::Contains("QInt8: the dtype is not supported"));
+  CHECK_THROWS_WITH(from_scalar_type(c10::ScalarType::QInt8),
+                    Catch::Contains("QInt8: the dtype is not supported"));
 }
 
 TEST_CASE("scalars, empty and undefined tensors cross the bridge", "[core][aten_bridge]") {
@@ -77,7 +79,8 @@ TEST_CASE("scalars, empty and undefined tensors cross the bridge", "[core][aten_
 }
 
 TEST_CASE("a sparse tensor is refused", "[core][aten_bridge]") {
-  CHECK_THROWS_WITH(from_aten(at::zeros({2, 2}).to_sparse()), Catch::Contains("want a dense one on the CPU"));
+  CHECK_THROWS_WITH(from_aten(at::zeros({2, 2}).to_sparse()),
+                    Catch::Contains("want a dense one on the CPU"));
 }
 
 }  // namespace

@@ -36,52 +36,74 @@ Values run(const std::string& text, const Values& inputs) {
   return Interpreter(graph).run(inputs);
 }
 
-at::Tensor run_one(const std::string& text, const Values& inputs) { return run(text, inputs).at(0).toTensor(); }
+at::Tensor run_one(const std::string& text, const Values& inputs) {
+  return run(text, inputs).at(0).toTensor();
+}
 
 // ---- arguments
 
 TEST_CASE("a node runs the op with the schema's defaults", "[core][interpreter]") {
   const at::Tensor x = at::randn({1, 3, 8, 8});
   const at::Tensor w = at::randn({4, 3, 3, 3});
-  const at::Tensor y = run_one("graph(%x: f32[1,3,8,8], %w: f32[4,3,3,3]): %y = aten.conv2d.default(%x, %w, None, [2, 2]) return (%y)", {x, w});
+  const at::Tensor y = run_one(
+      "graph(%x: f32[1,3,8,8], %w: f32[4,3,3,3]): %y = aten.conv2d.default(%x, %w, None, [2, 2]) "
+      "return (%y)",
+      {x, w});
   CHECK_THAT(y, BitEqual(at::conv2d(x, w, {}, {2, 2})));
 }
 
 TEST_CASE("a number given for a tensor takes no part in type promotion", "[core][interpreter]") {
   const at::Tensor bytes = at::ones({3}, at::kByte);
-  const at::Tensor sum = run_one("graph(%x: u8[3]): %y = aten.add.Tensor(%x, 1) return (%y)", {bytes});
+  const at::Tensor sum =
+      run_one("graph(%x: u8[3]): %y = aten.add.Tensor(%x, 1) return (%y)", {bytes});
   CHECK_THAT(sum, BitEqual(at::full({3}, 2, at::kByte)));
-  const at::Tensor real = run_one("graph(%x: f32[3]): %y = aten.mul.Tensor(%x, 0.5) return (%y)", {at::ones({3})});
+  const at::Tensor real =
+      run_one("graph(%x: f32[3]): %y = aten.mul.Tensor(%x, 0.5) return (%y)", {at::ones({3})});
   CHECK(real.scalar_type() == at::kFloat);
 }
 
-TEST_CASE("numbers become what the schema wants: floats, scalars, lists of one size", "[core][interpreter]") {
+TEST_CASE("numbers become what the schema wants: floats, scalars, lists of one size",
+          "[core][interpreter]") {
   const at::Tensor x = at::randn({1, 2, 4, 4});
-  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.max_pool2d.default(%x, 2) return (%y)", {x}), BitEqual(at::max_pool2d(x, {2, 2})));
-  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.hardtanh.default(%x, 0, 6) return (%y)", {x}), BitEqual(at::hardtanh(x, 0, 6)));
-  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.to.dtype(%x, i32) return (%y)", {x}), BitEqual(x.to(at::kInt)));
-  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.clone.default(%x, memory_format=memory_format.channels_last) return (%y)", {x}),
+  CHECK_THAT(
+      run_one("graph(%x: f32[1,2,4,4]): %y = aten.max_pool2d.default(%x, 2) return (%y)", {x}),
+      BitEqual(at::max_pool2d(x, {2, 2})));
+  CHECK_THAT(
+      run_one("graph(%x: f32[1,2,4,4]): %y = aten.hardtanh.default(%x, 0, 6) return (%y)", {x}),
+      BitEqual(at::hardtanh(x, 0, 6)));
+  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.to.dtype(%x, i32) return (%y)", {x}),
+             BitEqual(x.to(at::kInt)));
+  CHECK_THAT(run_one("graph(%x: f32[1,2,4,4]): %y = aten.clone.default(%x, "
+                     "memory_format=memory_format.channels_last) return (%y)",
+                     {x}),
              BitEqual(x));
-  CHECK_THAT(run_one("graph(): %y = aten.full.default([2, 3], 1.5, dtype=f64, device=device(\"cpu\"), pin_memory=False) return (%y)", {}),
+  CHECK_THAT(run_one("graph(): %y = aten.full.default([2, 3], 1.5, dtype=f64, "
+                     "device=device(\"cpu\"), pin_memory=False) return (%y)",
+                     {}),
              BitEqual(at::full({2, 3}, 1.5, at::kDouble)));
 }
 
 TEST_CASE("lists of tensors, with gaps, reach the op", "[core][interpreter]") {
   const at::Tensor x = at::arange(12, at::kFloat).reshape({3, 4});
   const at::Tensor index = at::arange(2, at::kLong);
-  CHECK_THAT(run_one("graph(%x: f32[3,4], %i: i64[2]): %y = aten.index.Tensor(%x, optionals[None, %i]) return (%y)", {x, index}),
+  CHECK_THAT(run_one("graph(%x: f32[3,4], %i: i64[2]): %y = aten.index.Tensor(%x, optionals[None, "
+                     "%i]) return (%y)",
+                     {x, index}),
              BitEqual(x.slice(1, 0, 2)));
-  CHECK_THAT(run_one("graph(%x: f32[3,4]): %y = aten.cat.default([%x, %x], 1) return (%y)", {x}), BitEqual(at::cat({x, x}, 1)));
+  CHECK_THAT(run_one("graph(%x: f32[3,4]): %y = aten.cat.default([%x, %x], 1) return (%y)", {x}),
+             BitEqual(at::cat({x, x}, 1)));
 }
 
 // ---- results
 
-TEST_CASE("ops with several results and with lists define each of their values", "[core][interpreter]") {
+TEST_CASE("ops with several results and with lists define each of their values",
+          "[core][interpreter]") {
   const at::Tensor x = at::randn({4, 6});
   const Values both = run("graph(%x: f32[4,6]): %v, %i = aten.max.dim(%x, 1) return (%v, %i)", {x});
   CHECK_THAT(both.at(0).toTensor(), BitEqual(std::get<0>(at::max(x, 1))));
   CHECK(both.at(1).toTensor().scalar_type() == at::kLong);
-  const Values parts = run("graph(%x: f32[4,6]): [%a, %b] = aten.split.Tensor(%x, 3, 1) return (%b, None, 3, %a)", {x});
+  const Values parts = run(
+      "graph(%x: f32[4,6]): [%a, %b] = aten.split.Tensor(%x, 3, 1) return (%b, None, 3, %a)", {x});
   REQUIRE(parts.size() == 4);
   CHECK_THAT(parts[0].toTensor(), BitEqual(x.slice(1, 3, 6)));
   CHECK(parts[1].isNone());
@@ -102,7 +124,9 @@ TEST_CASE("symbols are plain numbers at run time", "[core][interpreter]") {
 }
 
 TEST_CASE("functions on numbers follow Python", "[core][interpreter]") {
-  const auto value = [](const std::string& call) { return run("graph(): %r: int = " + call + " return (%r)", {}).at(0); };
+  const auto value = [](const std::string& call) {
+    return run("graph(): %r: int = " + call + " return (%r)", {}).at(0);
+  };
   CHECK(value("_operator.floordiv(a=-7, b=2)").toInt() == -4);
   CHECK(value("_operator.mod(a=-7, b=3)").toInt() == 2);
   CHECK(value("_operator.truediv(a=7, b=2)").toDouble() == 3.5);
@@ -119,20 +143,28 @@ TEST_CASE("functions on numbers follow Python", "[core][interpreter]") {
   CHECK(value("torch.sym_float(a=2)").isDouble());
   CHECK(value("torch.sym_ite(b=False, t=1, f=2)").toInt() == 2);
   CHECK(value("torch._sym_sqrt(a=9)").toDouble() == 3);
-  CHECK_THROWS_WITH(value("_operator.floordiv(a=1, b=0)"), Catch::Contains("run: node r (_operator.floordiv): division by zero"));
-  CHECK_THROWS_WITH(value("_operator.mul(a=4611686018427387904, b=4)"), Catch::Contains("does not fit an int of 64 bits"));
+  CHECK_THROWS_WITH(value("_operator.floordiv(a=1, b=0)"),
+                    Catch::Contains("run: node r (_operator.floordiv): division by zero"));
+  CHECK_THROWS_WITH(value("_operator.mul(a=4611686018427387904, b=4)"),
+                    Catch::Contains("does not fit an int of 64 bits"));
 }
 
 TEST_CASE("assertion nodes run", "[core][interpreter]") {
-  const std::string text = "graph(%x: f32[2]): aten._assert_tensor_metadata.default(%x, None, None, f32) %y = aten.relu.default(%x) return (%y)";
+  const std::string text =
+      "graph(%x: f32[2]): aten._assert_tensor_metadata.default(%x, None, None, f32) %y = "
+      "aten.relu.default(%x) return (%y)";
   CHECK_THAT(run_one(text, {at::ones({2})}), BitEqual(at::ones({2})));
 }
 
 // ---- writes
 
-TEST_CASE("what a graph writes into a buffer stays for the next run and leaves the graph's constants alone", "[core][interpreter]") {
-  const Graph graph =
-      parse_graph("graph(%n = buffer \"count\": i64[], %x: f32[2]): %m = aten.add_.Tensor(%n, 1) %y = aten.add.Tensor(%x, %m) return (%y)");
+TEST_CASE(
+    "what a graph writes into a buffer stays for the next run and leaves the graph's constants "
+    "alone",
+    "[core][interpreter]") {
+  const Graph graph = parse_graph(
+      "graph(%n = buffer \"count\": i64[], %x: f32[2]): %m = aten.add_.Tensor(%n, 1) %y = "
+      "aten.add.Tensor(%x, %m) return (%y)");
   Interpreter interpreter(graph);
   CHECK_THAT(interpreter.run({at::zeros({2})}).at(0).toTensor(), BitEqual(at::full({2}, 1.0F)));
   CHECK_THAT(interpreter.run({at::zeros({2})}).at(0).toTensor(), BitEqual(at::full({2}, 2.0F)));
@@ -141,12 +173,15 @@ TEST_CASE("what a graph writes into a buffer stays for the next run and leaves t
   interpreter.reset();
   CHECK(interpreter.constant("count").item().toLong() == 0);
   CHECK_THAT(interpreter.run({at::zeros({2})}).at(0).toTensor(), BitEqual(at::full({2}, 1.0F)));
-  CHECK_THROWS_WITH(interpreter.constant("cuont"), Catch::Contains("no such parameter, buffer or constant"));
+  CHECK_THROWS_WITH(interpreter.constant("cuont"),
+                    Catch::Contains("no such parameter, buffer or constant"));
 }
 
-TEST_CASE("a write through a view of a constant does not reach the graph either", "[core][interpreter]") {
+TEST_CASE("a write through a view of a constant does not reach the graph either",
+          "[core][interpreter]") {
   const Graph graph = parse_graph(
-      "graph(%w = param \"w\": f32[2,3], %x: f32[6]): %v = aten.view.default(%w, [6]) %a = aten.add_.Tensor(%v, %x) %y = aten.clone.default(%w) "
+      "graph(%w = param \"w\": f32[2,3], %x: f32[6]): %v = aten.view.default(%w, [6]) %a = "
+      "aten.add_.Tensor(%v, %x) %y = aten.clone.default(%w) "
       "return (%y)");
   Interpreter interpreter(graph);
   CHECK_THAT(interpreter.run({at::ones({6})}).at(0).toTensor(), BitEqual(at::ones({2, 3})));
@@ -154,7 +189,9 @@ TEST_CASE("a write through a view of a constant does not reach the graph either"
 }
 
 TEST_CASE("a buffer mutation among the outputs updates the buffer", "[core][interpreter]") {
-  const Graph graph = parse_graph("graph(%n = buffer \"sum\": f32[2], %x: f32[2]): %m = aten.add.Tensor(%n, %x) return (mutate \"sum\" = %m, %m)");
+  const Graph graph = parse_graph(
+      "graph(%n = buffer \"sum\": f32[2], %x: f32[2]): %m = aten.add.Tensor(%n, %x) return (mutate "
+      "\"sum\" = %m, %m)");
   Interpreter interpreter(graph);
   interpreter.run({at::ones({2})});
   const Values results = interpreter.run({at::ones({2})});
@@ -186,7 +223,8 @@ TEST_CASE("a write into a user input reaches the caller's tensor", "[core][inter
 
 TEST_CASE("a value is freed after its last use", "[core][interpreter]") {
   const Graph graph = parse_graph(
-      "graph(%x: f32[64]): %a = aten.add.Tensor(%x, 1) %b = aten.mul.Tensor(%a, 2) %c = aten.relu.default(%b) %d = aten.neg.default(%c) return (%d)");
+      "graph(%x: f32[64]): %a = aten.add.Tensor(%x, 1) %b = aten.mul.Tensor(%a, 2) %c = "
+      "aten.relu.default(%b) %d = aten.neg.default(%c) return (%d)");
   std::map<std::string, c10::weak_intrusive_ptr<c10::StorageImpl>> storages;
   std::map<std::string, std::vector<std::string>> alive;
   InterpreterOptions options;
@@ -202,10 +240,14 @@ TEST_CASE("a value is freed after its last use", "[core][interpreter]") {
 }
 
 TEST_CASE("the hook sees each node with its results in order", "[core][interpreter]") {
-  const Graph graph = parse_graph("graph(%x: f32[2,4]): [%a, %b] = aten.split.Tensor(%x, 2, 1) %c = aten.add.Tensor(%a, %b) return (%c)");
+  const Graph graph = parse_graph(
+      "graph(%x: f32[2,4]): [%a, %b] = aten.split.Tensor(%x, 2, 1) %c = aten.add.Tensor(%a, %b) "
+      "return (%c)");
   std::vector<std::pair<std::string, size_t>> seen;
   InterpreterOptions options;
-  options.after_node = [&](const Node& node, const Values& results) { seen.emplace_back(node.target(), results.size()); };
+  options.after_node = [&](const Node& node, const Values& results) {
+    seen.emplace_back(node.target(), results.size());
+  };
   Interpreter(graph, options).run({at::ones({2, 4})});
   const std::vector<std::pair<std::string, size_t>> expected = {
       {"aten.split.Tensor", 2},
@@ -230,13 +272,15 @@ TEST_CASE("a handler runs the nodes of its target", "[core][interpreter]") {
     group = arguments.at(1).toInt();
     return {arguments.at(0)};
   };
-  CHECK_THAT(Interpreter(graph, options).run({at::ones({2})}).at(0).toTensor(), BitEqual(at::ones({2})));
+  CHECK_THAT(Interpreter(graph, options).run({at::ones({2})}).at(0).toTensor(),
+             BitEqual(at::ones({2})));
   CHECK(group == 3);
 }
 
 TEST_CASE("no gradients are kept", "[core][interpreter]") {
   const at::Tensor x = at::ones({2}).requires_grad_(true);
-  CHECK_FALSE(run_one("graph(%x: f32[2]): %y = aten.mul.Tensor(%x, 2) return (%y)", {x}).requires_grad());
+  CHECK_FALSE(
+      run_one("graph(%x: f32[2]): %y = aten.mul.Tensor(%x, 2) return (%y)", {x}).requires_grad());
 }
 
 // ---- control flow
@@ -244,8 +288,10 @@ TEST_CASE("no gradients are kept", "[core][interpreter]") {
 TEST_CASE("cond runs the branch of its predicate", "[core][interpreter]") {
   const std::string text =
       "graph(%p: b8[], %x: f32[2]):"
-      "  [%y] = higher_order.cond(%p, graph \"yes\" (%a: f32[2]): %r = aten.add.Tensor(%a, 1) return (%r),"
-      "                           graph \"no\" (%b: f32[2]): %s = aten.neg.default(%b) return (%s), [%x])"
+      "  [%y] = higher_order.cond(%p, graph \"yes\" (%a: f32[2]): %r = aten.add.Tensor(%a, 1) "
+      "return (%r),"
+      "                           graph \"no\" (%b: f32[2]): %s = aten.neg.default(%b) return "
+      "(%s), [%x])"
       "  return (%y)";
   const at::Tensor x = at::ones({2});
   CHECK_THAT(run_one(text, {at::ones({}, at::kBool), x}), BitEqual(at::full({2}, 2.0F)));
@@ -257,18 +303,21 @@ TEST_CASE("while_loop runs until its condition fails", "[core][interpreter]") {
       "graph(%i: i64[], %x: f32[2]):"
       "  [%n, %y] = higher_order.while_loop("
       "     graph \"condition\" (%a: i64[], %b: f32[2]): %r = aten.lt.Scalar(%a, 5) return (%r),"
-      "     graph \"body\" (%c: i64[], %d: f32[2]): %s = aten.add.Tensor(%c, 1) %t = aten.mul.Tensor(%d, 2) return (%s, %t), [%i, %x], values[])"
+      "     graph \"body\" (%c: i64[], %d: f32[2]): %s = aten.add.Tensor(%c, 1) %t = "
+      "aten.mul.Tensor(%d, 2) return (%s, %t), [%i, %x], values[])"
       "  return (%n, %y)";
   const Values results = run(text, {at::full({}, 2, at::kLong), at::ones({2})});
   CHECK(results.at(0).toTensor().item().toLong() == 5);
   CHECK_THAT(results.at(1).toTensor(), BitEqual(at::full({2}, 8.0F)));
 }
 
-TEST_CASE("scan carries a state along the rows and stacks what the body gives", "[core][interpreter]") {
+TEST_CASE("scan carries a state along the rows and stacks what the body gives",
+          "[core][interpreter]") {
   const std::string text =
       "graph(%s: f32[2], %x: f32[3,2]):"
       "  [%last, %all] = higher_order.scan("
-      "     graph \"combine\" (%a: f32[2], %b: f32[2]): %r = aten.add.Tensor(%a, %b) %t = aten.clone.default(%r) return (%r, %t), [%s], [%x], "
+      "     graph \"combine\" (%a: f32[2], %b: f32[2]): %r = aten.add.Tensor(%a, %b) %t = "
+      "aten.clone.default(%r) return (%r, %t), [%s], [%x], "
       "values[])"
       "  return (%last, %all)";
   const at::Tensor x = at::randn({3, 2});
@@ -280,42 +329,59 @@ TEST_CASE("scan carries a state along the rows and stacks what the body gives", 
 // ---- bad input
 
 TEST_CASE("inputs are checked against what the graph was exported for", "[core][interpreter]") {
-  const std::string text = "graph(%x: f32[1,3,8,8], %n = const 2): %y = aten.relu.default(%x) return (%y)";
+  const std::string text =
+      "graph(%x: f32[1,3,8,8], %n = const 2): %y = aten.relu.default(%x) return (%y)";
   const at::Tensor x = at::randn({1, 3, 8, 8});
   CHECK_THAT(run_one(text, {x, 2}), BitEqual(x.relu()));
-  CHECK_THROWS_WITH(run(text, {at::randn({1, 3, 5, 5}), 2}), Catch::StartsWith("run: input 0 (%x): got f32[1, 3, 5, 5], want f32[1, 3, 8, 8]; "));
-  CHECK_THROWS_WITH(run(text, {at::randn({3, 8, 8}), 2}), Catch::Contains("got f32[3, 8, 8], want f32[1, 3, 8, 8]; give it an input of that rank"));
-  CHECK_THROWS_WITH(run(text, {x.to(at::kDouble), 2}), Catch::Contains("got f64[1, 3, 8, 8], want f32[1, 3, 8, 8]; convert"));
-  CHECK_THROWS_WITH(run(text, {x, 3}), Catch::Contains("got int 3, want int 2; the program was exported for this very value"));
-  CHECK_THROWS_WITH(run(text, {IValue(), 2}), Catch::Contains("input 0 (%x): got None, want f32[1, 3, 8, 8]"));
-  CHECK_THROWS_WITH(run(text, {x}), Catch::Contains("run: inputs: got 1 inputs, want 2 (%x: f32[1, 3, 8, 8], "));
+  CHECK_THROWS_WITH(
+      run(text, {at::randn({1, 3, 5, 5}), 2}),
+      Catch::StartsWith("run: input 0 (%x): got f32[1, 3, 5, 5], want f32[1, 3, 8, 8]; "));
+  CHECK_THROWS_WITH(
+      run(text, {at::randn({3, 8, 8}), 2}),
+      Catch::Contains("got f32[3, 8, 8], want f32[1, 3, 8, 8]; give it an input of that rank"));
+  CHECK_THROWS_WITH(run(text, {x.to(at::kDouble), 2}),
+                    Catch::Contains("got f64[1, 3, 8, 8], want f32[1, 3, 8, 8]; convert"));
+  CHECK_THROWS_WITH(
+      run(text, {x, 3}),
+      Catch::Contains("got int 3, want int 2; the program was exported for this very value"));
+  CHECK_THROWS_WITH(run(text, {IValue(), 2}),
+                    Catch::Contains("input 0 (%x): got None, want f32[1, 3, 8, 8]"));
+  CHECK_THROWS_WITH(run(text, {x}),
+                    Catch::Contains("run: inputs: got 1 inputs, want 2 (%x: f32[1, 3, 8, 8], "));
   CHECK_THROWS_WITH(run(text, {x, 2, x}), Catch::Contains("got 3 inputs, want 2"));
 }
 
 TEST_CASE("symbolic sizes are held to their range and to each other", "[core][interpreter]") {
   const std::string symbol = "{\"Symbol('s0', positive=True, integer=True)\": 4}";
-  Graph graph = parse_graph("graph(%x: f32[" + symbol + ",2], %y: f32[" + symbol + ",2]): %z = aten.add.Tensor(%x, %y) return (%z)");
+  Graph graph = parse_graph("graph(%x: f32[" + symbol + ",2], %y: f32[" + symbol +
+                            ",2]): %z = aten.add.Tensor(%x, %y) return (%z)");
   graph.range_constraints["s0"] = {2, 8};
   Interpreter interpreter(graph);
   CHECK(interpreter.run({at::ones({5, 2}), at::ones({5, 2})}).at(0).toTensor().size(0) == 5);
-  CHECK_THROWS_WITH(interpreter.run({at::ones({9, 2}), at::ones({9, 2})}),
-                    Catch::Contains("got f32[9, 2], want f32[s0, 2]; s0 is 9 in dimension 0, want at most 8"));
-  CHECK_THROWS_WITH(interpreter.run({at::ones({1, 2}), at::ones({1, 2})}), Catch::Contains("want at least 2"));
-  CHECK_THROWS_WITH(interpreter.run({at::ones({4, 2}), at::ones({5, 2})}), Catch::Contains("s0 is 5 in dimension 0 but 4 before"));
+  CHECK_THROWS_WITH(
+      interpreter.run({at::ones({9, 2}), at::ones({9, 2})}),
+      Catch::Contains("got f32[9, 2], want f32[s0, 2]; s0 is 9 in dimension 0, want at most 8"));
+  CHECK_THROWS_WITH(interpreter.run({at::ones({1, 2}), at::ones({1, 2})}),
+                    Catch::Contains("want at least 2"));
+  CHECK_THROWS_WITH(interpreter.run({at::ones({4, 2}), at::ones({5, 2})}),
+                    Catch::Contains("s0 is 5 in dimension 0 but 4 before"));
 }
 
 TEST_CASE("an input with a stride of 0 runs", "[core][interpreter]") {
   const at::Tensor x = at::randn({4}).as_strided({1, 4}, {0, 1});
-  CHECK_THAT(run_one("graph(%x: f32[1,4]): %y = aten.relu.default(%x) return (%y)", {x}), BitEqual(x.relu()));
+  CHECK_THAT(run_one("graph(%x: f32[1,4]): %y = aten.relu.default(%x) return (%y)", {x}),
+             BitEqual(x.relu()));
 }
 
 TEST_CASE("what an op refuses becomes one line that names the node", "[core][interpreter]") {
   try {
-    run("graph(%x: f32[2], %z: f32[3]): %y = aten.add.Tensor(%x, %z) return (%y)", {at::ones({2}), at::ones({3})});
+    run("graph(%x: f32[2], %z: f32[3]): %y = aten.add.Tensor(%x, %z) return (%y)",
+        {at::ones({2}), at::ones({3})});
     FAIL("no error");
   } catch (const Error& error) {
     const std::string text = error.what();
-    CHECK_THAT(text, Catch::StartsWith("run: node y (aten.add.Tensor): The size of tensor a (2) must match"));
+    CHECK_THAT(text, Catch::StartsWith(
+                         "run: node y (aten.add.Tensor): The size of tensor a (2) must match"));
     CHECK(text.find('\n') == std::string::npos);
   }
 }
@@ -323,9 +389,9 @@ TEST_CASE("what an op refuses becomes one line that names the node", "[core][int
 TEST_CASE("an unknown op is named before anything runs", "[core][interpreter]") {
   Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu.default(%x) return (%y)");
   graph.find_node("y")->set_target("my_library.my_op.default");
-  CHECK_THROWS_WITH(
-      Interpreter(graph),
-      Catch::Equals("run: node y (my_library.my_op.default): the op is not registered; load the library that registers it with --library"));
+  CHECK_THROWS_WITH(Interpreter(graph),
+                    Catch::Equals("run: node y (my_library.my_op.default): the op is not "
+                                  "registered; load the library that registers it with --library"));
   graph.find_node("y")->set_target("higher_order.associative_scan");
   CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("the higher-order op is not supported"));
 }
@@ -333,9 +399,12 @@ TEST_CASE("an unknown op is named before anything runs", "[core][interpreter]") 
 TEST_CASE("an argument that does not fit the op is named", "[core][interpreter]") {
   Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.softmax.int(%x, 0) return (%y)");
   graph.find_node("y")->set_argument("dim", "zero");
-  CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("argument \"dim\" does not fit the op, got \"zero\", want int"));
+  CHECK_THROWS_WITH(
+      Interpreter(graph),
+      Catch::Contains("argument \"dim\" does not fit the op, got \"zero\", want int"));
   graph.find_node("y")->erase_argument("dim");
-  CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("argument \"dim\" is missing and has no default"));
+  CHECK_THROWS_WITH(Interpreter(graph),
+                    Catch::Contains("argument \"dim\" is missing and has no default"));
   graph.find_node("y")->set_argument("dim", 0);
   graph.find_node("y")->set_argument("colour", 0);
   CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("the op has no argument \"colour\""));

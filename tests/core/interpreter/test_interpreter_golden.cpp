@@ -30,7 +30,9 @@ constexpr double kRelativeTolerance = 1e-5;
 
 // Empty when equal or near; how far otherwise. Counts equal outputs.
 std::string difference(const at::Tensor& got, const at::Tensor& want, bool& exact) {
-  if (got.sizes() != want.sizes()) return fmt::format("shape [{}], want [{}]", fmt::join(got.sizes(), ", "), fmt::join(want.sizes(), ", "));
+  if (got.sizes() != want.sizes())
+    return fmt::format("shape [{}], want [{}]", fmt::join(got.sizes(), ", "),
+                       fmt::join(want.sizes(), ", "));
   if (got.scalar_type() == want.scalar_type() && at::equal(got, want)) return "";
   exact = false;
   const at::Tensor a = got.to(at::kDouble);
@@ -63,20 +65,25 @@ TEST_CASE("the oracle's float programs give PyTorch's outputs", "[core][interpre
     bool exact = true;
     try {
       Graph graph = read_pt2(folder / "model.pt2");
-      if (is_trained) trained += set_training(graph, Mode::kEvaluation) > 0 ? 1 : 0;  // as the oracle did before it ran the program
+      // as the oracle did before it ran the program
+      if (is_trained) trained += set_training(graph, Mode::kEvaluation) > 0 ? 1 : 0;
       std::vector<c10::IValue> inputs;
       for (int i = 0; fs::exists(folder / fmt::format("example_arg{}.npy", i)); ++i)
         inputs.emplace_back(to_aten(test::read_npy(folder / fmt::format("example_arg{}.npy", i))));
       const std::vector<c10::IValue> outputs = Interpreter(graph).run(inputs);
       for (size_t i = 0; i < outputs.size() && problem.empty(); ++i)
-        problem = difference(outputs[i].toTensor(), to_aten(test::read_npy(folder / fmt::format("float_out{}.npy", i))), exact);
+        problem =
+            difference(outputs[i].toTensor(),
+                       to_aten(test::read_npy(folder / fmt::format("float_out{}.npy", i))), exact);
     } catch (const std::exception& error) {
       problem = error.what();
     }
     CHECK(problem == "");
     if (problem.empty() && exact) ++equal;
   }
-  std::cerr << fmt::format("float programs: {} run, {} equal to the bit; {} of them switched to evaluation\n", cases, equal, trained);
+  std::cerr << fmt::format(
+      "float programs: {} run, {} equal to the bit; {} of them switched to evaluation\n", cases,
+      equal, trained);
   CHECK(cases > 0);
 }
 

@@ -17,7 +17,8 @@ TEST_CASE("the schema of an op has its arguments with types and defaults", "[cor
   CHECK(conv->find("bias")->has_default);
   CHECK(conv->find("bias")->default_value.is_none());
   CHECK(conv->find("stride")->type == "SymInt[2]");
-  CHECK(*conv->find("stride")->default_value.find<std::vector<int64_t>>() == std::vector<int64_t>{1, 1});
+  CHECK(*conv->find("stride")->default_value.find<std::vector<int64_t>>() ==
+        std::vector<int64_t>{1, 1});
   CHECK(*conv->find("groups")->default_value.find<int64_t>() == 1);
   CHECK(conv->find("nonsense") == nullptr);
   CHECK(conv->returns == std::vector<std::string>{"Tensor"});
@@ -58,7 +59,9 @@ TEST_CASE("an unknown op has no schema", "[core][op_schema]") {
   CHECK(find_op_schema("...") == nullptr);
 }
 
-TEST_CASE("a schema is read once", "[core][op_schema]") { CHECK(find_op_schema("aten.relu.default") == find_op_schema("aten.relu.default")); }
+TEST_CASE("a schema is read once", "[core][op_schema]") {
+  CHECK(find_op_schema("aten.relu.default") == find_op_schema("aten.relu.default"));
+}
 
 }  // namespace
 }  // namespace octet::test_op_schema

@@ -1,4 +1,5 @@
-// quantized_decomposed and torchao's ops against what their Python computed (make_qdq_goldens.py, make_affine_goldens.py): equal to the bit.
+// quantized_decomposed and torchao's ops against what their Python computed (make_qdq_goldens.py,
+// make_affine_goldens.py): equal to the bit.
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -24,7 +25,8 @@ namespace {
 
 using c10::IValue;
 
-// "torch.int8", "torch.uint4" -> c10's number of it. octet's DType has no dtypes of less than a byte, which no file can hold.
+// "torch.int8", "torch.uint4" -> c10's number of it. octet's DType has no dtypes of less than a
+// byte, which no file can hold.
 c10::ScalarType scalar_type_of(std::string_view text) {
   static const std::map<std::string_view, c10::ScalarType> kSmall = {
       {"torch.uint4", c10::ScalarType::UInt4},
@@ -43,7 +45,8 @@ std::vector<IValue> call(const std::string& target, std::vector<IValue> argument
   const std::vector<c10::Argument>& wanted = op->schema().arguments();
   for (size_t i = 0; i < wanted.size(); ++i) {
     IValue value = i < arguments.size() ? arguments[i] : IValue(*wanted[i].default_value());
-    if (value.isString() && value.toStringRef().starts_with("torch.")) value = static_cast<int64_t>(scalar_type_of(value.toStringRef()));
+    if (value.isString() && value.toStringRef().starts_with("torch."))
+      value = static_cast<int64_t>(scalar_type_of(value.toStringRef()));
     stack.push_back(coerce(value, wanted[i], target));
   }
   op->callBoxed(stack);
@@ -52,15 +55,19 @@ std::vector<IValue> call(const std::string& target, std::vector<IValue> argument
 
 std::string difference(const at::Tensor& got, const at::Tensor& want) {
   if (got.scalar_type() != want.scalar_type())
-    return fmt::format("dtype {}, want {}", c10::toString(got.scalar_type()), c10::toString(want.scalar_type()));
-  if (got.sizes() != want.sizes()) return fmt::format("shape [{}], want [{}]", fmt::join(got.sizes(), ", "), fmt::join(want.sizes(), ", "));
+    return fmt::format("dtype {}, want {}", c10::toString(got.scalar_type()),
+                       c10::toString(want.scalar_type()));
+  if (got.sizes() != want.sizes())
+    return fmt::format("shape [{}], want [{}]", fmt::join(got.sizes(), ", "),
+                       fmt::join(want.sizes(), ", "));
   const Tensor a = from_aten(got).contiguous();
   const Tensor b = from_aten(want).contiguous();
   if (a.numel() > 0 && std::memcmp(a.raw(), b.raw(), a.nbytes()) != 0) return "other values";
   return "";
 }
 
-// The entry with its disguised tensors ("as torch.uint16", then the bytes as another dtype; "as list", then ints) as what they are.
+// The entry with its disguised tensors ("as torch.uint16", then the bytes as another dtype; "as
+// list", then ints) as what they are.
 std::vector<IValue> revealed(const std::vector<IValue>& entry) {
   std::vector<IValue> result;
   for (size_t i = 0; i < entry.size(); ++i) {
@@ -69,7 +76,8 @@ std::vector<IValue> revealed(const std::vector<IValue>& entry) {
       result.emplace_back(entry.at(++i).toTensor().view(type));
     } else if (entry[i].isString() && entry[i].toStringRef() == "as list") {
       const at::Tensor items = entry.at(++i).toTensor();
-      result.emplace_back(std::vector<int64_t>(items.const_data_ptr<int64_t>(), items.const_data_ptr<int64_t>() + items.numel()));
+      result.emplace_back(std::vector<int64_t>(items.const_data_ptr<int64_t>(),
+                                               items.const_data_ptr<int64_t>() + items.numel()));
     } else {
       result.push_back(entry[i]);
     }
@@ -97,59 +105,75 @@ std::map<std::string, int> check_goldens(const std::string& file) {
     }
     const std::vector<IValue> results = call(target, arguments);
     REQUIRE(results.size() == expected.size());
-    for (size_t k = 0; k < results.size(); ++k) CHECK(difference(results[k].toTensor(), expected[k].toTensor()) == "");
+    for (size_t k = 0; k < results.size(); ++k)
+      CHECK(difference(results[k].toTensor(), expected[k].toTensor()) == "");
   }
   return compared;
 }
 
-TEST_CASE("every op gives the bits that torch's Python gives, and refuses what it refuses", "[core][quantized_decomposed]") {
+TEST_CASE("every op gives the bits that torch's Python gives, and refuses what it refuses",
+          "[core][quantized_decomposed]") {
   CHECK(check_goldens("qdq_goldens.pt").size() == 19);
 }
 
-TEST_CASE("every affine op gives the bits that torchao's Python gives, and refuses what it refuses", "[core][torchao]") {
+TEST_CASE("every affine op gives the bits that torchao's Python gives, and refuses what it refuses",
+          "[core][torchao]") {
   CHECK(check_goldens("affine_goldens.pt").size() == 5);
 }
 
 TEST_CASE("affine ops take blocks of any shape, and say what does not fit", "[core][torchao]") {
   const at::Tensor x = at::ones({4, 6});
   const auto choose = [&](std::vector<int64_t> blocks, const char* mapping) {
-    return call("torchao.choose_qparams_affine.default", {x, mapping, blocks, IValue("torch.int8")});
+    return call("torchao.choose_qparams_affine.default",
+                {x, mapping, blocks, IValue("torch.int8")});
   };
   CHECK(choose({2, 3}, "ASYMMETRIC").at(0).toTensor().sizes() == at::IntArrayRef({2, 2}));
-  CHECK_THROWS_WITH(choose({1, 4}, "SYMMETRIC"), Catch::Contains("size 6 of dimension 1 must be divisible by its block size 4"));
-  CHECK_THROWS_WITH(choose({6}, "SYMMETRIC"), Catch::Contains("the input has 2 dimensions, got block_size [6]"));
+  CHECK_THROWS_WITH(choose({1, 4}, "SYMMETRIC"),
+                    Catch::Contains("size 6 of dimension 1 must be divisible by its block size 4"));
+  CHECK_THROWS_WITH(choose({6}, "SYMMETRIC"),
+                    Catch::Contains("the input has 2 dimensions, got block_size [6]"));
   CHECK_THROWS_WITH(choose({1, 6}, "PLAIN"), Catch::Contains("unsupported mapping type: PLAIN"));
 }
 
 TEST_CASE("the layout of the input is kept", "[core][quantized_decomposed]") {
   const at::Tensor image = at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor quantized =
-      call("quantized_decomposed.quantize_per_tensor.default", {image, 0.1, 0, -128, 127, IValue("torch.int8")}).at(0).toTensor();
+  const at::Tensor quantized = call("quantized_decomposed.quantize_per_tensor.default",
+                                    {image, 0.1, 0, -128, 127, IValue("torch.int8")})
+                                   .at(0)
+                                   .toTensor();
   CHECK(quantized.strides() == image.strides());
-  const at::Tensor back =
-      call("quantized_decomposed.dequantize_per_tensor.default", {quantized, 0.1, 0, -128, 127, IValue("torch.int8")}).at(0).toTensor();
+  const at::Tensor back = call("quantized_decomposed.dequantize_per_tensor.default",
+                               {quantized, 0.1, 0, -128, 127, IValue("torch.int8")})
+                              .at(0)
+                              .toTensor();
   CHECK(back.strides() == image.strides());
 }
 
 TEST_CASE("wrong calls say what is wrong", "[core][quantized_decomposed]") {
   const at::Tensor x = at::ones({3});
   const std::string quantize = "quantized_decomposed.quantize_per_tensor.default";
-  CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, -129, 127, IValue("torch.int8")}),
-                    Catch::Contains("quant_min out of bounds for Char, got -129, want at least -128"));
+  CHECK_THROWS_WITH(
+      call(quantize, {x, 1.0, 0, -129, 127, IValue("torch.int8")}),
+      Catch::Contains("quant_min out of bounds for Char, got -129, want at least -128"));
   CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, -128, 128, IValue("torch.int8")}),
                     Catch::Contains("quant_max out of bounds for Char, got 128, want at most 127"));
-  CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, 0, 1, IValue("torch.bool")}), Catch::Contains("unsupported dtype: Bool"));
-  CHECK_THROWS_WITH(call(quantize, {x.to(at::kInt), 1.0, 0, -128, 127, IValue("torch.int8")}), Catch::Contains("but got dtype: Int"));
+  CHECK_THROWS_WITH(call(quantize, {x, 1.0, 0, 0, 1, IValue("torch.bool")}),
+                    Catch::Contains("unsupported dtype: Bool"));
+  CHECK_THROWS_WITH(call(quantize, {x.to(at::kInt), 1.0, 0, -128, 127, IValue("torch.int8")}),
+                    Catch::Contains("but got dtype: Int"));
 }
 
-TEST_CASE("fake_quant_per_channel passes the gradient inside of the range", "[core][quantized_decomposed]") {
+TEST_CASE("fake_quant_per_channel passes the gradient inside of the range",
+          "[core][quantized_decomposed]") {
   at::Tensor x = at::zeros({2, 2});
   x[0][0] = 0.5;
   x[0][1] = 1000;
   x[1][0] = -1000;
   x.requires_grad_(true);
-  const at::Tensor y =
-      call("quantized_decomposed.fake_quant_per_channel.default", {x, at::ones({2}), at::zeros({2}, at::kInt), 0, -128, 127}).at(0).toTensor();
+  const at::Tensor y = call("quantized_decomposed.fake_quant_per_channel.default",
+                            {x, at::ones({2}), at::zeros({2}, at::kInt), 0, -128, 127})
+                           .at(0)
+                           .toTensor();
   y.sum().backward();
   at::Tensor expected = at::ones({2, 2});
   expected[0][1] = 0;

@@ -10,13 +10,16 @@
 namespace octet::test_passes {
 using test::PrintsAsUntyped;
 
-TEST_CASE("scalars_to_constants: numbers of float add and mul become f32 buffers", "[core][scalars]") {
+TEST_CASE("scalars_to_constants: numbers of float add and mul become f32 buffers",
+          "[core][scalars]") {
   Graph graph = parse_graph(R"(graph(%x: f32[2]):
     %a: f32[2] = aten.add.Tensor(%x, 1, alpha=2) %b: f32[2] = aten.mul.Tensor(%a, 0.5) %c: f32[2] = aten.sub.Tensor(%b, 3) return (%c))");
   CHECK(scalars_to_constants(graph) == 2);
   verify(graph);
-  CHECK_THAT(graph,
-             PrintsAsUntyped(R"(graph(%b__tensor_constant_0 = buffer "_tensor_constant_0", %b__tensor_constant_1 = buffer "_tensor_constant_1", %x):
+  CHECK_THAT(
+      graph,
+      PrintsAsUntyped(
+          R"(graph(%b__tensor_constant_0 = buffer "_tensor_constant_0", %b__tensor_constant_1 = buffer "_tensor_constant_1", %x):
     %a = aten.add.Tensor(%x, %b__tensor_constant_0, alpha=2)
     %b = aten.mul.Tensor(%a, %b__tensor_constant_1)
     %c = aten.sub.Tensor(%b, 3)
@@ -26,7 +29,8 @@ TEST_CASE("scalars_to_constants: numbers of float add and mul become f32 buffers
   CHECK(scalars_to_constants(graph) == 0);
 }
 
-TEST_CASE("scalars_to_constants: integer arithmetic stays, unless all ops are asked for", "[core][scalars]") {
+TEST_CASE("scalars_to_constants: integer arithmetic stays, unless all ops are asked for",
+          "[core][scalars]") {
   Graph graph = parse_graph("graph(%x: i64[2]): %a: i64[2] = aten.add.Tensor(%x, 1) return (%a)");
   CHECK(scalars_to_constants(graph) == 0);
   CHECK(scalars_to_constants(graph, ScalarOps::kAll) == 1);
@@ -34,7 +38,8 @@ TEST_CASE("scalars_to_constants: integer arithmetic stays, unless all ops are as
 }
 
 TEST_CASE("remove_dead: unused chains go, in one run", "[core][dead]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.sigmoid(%a) %c = aten.tanh(%x) return (%c)");
+  Graph graph = parse_graph(
+      "graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.sigmoid(%a) %c = aten.tanh(%x) return (%c)");
   CHECK(remove_dead(graph) == 2);
   CHECK(remove_dead(graph) == 0);
   CHECK_THAT(graph, PrintsAsUntyped("graph(%x): %c = aten.tanh.default(%x) return (%c)"));
@@ -49,23 +54,28 @@ TEST_CASE("remove_dead: writes, assertions, random numbers and unknown ops stay"
 
 TEST_CASE("remove_dead: a batch norm stays in training mode only", "[core][dead]") {
   for (const char* training : {"True", "False"}) {
-    Graph graph = parse_graph(std::string("graph(%x: f32[2,4], %m: f32[4], %v: f32[4]): %b = aten.batch_norm(%x, None, None, %m, %v, ") + training +
-                              ", 0.1, 1e-05, True) return (%x)");
+    Graph graph = parse_graph(std::string("graph(%x: f32[2,4], %m: f32[4], %v: f32[4]): %b = "
+                                          "aten.batch_norm(%x, None, None, %m, %v, ") +
+                              training + ", 0.1, 1e-05, True) return (%x)");
     CHECK(remove_dead(graph) == (std::string(training) == "True" ? 0 : 1));
   }
 }
 
-TEST_CASE("remove_dead: unused constants go on request, mutated ones and user inputs stay", "[core][dead]") {
-  Graph graph = parse_graph(R"(graph(%w = param "w": f32[2], %b = buffer "b": f32[2], %x: f32[2], %y: f32[2]): return (%y, mutate "b" = %x))");
+TEST_CASE("remove_dead: unused constants go on request, mutated ones and user inputs stay",
+          "[core][dead]") {
+  Graph graph = parse_graph(
+      R"(graph(%w = param "w": f32[2], %b = buffer "b": f32[2], %x: f32[2], %y: f32[2]): return (%y, mutate "b" = %x))");
   graph.constants["orphan"] = {Tensor::zeros(DType::kFloat32, {1}), false, false};
   CHECK(remove_dead(graph) == 0);
   CHECK(remove_dead(graph, DeadInputs::kRemove) == 1);
-  CHECK_THAT(graph, PrintsAsUntyped(R"(graph(%b = buffer "b", %x, %y): return (%y, mutate "b" = %x))"));
+  CHECK_THAT(graph,
+             PrintsAsUntyped(R"(graph(%b = buffer "b", %x, %y): return (%y, mutate "b" = %x))"));
   CHECK(graph.constants.size() == 1);
 }
 
 TEST_CASE("set_training flips the flags and keeps eps, momentum and p", "[core][training]") {
-  Graph graph = parse_graph(R"(graph(%m = buffer "mean": f32[3], %v = buffer "var": f32[3], %x: f32[2,3]):
+  Graph graph =
+      parse_graph(R"(graph(%m = buffer "mean": f32[3], %v = buffer "var": f32[3], %x: f32[2,3]):
     %y: f32[2,3] = aten.batch_norm.default(%x, None, None, %m, %v, True, 0.03, 0.001, False)
     %z: f32[2,3] = aten.dropout.default(%y, 0.1, True) return (%z))");
   CHECK(set_training(graph, Mode::kEvaluation) == 2);

@@ -11,7 +11,9 @@ using Catch::Contains;
 
 namespace {
 
-Graph two_ops() { return parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.sigmoid(%a) return (%b)"); }
+Graph two_ops() {
+  return parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.sigmoid(%a) return (%b)");
+}
 
 }  // namespace
 
@@ -20,7 +22,8 @@ TEST_CASE("verify: a sound graph passes", "[core][verify]") { CHECK_NOTHROW(veri
 TEST_CASE("verify: a use before the definition is found", "[core][verify]") {
   Graph graph = two_ops();
   graph.move_before(*graph.find_node("b"), graph.find_node("a"));
-  CHECK_THROWS_WITH(verify(graph), Contains("verify: %b (aten.sigmoid.default): uses %a before its definition"));
+  CHECK_THROWS_WITH(verify(graph),
+                    Contains("verify: %b (aten.sigmoid.default): uses %a before its definition"));
 }
 
 TEST_CASE("verify: a value of another graph is found", "[core][verify]") {
@@ -33,7 +36,8 @@ TEST_CASE("verify: a value of another graph is found", "[core][verify]") {
 TEST_CASE("verify: arguments are checked against the schema", "[core][verify]") {
   Graph graph = two_ops();
   graph.find_node("a")->set_argument("bogus", 1);
-  CHECK_THROWS_WITH(verify(graph), Contains("%a (aten.relu.default): the op has no argument \"bogus\""));
+  CHECK_THROWS_WITH(verify(graph),
+                    Contains("%a (aten.relu.default): the op has no argument \"bogus\""));
   graph.find_node("a")->erase_argument("bogus");
   graph.find_node("a")->erase_argument("self");
   CHECK_THROWS_WITH(verify(graph), Contains("argument \"self\" is missing, want a Tensor"));
@@ -50,7 +54,9 @@ TEST_CASE("verify: too many results are found", "[core][verify]") {
 TEST_CASE("verify: constants must exist and agree with their type", "[core][verify]") {
   Graph graph = parse_graph(R"(graph(%w = param "fc.weight": f32[2,3]): return (%w))");
   graph.constants.at("fc.weight").tensor = Tensor::zeros(DType::kInt8, {2, 3});
-  CHECK_THROWS_WITH(verify(graph), Contains("\"fc.weight\" does not agree with its type, got i8[2, 3], want f32[2, 3]"));
+  CHECK_THROWS_WITH(
+      verify(graph),
+      Contains("\"fc.weight\" does not agree with its type, got i8[2, 3], want f32[2, 3]"));
   graph.constants.clear();
   CHECK_THROWS_WITH(verify(graph), Contains("\"fc.weight\" is missing"));
 }
@@ -82,7 +88,8 @@ TEST_CASE("run_passes: logs changes, nodes and time, and sums up the changes", "
                                  [&](const std::string& line) { lines.push_back(line); });
   CHECK(changes == 1);
   REQUIRE(lines.size() == 2);
-  CHECK_THAT(lines[0], Catch::StartsWith("drop_b: 1 change, 2 -> 1 nodes (") && Catch::EndsWith(" ms)"));
+  CHECK_THAT(lines[0],
+             Catch::StartsWith("drop_b: 1 change, 2 -> 1 nodes (") && Catch::EndsWith(" ms)"));
   CHECK_THAT(lines[1], Catch::StartsWith("drop_b: (unchanged) ("));
 }
 

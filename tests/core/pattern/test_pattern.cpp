@@ -10,13 +10,15 @@ using Catch::Contains;
 
 namespace {
 
-std::optional<Match> match_at(const Graph& graph, const char* pattern, const char* root, InnerUse inner_use = InnerUse::kOnlyInMatch) {
+std::optional<Match> match_at(const Graph& graph, const char* pattern, const char* root,
+                              InnerUse inner_use = InnerUse::kOnlyInMatch) {
   return match(parse_pattern(pattern), *graph.find_node(root), inner_use);
 }
 
 }  // namespace
 
-TEST_CASE("pattern: a chain binds its variables and lists its nodes outermost first", "[core][pattern]") {
+TEST_CASE("pattern: a chain binds its variables and lists its nodes outermost first",
+          "[core][pattern]") {
   const Graph graph = parse_graph(R"(graph(%x: f32[2,3], %w: f32[4,3], %b: f32[4]):
     %l = aten.linear(%x, %w, %b) %r = aten.relu(%l) return (%r))");
   const std::optional<Match> found = match_at(graph, "relu(linear(x, w, b?))", "r");
@@ -30,7 +32,9 @@ TEST_CASE("pattern: a chain binds its variables and lists its nodes outermost fi
 }
 
 TEST_CASE("pattern: an optional argument may be absent or None", "[core][pattern]") {
-  const Graph graph = parse_graph("graph(%x: f32[2,3], %w: f32[4,3]): %l = aten.linear(%x, %w) %m = aten.linear(%x, %w, None) return (%l, %m)");
+  const Graph graph = parse_graph(
+      "graph(%x: f32[2,3], %w: f32[4,3]): %l = aten.linear(%x, %w) %m = aten.linear(%x, %w, None) "
+      "return (%l, %m)");
   for (const char* root : {"l", "m"}) {
     const std::optional<Match> found = match_at(graph, "linear(x, w, b?)", root);
     REQUIRE(found);
@@ -40,14 +44,18 @@ TEST_CASE("pattern: an optional argument may be absent or None", "[core][pattern
 }
 
 TEST_CASE("pattern: a tensor that is not named must be absent", "[core][pattern]") {
-  const Graph graph = parse_graph("graph(%x: f32[2,3], %w: f32[4,3], %b: f32[4]): %l = aten.linear(%x, %w, %b) return (%l)");
+  const Graph graph = parse_graph(
+      "graph(%x: f32[2,3], %w: f32[4,3], %b: f32[4]): %l = aten.linear(%x, %w, %b) return (%l)");
   CHECK_FALSE(match_at(graph, "linear(x, w)", "l"));
   CHECK(match_at(graph, "linear(x, w, ...)", "l"));
   CHECK(match_at(graph, "linear(x, _, _)", "l"));
 }
 
-TEST_CASE("pattern: bare names cover overloads and in-place twins, dotted ones are exact", "[core][pattern]") {
-  const Graph graph = parse_graph("graph(%x: f32[2]): %a = aten.relu_(%x) %b = aten.add.Tensor(%a, %x) %c = aten.relu(%b) return (%c)");
+TEST_CASE("pattern: bare names cover overloads and in-place twins, dotted ones are exact",
+          "[core][pattern]") {
+  const Graph graph = parse_graph(
+      "graph(%x: f32[2]): %a = aten.relu_(%x) %b = aten.add.Tensor(%a, %x) %c = aten.relu(%b) "
+      "return (%c)");
   CHECK(match_at(graph, "relu(x)", "a"));
   CHECK(match_at(graph, "relu(x)", "c"));
   CHECK(match_at(graph, "relu_(x)", "a"));
@@ -63,7 +71,8 @@ TEST_CASE("pattern: an op with a scalar operand has one tensor less", "[core][pa
   CHECK(match_at(graph, "add(a)", "a"));
 }
 
-TEST_CASE("pattern: an inner node with another user, or that is an output, does not match", "[core][pattern]") {
+TEST_CASE("pattern: an inner node with another user, or that is an output, does not match",
+          "[core][pattern]") {
   const Graph graph = parse_graph(R"(graph(%x: f32[2]):
     %a = aten.sigmoid(%x) %b = aten.relu(%a) %c = aten.tanh(%a) %d = aten.sigmoid(%x) %e = aten.relu(%d) return (%b, %c, %d, %e))");
   CHECK_FALSE(match_at(graph, "relu(sigmoid(x))", "b"));
@@ -73,17 +82,21 @@ TEST_CASE("pattern: an inner node with another user, or that is an output, does 
 }
 
 TEST_CASE("pattern: the same variable twice is the same value", "[core][pattern]") {
-  const Graph graph = parse_graph("graph(%x: f32[2], %y: f32[2]): %a = aten.add.Tensor(%x, %x) %b = aten.add.Tensor(%x, %y) return (%a, %b)");
+  const Graph graph = parse_graph(
+      "graph(%x: f32[2], %y: f32[2]): %a = aten.add.Tensor(%x, %x) %b = aten.add.Tensor(%x, %y) "
+      "return (%a, %b)");
   CHECK(match_at(graph, "add(x, x)", "a"));
   CHECK_FALSE(match_at(graph, "add(x, x)", "b"));
   CHECK(match_at(graph, "add(x, y)", "a"));
 }
 
 TEST_CASE("pattern: a list binds all its values in order", "[core][pattern]") {
-  const Graph graph = parse_graph("graph(%x: f32[2], %y: f32[2]): %c = aten.cat([%y, %x, %y], 0) return (%c)");
+  const Graph graph =
+      parse_graph("graph(%x: f32[2], %y: f32[2]): %c = aten.cat([%y, %x, %y], 0) return (%c)");
   const std::optional<Match> found = match_at(graph, "cat(x...)", "c");
   REQUIRE(found);
-  CHECK(found->find_all("x") == std::vector<Value*>{graph.find_value("y"), graph.find_value("x"), graph.find_value("y")});
+  CHECK(found->find_all("x") ==
+        std::vector<Value*>{graph.find_value("y"), graph.find_value("x"), graph.find_value("y")});
   CHECK_FALSE(match_at(graph, "cat(x)", "c"));
 }
 
@@ -107,20 +120,24 @@ TEST_CASE("pattern: dq need not name the scales of channels", "[core][pattern]")
 }
 
 TEST_CASE("pattern: alternatives are any of the ops", "[core][pattern]") {
-  const Graph graph = parse_graph("graph(%x: f32[2]): %a = aten.hardtanh(%x) %b = aten.sigmoid(%a) return (%b)");
+  const Graph graph =
+      parse_graph("graph(%x: f32[2]): %a = aten.hardtanh(%x) %b = aten.sigmoid(%a) return (%b)");
   CHECK(match_at(graph, "{relu|hardtanh|aten.relu6.default}(x)", "a"));
   CHECK_FALSE(match_at(graph, "{relu|hardtanh}(x)", "b"));
 }
 
-TEST_CASE("pattern: custom ops without a schema match by their recorded arguments", "[core][pattern]") {
-  const Graph graph = parse_graph("graph(%x: f32[2]): %a = my_ns.my_op.default(input=%x, scale=2.0, other=None) return (%a)");
+TEST_CASE("pattern: custom ops without a schema match by their recorded arguments",
+          "[core][pattern]") {
+  const Graph graph = parse_graph(
+      "graph(%x: f32[2]): %a = my_ns.my_op.default(input=%x, scale=2.0, other=None) return (%a)");
   CHECK(match_at(graph, "my_ns.my_op.default(x, y?)", "a"));
   CHECK(match_at(graph, "my_ns.my_op.default(x)", "a"));
 }
 
 TEST_CASE("pattern: a keyword argument stands at its place in the schema", "[core][pattern]") {
-  const Graph graph =
-      parse_graph("graph(%x: f32[2,3], %w: f32[4,3], %b: f32[4]): %l = aten.linear.default(bias=%b, weight=%w, input=%x) return (%l)");
+  const Graph graph = parse_graph(
+      "graph(%x: f32[2,3], %w: f32[4,3], %b: f32[4]): %l = aten.linear.default(bias=%b, weight=%w, "
+      "input=%x) return (%l)");
   const std::optional<Match> found = match_at(graph, "linear(x, w, b)", "l");
   REQUIRE(found);
   CHECK(found->find("x") == graph.find_value("x"));

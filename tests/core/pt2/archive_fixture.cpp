@@ -14,11 +14,14 @@
 
 namespace octet::testing {
 
-std::filesystem::path model_path(const std::string& name) { return std::filesystem::path(OCTET_BINARY_DIR) / "models/core" / (name + ".pt2"); }
+std::filesystem::path model_path(const std::string& name) {
+  return std::filesystem::path(OCTET_BINARY_DIR) / "models/core" / (name + ".pt2");
+}
 
 Scratch::Scratch() {
   static int count = 0;
-  folder_ = std::filesystem::temp_directory_path() / fmt::format("octet-test-{}-{}", getpid(), count++);
+  folder_ =
+      std::filesystem::temp_directory_path() / fmt::format("octet-test-{}-{}", getpid(), count++);
   std::filesystem::create_directories(folder_);
 }
 
@@ -45,7 +48,8 @@ void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-void edit_archive(const std::filesystem::path& from, const std::filesystem::path& to, const RecordEdit& edit) {
+void edit_archive(const std::filesystem::path& from, const std::filesystem::path& to,
+                  const RecordEdit& edit) {
   const ArchiveReader reader(from, "test");
   ArchiveWriter writer(to, "test");
   for (const std::string& name : reader.names()) {
@@ -56,8 +60,8 @@ void edit_archive(const std::filesystem::path& from, const std::filesystem::path
   writer.commit();
 }
 
-void edit_json(const std::filesystem::path& from, const std::filesystem::path& to, const std::string& record,
-               const std::function<void(nlohmann::json&)>& edit) {
+void edit_json(const std::filesystem::path& from, const std::filesystem::path& to,
+               const std::string& record, const std::function<void(nlohmann::json&)>& edit) {
   edit_archive(from, to, [&](const std::string& name, std::string& bytes) {
     if (name != record) return true;
     nlohmann::json text = nlohmann::json::parse(bytes);

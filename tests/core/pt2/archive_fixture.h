@@ -30,11 +30,12 @@ void write_bytes(const std::filesystem::path& path, const std::string& bytes);
 
 // Copies the archive; `edit` changes a record's bytes, and returns false to leave the record out.
 using RecordEdit = std::function<bool(const std::string& name, std::string& bytes)>;
-void edit_archive(const std::filesystem::path& from, const std::filesystem::path& to, const RecordEdit& edit);
+void edit_archive(const std::filesystem::path& from, const std::filesystem::path& to,
+                  const RecordEdit& edit);
 
 // Copies the archive with one JSON record changed.
-void edit_json(const std::filesystem::path& from, const std::filesystem::path& to, const std::string& record,
-               const std::function<void(nlohmann::json&)>& edit);
+void edit_json(const std::filesystem::path& from, const std::filesystem::path& to,
+               const std::string& record, const std::function<void(nlohmann::json&)>& edit);
 
 // models/<name>.json, and every record that is compared byte by byte.
 nlohmann::json program_json(const std::filesystem::path& path);

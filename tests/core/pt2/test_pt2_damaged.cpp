@@ -31,10 +31,12 @@ std::string error_of_weights(const std::function<void(json&)>& edit) {
   return reading_error(scratch / "bad.pt2");
 }
 
-std::string error_of_record(const std::string& record, const std::function<bool(std::string&)>& edit) {
+std::string error_of_record(const std::string& record,
+                            const std::function<bool(std::string&)>& edit) {
   Scratch scratch;
-  octet::testing::edit_archive(model_path("net"), scratch / "bad.pt2",
-                               [&](const std::string& name, std::string& bytes) { return name != record || edit(bytes); });
+  octet::testing::edit_archive(
+      model_path("net"), scratch / "bad.pt2",
+      [&](const std::string& name, std::string& bytes) { return name != record || edit(bytes); });
   return reading_error(scratch / "bad.pt2");
 }
 
@@ -51,14 +53,17 @@ json& graph_of(json& program) { return program["graph_module"]["graph"]; }
 TEST_CASE("a missing file, a folder and an empty file are errors", "[core][pt2][damaged]") {
   Scratch scratch;
   const std::string missing = (scratch / "missing.pt2").string();
-  CHECK(reading_error(missing) == "pt2: " + missing + ": cannot be read: No such file or directory");
+  CHECK(reading_error(missing) ==
+        "pt2: " + missing + ": cannot be read: No such file or directory");
   std::filesystem::create_directories(scratch / "folder.pt2");
-  CHECK_THAT(reading_error(scratch / "folder.pt2"), Catch::Contains("is no file, want a zip archive that torch wrote"));
+  CHECK_THAT(reading_error(scratch / "folder.pt2"),
+             Catch::Contains("is no file, want a zip archive that torch wrote"));
   CHECK_THAT(error_of_bytes(""), Catch::Contains("is empty, want a zip archive that torch wrote"));
 }
 
 TEST_CASE("a file that is no zip is an error", "[core][pt2][damaged]") {
-  CHECK_THAT(error_of_bytes(std::string(5000, 'x')), Catch::Contains("is no archive that torch wrote: it does not begin as a zip"));
+  CHECK_THAT(error_of_bytes(std::string(5000, 'x')),
+             Catch::Contains("is no archive that torch wrote: it does not begin as a zip"));
 }
 
 TEST_CASE("a truncated file is an error at every length", "[core][pt2][damaged]") {
@@ -77,19 +82,23 @@ TEST_CASE("flipped bytes give an error or a program, never a crash", "[core][pt2
     std::string bytes = whole;
     // Half of the rounds damage the central directory at the end.
     const size_t begin = round % 2 == 0 ? 0 : bytes.size() - 2000;
-    for (int flips = 0; flips < 3; ++flips) bytes[begin + random() % (bytes.size() - begin)] = static_cast<char>(random());
+    for (int flips = 0; flips < 3; ++flips)
+      bytes[begin + random() % (bytes.size() - begin)] = static_cast<char>(random());
     CHECK(error_of_bytes(bytes).find('\n') == std::string::npos);
   }
 }
 
 TEST_CASE("an archive without a program is an error", "[core][pt2][damaged]") {
   CHECK(error_of_record(kProgram, [](std::string&) { return false; }) ==
-        "pt2: bad.pt2: there is no models/model.json in the archive, want a program that torch.export.save wrote");
+        "pt2: bad.pt2: there is no models/model.json in the archive, want a program that "
+        "torch.export.save wrote");
 }
 
 TEST_CASE("a missing weights record is an error", "[core][pt2][damaged]") {
-  CHECK_THAT(error_of_record("data/weights/weight_0", [](std::string&) { return false; }),
-             Catch::EndsWith("there is no record \"data/weights/weight_0\" in the archive; the file is damaged"));
+  CHECK_THAT(
+      error_of_record("data/weights/weight_0", [](std::string&) { return false; }),
+      Catch::EndsWith(
+          "there is no record \"data/weights/weight_0\" in the archive; the file is damaged"));
   CHECK_THAT(error_of_record(kWeights, [](std::string&) { return false; }),
              Catch::Contains("there is no record \"data/weights/model_weights_config.json\""));
 }
@@ -110,10 +119,11 @@ TEST_CASE("text that is no JSON, or nests too deep, is an error", "[core][pt2][d
                                return true;
                              }),
              Catch::StartsWith("pt2: bad.pt2: models/model.json is no JSON: "));
-  CHECK(error_of_record(kProgram, [](std::string& bytes) {
-          bytes = std::string(1000000, '[');
-          return true;
-        }) == "pt2: bad.pt2: models/model.json nests more than 400 levels deep; the file is damaged");
+  CHECK(
+      error_of_record(kProgram, [](std::string& bytes) {
+        bytes = std::string(1000000, '[');
+        return true;
+      }) == "pt2: bad.pt2: models/model.json nests more than 400 levels deep; the file is damaged");
   CHECK_THAT(error_of_record(kProgram,
                              [](std::string& bytes) {
                                bytes = "[1]";
@@ -134,64 +144,91 @@ TEST_CASE("another schema version is an error", "[core][pt2][damaged]") {
 }
 
 TEST_CASE("JSON of another shape than the schema's is an error", "[core][pt2][damaged]") {
-  CHECK_THAT(error_of_program([](json& program) { graph_of(program)["nodes"] = 3; }), Catch::Contains("does not follow the schema"));
+  CHECK_THAT(error_of_program([](json& program) { graph_of(program)["nodes"] = 3; }),
+             Catch::Contains("does not follow the schema"));
   CHECK_THAT(error_of_program([](json& program) {
                graph_of(program)["nodes"][0]["inputs"][0]["arg"] = {
                    {"as_unheard", 1}
                };
              }),
              Catch::Contains("an alternative is missing or unknown"));
-  CHECK_THAT(error_of_program([](json& program) { graph_of(program) = nullptr; }), Catch::Contains("there is no graph"));
-  CHECK_THAT(error_of_program([](json& program) { graph_of(program)["tensor_values"]["x"]["dtype"] = 99; }),
+  CHECK_THAT(error_of_program([](json& program) { graph_of(program) = nullptr; }),
+             Catch::Contains("there is no graph"));
+  CHECK_THAT(error_of_program(
+                 [](json& program) { graph_of(program)["tensor_values"]["x"]["dtype"] = 99; }),
              Catch::Contains("unknown dtype, got number 99"));
 }
 
 TEST_CASE("a value used before its definition is an error", "[core][pt2][damaged]") {
-  const std::string error =
-      error_of_program([](json& program) { graph_of(program)["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = "linear"; });
-  CHECK(error == "pt2: bad.pt2: node 0 (torch.ops.aten.conv2d.default): argument \"input\": uses %linear before it is defined; the file is damaged");
+  const std::string error = error_of_program([](json& program) {
+    graph_of(program)["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = "linear";
+  });
+  CHECK(error ==
+        "pt2: bad.pt2: node 0 (torch.ops.aten.conv2d.default): argument \"input\": uses %linear "
+        "before it is defined; the file is damaged");
 }
 
 TEST_CASE("a name defined twice is an error", "[core][pt2][damaged]") {
-  CHECK(error_of_program([](json& program) { graph_of(program)["nodes"][1]["outputs"][0]["as_tensor"]["name"] = "conv2d"; }) ==
-        "pt2: bad.pt2: node 1 (torch.ops.aten.relu.default): result 0: defines %conv2d a second time; the file is damaged");
-  CHECK_THAT(error_of_program([](json& program) { graph_of(program)["nodes"][1]["name"] = "conv2d"; }),
-             Catch::Contains("a second node is named \"conv2d\""));
+  CHECK(error_of_program([](json& program) {
+          graph_of(program)["nodes"][1]["outputs"][0]["as_tensor"]["name"] = "conv2d";
+        }) ==
+        "pt2: bad.pt2: node 1 (torch.ops.aten.relu.default): result 0: defines %conv2d a second "
+        "time; the file is damaged");
+  CHECK_THAT(
+      error_of_program([](json& program) { graph_of(program)["nodes"][1]["name"] = "conv2d"; }),
+      Catch::Contains("a second node is named \"conv2d\""));
 }
 
 TEST_CASE("a signature that does not fit the graph is an error", "[core][pt2][damaged]") {
-  CHECK_THAT(error_of_program([](json& program) { program["graph_module"]["signature"]["input_specs"].erase(0); }),
+  CHECK_THAT(error_of_program([](json& program) {
+               program["graph_module"]["signature"]["input_specs"].erase(0);
+             }),
              Catch::Contains("the signature has 4 inputs and the graph 5, want as many"));
-  CHECK_THAT(error_of_program([](json& program) { program["graph_module"]["signature"]["output_specs"].clear(); }),
+  CHECK_THAT(error_of_program([](json& program) {
+               program["graph_module"]["signature"]["output_specs"].clear();
+             }),
              Catch::Contains("the signature has 0 outputs and the graph 1, want as many"));
   CHECK_THAT(error_of_weights([](json& weights) { weights["config"].erase("fc.bias"); }),
              Catch::Contains("there is no tensor \"fc.bias\" in the archive"));
 }
 
 TEST_CASE("a name with control characters stays in one line of message", "[core][pt2][damaged]") {
-  const std::string error = error_of_program([](json& program) { graph_of(program)["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = "a\nb"; });
+  const std::string error = error_of_program([](json& program) {
+    graph_of(program)["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = "a\nb";
+  });
   CHECK_THAT(error, Catch::Contains("uses %a b before it is defined"));
 }
 
 TEST_CASE("an op from nowhere is an error", "[core][pt2][damaged]") {
-  CHECK_THAT(error_of_program([](json& program) { graph_of(program)["nodes"][0]["target"] = "os.system"; }),
-             Catch::Contains("target \"os.system\" is neither torch.ops.* nor a function on symbols"));
+  CHECK_THAT(
+      error_of_program(
+          [](json& program) { graph_of(program)["nodes"][0]["target"] = "os.system"; }),
+      Catch::Contains("target \"os.system\" is neither torch.ops.* nor a function on symbols"));
 }
 
 TEST_CASE("pickled, sparse, remote and absurdly large tensors are errors", "[core][pt2][damaged]") {
-  const auto meta = [](json& weights) -> json& { return weights["config"]["fc.bias"]["tensor_meta"]; };
-  CHECK_THAT(error_of_weights([](json& weights) { weights["config"]["fc.bias"]["use_pickle"] = true; }),
-             Catch::Contains("tensor \"fc.bias\": is pickled"));
+  const auto meta = [](json& weights) -> json& {
+    return weights["config"]["fc.bias"]["tensor_meta"];
+  };
+  CHECK_THAT(
+      error_of_weights([](json& weights) { weights["config"]["fc.bias"]["use_pickle"] = true; }),
+      Catch::Contains("tensor \"fc.bias\": is pickled"));
   CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["layout"] = 1; }),
              Catch::Contains("tensor \"fc.bias\": is sparse, want a dense tensor"));
-  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["device"]["type"] = "cuda"; }), Catch::Contains("is on cuda, want cpu"));
-  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["sizes"][0]["as_int"] = int64_t{1} << 62; }),
+  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["device"]["type"] = "cuda"; }),
+             Catch::Contains("is on cuda, want cpu"));
+  CHECK_THAT(error_of_weights(
+                 [&](json& weights) { meta(weights)["sizes"][0]["as_int"] = int64_t{1} << 62; }),
              Catch::Contains("tensor \"fc.bias\": "));
-  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["sizes"][0]["as_int"] = -5; }), Catch::Contains("want sizes of at least 0"));
-  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["storage_offset"]["as_int"] = -1; }), Catch::Contains("tensor \"fc.bias\": "));
+  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["sizes"][0]["as_int"] = -5; }),
+             Catch::Contains("want sizes of at least 0"));
+  CHECK_THAT(
+      error_of_weights([&](json& weights) { meta(weights)["storage_offset"]["as_int"] = -1; }),
+      Catch::Contains("tensor \"fc.bias\": "));
   CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["sizes"][0] = json::object(); }),
              Catch::Contains("an alternative is missing or unknown"));
-  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["strides"].clear(); }), Catch::Contains("got 1 sizes and 0 strides"));
+  CHECK_THAT(error_of_weights([&](json& weights) { meta(weights)["strides"].clear(); }),
+             Catch::Contains("got 1 sizes and 0 strides"));
 }
 
 }  // namespace octet::test_pt2_damaged

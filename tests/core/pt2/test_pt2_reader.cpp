@@ -34,7 +34,8 @@ TEST_CASE("a convolution is read with its inputs, sizes, literals and module", "
   CHECK(conv->ints_or("padding", {}) == std::vector<int64_t>{1, 1});
   CHECK(conv->output()->meta->shape() == std::vector<int64_t>{2, 4, 8, 8});
   CHECK(module_stack(*conv).back().path == "conv");
-  CHECK(graph.find_constant(conv->find_input("weight"))->shape() == std::vector<int64_t>{4, 3, 3, 3});
+  CHECK(graph.find_constant(conv->find_input("weight"))->shape() ==
+        std::vector<int64_t>{4, 3, 3, 3});
   CHECK(graph.find_input(conv->find_input("weight"))->kind == InputKind::kParameter);
   CHECK(graph.constants.at("conv.weight").is_parameter);
   CHECK(graph.user_inputs().size() == 1);
@@ -43,7 +44,8 @@ TEST_CASE("a convolution is read with its inputs, sizes, literals and module", "
 
 TEST_CASE("extra files and sample inputs are kept as bytes", "[core][pt2]") {
   const Graph graph = read_pt2(model_path("net"));
-  std::map<std::string, std::string> records(graph.extras->records.begin(), graph.extras->records.end());
+  std::map<std::string, std::string> records(graph.extras->records.begin(),
+                                             graph.extras->records.end());
   CHECK(records.at("extra/notes.txt") == "kept as it is \xc3\xa4");
   CHECK(records.at("extra/folder/version") == "3");
   CHECK(records.contains("data/sample_inputs/model.pt"));
@@ -51,7 +53,8 @@ TEST_CASE("extra files and sample inputs are kept as bytes", "[core][pt2]") {
 
 TEST_CASE("tied weights share one storage", "[core][pt2]") {
   const Graph graph = read_pt2(model_path("tied"));
-  CHECK(graph.constants.at("embed.weight").tensor.storage() == graph.constants.at("head.weight").tensor.storage());
+  CHECK(graph.constants.at("embed.weight").tensor.storage() ==
+        graph.constants.at("head.weight").tensor.storage());
 }
 
 TEST_CASE("weights view the mapped file", "[core][pt2]") {
@@ -170,8 +173,11 @@ TEST_CASE("while_loop and scan are read with their bodies", "[core][pt2]") {
   for (const char* name : {"while_loop", "scan"}) {
     const Graph graph = read_pt2(model_path(name));
     const Node* loop = only(graph, std::string("higher_order.") + name);
-    const auto is_body = [](const NamedArgument& argument) { return argument.value.find<Subgraph>() != nullptr; };
-    CHECK(std::count_if(loop->arguments().begin(), loop->arguments().end(), is_body) == (std::string(name) == "scan" ? 1 : 2));
+    const auto is_body = [](const NamedArgument& argument) {
+      return argument.value.find<Subgraph>() != nullptr;
+    };
+    CHECK(std::count_if(loop->arguments().begin(), loop->arguments().end(), is_body) ==
+          (std::string(name) == "scan" ? 1 : 2));
     CHECK(loop->outputs().size() == 2);
   }
 }
@@ -185,7 +191,8 @@ TEST_CASE("a list result is one slot, several results are several", "[core][pt2]
   const Node* topk = only(graph, "aten.topk");
   CHECK(topk->results().size() == 2);
   CHECK(topk->outputs()[1]->index() == 1);
-  const OptionalTensors* indices = only(graph, "aten.index")->find_argument("indices")->find<OptionalTensors>();
+  const OptionalTensors* indices =
+      only(graph, "aten.index")->find_argument("indices")->find<OptionalTensors>();
   if (indices != nullptr) CHECK(indices->items.size() <= 3);
 }
 

@@ -53,9 +53,11 @@ Graph filled(double value) {
 
 TEST_CASE("a program that was read and written has equal JSON and equal records", "[core][pt2]") {
   Scratch scratch;
-  for (const char* name :
-       {"net",    "net_strict", "tied",  "slices", "channels_last", "constants", "mutating", "mutating_decomposed", "dynamic", "dynamic_strict",
-        "nested", "named",      "plain", "branch", "while_loop",    "scan",      "multiple", "recurrent",           "symbols", "symbolic_inputs"}) {
+  for (const char* name : {"net",           "net_strict",     "tied",       "slices",
+                           "channels_last", "constants",      "mutating",   "mutating_decomposed",
+                           "dynamic",       "dynamic_strict", "nested",     "named",
+                           "plain",         "branch",         "while_loop", "scan",
+                           "multiple",      "recurrent",      "symbols",    "symbolic_inputs"}) {
     INFO(name);
     verify(read_pt2(model_path(name)));
     check_round_trip(model_path(name), scratch / "again.pt2");
@@ -110,7 +112,11 @@ TEST_CASE("infinities and NaN of literals keep their sign", "[core][pt2]") {
 TEST_CASE("a graph built by hand is written with a calling convention", "[core][pt2]") {
   Scratch scratch;
   write_pt2(filled(1.0), scratch / "filled.pt2");
-  const nlohmann::json signature = program_json(scratch / "filled.pt2").at("graph_module").at("module_call_graph").at(0).at("signature");
+  const nlohmann::json signature = program_json(scratch / "filled.pt2")
+                                       .at("graph_module")
+                                       .at("module_call_graph")
+                                       .at(0)
+                                       .at("signature");
   CHECK(signature.at("forward_arg_names") == nlohmann::json({"x"}));
 }
 
@@ -119,27 +125,32 @@ TEST_CASE("a value without dtype and sizes cannot be written", "[core][pt2]") {
   Graph graph = filled(1.0);
   graph.nodes().front()->output()->meta.reset();
   CHECK_THROWS_WITH(write_pt2(graph, scratch / "filled.pt2"),
-                    "pt2: filled.pt2: %full_like has no dtype and sizes, want them on every value of a program that is written");
+                    "pt2: filled.pt2: %full_like has no dtype and sizes, want them on every value "
+                    "of a program that is written");
   CHECK(scratch.files().empty());
 }
 
 TEST_CASE("a folder that is not there is an error", "[core][pt2]") {
   Scratch scratch;
   const std::string path = (scratch / "missing/net.pt2").string();
-  CHECK_THROWS_WITH(write_pt2(filled(1.0), path), "pt2: " + path + ": cannot be written: No such file or directory");
+  CHECK_THROWS_WITH(write_pt2(filled(1.0), path),
+                    "pt2: " + path + ": cannot be written: No such file or directory");
 }
 
 TEST_CASE("a target that is a folder is an error and leaves no temporary file", "[core][pt2]") {
   Scratch scratch;
   std::filesystem::create_directories(scratch / "taken.pt2/inside");
-  CHECK_THROWS_WITH(write_pt2(filled(1.0), scratch / "taken.pt2"), Catch::Contains("cannot be written: "));
+  CHECK_THROWS_WITH(write_pt2(filled(1.0), scratch / "taken.pt2"),
+                    Catch::Contains("cannot be written: "));
   CHECK(scratch.files() == std::vector<std::string>{"taken.pt2"});
 }
 
 TEST_CASE("a full disk is an error", "[core][pt2]") {
   if (!std::filesystem::exists("/dev/full")) return;
-  CHECK_THROWS_WITH(write_file("/dev/full/x", "bytes", "outputs"), Catch::Contains("cannot be written: "));
-  CHECK_THROWS_WITH(write_file("/dev/full", "bytes", "outputs"), Catch::Contains("cannot be written: No space left on device"));
+  CHECK_THROWS_WITH(write_file("/dev/full/x", "bytes", "outputs"),
+                    Catch::Contains("cannot be written: "));
+  CHECK_THROWS_WITH(write_file("/dev/full", "bytes", "outputs"),
+                    Catch::Contains("cannot be written: No space left on device"));
 }
 
 TEST_CASE("every golden program is read and written equal", "[core][pt2][long]") {
@@ -150,7 +161,8 @@ TEST_CASE("every golden program is read and written equal", "[core][pt2][long]")
   }
   Scratch scratch;
   int count = 0;
-  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(folder)) {
+  for (const std::filesystem::directory_entry& entry :
+       std::filesystem::directory_iterator(folder)) {
     const std::filesystem::path before = entry.path() / "model.pt2";
     if (!std::filesystem::exists(before)) continue;
     INFO(before.string());

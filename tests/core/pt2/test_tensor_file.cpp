@@ -1,4 +1,5 @@
-// torch.save files: what LibTorch and Python write is read, with strides; what Octet writes is read again.
+// torch.save files: what LibTorch and Python write is read, with strides; what Octet writes is read
+// again.
 #include <catch2/catch.hpp>
 
 #include <ATen/Functions.h>
@@ -13,7 +14,9 @@ using octet::testing::Scratch;
 namespace {
 
 // models/core/<name>.pt: written by torch.save in make_models.py.
-std::filesystem::path tensor_path(const std::string& name) { return octet::testing::model_path("net").parent_path() / (name + ".pt"); }
+std::filesystem::path tensor_path(const std::string& name) {
+  return octet::testing::model_path("net").parent_path() / (name + ".pt");
+}
 
 std::string error_of(const std::filesystem::path& path) {
   try {
@@ -65,7 +68,8 @@ TEST_CASE("a data set is read batch by batch", "[core][tensor_file]") {
 TEST_CASE("outputs that were written are read again", "[core][tensor_file]") {
   Scratch scratch;
   const at::Tensor base = at::arange(12, at::kFloat).view({3, 4});
-  write_outputs(scratch / "y.pt", {base, base.t(), base.select(0, 1), at::empty({0, 3}), 7, c10::IValue()});
+  write_outputs(scratch / "y.pt",
+                {base, base.t(), base.select(0, 1), at::empty({0, 3}), 7, c10::IValue()});
   const std::vector<c10::IValue> values = read_inputs(scratch / "y.pt");
   REQUIRE(values.size() == 6);
   CHECK(at::equal(values[0].toTensor(), base));
@@ -82,15 +86,20 @@ TEST_CASE("a file of something else is an error", "[core][tensor_file]") {
   const std::string dict = error_of(tensor_path("dict"));
   CHECK_THAT(dict, Catch::StartsWith("inputs: " + tensor_path("dict").string() + ": holds a "));
   CHECK_THAT(dict, Catch::Contains("want a torch.save file of a tuple or list of tensors"));
-  CHECK_THAT(error_of(tensor_path("module")), Catch::Contains("want a torch.save file of a tuple or list"));
-  CHECK_THAT(error_of(octet::testing::model_path("net")), Catch::Contains("there is no record \"data.pkl\""));
-  CHECK_THROWS_WITH(BatchReader(tensor_path("empty_list")), Catch::Contains("holds no batch, got 0, want at least 1"));
-  CHECK_THROWS_WITH(BatchReader(tensor_path("mixed")), Catch::Contains("batch 1 is a Int, want a tuple of inputs"));
+  CHECK_THAT(error_of(tensor_path("module")),
+             Catch::Contains("want a torch.save file of a tuple or list"));
+  CHECK_THAT(error_of(octet::testing::model_path("net")),
+             Catch::Contains("there is no record \"data.pkl\""));
+  CHECK_THROWS_WITH(BatchReader(tensor_path("empty_list")),
+                    Catch::Contains("holds no batch, got 0, want at least 1"));
+  CHECK_THROWS_WITH(BatchReader(tensor_path("mixed")),
+                    Catch::Contains("batch 1 is a Int, want a tuple of inputs"));
 }
 
 TEST_CASE("missing, truncated and damaged files are errors", "[core][tensor_file]") {
   Scratch scratch;
-  CHECK_THAT(error_of(scratch / "none.pt"), Catch::EndsWith("none.pt: cannot be read: No such file or directory"));
+  CHECK_THAT(error_of(scratch / "none.pt"),
+             Catch::EndsWith("none.pt: cannot be read: No such file or directory"));
   const std::string whole = octet::testing::read_bytes(tensor_path("strided"));
   for (size_t length = 1; length < whole.size(); length += whole.size() / 23) {
     octet::testing::write_bytes(scratch / "cut.pt", whole.substr(0, length));
@@ -102,16 +111,19 @@ TEST_CASE("missing, truncated and damaged files are errors", "[core][tensor_file
 
 TEST_CASE("a tensor larger than its record is an error", "[core][tensor_file]") {
   Scratch scratch;
-  octet::testing::edit_archive(tensor_path("strided"), scratch / "short.pt", [](const std::string& name, std::string& bytes) {
-    if (name == "data/0") bytes.resize(8);
-    return true;
-  });
-  CHECK_THAT(error_of(scratch / "short.pt"), Catch::Contains("got a storage of 2; the file is damaged"));
+  octet::testing::edit_archive(tensor_path("strided"), scratch / "short.pt",
+                               [](const std::string& name, std::string& bytes) {
+                                 if (name == "data/0") bytes.resize(8);
+                                 return true;
+                               });
+  CHECK_THAT(error_of(scratch / "short.pt"),
+             Catch::Contains("got a storage of 2; the file is damaged"));
 }
 
 TEST_CASE("outputs that cannot be written are an error", "[core][tensor_file]") {
   Scratch scratch;
-  CHECK_THROWS_WITH(write_outputs(scratch / "missing/y.pt", {1}), Catch::EndsWith("y.pt: cannot be written: No such file or directory"));
+  CHECK_THROWS_WITH(write_outputs(scratch / "missing/y.pt", {1}),
+                    Catch::EndsWith("y.pt: cannot be written: No such file or directory"));
 }
 
 }  // namespace octet::test_tensor_file

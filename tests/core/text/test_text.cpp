@@ -28,7 +28,8 @@ void check_round_trip(const std::string& text) {
 }  // namespace
 
 TEST_CASE("text: a graph on one line is read", "[core][text]") {
-  Graph graph = parse_graph("graph(%x: f32[1,3,8,8]):  %y = aten.max_pool2d(%x, [2,2])  return (%y)");
+  Graph graph =
+      parse_graph("graph(%x: f32[1,3,8,8]):  %y = aten.max_pool2d(%x, [2,2])  return (%y)");
   REQUIRE(graph.node_count() == 1);
   const Node& pool = *graph.nodes().front();
   CHECK(pool.target() == "aten.max_pool2d.default");
@@ -40,7 +41,8 @@ TEST_CASE("text: a graph on one line is read", "[core][text]") {
 }
 
 TEST_CASE("text: the form of the documentation is printed back", "[core][text]") {
-  const char* text = R"(graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3], %n = buffer "bn.running_mean": f32[4]):
+  const char* text =
+      R"(graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3], %n = buffer "bn.running_mean": f32[4]):
   %y: f32[1,4,6,6] = aten.conv2d.default(%x, %w, None, stride=[1, 1])
   %v: f32[1,4,6], %i: i64[1,4,6] = aten.max.dim(%y, 3)
   [%a: f32[1,2,6], %b: f32[1,2,6]] = aten.split.Tensor(%v, 2, 1)
@@ -60,7 +62,8 @@ TEST_CASE("text: types can be left out", "[core][text]") {
 }
 
 TEST_CASE("text: every kind of argument survives", "[core][text]") {
-  check_round_trip(R"(graph(%x: f32[2], %y: f32[2], %n: int{"s0": 3}, %f: float{"s1": 0.5}, %b: bool):
+  check_round_trip(
+      R"(graph(%x: f32[2], %y: f32[2], %n: int{"s0": 3}, %f: float{"s1": 0.5}, %b: bool):
     my.op.none(a=None, b=%x, c=[%x, %y], d=optional(%x), e=optional(None), f=[%x, None], g=optionals[%x], h=nested[[%x], [%y, %x]])
     my.op.numbers(a=1, b=-2, c=[1, 2], d=[], e=[[1], [2, 3]], f=1.5, g=1.0, h=1e-05, i=inf, j=-inf, k=nan, l=[1.0, inf], m=floats[], n=float_lists[[1.0], floats[]])
     my.op.others(a=True, b=[True, False], c=bools[], d="a \"b\" \\ \n\t\x01", e=["p", "q"], f=strings[], g=complex(1.0, -2.5), h=values[], i=int_lists[])
@@ -70,8 +73,8 @@ TEST_CASE("text: every kind of argument survives", "[core][text]") {
 }
 
 TEST_CASE("text: argument kinds are told apart after reading", "[core][text]") {
-  Graph graph =
-      parse_graph(R"(graph(%x: f32[2], %n: int): my.op.a(a=[], b=floats[], c=[1.0], d=[1, %n], e=[%x, None], f=f32, g="f32", h=1) return ())");
+  Graph graph = parse_graph(
+      R"(graph(%x: f32[2], %n: int): my.op.a(a=[], b=floats[], c=[1.0], d=[1, %n], e=[%x, None], f=f32, g="f32", h=1) return ())");
   const Node& node = *graph.nodes().front();
   CHECK(node.find_argument("a")->find<std::vector<int64_t>>() != nullptr);
   CHECK(node.find_argument("b")->find<std::vector<double>>() != nullptr);
@@ -84,7 +87,8 @@ TEST_CASE("text: argument kinds are told apart after reading", "[core][text]") {
 }
 
 TEST_CASE("text: floats are exact", "[core][text]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): my.op.a(a=0.1, b=0.003921568859368563, c=1e300, d=-0.0) return ()");
+  Graph graph = parse_graph(
+      "graph(%x: f32[2]): my.op.a(a=0.1, b=0.003921568859368563, c=1e300, d=-0.0) return ()");
   const Graph again = parse_graph(to_text(graph));
   const Node& node = *again.nodes().front();
   CHECK(node.float_or("a", 0) == 0.1);
@@ -120,8 +124,11 @@ TEST_CASE("text: subgraphs are nested", "[core][text]") {
   CHECK(body->graph->node_count() == 1);
 }
 
-TEST_CASE("text: a missing overload is the default one, or the only one that fits", "[core][text]") {
-  Graph graph = parse_graph("graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.add(%a, %x) %c = aten.add(%b, 2) %d, %i = aten.max(%c, 0) return (%d)");
+TEST_CASE("text: a missing overload is the default one, or the only one that fits",
+          "[core][text]") {
+  Graph graph = parse_graph(
+      "graph(%x: f32[2]): %a = aten.relu(%x) %b = aten.add(%a, %x) %c = aten.add(%b, 2) %d, %i = "
+      "aten.max(%c, 0) return (%d)");
   CHECK(graph.find_node("max")->target() == "aten.max.dim");
   CHECK(graph.find_node("a")->target() == "aten.relu.default");
   CHECK(graph.find_node("b")->target() == "aten.add.Tensor");
@@ -129,9 +136,12 @@ TEST_CASE("text: a missing overload is the default one, or the only one that fit
 }
 
 TEST_CASE("text: names beyond the schema are marked", "[core][text]") {
-  Graph graph = parse_graph("graph(%x: f32[1,1,4,4], %w: f32[1,1,1,1]): %y = aten.conv2d.default(%x, %w, padding=[1, 1]) return (%y)");
+  Graph graph = parse_graph(
+      "graph(%x: f32[1,1,4,4], %w: f32[1,1,1,1]): %y = aten.conv2d.default(%x, %w, padding=[1, 1]) "
+      "return (%y)");
   CHECK(graph.find_node("y")->arguments()[2].kind == ArgumentKind::kKeyword);
-  CHECK_THAT(graph, PrintsAs("graph(%x: f32[1,1,4,4], %w: f32[1,1,1,1]): %y = aten.conv2d.default(%x, %w, padding=[1, 1]) return (%y)"));
+  CHECK_THAT(graph, PrintsAs("graph(%x: f32[1,1,4,4], %w: f32[1,1,1,1]): %y = "
+                             "aten.conv2d.default(%x, %w, padding=[1, 1]) return (%y)"));
 }
 
 TEST_CASE("text: faults name the line", "[core][text][error]") {
@@ -140,15 +150,19 @@ TEST_CASE("text: faults name the line", "[core][text][error]") {
     CHECK_THROWS_WITH(parse_graph(text), Contains(message));
   };
   check("", "text: line 1: here: got the end, want 'graph'");
-  check("graph(%x: f32[2]):\n  %y = aten.relu(%z)\n  return (%y)", "line 2: %z is not defined before its use");
+  check("graph(%x: f32[2]):\n  %y = aten.relu(%z)\n  return (%y)",
+        "line 2: %z is not defined before its use");
   check("graph(%x: f32[2]):\n  %x = aten.relu(%x)\n  return (%x)", "line 2: %x is defined twice");
   check("graph(%x: f32[2], %x: f32[2]): return ()", "%x is defined twice");
   check("graph(%x: q32[2]): return ()", "unknown type 'q32'");
   check("graph(%x: f32[2): return ()", "got ')', want ',' or ']'");
-  check("graph(%x: f32[2]):\n\n  %y = aten.relu.default(%x, 3)\n  return ()", "line 3: aten.relu.default takes 1 positional arguments");
-  check("graph(%x: f32[2]): %y = aten.relu.default(%x, bogus=3) return ()", "has no argument \"bogus\"");
+  check("graph(%x: f32[2]):\n\n  %y = aten.relu.default(%x, 3)\n  return ()",
+        "line 3: aten.relu.default takes 1 positional arguments");
+  check("graph(%x: f32[2]): %y = aten.relu.default(%x, bogus=3) return ()",
+        "has no argument \"bogus\"");
   check("graph(%x: f32[2]): %y = aten.add(%x, \"a\") return ()", "does not say which overload");
-  check("graph(%x: f32[2]): %y = aten.relu.default(%x)", "graph: got the end, want a node or return");
+  check("graph(%x: f32[2]): %y = aten.relu.default(%x)",
+        "graph: got the end, want a node or return");
   check("graph(%w = param \"w\"): return ()", "has no type");
   check("graph(%w = weird \"w\"): return ()", "unknown input kind 'weird'");
   check("graph(%x: f32[2]): return (\"abc)", "no closing quote");

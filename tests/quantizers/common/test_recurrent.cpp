@@ -1,4 +1,5 @@
-// Recurrent layers and cells in Octet's own mode: what is annotated, and what is left of the accuracy.
+// Recurrent layers and cells in Octet's own mode: what is annotated, and what is left of the
+// accuracy.
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -50,22 +51,26 @@ QuantizationConfig config(bool is_dynamic, bool is_weight_only = false) {
 Graph graph_of(const char* text) {
   Graph graph = parse_graph(text);
   at::manual_seed(0);
-  for (auto& [fqn, constant] : graph.constants) constant.tensor = from_aten(at::randn(constant.tensor.shape()).mul(0.5));
+  for (auto& [fqn, constant] : graph.constants)
+    constant.tensor = from_aten(at::randn(constant.tensor.shape()).mul(0.5));
   return graph;
 }
 
 std::vector<c10::IValue> batch_for(const Graph& graph) {
   std::vector<c10::IValue> batch;
-  for (const Value* input : graph.user_inputs()) batch.emplace_back(at::randn(input->meta->shape()));
+  for (const Value* input : graph.user_inputs())
+    batch.emplace_back(at::randn(input->meta->shape()));
   return batch;
 }
 
 double sqnr(const at::Tensor& want, const at::Tensor& got) {
   const at::Tensor reference = want.to(at::kDouble);
-  return 10 * std::log10(reference.square().sum().item<double>() / got.to(at::kDouble).sub(reference).square().sum().item<double>());
+  return 10 * std::log10(reference.square().sum().item<double>() /
+                         got.to(at::kDouble).sub(reference).square().sum().item<double>());
 }
 
-Graph quantize(Graph graph, Quantizer& quantizer, const std::vector<std::vector<c10::IValue>>& batches) {
+Graph quantize(Graph graph, Quantizer& quantizer,
+               const std::vector<std::vector<c10::IValue>>& batches) {
   Report report;
   ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
   calibrate(observed, batches);
@@ -81,7 +86,8 @@ std::string constants_of(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("an lstm gets an input spec and one for each weight matrix in its list of parameters", "[quantizers][recurrent]") {
+TEST_CASE("an lstm gets an input spec and one for each weight matrix in its list of parameters",
+          "[quantizers][recurrent]") {
   CHECK(annotate_text(kLstm).text == "%lstm [recurrent]: %x: ACT, %wi: WEIGHT, %wh: WEIGHT\n");
 }
 
@@ -111,25 +117,35 @@ TEST_CASE("cells are annotated, their hidden state stays float", "[quantizers][r
             .text == "%cell [recurrent]: %x: ACT, %wi: WEIGHT, %wh: WEIGHT\n");
 }
 
-TEST_CASE("compat: recurrent layers stay float", "[quantizers][recurrent]") { CHECK(annotate_text(kLstm, Compat::kTorchao).text.empty()); }
+TEST_CASE("compat: recurrent layers stay float", "[quantizers][recurrent]") {
+  CHECK(annotate_text(kLstm, Compat::kTorchao).text.empty());
+}
 
-TEST_CASE("a recurrent layer whose weights are no constants, or of another type, stays float with the reason", "[quantizers][recurrent]") {
+TEST_CASE(
+    "a recurrent layer whose weights are no constants, or of another type, stays float with the "
+    "reason",
+    "[quantizers][recurrent]") {
   std::string computed = kGru;
   computed.replace(computed.find("%wi = param \"r.weight_ih\": f32[6,3]"), 35, "%wi: f32[6,3]");
-  CHECK(reason_for(annotate_text(computed).report, "gru") == "weight %wi is computed at run time, want a constant");
+  CHECK(reason_for(annotate_text(computed).report, "gru") ==
+        "weight %wi is computed at run time, want a constant");
   std::string wide = kGru;
-  for (size_t at = wide.find("f32"); at != std::string::npos; at = wide.find("f32")) wide.replace(at, 3, "f64");
+  for (size_t at = wide.find("f32"); at != std::string::npos; at = wide.find("f32"))
+    wide.replace(at, 3, "f64");
   CHECK(reason_for(annotate_text(wide).report, "gru") == "input %x is not float32");
 }
 
-TEST_CASE("the filter and the settings of a quantizer cover recurrent layers", "[quantizers][recurrent]") {
+TEST_CASE("the filter and the settings of a quantizer cover recurrent layers",
+          "[quantizers][recurrent]") {
   XNNPACKQuantizer quantizer;
   quantizer.set_global(config(false)).set_operator_type("aten.lstm", std::nullopt);
   CHECK(annotate_text(kLstm, quantizer).text.empty());
-  CHECK(annotate_text(kGru, quantizer).text == "%gru [recurrent]: %x: ACT, %wi: WEIGHT, %wh: WEIGHT\n");
+  CHECK(annotate_text(kGru, quantizer).text ==
+        "%gru [recurrent]: %x: ACT, %wi: WEIGHT, %wh: WEIGHT\n");
 }
 
-TEST_CASE("the float matrices of a recurrent layer are gone after convert, the biases are not", "[quantizers][recurrent]") {
+TEST_CASE("the float matrices of a recurrent layer are gone after convert, the biases are not",
+          "[quantizers][recurrent]") {
   for (const char* text : {kLstm, kGru}) {
     CAPTURE(text);
     const Graph graph = graph_of(text);
@@ -138,12 +154,16 @@ TEST_CASE("the float matrices of a recurrent layer are gone after convert, the b
     const std::vector<c10::IValue> batch = batch_for(graph);
     const Graph quantized = quantize(graph_of(text), quantizer, {batch});
     const std::string rows = text == kLstm ? "8" : "6";
-    CHECK(constants_of(quantized) == fmt::format("f32[{0}] f32[{0}] f32[{0}] f32[{0}] i64[{0}] i64[{0}] i8[{0}, 2] i8[{0}, 3]", rows));
-    CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(), Interpreter(quantized).run(batch).at(0).toTensor()) > 30);
+    CHECK(constants_of(quantized) ==
+          fmt::format("f32[{0}] f32[{0}] f32[{0}] f32[{0}] i64[{0}] i64[{0}] i8[{0}, 2] i8[{0}, 3]",
+                      rows));
+    CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(),
+               Interpreter(quantized).run(batch).at(0).toTensor()) > 30);
   }
 }
 
-TEST_CASE("with float or dynamic activations a recurrent layer needs no data", "[quantizers][recurrent]") {
+TEST_CASE("with float or dynamic activations a recurrent layer needs no data",
+          "[quantizers][recurrent]") {
   for (const bool is_weight_only : {false, true}) {
     CAPTURE(is_weight_only);
     XNNPACKQuantizer quantizer;
@@ -153,14 +173,19 @@ TEST_CASE("with float or dynamic activations a recurrent layer needs no data", "
     observe_constants(observed);
     CHECK_FALSE(needs_calibration(observed));
     const Graph quantized = convert_pt2e(std::move(observed), {}, report);
-    CHECK(quantized.nodes_of("quantized_decomposed.choose_qparams.tensor").size() == (is_weight_only ? 0 : 1));
+    CHECK(quantized.nodes_of("quantized_decomposed.choose_qparams.tensor").size() ==
+          (is_weight_only ? 0 : 1));
     const Graph graph = graph_of(kLstm);
     const std::vector<c10::IValue> batch = batch_for(graph);
-    CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(), Interpreter(quantized).run(batch).at(0).toTensor()) > 30);
+    CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(),
+               Interpreter(quantized).run(batch).at(0).toTensor()) > 30);
   }
 }
 
-TEST_CASE("a recurrent layer with quantized input and weights and a hidden state of zeros does not count as float", "[quantizers][recurrent]") {
+TEST_CASE(
+    "a recurrent layer with quantized input and weights and a hidden state of zeros does not count "
+    "as float",
+    "[quantizers][recurrent]") {
   std::string text = kGru;
   text.replace(text.find(", %h: f32[1,1,2]"), 16, "");
   text.insert(text.find("  %y"), "  %h: f32[1,1,2] = aten.zeros.default([1, 1, 2])\n");
@@ -175,7 +200,8 @@ TEST_CASE("a recurrent layer with quantized input and weights and a hidden state
   CHECK(report.entries().empty());
 }
 
-TEST_CASE("weights of recurrent layers may be 4 bits wide in groups that divide their rows", "[quantizers][recurrent]") {
+TEST_CASE("weights of recurrent layers may be 4 bits wide in groups that divide their rows",
+          "[quantizers][recurrent]") {
   SymmetricOptions options;
   options.is_per_channel = true;
   options.own.is_weight_only = true;
@@ -183,14 +209,16 @@ TEST_CASE("weights of recurrent layers may be 4 bits wide in groups that divide 
   options.own.group_size = 2;
   XNNPACKQuantizer quantizer;
   quantizer.set_global(get_symmetric_quantization_config(options));
-  CHECK(reason_for(annotate_text(kGru, quantizer).report, "gru") == "weight %wi has rows of 3, want a multiple of the group size 2");
+  CHECK(reason_for(annotate_text(kGru, quantizer).report, "gru") ==
+        "weight %wi has rows of 3, want a multiple of the group size 2");
   std::string text = kGru;
   text.replace(text.find("f32[6,3]"), 8, "f32[6,4]");
   text.replace(text.find("f32[1,4,3]"), 10, "f32[1,4,4]");
   const Graph graph = graph_of(text.c_str());
   const std::vector<c10::IValue> batch = batch_for(graph);
   const Graph quantized = quantize(graph_of(text.c_str()), quantizer, {batch});
-  CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(), Interpreter(quantized).run(batch).at(0).toTensor()) > 15);
+  CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(),
+             Interpreter(quantized).run(batch).at(0).toTensor()) > 15);
 }
 
 TEST_CASE("x86 takes recurrent layers too", "[quantizers][recurrent]") {
@@ -199,26 +227,34 @@ TEST_CASE("x86 takes recurrent layers too", "[quantizers][recurrent]") {
   const Graph graph = graph_of(kGru);
   const std::vector<c10::IValue> batch = batch_for(graph);
   const Graph quantized = quantize(graph_of(kGru), quantizer, {batch});
-  CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(), Interpreter(quantized).run(batch).at(0).toTensor()) > 30);
+  CHECK(sqnr(Interpreter(graph).run(batch).at(0).toTensor(),
+             Interpreter(quantized).run(batch).at(0).toTensor()) > 30);
   CHECK(constants_of(quantized) == "f32[6] f32[6] f32[6] f32[6] i64[6] i64[6] i8[6, 2] i8[6, 3]");
 }
 
-TEST_CASE("golden: an LSTM classifier with int8 recurrent weights stays close to float", "[quantizers][recurrent][golden][long]") {
+TEST_CASE("golden: an LSTM classifier with int8 recurrent weights stays close to float",
+          "[quantizers][recurrent][golden][long]") {
   for (const test::GoldenCase& golden : test::golden_cases("real_lstm_classifier")) {
-    const at::Tensor want = Interpreter(read_pt2(golden.folder / "model.pt2")).run(golden.example()).at(0).toTensor();
+    const at::Tensor want =
+        Interpreter(read_pt2(golden.folder / "model.pt2")).run(golden.example()).at(0).toTensor();
     const auto measure = [&](const QuantizationConfig& settings) {
       XNNPACKQuantizer quantizer;
       quantizer.set_global(settings);
-      const Graph quantized = quantize(read_pt2(golden.folder / "model.pt2"), quantizer, golden.calibration());
+      const Graph quantized =
+          quantize(read_pt2(golden.folder / "model.pt2"), quantizer, golden.calibration());
       int64_t bytes = 0;
-      for (const auto& [fqn, constant] : quantized.constants) bytes += static_cast<int64_t>(constant.tensor.nbytes());
-      return std::pair(sqnr(want, Interpreter(quantized).run(golden.example()).at(0).toTensor()), bytes);
+      for (const auto& [fqn, constant] : quantized.constants)
+        bytes += static_cast<int64_t>(constant.tensor.nbytes());
+      return std::pair(sqnr(want, Interpreter(quantized).run(golden.example()).at(0).toTensor()),
+                       bytes);
     };
     const auto [fixed, fixed_bytes] = measure(config(false));
     const auto [dynamic, dynamic_bytes] = measure(config(true));
     const auto [weights, weights_bytes] = measure(config(false, true));
-    WARN(fmt::format("LSTM classifier: static {:.1f} dB, dynamic {:.1f} dB, weight-only {:.1f} dB; constants {}, {}, {} bytes", fixed, dynamic,
-                     weights, fixed_bytes, dynamic_bytes, weights_bytes));
+    WARN(
+        fmt::format("LSTM classifier: static {:.1f} dB, dynamic {:.1f} dB, weight-only {:.1f} dB; "
+                    "constants {}, {}, {} bytes",
+                    fixed, dynamic, weights, fixed_bytes, dynamic_bytes, weights_bytes));
     CHECK(fixed > 45);
     CHECK(dynamic > 50);
     CHECK(weights > 50);

@@ -45,11 +45,13 @@ const SymmetricOptions kWeights4 = {
 const SymmetricOptions kTokens4 = {
     .is_dynamic = true, .own = {.is_per_token = true, .weight_bits = 4}
 };
-const SymmetricOptions kTokens8 = {.is_per_channel = true, .is_dynamic = true, .own = {.is_per_token = true}};
+const SymmetricOptions kTokens8 = {
+    .is_per_channel = true, .is_dynamic = true, .own = {.is_per_token = true}};
 const std::string kGroup32 = "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 32 affine_min_max";
 const std::string kToken = "int8 -128..127 dynamic ASYMMETRIC per_token affine_placeholder";
 
-const std::string kLinear = R"(graph(%x: f32[2,64], %w = param "w": f32[4,64], %b = param "b": f32[4]):
+const std::string kLinear =
+    R"(graph(%x: f32[2,64], %w = param "w": f32[4,64], %b = param "b": f32[4]):
     %l: f32[2,4] = aten.linear.default(%x, %w, %b)
     %r: f32[2,4] = aten.relu.default(%l)
     return (%r))";
@@ -65,70 +67,93 @@ const std::string kEmbedding = R"(graph(%i: i64[2,3], %w = param "w": f32[100,64
 
 }  // namespace
 
-TEST_CASE("weight-only int8: one scale per output channel, activations float", "[quantizers][weight_only]") {
+TEST_CASE("weight-only int8: one scale per output channel, activations float",
+          "[quantizers][weight_only]") {
   CHECK(annotate_with(kWeights8, kLinear).text == "%l [weight_only_linear]: %w: WEIGHT\n");
   CHECK(annotate_with(kWeights8, kConv).text == "%c [weight_only_conv]: %w: WEIGHT\n");
-  CHECK(annotate_with(kWeights8, kTransposed).text == "%c [weight_only_conv_transpose]: %w: WEIGHT1\n");
+  CHECK(annotate_with(kWeights8, kTransposed).text ==
+        "%c [weight_only_conv_transpose]: %w: WEIGHT1\n");
   CHECK(annotate_with(kWeights8, kEmbedding).text == "%e [weight_only_embedding]: %w: WEIGHT\n");
 }
 
 TEST_CASE("weight-only int4: groups of 32 along the rows", "[quantizers][weight_only]") {
-  CHECK(annotate_with(kWeights4, kLinear).text == "%l [weight_only_linear]: %w: " + kGroup32 + "\n");
-  CHECK(annotate_with(kWeights4, kEmbedding).text == "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
+  CHECK(annotate_with(kWeights4, kLinear).text ==
+        "%l [weight_only_linear]: %w: " + kGroup32 + "\n");
+  CHECK(annotate_with(kWeights4, kEmbedding).text ==
+        "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
 }
 
-TEST_CASE("weight-only int4: a convolution has blocks of whole kernels within a group", "[quantizers][weight_only]") {
+TEST_CASE("weight-only int4: a convolution has blocks of whole kernels within a group",
+          "[quantizers][weight_only]") {
   CHECK(annotate_with(kWeights4, kConv).text ==
-        "%c [weight_only_conv]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [1, 2, 3, 3] affine_min_max\n");
+        "%c [weight_only_conv]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [1, 2, 3, 3] "
+        "affine_min_max\n");
   CHECK(annotate_with(kWeights4, kTransposed).text ==
-        "%c [weight_only_conv_transpose]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [6, 1, 2, 2] affine_min_max\n");
+        "%c [weight_only_conv_transpose]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [6, "
+        "1, 2, 2] affine_min_max\n");
 }
 
-TEST_CASE("weight-only int4: a weight stored [in, out] has its groups along the columns", "[quantizers][weight_only]") {
-  const Annotated result = annotate_with(kWeights4, R"(graph(%x: f32[2,64], %w = param "w": f32[64,4], %b = param "b": f32[4]):
+TEST_CASE("weight-only int4: a weight stored [in, out] has its groups along the columns",
+          "[quantizers][weight_only]") {
+  const Annotated result = annotate_with(
+      kWeights4, R"(graph(%x: f32[2,64], %w = param "w": f32[64,4], %b = param "b": f32[4]):
     %l: f32[2,4] = aten.addmm.default(%b, %x, %w)
     return (%l))");
-  CHECK(result.text == "%l [weight_only_addmm]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [32, 1] affine_min_max\n");
+  CHECK(result.text ==
+        "%l [weight_only_addmm]: %w: int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_block [32, 1] "
+        "affine_min_max\n");
 }
 
-TEST_CASE("columns that the group size does not divide stay float, with the reason", "[quantizers][weight_only]") {
-  const Annotated result = annotate_with(kWeights4, R"(graph(%x: f32[2,48], %w = param "w": f32[48,4]):
+TEST_CASE("columns that the group size does not divide stay float, with the reason",
+          "[quantizers][weight_only]") {
+  const Annotated result =
+      annotate_with(kWeights4, R"(graph(%x: f32[2,48], %w = param "w": f32[48,4]):
     %l: f32[2,4] = aten.mm.default(%x, %w)
     return (%l))");
   CHECK(result.text.empty());
-  CHECK(reason_for(result.report, "l") == "group size 32 does not divide the columns of %w, which have 48 elements");
+  CHECK(reason_for(result.report, "l") ==
+        "group size 32 does not divide the columns of %w, which have 48 elements");
 }
 
-TEST_CASE("weight-only int4 without groups has one scale per channel", "[quantizers][weight_only]") {
+TEST_CASE("weight-only int4 without groups has one scale per channel",
+          "[quantizers][weight_only]") {
   SymmetricOptions options = kWeights4;
   options.is_per_channel = true;
   options.own.group_size = 0;
-  CHECK(annotate_with(options, kLinear).text == "%l [weight_only_linear]: %w: int8 -8..7 per_channel_symmetric axis 0 per_channel_min_max\n");
+  CHECK(
+      annotate_with(options, kLinear).text ==
+      "%l [weight_only_linear]: %w: int8 -8..7 per_channel_symmetric axis 0 per_channel_min_max\n");
 }
 
-TEST_CASE("rows that the group size does not divide stay float, with the reason", "[quantizers][weight_only]") {
+TEST_CASE("rows that the group size does not divide stay float, with the reason",
+          "[quantizers][weight_only]") {
   SymmetricOptions options = kWeights4;
   options.own.group_size = 48;
   const Annotated result = annotate_with(options, kLinear);
   CHECK(result.text.empty());
-  CHECK(reason_for(result.report, "l") == "group size 48 does not divide the rows of %w, which have 64 elements");
+  CHECK(reason_for(result.report, "l") ==
+        "group size 48 does not divide the rows of %w, which have 64 elements");
 }
 
-TEST_CASE("ops without weights stay float in a weight-only configuration, with the reason", "[quantizers][weight_only]") {
+TEST_CASE("ops without weights stay float in a weight-only configuration, with the reason",
+          "[quantizers][weight_only]") {
   const Annotated result = annotate_with(kWeights8, R"(graph(%x: f32[2,4], %y: f32[2,4]):
     %s: f32[2,4] = aten.add.Tensor(%x, %y)
     return (%s))");
-  CHECK(reason_for(result.report, "s") == "its configuration quantizes weights alone, and it has none");
+  CHECK(reason_for(result.report, "s") ==
+        "its configuration quantizes weights alone, and it has none");
 }
 
 // "node: stage, reason", a line each.
 std::string entries_text(const Report& report) {
   std::string text;
-  for (const ReportEntry& entry : report.entries()) text += entry.node + ": " + entry.stage + ", " + entry.reason + "\n";
+  for (const ReportEntry& entry : report.entries())
+    text += entry.node + ": " + entry.stage + ", " + entry.reason + "\n";
   return text;
 }
 
-TEST_CASE("what a mode leaves float by itself is told from what it should have taken", "[quantizers][weight_only]") {
+TEST_CASE("what a mode leaves float by itself is told from what it should have taken",
+          "[quantizers][weight_only]") {
   const std::string graph = R"(graph(%x: f32[2,48], %w = param "w": f32[4,48]):
     %h: f32[2,48] = aten.hardtanh.default(%x)
     %c: f32[2,48] = aten.cos.default(%h)
@@ -144,13 +169,18 @@ TEST_CASE("what a mode leaves float by itself is told from what it should have t
             "\nl: annotate, group size 32 does not divide the rows of %w, which have 48 elements\n"
             "m: mode, " +
             alone + "\n");
-  const std::string dynamic = "mode, its configuration is dynamic or of float16 weights, which is for ops with weights, and it has none\n";
-  CHECK(entries_text(annotate_with(kTokens8, graph).report) == "h: " + dynamic + "c: " + dynamic + "m: " + dynamic);
+  const std::string dynamic =
+      "mode, its configuration is dynamic or of float16 weights, which is for ops with weights, "
+      "and it has none\n";
+  CHECK(entries_text(annotate_with(kTokens8, graph).report) ==
+        "h: " + dynamic + "c: " + dynamic + "m: " + dynamic);
   CHECK(entries_text(annotate_x86({.is_dynamic = true}, graph).report) ==
-        "h: " + dynamic + "c: " + dynamic + "m: mode, it is quantized only where its op type or module is named\n");
+        "h: " + dynamic + "c: " + dynamic +
+            "m: mode, it is quantized only where its op type or module is named\n");
 }
 
-TEST_CASE("weights that are not float32 or computed stay float, with the reason", "[quantizers][weight_only]") {
+TEST_CASE("weights that are not float32 or computed stay float, with the reason",
+          "[quantizers][weight_only]") {
   const Annotated half = annotate_with(kWeights8, R"(graph(%x: f16[2,4], %w = param "w": f16[4,4]):
     %l: f16[2,4] = aten.linear.default(%x, %w)
     return (%l))");
@@ -161,17 +191,24 @@ TEST_CASE("weights that are not float32 or computed stay float, with the reason"
   CHECK(reason_for(computed.report, "l") == "weight %w is computed at run time, want a constant");
 }
 
-TEST_CASE("dynamic 8-bit activations per token with 4-bit weights per group", "[quantizers][dynamic]") {
-  CHECK(annotate_with(kTokens4, kLinear).text == "%l [linear]: %x: " + kToken + ", %w: " + kGroup32 + "\n");
+TEST_CASE("dynamic 8-bit activations per token with 4-bit weights per group",
+          "[quantizers][dynamic]") {
+  CHECK(annotate_with(kTokens4, kLinear).text ==
+        "%l [linear]: %x: " + kToken + ", %w: " + kGroup32 + "\n");
 }
 
 TEST_CASE("a dynamic convolution has one scale per image", "[quantizers][dynamic]") {
-  const SymmetricOptions options = {.is_per_channel = true, .is_dynamic = true, .own = {.is_per_token = true}};
-  CHECK(annotate_with(options, kConv).text == "%c [conv]: %x: int8 -128..127 dynamic ASYMMETRIC per_axis 0 affine_placeholder, %w: WEIGHT\n");
+  const SymmetricOptions options = {
+      .is_per_channel = true, .is_dynamic = true, .own = {.is_per_token = true}};
+  CHECK(annotate_with(options, kConv).text ==
+        "%c [conv]: %x: int8 -128..127 dynamic ASYMMETRIC per_axis 0 affine_placeholder, %w: "
+        "WEIGHT\n");
 }
 
-TEST_CASE("the X86 quantizer has weight-only and per-token configurations too", "[quantizers][weight_only][x86]") {
-  CHECK(annotate_x86({.own = {.is_weight_only = true}}, kLinear).text == "%l [weight_only_linear]: %w: WEIGHT\n");
+TEST_CASE("the X86 quantizer has weight-only and per-token configurations too",
+          "[quantizers][weight_only][x86]") {
+  CHECK(annotate_x86({.own = {.is_weight_only = true}}, kLinear).text ==
+        "%l [weight_only_linear]: %w: WEIGHT\n");
   CHECK(annotate_x86(
             {
                 .own = {.is_weight_only = true, .weight_bits = 4}
@@ -179,20 +216,25 @@ TEST_CASE("the X86 quantizer has weight-only and per-token configurations too", 
             kEmbedding)
             .text == "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
   CHECK(annotate_x86({.is_dynamic = true, .own = {.is_per_token = true}}, kLinear)
-            .text.find("%x: uint8 0..255 dynamic ASYMMETRIC per_token affine_placeholder") != std::string::npos);
+            .text.find("%x: uint8 0..255 dynamic ASYMMETRIC per_token affine_placeholder") !=
+        std::string::npos);
 }
 
-TEST_CASE("options of weights that contradict each other are errors", "[quantizers][weight_only][error]") {
+TEST_CASE("options of weights that contradict each other are errors",
+          "[quantizers][weight_only][error]") {
   CHECK(option_error({.own = {.weight_bits = 3}}) == "quantizer: weight_bits: got 3, want 8 or 4");
   CHECK(option_error({
             .own = {.is_weight_only = true, .group_size = -2}
-  }) == "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
+  }) ==
+        "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
   CHECK(option_error({
             .own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}
   }) ==
-        "quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel");
+        "quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a "
+        "group_size, or is_per_channel");
   CHECK(option_error({.is_dynamic = true, .own = {.is_weight_only = true}}) ==
-        "quantizer: is_weight_only: got true beside is_dynamic, want one of them; weight-only leaves activations float");
+        "quantizer: is_weight_only: got true beside is_dynamic, want one of them; weight-only "
+        "leaves activations float");
   CHECK(option_error({
             .weight_qmin = -100, .own = {.is_weight_only = true, .weight_bits = 4}
   }) ==

@@ -17,7 +17,8 @@ constexpr const char* kEmbedding =
     R"(graph(%i: i64[3], %t = param "table.weight": f32[10,4]): %e: f32[3,4] = aten.embedding.default(%t, %i) return (%e))";
 constexpr const char* kBag = R"(graph(%i: i64[3], %o: i64[1], %t = param "table.weight": f32[10,4]):
   %e: f32[1,4], %a: i64[3], %b: i64[1], %m: i64[1] = aten.embedding_bag.padding_idx(%t, %i, %o, False, 0, False, None, False, None) return (%e))";
-constexpr const char* kMixed = R"(graph(%i: i64[3], %t = param "table.weight": f32[10,4], %w = param "fc.weight": f32[2,4]):
+constexpr const char* kMixed =
+    R"(graph(%i: i64[3], %t = param "table.weight": f32[10,4], %w = param "fc.weight": f32[2,4]):
   %e: f32[3,4] = aten.embedding.default(%t, %i)
   %y: f32[3,2] = aten.linear.default(%e, %w)
   %z: f32[3,2] = aten.sigmoid.default(%y) return (%z))";
@@ -26,10 +27,13 @@ constexpr const char* kMixed = R"(graph(%i: i64[3], %t = param "table.weight": f
 class Scripted : public Quantizer {
  public:
   using Step = std::function<void(Graph&, Annotations&)>;
-  explicit Scripted(Step step, std::string name = "scripted") : step_(std::move(step)), name_(std::move(name)) {}
+  explicit Scripted(Step step, std::string name = "scripted")
+      : step_(std::move(step)), name_(std::move(name)) {}
   std::string name() const override { return name_; }
   void transform_for_annotation(Graph&) override { ++transformed; }
-  void annotate(Graph& graph, Annotations& annotations, Report&) override { step_(graph, annotations); }
+  void annotate(Graph& graph, Annotations& annotations, Report&) override {
+    step_(graph, annotations);
+  }
   void validate(const Graph&, const Annotations&) override { ++validated; }
   int transformed = 0;
   int validated = 0;
@@ -67,92 +71,128 @@ std::string conflict_of(const Scripted::Step& step) {
 
 TEST_CASE("an embedding gets a spec for its table alone", "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
-  CHECK(annotate_text(kEmbedding, quantizer).text == "%e [embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 whole_zero_point_min_max\n");
+  CHECK(annotate_text(kEmbedding, quantizer).text ==
+        "%e [embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 "
+        "whole_zero_point_min_max\n");
   EmbeddingQuantizer peer(Compat::kTorchao);
-  CHECK(annotate_text(kEmbedding, peer).text == "%e [embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 per_channel_min_max\n");
+  CHECK(annotate_text(kEmbedding, peer).text ==
+        "%e [embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 per_channel_min_max\n");
 }
 
-TEST_CASE("an embedding bag is quantized too, with compat torchao it stays float and the report says so", "[quantizers][embedding]") {
+TEST_CASE(
+    "an embedding bag is quantized too, with compat torchao it stays float and the report says so",
+    "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
-  CHECK_THAT(annotate_text(kBag, quantizer).text, Catch::Matchers::Contains("[embedding_bag]: %t: uint8 per_channel_affine_float_qparams axis 0"));
+  CHECK_THAT(annotate_text(kBag, quantizer).text,
+             Catch::Matchers::Contains(
+                 "[embedding_bag]: %t: uint8 per_channel_affine_float_qparams axis 0"));
   EmbeddingQuantizer peer(Compat::kTorchao);
   const Annotated annotated = annotate_text(kBag, peer);
   CHECK(annotated.text.empty());
   REQUIRE(annotated.report.entries().size() == 1);
-  CHECK(annotated.report.entries().front().reason == "no rule of embedding matches aten.embedding_bag.padding_idx");
+  CHECK(annotated.report.entries().front().reason ==
+        "no rule of embedding matches aten.embedding_bag.padding_idx");
 }
 
 TEST_CASE("4 bits use the range 0 to 15", "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
   quantizer.set_global(get_embedding_quantization_config(4));
-  CHECK_THAT(annotate_text(kEmbedding, quantizer).text, Catch::Matchers::Contains("%t: uint8 0..15 per_channel_affine_float_qparams"));
-  CHECK_THROWS_WITH(get_embedding_quantization_config(3), "quantizer: weight_bits: got 3, want 8 or 4");
+  CHECK_THAT(annotate_text(kEmbedding, quantizer).text,
+             Catch::Matchers::Contains("%t: uint8 0..15 per_channel_affine_float_qparams"));
+  CHECK_THROWS_WITH(get_embedding_quantization_config(3),
+                    "quantizer: weight_bits: got 3, want 8 or 4");
 }
 
-TEST_CASE("tables of other dtypes and tables that are computed stay float with a reason", "[quantizers][embedding]") {
+TEST_CASE("tables of other dtypes and tables that are computed stay float with a reason",
+          "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
   const Annotated half = annotate_text(
-      R"(graph(%i: i64[3], %t = param "table.weight": f16[10,4]): %e: f16[3,4] = aten.embedding.default(%t, %i) return (%e))", quantizer);
+      R"(graph(%i: i64[3], %t = param "table.weight": f16[10,4]): %e: f16[3,4] = aten.embedding.default(%t, %i) return (%e))",
+      quantizer);
   CHECK(half.text.empty());
   CHECK(test::reason_for(half.report, "e") == "weight %t is float16, want float32");
-  const Annotated computed =
-      annotate_text(R"(graph(%i: i64[3], %t: f32[10,4]): %e: f32[3,4] = aten.embedding.default(%t, %i) return (%e))", quantizer);
-  CHECK(test::reason_for(computed.report, "e") == "weight %t is computed at run time, want a constant");
+  const Annotated computed = annotate_text(
+      R"(graph(%i: i64[3], %t: f32[10,4]): %e: f32[3,4] = aten.embedding.default(%t, %i) return (%e))",
+      quantizer);
+  CHECK(test::reason_for(computed.report, "e") ==
+        "weight %t is computed at run time, want a constant");
 }
 
 TEST_CASE("null for a module leaves its embedding float", "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
   quantizer.set_module_name("table", std::nullopt);
-  const Annotated annotated = annotate_text(kEmbedding, quantizer,
-                                            {
-                                                {"e", "table,table,torch.nn.modules.sparse.Embedding"}
+  const Annotated annotated =
+      annotate_text(kEmbedding, quantizer,
+                    {
+                        {"e", "table,table,torch.nn.modules.sparse.Embedding"}
   });
   CHECK(annotated.text.empty());
 }
 
-TEST_CASE("a composition annotates with each quantizer in turn and names it in the rule", "[quantizers][composable]") {
+TEST_CASE("a composition annotates with each quantizer in turn and names it in the rule",
+          "[quantizers][composable]") {
   ComposableQuantizer quantizer = compose(std::make_unique<EmbeddingQuantizer>(), make_xnnpack());
   CHECK(quantizer.name() == "embedding,xnnpack");
   CHECK(annotate_text(kMixed, quantizer).text ==
-        "%e [embedding: embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 whole_zero_point_min_max\n"
+        "%e [embedding: embedding]: %t: uint8 per_channel_affine_float_qparams axis 0 "
+        "whole_zero_point_min_max\n"
         "%y [xnnpack: linear]: %e: ACT, %w: WEIGHT => ACT\n");
 }
 
-TEST_CASE("the report of a composition has only what nobody took, with the reasons of all", "[quantizers][composable]") {
-  ComposableQuantizer quantizer = compose(std::make_unique<EmbeddingQuantizer>(), make_xnnpack(), make_xnnpack());
+TEST_CASE("the report of a composition has only what nobody took, with the reasons of all",
+          "[quantizers][composable]") {
+  ComposableQuantizer quantizer =
+      compose(std::make_unique<EmbeddingQuantizer>(), make_xnnpack(), make_xnnpack());
   const Annotated annotated = annotate_text(kMixed, quantizer);
   REQUIRE(annotated.report.entries().size() == 1);
   CHECK(annotated.report.entries().front().reason ==
-        "xnnpack: no rule of xnnpack matches aten.sigmoid.default; xnnpack: no rule of xnnpack matches aten.sigmoid.default");
+        "xnnpack: no rule of xnnpack matches aten.sigmoid.default; xnnpack: no rule of xnnpack "
+        "matches aten.sigmoid.default");
 }
 
-TEST_CASE("what the mode of one part leaves float stands behind what another part could not quantize", "[quantizers][composable]") {
+TEST_CASE(
+    "what the mode of one part leaves float stands behind what another part could not quantize",
+    "[quantizers][composable]") {
   const auto weight_only = [] {
     std::unique_ptr<XNNPACKQuantizer> quantizer = std::make_unique<XNNPACKQuantizer>();
-    quantizer->set_global(get_symmetric_quantization_config({.is_per_channel = true, .own = {.is_weight_only = true}}));
+    quantizer->set_global(get_symmetric_quantization_config(
+        {.is_per_channel = true, .own = {.is_weight_only = true}}));
     return quantizer;
   };
   const auto entry_of = [](ComposableQuantizer quantizer) {
     const Annotated annotated = annotate_text(kMixed, quantizer);
     REQUIRE(annotated.report.entries().size() == 1);
-    return annotated.report.entries().front().stage + ": " + annotated.report.entries().front().reason;
+    return annotated.report.entries().front().stage + ": " +
+           annotated.report.entries().front().reason;
   };
   const std::string alone = "xnnpack: its configuration quantizes weights alone, and it has none";
-  CHECK(entry_of(compose(weight_only(), make_xnnpack())) == "annotate: xnnpack: no rule of xnnpack matches aten.sigmoid.default");
+  CHECK(entry_of(compose(weight_only(), make_xnnpack())) ==
+        "annotate: xnnpack: no rule of xnnpack matches aten.sigmoid.default");
   CHECK(entry_of(compose(weight_only(), weight_only())) == "mode: " + alone + "; " + alone);
 }
 
-TEST_CASE("a quantizer that changes or removes what another annotated is an error with both names", "[quantizers][composable]") {
-  const std::string end = " the annotation that quantizer \"xnnpack\" (1 of 2) made; leave the op to one of them, e.g. by null for its module_name";
+TEST_CASE("a quantizer that changes or removes what another annotated is an error with both names",
+          "[quantizers][composable]") {
+  const std::string end =
+      " the annotation that quantizer \"xnnpack\" (1 of 2) made; leave the op to one of them, e.g. "
+      "by null for its module_name";
   const std::string changed = "quantizer: %y: quantizer \"scripted\" (2 of 2) has changed" + end;
-  CHECK(conflict_of([](Graph& graph, Annotations& annotations) { annotations[graph.find_node("y")] = QuantizationAnnotation(); }) == changed);
-  CHECK(conflict_of([](Graph& graph, Annotations& annotations) { annotations[graph.find_node("y")].output_qspec.reset(); }) == changed);
-  CHECK(conflict_of([](Graph& graph, Annotations& annotations) { annotations[graph.find_node("y")].allow_implicit_sharing = false; }) == changed);
   CHECK(conflict_of([](Graph& graph, Annotations& annotations) {
-          annotations[graph.find_node("y")].set_input(graph.find_value("e"), FixedQParamsQuantizationSpec());
+          annotations[graph.find_node("y")] = QuantizationAnnotation();
         }) == changed);
-  CHECK(conflict_of([](Graph& graph, Annotations& annotations) { annotations.erase(graph.find_node("y")); }) ==
-        "quantizer: %y: quantizer \"scripted\" (2 of 2) has removed" + end);
+  CHECK(conflict_of([](Graph& graph, Annotations& annotations) {
+          annotations[graph.find_node("y")].output_qspec.reset();
+        }) == changed);
+  CHECK(conflict_of([](Graph& graph, Annotations& annotations) {
+          annotations[graph.find_node("y")].allow_implicit_sharing = false;
+        }) == changed);
+  CHECK(conflict_of([](Graph& graph, Annotations& annotations) {
+          annotations[graph.find_node("y")].set_input(graph.find_value("e"),
+                                                      FixedQParamsQuantizationSpec());
+        }) == changed);
+  CHECK(conflict_of([](Graph& graph, Annotations& annotations) {
+          annotations.erase(graph.find_node("y"));
+        }) == "quantizer: %y: quantizer \"scripted\" (2 of 2) has removed" + end);
   CHECK(conflict_of([](Graph&, Annotations&) {}) == "no error");
 }
 

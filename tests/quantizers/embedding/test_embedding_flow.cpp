@@ -52,30 +52,38 @@ double sqnr(const char* text, float deviation, const QuantizerOptions& options) 
   const std::vector<c10::IValue> inputs = inputs_of(graph);
   const at::Tensor want = Interpreter(graph).run(inputs).at(0).toTensor();
   Report report;
-  ObservedGraph observed = prepare_pt2e(with_table(text, deviation), *make_quantizer("embedding", options), report);
+  ObservedGraph observed =
+      prepare_pt2e(with_table(text, deviation), *make_quantizer("embedding", options), report);
   observe_constants(observed);
   CHECK_FALSE(needs_calibration(observed));
-  const Graph quantized = convert_pt2e(std::move(observed), {.compat_torchao = options.compat_torchao}, report);
+  const Graph quantized =
+      convert_pt2e(std::move(observed), {.compat_torchao = options.compat_torchao}, report);
   const at::Tensor got = Interpreter(quantized).run(inputs).at(0).toTensor();
-  return 10 * std::log10(want.square().sum().item<double>() / want.sub(got).square().sum().item<double>());
+  return 10 * std::log10(want.square().sum().item<double>() /
+                         want.sub(got).square().sum().item<double>());
 }
 
 }  // namespace
 
-TEST_CASE("a table keeps 45 dB with 8 bits and 20 dB with 4, without data", "[quantizers][embedding]") {
+TEST_CASE("a table keeps 45 dB with 8 bits and 20 dB with 4, without data",
+          "[quantizers][embedding]") {
   CHECK(sqnr(kEmbedding, 1.0f, {}) > 45);
   CHECK(sqnr(kEmbedding, 1.0f, {.weight_bits = 4}) > 20);
 }
 
-TEST_CASE("zero points without fraction keep 6 dB more than the peer's", "[quantizers][embedding]") {
+TEST_CASE("zero points without fraction keep 6 dB more than the peer's",
+          "[quantizers][embedding]") {
   CHECK(sqnr(kEmbedding, 1.0f, {}) > sqnr(kEmbedding, 1.0f, {.compat_torchao = true}) + 6);
 }
 
-TEST_CASE("a table of small numbers keeps its values, with the peer's least scale it is lost", "[quantizers][embedding]") {
+TEST_CASE("a table of small numbers keeps its values, with the peer's least scale it is lost",
+          "[quantizers][embedding]") {
   CHECK(sqnr(kEmbedding, 0.005f, {}) > 45);
   CHECK(sqnr(kEmbedding, 0.005f, {.compat_torchao = true}) < 0);
 }
 
-TEST_CASE("an embedding bag runs on its quantized table", "[quantizers][embedding]") { CHECK(sqnr(kBag, 1.0f, {}) > 45); }
+TEST_CASE("an embedding bag runs on its quantized table", "[quantizers][embedding]") {
+  CHECK(sqnr(kBag, 1.0f, {}) > 45);
+}
 
 }  // namespace octet::test_embedding_flow

@@ -31,12 +31,17 @@ std::unique_ptr<Quantizer> make_xnnpack(const Json& description, Compat compat) 
   if (description.contains("global")) {
     quantizer->set_global(config_from(description.at("global")));
   }
-  for (const Json& row : description.value("module_name", Json::array())) quantizer->set_module_name(row.at(0), config_from(row.at(1)));
-  for (const Json& row : description.value("module_type", Json::array())) quantizer->set_module_type(row.at(0), config_from(row.at(1)));
-  for (const Json& row : description.value("operator_type", Json::array())) quantizer->set_operator_type(row.at(0), config_from(row.at(1)));
+  for (const Json& row : description.value("module_name", Json::array()))
+    quantizer->set_module_name(row.at(0), config_from(row.at(1)));
+  for (const Json& row : description.value("module_type", Json::array()))
+    quantizer->set_module_type(row.at(0), config_from(row.at(1)));
+  for (const Json& row : description.value("operator_type", Json::array()))
+    quantizer->set_operator_type(row.at(0), config_from(row.at(1)));
   if (description.contains("filter_exclude_names")) {
-    const std::set<std::string> excluded = description.at("filter_exclude_names").get<std::set<std::string>>();
-    quantizer->set_filter_function([excluded](const Node& node) { return !excluded.contains(node.name()); });
+    const std::set<std::string> excluded =
+        description.at("filter_exclude_names").get<std::set<std::string>>();
+    quantizer->set_filter_function(
+        [excluded](const Node& node) { return !excluded.contains(node.name()); });
   }
   return quantizer;
 }
@@ -44,7 +49,8 @@ std::unique_ptr<Quantizer> make_xnnpack(const Json& description, Compat compat) 
 // The arguments of torchao's function for X86, the name of a preset, or null.
 ConfigTable::Config x86_config_from(const Json& config) {
   if (config.is_null()) return std::nullopt;
-  if (config.value("preset", "") == "linear_dynamic_fp16") return get_x86_inductor_linear_dynamic_fp16_config();
+  if (config.value("preset", "") == "linear_dynamic_fp16")
+    return get_x86_inductor_linear_dynamic_fp16_config();
   X86InductorOptions options;
   options.is_qat = config.value("is_qat", false);
   options.is_dynamic = config.value("is_dynamic", false);
@@ -54,11 +60,14 @@ ConfigTable::Config x86_config_from(const Json& config) {
 
 std::unique_ptr<Quantizer> make_x86(const Json& description, Compat compat) {
   std::unique_ptr<X86InductorQuantizer> quantizer = std::make_unique<X86InductorQuantizer>(compat);
-  if (description.contains("global")) quantizer->set_global(x86_config_from(description.at("global")));
+  if (description.contains("global"))
+    quantizer->set_global(x86_config_from(description.at("global")));
   for (const Json& row : description.value("function_type", Json::array()))
     quantizer->set_function_type_qconfig(row.at(0), x86_config_from(row.at(1)));
-  for (const Json& row : description.value("module_type", Json::array())) quantizer->set_module_type_qconfig(row.at(0), x86_config_from(row.at(1)));
-  for (const Json& row : description.value("module_name", Json::array())) quantizer->set_module_name_qconfig(row.at(0), x86_config_from(row.at(1)));
+  for (const Json& row : description.value("module_type", Json::array()))
+    quantizer->set_module_type_qconfig(row.at(0), x86_config_from(row.at(1)));
+  for (const Json& row : description.value("module_name", Json::array()))
+    quantizer->set_module_name_qconfig(row.at(0), x86_config_from(row.at(1)));
   return quantizer;
 }
 

@@ -1,4 +1,5 @@
-// Builds the quantizer that a golden case was made with, from the "quantizer" entry of its case.json.
+// Builds the quantizer that a golden case was made with, from the "quantizer" entry of its
+// case.json.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,7 @@
 namespace octet::test {
 
 // Null when the case uses another quantizer or options that this build lacks (QAT).
-std::unique_ptr<Quantizer> make_golden_quantizer(const nlohmann::ordered_json& description, Compat compat);
+std::unique_ptr<Quantizer> make_golden_quantizer(const nlohmann::ordered_json& description,
+                                                 Compat compat);
 
 }  // namespace octet::test

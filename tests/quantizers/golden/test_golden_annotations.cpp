@@ -1,5 +1,6 @@
-// Differential test: in compat mode the annotations equal those that the peer made for the golden cases.
-// Reads the folder that OCTET_GOLDEN_DIR names (tests/oracle makes it); skipped when it is unset.
+// Differential test: in compat mode the annotations equal those that the peer made for the golden
+// cases. Reads the folder that OCTET_GOLDEN_DIR names (tests/oracle makes it); skipped when it is
+// unset.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -38,24 +39,30 @@ Json read_json(const std::filesystem::path& path) {
 void collect_names(const Json& argument, std::vector<std::string>& names) {
   if (argument.is_string()) {
     const std::string text = argument;
-    if (text.starts_with("%") && std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
+    if (text.starts_with("%") && std::find(names.begin(), names.end(), text) == names.end())
+      names.push_back(text);
   } else if (argument.is_structured()) {
     for (const Json& item : argument) collect_names(item, names);
   }
 }
 
-std::string without_torch(const std::string& name) { return name.starts_with("torch.") ? name.substr(6) : name; }
+std::string without_torch(const std::string& name) {
+  return name.starts_with("torch.") ? name.substr(6) : name;
+}
 
 // An edge or a node as in the peer's specs.
 std::string key_text(const Json& key, const Names& names) {
-  const auto known = [&](const std::string& name) { return names.contains(name) ? names.at(name) : "?" + name; };
+  const auto known = [&](const std::string& name) {
+    return names.contains(name) ? names.at(name) : "?" + name;
+  };
   if (key.contains("node")) return known(key.at("node"));
   return fmt::format("{} -> {}", known(key.at("edge").at(0)), known(key.at("edge").at(1)));
 }
 
 // A fake-quant of the peer's configurations has a moving average inside.
 std::string observer_text(const Json& observer) {
-  return observer.at("cls") == "FakeQuantize" ? "fake_quantize" : *test::find_observer_name(observer.at("cls"));
+  return observer.at("cls") == "FakeQuantize" ? "fake_quantize"
+                                              : *test::find_observer_name(observer.at("cls"));
 }
 
 // The peer's spec in the words of to_text(SpecVariant).
@@ -63,16 +70,24 @@ std::string spec_text(const Json& spec, const Names& names) {
   const std::string kind = spec.at("kind");
   if (kind == "shared") return "same as " + key_text(spec.at("with"), names);
   if (kind == "derived") {
-    std::string text = spec.at("fn") == "sum_scale" ? "derived (sum_of_scales) from " : "derived (product_of_scales) from ";
-    for (size_t i = 0; i < spec.at("from").size(); ++i) text += (i ? ", " : "") + key_text(spec.at("from").at(i), names);
+    std::string text = spec.at("fn") == "sum_scale" ? "derived (sum_of_scales) from "
+                                                    : "derived (product_of_scales) from ";
+    for (size_t i = 0; i < spec.at("from").size(); ++i)
+      text += (i ? ", " : "") + key_text(spec.at("from").at(i), names);
     return text;
   }
   std::string text = without_torch(spec.at("dtype"));
-  if (!spec.at("quant_min").is_null()) text += fmt::format(" {}..{}", spec.at("quant_min").get<int64_t>(), spec.at("quant_max").get<int64_t>());
-  if (kind == "fixed") return fmt::format("fixed {}, {} {}", spec.at("scale").get<double>(), spec.at("zero_point").get<int64_t>(), text);
-  const std::string qscheme = spec.at("qscheme").is_null() ? std::string() : without_torch(spec.at("qscheme"));
+  if (!spec.at("quant_min").is_null())
+    text += fmt::format(" {}..{}", spec.at("quant_min").get<int64_t>(),
+                        spec.at("quant_max").get<int64_t>());
+  if (kind == "fixed")
+    return fmt::format("fixed {}, {} {}", spec.at("scale").get<double>(),
+                       spec.at("zero_point").get<int64_t>(), text);
+  const std::string qscheme =
+      spec.at("qscheme").is_null() ? std::string() : without_torch(spec.at("qscheme"));
   if (!qscheme.empty()) text += " " + qscheme;
-  if (qscheme.starts_with("per_channel")) text += fmt::format(" axis {}", spec.at("ch_axis").get<int>());
+  if (qscheme.starts_with("per_channel"))
+    text += fmt::format(" axis {}", spec.at("ch_axis").get<int>());
   if (spec.at("is_dynamic")) text += " dynamic";
   return text + " " + observer_text(spec.at("observer"));
 }
@@ -82,7 +97,8 @@ std::string annotation_text(const Json& annotation, const Names& names) {
   for (const Json& entry : annotation.at("inputs")) {
     if (entry.at(1).is_null()) continue;
     const std::string name = entry.at(0);
-    text += fmt::format("{}: {}, ", names.contains(name) ? names.at(name) : "?" + name, spec_text(entry.at(1), names));
+    text += fmt::format("{}: {}, ", names.contains(name) ? names.at(name) : "?" + name,
+                        spec_text(entry.at(1), names));
   }
   if (!annotation.at("output").is_null()) text += "=> " + spec_text(annotation.at("output"), names);
   return text;
@@ -90,12 +106,14 @@ std::string annotation_text(const Json& annotation, const Names& names) {
 
 std::string annotation_text(const QuantizationAnnotation& annotation) {
   std::string text;
-  for (const auto& [value, spec] : annotation.input_qspec_map) text += fmt::format("%{}: {}, ", value->name(), to_text(spec));
+  for (const auto& [value, spec] : annotation.input_qspec_map)
+    text += fmt::format("%{}: {}, ", value->name(), to_text(spec));
   if (annotation.output_qspec) text += "=> " + to_text(*annotation.output_qspec);
   return text;
 }
 
-// Names of nodes differ for graph inputs alone; those are paired by their position among the inputs of the same call.
+// Names of nodes differ for graph inputs alone; those are paired by their position among the inputs
+// of the same call.
 Names pair_names(const Graph& graph, const Json& nodes) {
   Names names;
   for (const Json& golden : nodes) {
@@ -107,7 +125,8 @@ Names pair_names(const Graph& graph, const Json& nodes) {
     collect_names(golden.at("args"), inputs);
     if (golden.contains("kwargs")) collect_names(golden.at("kwargs"), inputs);
     const std::vector<Value*> values = node->inputs();
-    for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i) names.emplace(inputs[i], "%" + values[i]->name());
+    for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
+      names.emplace(inputs[i], "%" + values[i]->name());
   }
   return names;
 }
@@ -115,7 +134,8 @@ Names pair_names(const Graph& graph, const Json& nodes) {
 // In training batch norms are folded after annotation.
 enum class Mode { kCalibration, kTraining };
 
-std::vector<std::string> differences(const std::filesystem::path& folder, Quantizer& quantizer, Mode mode = Mode::kCalibration) {
+std::vector<std::string> differences(const std::filesystem::path& folder, Quantizer& quantizer,
+                                     Mode mode = Mode::kCalibration) {
   Graph graph = read_pt2(folder / "model.pt2");
   if (mode == Mode::kCalibration) fold_conv_bn(graph, {.check_users = false});
   quantizer.transform_for_annotation(graph);
@@ -126,7 +146,8 @@ std::vector<std::string> differences(const std::filesystem::path& folder, Quanti
   const Names names = pair_names(graph, golden.at("nodes"));
   std::vector<std::string> found;
   for (const Json& expected : golden.at("nodes")) {
-    if (expected.at("op") != "call_function" || expected.at("target") == "_operator.getitem") continue;
+    if (expected.at("op") != "call_function" || expected.at("target") == "_operator.getitem")
+      continue;
     const Node* node = graph.find_node(expected.at("name").get<std::string>());
     if (!node) {
       found.push_back(fmt::format("{}: not in our graph", expected.at("name").get<std::string>()));
@@ -134,13 +155,18 @@ std::vector<std::string> differences(const std::filesystem::path& folder, Quanti
     }
     const QuantizationAnnotation* annotation = annotations.find(node);
     const std::string got = annotation ? annotation_text(*annotation) : "";
-    const std::string want = expected.contains("annotation") ? annotation_text(expected.at("annotation"), names) : "";
+    const std::string want =
+        expected.contains("annotation") ? annotation_text(expected.at("annotation"), names) : "";
     if (got != want) found.push_back(fmt::format("{}: got {}, want {}", node->name(), got, want));
-    const bool is_annotated = expected.contains("annotation") && expected.at("annotation").at("annotated");
-    if (annotations.is_annotated(node) != is_annotated) found.push_back(fmt::format("{}: annotated is {}", node->name(), !is_annotated));
-    const bool is_output = is_annotated && expected.at("annotation").value("is_output_of_quantized_pattern", false);
+    const bool is_annotated =
+        expected.contains("annotation") && expected.at("annotation").at("annotated");
+    if (annotations.is_annotated(node) != is_annotated)
+      found.push_back(fmt::format("{}: annotated is {}", node->name(), !is_annotated));
+    const bool is_output =
+        is_annotated && expected.at("annotation").value("is_output_of_quantized_pattern", false);
     if (annotation && annotation->is_output_of_quantized_pattern != is_output)
-      found.push_back(fmt::format("{}: the output of a quantized pattern is {}", node->name(), !is_output));
+      found.push_back(
+          fmt::format("{}: the output of a quantized pattern is {}", node->name(), !is_output));
   }
   return found;
 }
@@ -153,7 +179,8 @@ bool leaves_convolutions_float(const Json& description) {
   if (description.value("type", "") != "x86") return false;
   bool found = description.contains("global") && is_for_linear(description.at("global"));
   for (const char* kind : {"function_type", "module_type", "module_name"})
-    for (const Json& row : description.value(kind, Json::array())) found = found || is_for_linear(row.at(1));
+    for (const Json& row : description.value(kind, Json::array()))
+      found = found || is_for_linear(row.at(1));
   return found;
 }
 
@@ -165,7 +192,8 @@ bool has_spec(const Annotations& annotations, const Node* node) {
 
 }  // namespace
 
-TEST_CASE("the quantizers with compat torchao annotate the golden cases as the peer does", "[quantizers][golden][long]") {
+TEST_CASE("the quantizers with compat torchao annotate the golden cases as the peer does",
+          "[quantizers][golden][long]") {
   const char* root = std::getenv("OCTET_GOLDEN_DIR");
   if (!root) {
     WARN("skipped: OCTET_GOLDEN_DIR is not set");
@@ -177,10 +205,12 @@ TEST_CASE("the quantizers with compat torchao annotate the golden cases as the p
     const std::filesystem::path folder = entry.path();
     if (!std::filesystem::exists(folder / "annotated.json")) continue;
     const Json description = read_json(folder / "case.json");
-    const std::unique_ptr<Quantizer> quantizer = test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
+    const std::unique_ptr<Quantizer> quantizer =
+        test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
     if (!quantizer) continue;
     const std::string name = folder.filename().string();
-    const std::vector<std::string> found = differences(folder, *quantizer, description.at("mode") == "qat" ? Mode::kTraining : Mode::kCalibration);
+    const std::vector<std::string> found = differences(
+        folder, *quantizer, description.at("mode") == "qat" ? Mode::kTraining : Mode::kCalibration);
     ++compared;
     equal += found.empty();
     for (const std::string& difference : found) std::cerr << name << ": " << difference << "\n";
@@ -190,26 +220,34 @@ TEST_CASE("the quantizers with compat torchao annotate the golden cases as the p
   CHECK(compared > 0);
 }
 
-TEST_CASE("custom rules as declared backends annotate the golden cases as the peer does", "[quantizers][golden][json][long]") {
+TEST_CASE("custom rules as declared backends annotate the golden cases as the peer does",
+          "[quantizers][golden][json][long]") {
   for (const test::GoldenCase& golden : test::golden_cases("cus_")) {
     if (golden.peer_failed()) continue;
     const Json nodes = golden.json("annotated.json").at("nodes");
-    const std::string json = test::declared_from_rules(golden.meta.at("quantizer").at("rules"), nodes);
-    const std::unique_ptr<Quantizer> quantizer = parse_quantizer(json, golden.name() + ".json", {.compat_torchao = true});
+    const std::string json =
+        test::declared_from_rules(golden.meta.at("quantizer").at("rules"), nodes);
+    const std::unique_ptr<Quantizer> quantizer =
+        parse_quantizer(json, golden.name() + ".json", {.compat_torchao = true});
     const std::vector<std::string> found = differences(golden.folder, *quantizer);
-    for (const std::string& difference : found) std::cerr << golden.name() << ": " << difference << "\n";
+    for (const std::string& difference : found)
+      std::cerr << golden.name() << ": " << difference << "\n";
     CHECK(found.empty());
   }
 }
 
-TEST_CASE("the quantizers on their own annotate at least the matrix ops that the peer does, in every golden case", "[quantizers][golden][long]") {
+TEST_CASE(
+    "the quantizers on their own annotate at least the matrix ops that the peer does, in every "
+    "golden case",
+    "[quantizers][golden][long]") {
   const char* root = std::getenv("OCTET_GOLDEN_DIR");
   if (!root) {
     WARN("skipped: OCTET_GOLDEN_DIR is not set");
     return;
   }
   using Prefixes = std::vector<std::string>;
-  const auto matrix_ops = [](const std::filesystem::path& folder, Quantizer& quantizer, const Prefixes& prefixes) {
+  const auto matrix_ops = [](const std::filesystem::path& folder, Quantizer& quantizer,
+                             const Prefixes& prefixes) {
     Graph graph = read_pt2(folder / "model.pt2");
     fold_conv_bn(graph);
     remove_dead(graph);
@@ -221,10 +259,12 @@ TEST_CASE("the quantizers on their own annotate at least the matrix ops that the
     int count = 0;
     for (const Node* node : graph.nodes()) {
       const bool is_reported =
-          std::any_of(report.entries().begin(), report.entries().end(), [&](const ReportEntry& entry) { return entry.node == node->name(); });
+          std::any_of(report.entries().begin(), report.entries().end(),
+                      [&](const ReportEntry& entry) { return entry.node == node->name(); });
       CHECK_FALSE((is_reported && has_spec(annotations, node)));
-      const bool is_counted =
-          std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& prefix) { return node->target().starts_with(prefix); });
+      const bool is_counted = std::any_of(
+          prefixes.begin(), prefixes.end(),
+          [&](const std::string& prefix) { return node->target().starts_with(prefix); });
       count += is_counted && has_spec(annotations, node);
     }
     return count;
@@ -233,11 +273,16 @@ TEST_CASE("the quantizers on their own annotate at least the matrix ops that the
     if (!std::filesystem::exists(entry.path() / "case.json")) continue;
     const Json description = read_json(entry.path() / "case.json");
     if (!description.at("peer_error").is_null()) continue;
-    const std::unique_ptr<Quantizer> peer = test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
-    const std::unique_ptr<Quantizer> own = test::make_golden_quantizer(description.at("quantizer"), Compat::kNone);
-    if (!peer || entry.path().filename() == "xnn_double_linear") continue;  // float64, which the peer annotates and cannot convert
+    const std::unique_ptr<Quantizer> peer =
+        test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
+    const std::unique_ptr<Quantizer> own =
+        test::make_golden_quantizer(description.at("quantizer"), Compat::kNone);
+    // float64, which the peer annotates and cannot convert
+    if (!peer || entry.path().filename() == "xnn_double_linear") continue;
     INFO(entry.path().filename().string());
-    const Prefixes prefixes = leaves_convolutions_float(description.at("quantizer")) ? Prefixes{"aten.linear"} : Prefixes{"aten.linear", "aten.conv"};
+    const Prefixes prefixes = leaves_convolutions_float(description.at("quantizer"))
+                                  ? Prefixes{"aten.linear"}
+                                  : Prefixes{"aten.linear", "aten.conv"};
     CHECK(matrix_ops(entry.path(), *own, prefixes) >= matrix_ops(entry.path(), *peer, prefixes));
   }
 }

@@ -1,5 +1,6 @@
-// Convert alone: each observer gives the scale and zero point that the peer's observer came to, and the q/dq graph must be the peer's exactly,
-// quantized constants to the byte. Skipped without OCTET_GOLDEN_DIR.
+// Convert alone: each observer gives the scale and zero point that the peer's observer came to, and
+// the q/dq graph must be the peer's exactly, quantized constants to the byte. Skipped without
+// OCTET_GOLDEN_DIR.
 #include <iostream>
 
 #include <fmt/format.h>
@@ -28,7 +29,8 @@ using test::Json;
 class InjectedObserver : public Observer {
  public:
   InjectedObserver(const Observer& replaced, QParams qparams)
-      : Observer(replaced.args(), {replaced.quant_min(), replaced.quant_max()}), qparams_(std::move(qparams)) {}
+      : Observer(replaced.args(), {replaced.quant_min(), replaced.quant_max()}),
+        qparams_(std::move(qparams)) {}
   void observe(const at::Tensor&) override {}
   QParams calculate_qparams() const override { return qparams_; }
   bool has_data() const override { return true; }
@@ -49,7 +51,8 @@ QParams golden_qparams(const Json& group, const Observer& observer) {
 
 std::unique_ptr<Quantizer> make_quantizer_of(const GoldenCase& golden) {
   const Json& description = golden.meta.at("quantizer");
-  if (description.at("type") == "rules") return std::make_unique<test::RuleQuantizer>(description.at("rules"));
+  if (description.at("type") == "rules")
+    return std::make_unique<test::RuleQuantizer>(description.at("rules"));
   return test::make_golden_quantizer(description, Compat::kTorchao);
 }
 
@@ -57,7 +60,8 @@ std::vector<std::string> compare_injected(const GoldenCase& golden, Quantizer& q
   Report report;
   PrepareOptions options;
   options.compat_torchao = true;
-  ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report, options);
+  ObservedGraph observed =
+      prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report, options);
   const Json prepared = golden.json("prepared.json");
   const test::GoldenMatch match(prepared.at("nodes"), observed.graph, {}, {});
   if (!match.differences.empty()) return match.differences;
@@ -66,19 +70,25 @@ std::vector<std::string> compare_injected(const GoldenCase& golden, Quantizer& q
   for (const auto& [want, ours] : match.groups) {
     const Json& group = groups.at(static_cast<size_t>(want));
     std::shared_ptr<Observer>& observer = observed.observers.at(static_cast<size_t>(ours));
-    const bool has_float_zero_point = observer->args().qscheme == QScheme::kPerChannelAffineFloatQParams;  // the golden file holds its integer part
+    // the golden file holds its integer part
+    const bool has_float_zero_point =
+        observer->args().qscheme == QScheme::kPerChannelAffineFloatQParams;
     if (!group.at("scale").is_null() && !has_float_zero_point)
       observer = std::make_shared<InjectedObserver>(*observer, golden_qparams(group, *observer));
   }
-  const Graph converted =
-      convert_pt2e(std::move(observed), {.fold_quantize = golden.meta.value("fold_quantize", true), .compat_torchao = true}, report);
+  const Graph converted = convert_pt2e(
+      std::move(observed),
+      {.fold_quantize = golden.meta.value("fold_quantize", true), .compat_torchao = true}, report);
   const Json nodes = golden.json("converted.json").at("nodes");
-  return test::GoldenMatch(nodes, converted, test::read_npz(golden.folder / "converted_attrs.npz"), {.scale_rtol = 0}).differences;
+  return test::GoldenMatch(nodes, converted, test::read_npz(golden.folder / "converted_attrs.npz"),
+                           {.scale_rtol = 0})
+      .differences;
 }
 
 }  // namespace
 
-TEST_CASE("golden: convert is the peer's exactly when its scales and zero points are given", "[quantizers][golden][injected][long]") {
+TEST_CASE("golden: convert is the peer's exactly when its scales and zero points are given",
+          "[quantizers][golden][injected][long]") {
   int compared = 0;
   int equal = 0;
   for (const GoldenCase& golden : test::golden_cases("")) {

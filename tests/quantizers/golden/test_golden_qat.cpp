@@ -1,5 +1,6 @@
-// Differential test of training on the QAT cases in compat mode: the prepared graph, outputs, first gradients, what each of two steps leaves behind, the
-// evaluation and the converted program. Skipped without OCTET_GOLDEN_DIR.
+// Differential test of training on the QAT cases in compat mode: the prepared graph, outputs, first
+// gradients, what each of two steps leaves behind, the evaluation and the converted program.
+// Skipped without OCTET_GOLDEN_DIR.
 #include <catch2/catch.hpp>
 
 #include <iostream>
@@ -30,7 +31,8 @@ using Tensors = std::map<std::string, Tensor>;
 
 std::unique_ptr<Quantizer> quantizer_of(const GoldenCase& golden) {
   const Json& description = golden.meta.at("quantizer");
-  if (description.at("type") == "rules") return std::make_unique<test::RuleQuantizer>(description.at("rules"));
+  if (description.at("type") == "rules")
+    return std::make_unique<test::RuleQuantizer>(description.at("rules"));
   return test::make_golden_quantizer(description, Compat::kTorchao);
 }
 
@@ -42,7 +44,8 @@ class Training {
   std::vector<std::string> run() {
     Report report;
     const std::unique_ptr<Quantizer> quantizer = quantizer_of(golden_);
-    ObservedGraph prepared = prepare_qat_pt2e(read_pt2(golden_.folder / "model.pt2"), *quantizer, report, {.compat_torchao = true});
+    ObservedGraph prepared = prepare_qat_pt2e(read_pt2(golden_.folder / "model.pt2"), *quantizer,
+                                              report, {.compat_torchao = true});
     differences_ = test::compare_prepared(prepared, golden_);
     if (!differences_.empty()) return differences_;
     prepared_json_ = golden_.json("prepared.json");
@@ -68,7 +71,8 @@ class Training {
 
  private:
   void train(QatModel& model, int step) {
-    const std::vector<c10::IValue> outputs = model.forward(golden_.calibration().at(static_cast<size_t>(step)));
+    const std::vector<c10::IValue> outputs =
+        model.forward(golden_.calibration().at(static_cast<size_t>(step)));
     const std::string files = fmt::format("qat_train_step{}_out", step);
     check_outputs(outputs, files, files);
     at::Tensor loss;
@@ -76,7 +80,9 @@ class Training {
       const at::Tensor part = output.toTensor().square().mean();
       loss = loss.defined() ? loss + part : part;
     }
-    check_number(loss.item<double>(), golden_.meta.at("qat").at("losses").at(static_cast<size_t>(step)), fmt::format("loss {}", step));
+    check_number(loss.item<double>(),
+                 golden_.meta.at("qat").at("losses").at(static_cast<size_t>(step)),
+                 fmt::format("loss {}", step));
     for (const at::Tensor& parameter : model.parameters()) parameter.mutable_grad() = at::Tensor();
     loss.backward();
     if (step == 0) check_gradients(model);
@@ -90,21 +96,27 @@ class Training {
   void check_gradients(const QatModel& model) {
     const Tensors want = test::read_npz(golden_.folder / "qat_grad_step0.npz");
     CHECK(want.size() == model.parameters().size());
-    for (const auto& [name, gradient] : want) check(model.tensors().at(name).grad(), gradient, 1e-5, "gradient of " + name);
+    for (const auto& [name, gradient] : want)
+      check(model.tensors().at(name).grad(), gradient, 1e-5, "gradient of " + name);
   }
 
   void check_state(const QatModel& model, int step) {
     const Tensors want = test::read_npz(golden_.folder / fmt::format("qat_state_step{}.npz", step));
     for (const auto& [name, tensor] : want)
-      if (!name.starts_with("activation_post_process_")) check(model.tensors().at(name), tensor, 1e-5, fmt::format("{} after step {}", name, step));
+      if (!name.starts_with("activation_post_process_"))
+        check(model.tensors().at(name), tensor, 1e-5, fmt::format("{} after step {}", name, step));
     std::map<int, std::string> modules;  // golden group -> the first module of it
     for (const Json& node : prepared_json_.at("nodes"))
-      if (node.contains("observer")) modules.emplace(node.at("observer").at("group").get<int>(), node.at("target").get<std::string>());
+      if (node.contains("observer"))
+        modules.emplace(node.at("observer").at("group").get<int>(),
+                        node.at("target").get<std::string>());
     for (const auto& [group, ours] : groups_)
-      check_fake_quant(*model.prepared().observers.at(static_cast<size_t>(ours)), modules.at(group), want, step);
+      check_fake_quant(*model.prepared().observers.at(static_cast<size_t>(ours)), modules.at(group),
+                       want, step);
   }
 
-  void check_fake_quant(const Observer& observer, const std::string& module, const Tensors& want, int step) {
+  void check_fake_quant(const Observer& observer, const std::string& module, const Tensors& want,
+                        int step) {
     const FakeQuantize* fake_quant = dynamic_cast<const FakeQuantize*>(&observer);
     if (fake_quant == nullptr) return differences_.push_back(module + " is no fake-quant");
     const std::string where = fmt::format("{} after step {}", module, step);
@@ -113,16 +125,22 @@ class Training {
     const auto low = want.find(module + ".activation_post_process.min_val");
     if (low == want.end() || step == 0) return;
     check(at::tensor(observer.state().min), low->second, 1e-5, where + ": min");
-    check(at::tensor(observer.state().max), want.at(module + ".activation_post_process.max_val"), 1e-5, where + ": max");
+    check(at::tensor(observer.state().max), want.at(module + ".activation_post_process.max_val"),
+          1e-5, where + ": max");
   }
 
-  void check_outputs(const std::vector<c10::IValue>& outputs, const std::string& files, const std::string& where) {
+  void check_outputs(const std::vector<c10::IValue>& outputs, const std::string& files,
+                     const std::string& where) {
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const at::Tensor want = to_aten(test::read_npy(golden_.folder / fmt::format("{}{}.npy", files, i))).to(at::kDouble);
+      const at::Tensor want =
+          to_aten(test::read_npy(golden_.folder / fmt::format("{}{}.npy", files, i)))
+              .to(at::kDouble);
       const at::Tensor off = (outputs[i].toTensor().detach().to(at::kDouble) - want).abs();
-      const double beyond = (off > golden_.tolerance("float_out_atol")).to(at::kDouble).mean().item<double>();
+      const double beyond =
+          (off > golden_.tolerance("float_out_atol")).to(at::kDouble).mean().item<double>();
       if (beyond > golden_.tolerance("quantized_out_max_frac_beyond_float"))
-        differences_.push_back(fmt::format("{}: {} of the elements are off, by up to {}", where, beyond, off.max().item<double>()));
+        differences_.push_back(fmt::format("{}: {} of the elements are off, by up to {}", where,
+                                           beyond, off.max().item<double>()));
     }
   }
 
@@ -131,17 +149,23 @@ class Training {
     if (!got.defined()) return differences_.push_back(where + " is missing");
     const at::Tensor want = to_aten(golden).to(at::kDouble).reshape({-1});
     const at::Tensor ours = got.detach().to(at::kDouble).reshape({-1});
-    if (want.numel() != ours.numel()) return differences_.push_back(fmt::format("{}: {} numbers, want {}", where, ours.numel(), want.numel()));
+    if (want.numel() != ours.numel())
+      return differences_.push_back(
+          fmt::format("{}: {} numbers, want {}", where, ours.numel(), want.numel()));
     if (want.numel() == 0 || at::equal(ours, want)) return;
     const double off = (ours - want).abs().max().item<double>();
-    if (!(off <= rtol * want.abs().max().item<double>())) differences_.push_back(fmt::format("{}: off by {}", where, off));
+    if (!(off <= rtol * want.abs().max().item<double>()))
+      differences_.push_back(fmt::format("{}: off by {}", where, off));
   }
 
   void check_number(double got, double want, const std::string& where) {
-    if (std::abs(got - want) > 1e-5 * std::abs(want)) differences_.push_back(fmt::format("{}: {}, want {}", where, got, want));
+    if (std::abs(got - want) > 1e-5 * std::abs(want))
+      differences_.push_back(fmt::format("{}: {}, want {}", where, got, want));
   }
 
-  void append(const std::vector<std::string>& more) { differences_.insert(differences_.end(), more.begin(), more.end()); }
+  void append(const std::vector<std::string>& more) {
+    differences_.insert(differences_.end(), more.begin(), more.end());
+  }
 
   const GoldenCase& golden_;
   Json prepared_json_;
@@ -151,8 +175,10 @@ class Training {
 
 }  // namespace
 
-TEST_CASE("golden: training with fake quantization gives the peer's graph, outputs, gradients, states and converted program",
-          "[quantizers][golden][qat][long]") {
+TEST_CASE(
+    "golden: training with fake quantization gives the peer's graph, outputs, gradients, states "
+    "and converted program",
+    "[quantizers][golden][qat][long]") {
   at::set_num_threads(1);
   int compared = 0;
   int equal = 0;
@@ -170,7 +196,8 @@ TEST_CASE("golden: training with fake quantization gives the peer's graph, outpu
     INFO(golden.name());
     CHECK_THAT(difference, Catch::Matchers::Equals(""));
   }
-  if (compared > 0) std::cerr << fmt::format("training: {} of {} golden cases are equal\n", equal, compared);
+  if (compared > 0)
+    std::cerr << fmt::format("training: {} of {} golden cases are equal\n", equal, compared);
 }
 
 }  // namespace octet::test_golden_qat

@@ -1,5 +1,6 @@
-// Property test: random small models under random configurations and specs (tests/oracle/cases_random.py) give what the peer gives, and Octet's own
-// mode converts whatever the peer converts. Skipped without OCTET_GOLDEN_DIR.
+// Property test: random small models under random configurations and specs
+// (tests/oracle/cases_random.py) give what the peer gives, and Octet's own mode converts whatever
+// the peer converts. Skipped without OCTET_GOLDEN_DIR.
 #include <iostream>
 
 #include <ATen/ops/isfinite.h>
@@ -25,7 +26,8 @@ using test::GoldenCase;
 
 std::unique_ptr<Quantizer> make_quantizer_of(const GoldenCase& golden, Compat compat) {
   const test::Json& description = golden.meta.at("quantizer");
-  if (description.at("type") == "rules") return std::make_unique<test::RuleQuantizer>(description.at("rules"));
+  if (description.at("type") == "rules")
+    return std::make_unique<test::RuleQuantizer>(description.at("rules"));
   return test::make_golden_quantizer(description, compat);
 }
 
@@ -47,15 +49,19 @@ std::vector<c10::IValue> run_own_flow(const GoldenCase& golden, Quantizer& quant
   return Interpreter(converted).run(golden.example());
 }
 
-// Settings of random configurations often name a type or module that the model lacks, which the peer passes over.
+// Settings of random configurations often name a type or module that the model lacks, which the
+// peer passes over.
 bool names_what_the_model_lacks(const Error& error) {
   const std::string text = error.what();
-  return text.find("is no type of a module of the model") != std::string::npos || text.find("is no module of the model") != std::string::npos;
+  return text.find("is no type of a module of the model") != std::string::npos ||
+         text.find("is no module of the model") != std::string::npos;
 }
 
 }  // namespace
 
-TEST_CASE("golden: random models and specs give the peer's observers, scales, q/dq graph and outputs", "[quantizers][golden][random][long]") {
+TEST_CASE(
+    "golden: random models and specs give the peer's observers, scales, q/dq graph and outputs",
+    "[quantizers][golden][random][long]") {
   int compared = 0;
   int equal = 0;
   for (const GoldenCase& golden : test::golden_cases("rnd_")) {
@@ -72,14 +78,16 @@ TEST_CASE("golden: random models and specs give the peer's observers, scales, q/
   std::cerr << fmt::format("random flow: {} of {} cases are equal\n", equal, compared);
 }
 
-TEST_CASE("golden: on its own Octet converts and runs every random model that the peer converts", "[quantizers][golden][random][long]") {
+TEST_CASE("golden: on its own Octet converts and runs every random model that the peer converts",
+          "[quantizers][golden][random][long]") {
   for (const GoldenCase& golden : test::golden_cases("rnd_")) {
     const std::unique_ptr<Quantizer> quantizer = make_quantizer_of(golden, Compat::kNone);
     if (quantizer == nullptr) continue;
     std::string failure;
     try {
       for (const c10::IValue& output : run_own_flow(golden, *quantizer))
-        if (!at::isfinite(output.toTensor()).all().item<bool>()) failure = "an output is not finite";
+        if (!at::isfinite(output.toTensor()).all().item<bool>())
+          failure = "an output is not finite";
     } catch (const Error& error) {
       // Where the peer raises, an error that says why will do.
       if (!golden.peer_failed() && !names_what_the_model_lacks(error)) failure = error.what();

@@ -1,5 +1,5 @@
-// The integer reference representation: the peer's op by op in compat mode, and beside the q/dq graph in Octet's own. Skipped without
-// OCTET_GOLDEN_DIR.
+// The integer reference representation: the peer's op by op in compat mode, and beside the q/dq
+// graph in Octet's own. Skipped without OCTET_GOLDEN_DIR.
 #include <iostream>
 
 #include <ATen/Parallel.h>
@@ -26,19 +26,22 @@ using test::GoldenCase;
 
 std::unique_ptr<Quantizer> quantizer_of(const GoldenCase& golden, Compat compat) {
   const nlohmann::ordered_json& description = golden.meta.at("quantizer");
-  if (description.at("type") == "rules") return std::make_unique<test::RuleQuantizer>(description.at("rules"));
+  if (description.at("type") == "rules")
+    return std::make_unique<test::RuleQuantizer>(description.at("rules"));
   return test::make_golden_quantizer(description, compat);
 }
 
 bool has_reference(const GoldenCase& golden) {
-  return !golden.peer_failed() && golden.meta.at("mode") != "qat" && golden.meta.at("reference").at("status") == "ok";
+  return !golden.peer_failed() && golden.meta.at("mode") != "qat" &&
+         golden.meta.at("reference").at("status") == "ok";
 }
 
 Graph quantize(const GoldenCase& golden, Quantizer& quantizer, bool is_compat, bool is_reference) {
   Report report;
   PrepareOptions prepare_options;
   prepare_options.compat_torchao = is_compat;
-  ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report, prepare_options);
+  ObservedGraph observed =
+      prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report, prepare_options);
   calibrate(observed, golden.calibration());
   ConvertOptions options;
   options.compat_torchao = is_compat;
@@ -52,7 +55,8 @@ std::string compare_with_peer(const GoldenCase& golden, Quantizer& quantizer) {
   try {
     const Graph graph = quantize(golden, quantizer, /*is_compat=*/true, /*is_reference=*/true);
     std::vector<std::string> differences = test::compare_reference(graph, golden);
-    for (const std::string& line : test::compare_outputs(Interpreter(graph).run(golden.example()), golden, "reference_out"))
+    for (const std::string& line :
+         test::compare_outputs(Interpreter(graph).run(golden.example()), golden, "reference_out"))
       differences.push_back(line);
     return fmt::format("{}", fmt::join(differences, "; "));
   } catch (const std::exception& error) {
@@ -75,16 +79,20 @@ void compare_cases(const std::string& prefix) {
     INFO(golden.name());
     CHECK_THAT(difference, Catch::Matchers::Equals(""));
   }
-  if (compared > 0) std::cerr << fmt::format("reference: {} of {} golden cases {}* are equal\n", equal, compared, prefix);
+  if (compared > 0)
+    std::cerr << fmt::format("reference: {} of {} golden cases {}* are equal\n", equal, compared,
+                             prefix);
 }
 
 size_t count_qdq(const Graph& graph) {
   size_t count = 0;
-  for (const Node* node : graph.nodes()) count += node->target().find("quantize_per_") != std::string::npos;
+  for (const Node* node : graph.nodes())
+    count += node->target().find("quantize_per_") != std::string::npos;
   return count;
 }
 
-// The share of the elements beyond float noise; each is off by what one step makes of the output at most.
+// The share of the elements beyond float noise; each is off by what one step makes of the output at
+// most.
 double share_off(const GoldenCase& golden, const Graph& expected, const Graph& graph) {
   const std::vector<c10::IValue> want = Interpreter(expected).run(golden.example());
   const std::vector<c10::IValue> got = Interpreter(graph).run(golden.example());
@@ -93,7 +101,8 @@ double share_off(const GoldenCase& golden, const Graph& expected, const Graph& g
   for (size_t i = 0; i < want.size(); ++i) {
     const at::Tensor off = at::sub(got[i].toTensor(), want[i].toTensor()).abs();
     if (off.numel() == 0) continue;
-    worst = std::max(worst, off.gt(golden.tolerance("float_out_atol")).to(at::kDouble).mean().item<double>());
+    worst = std::max(
+        worst, off.gt(golden.tolerance("float_out_atol")).to(at::kDouble).mean().item<double>());
     CHECK(off.max().item<double>() <= golden.tolerance("quantized_out_atol"));
   }
   return worst;
@@ -107,32 +116,44 @@ void compare_with_qdq(const std::string& prefix) {
     const std::unique_ptr<Quantizer> quantizer = quantizer_of(golden, Compat::kNone);
     if (!quantizer) continue;
     INFO(golden.name());
-    const Graph expected = quantize(golden, *quantizer, /*is_compat=*/false, /*is_reference=*/false);
-    const Graph graph = quantize(golden, *quantizer_of(golden, Compat::kNone), /*is_compat=*/false, /*is_reference=*/true);
+    const Graph expected =
+        quantize(golden, *quantizer, /*is_compat=*/false, /*is_reference=*/false);
+    const Graph graph = quantize(golden, *quantizer_of(golden, Compat::kNone), /*is_compat=*/false,
+                                 /*is_reference=*/true);
     CHECK(count_qdq(graph) == 0);
     const double share = share_off(golden, expected, graph);
     ++compared;
     equal += share == 0;
-    if (share > 0) std::cerr << fmt::format("{}: {:.3f} of the elements are off\n", golden.name(), share);
+    if (share > 0)
+      std::cerr << fmt::format("{}: {:.3f} of the elements are off\n", golden.name(), share);
   }
-  if (compared > 0) std::cerr << fmt::format("reference: {} of {} cases {}* compute what the q/dq graph computes\n", equal, compared, prefix);
+  if (compared > 0)
+    std::cerr << fmt::format("reference: {} of {} cases {}* compute what the q/dq graph computes\n",
+                             equal, compared, prefix);
 }
 
 }  // namespace
 
-TEST_CASE("golden: the reference representation is the peer's with compat, XNNPACK", "[quantizers][golden][reference][long]") {
+TEST_CASE("golden: the reference representation is the peer's with compat, XNNPACK",
+          "[quantizers][golden][reference][long]") {
   compare_cases("xnn_");
   compare_cases("cfg_");
   compare_cases("dyn_");
 }
-TEST_CASE("golden: the reference representation is the peer's with compat, custom rules", "[quantizers][golden][reference][long]") {
+TEST_CASE("golden: the reference representation is the peer's with compat, custom rules",
+          "[quantizers][golden][reference][long]") {
   compare_cases("cus_");
   compare_cases("cmp_");
   compare_cases("emb_");
 }
-TEST_CASE("golden: the reference representation is the peer's with compat, X86", "[quantizers][golden][reference][long]") { compare_cases("x86_"); }
+TEST_CASE("golden: the reference representation is the peer's with compat, X86",
+          "[quantizers][golden][reference][long]") {
+  compare_cases("x86_");
+}
 
-TEST_CASE("golden: without compat the reference representation computes what the q/dq graph computes", "[quantizers][golden][reference][long]") {
+TEST_CASE(
+    "golden: without compat the reference representation computes what the q/dq graph computes",
+    "[quantizers][golden][reference][long]") {
   at::set_num_threads(1);
   for (const char* prefix : {"xnn_", "dyn_", "x86_"}) compare_with_qdq(prefix);
 }

@@ -15,7 +15,8 @@ constexpr size_t kMaxSlots = 4;
 
 // "$arg1" -> "a1".
 std::string slot_of(const std::string& reference) {
-  if (!reference.starts_with("$arg")) throw std::runtime_error("a rule refers to " + reference + ", which no slot stands for");
+  if (!reference.starts_with("$arg"))
+    throw std::runtime_error("a rule refers to " + reference + ", which no slot stands for");
   return "a" + reference.substr(4);
 }
 
@@ -43,7 +44,8 @@ Json cell(const Json& spec) {
         {"zero_point", spec.at("zero_point")}
     };
   } else if (kind == "derived") {
-    for (const Json& from : spec.at("from")) result["derived_from"].push_back(source(from).at("edge"));
+    for (const Json& from : spec.at("from"))
+      result["derived_from"].push_back(source(from).at("edge"));
     result["derive"] = spec.at("fn") == "sum_scale" ? "sum_of_scales" : "product_of_scales";
   } else {
     result["observer"] = {
@@ -61,7 +63,8 @@ Json row(const Json& rule) {
       {"pattern", pattern + ")"}
   };
   if (rule.contains("inputs"))
-    for (const auto& [index, spec] : rule.at("inputs").items()) result["inputs"]["a" + index] = cell(spec);
+    for (const auto& [index, spec] : rule.at("inputs").items())
+      result["inputs"]["a" + index] = cell(spec);
   if (rule.contains("output")) result["output"] = cell(rule.at("output"));
   copy(rule, result, {"allow_implicit_sharing"});
   return result;
@@ -70,7 +73,8 @@ Json row(const Json& rule) {
 // The innermost module of the n-th call of an op.
 std::string module_of(const Json& nodes, const std::string& target, int n) {
   for (const Json& node : nodes)
-    if (node.at("target") == "torch.ops." + target && n-- == 0) return node.at("nn_module_stack").back().at(1);
+    if (node.at("target") == "torch.ops." + target && n-- == 0)
+      return node.at("nn_module_stack").back().at(1);
   throw std::runtime_error("no such call of " + target);
 }
 

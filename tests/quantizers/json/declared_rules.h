@@ -7,8 +7,10 @@
 
 namespace octet::test {
 
-// rules: of a case's quantizer (see support/rule_quantizer.h); nodes: those of its annotated.json, where rules for the n-th call of an op find the module
-// of that call. Such rules become quantizers of their own, composed, with a filter.
-std::string declared_from_rules(const nlohmann::ordered_json& rules, const nlohmann::ordered_json& nodes);
+// rules: of a case's quantizer (see support/rule_quantizer.h); nodes: those of its annotated.json,
+// where rules for the n-th call of an op find the module of that call. Such rules become quantizers
+// of their own, composed, with a filter.
+std::string declared_from_rules(const nlohmann::ordered_json& rules,
+                                const nlohmann::ordered_json& nodes);
 
 }  // namespace octet::test

@@ -22,7 +22,8 @@ class JsonFile {
  public:
   explicit JsonFile(const std::string& text) {
     static int count = 0;
-    path_ = std::filesystem::temp_directory_path() / ("octet_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++) + ".json");
+    path_ = std::filesystem::temp_directory_path() /
+            ("octet_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++) + ".json");
     std::ofstream(path_) << text;
   }
   ~JsonFile() { std::filesystem::remove(path_); }
@@ -53,7 +54,8 @@ std::string annotate(Quantizer& quantizer, const char* text, const std::string& 
   return to_text(graph, annotations);
 }
 
-constexpr const char* kLinear = R"(graph(%x: f32[2,4], %w = param "fc.weight": f32[3,4]): %y: f32[2,3] = aten.linear.default(%x, %w) return (%y))";
+constexpr const char* kLinear =
+    R"(graph(%x: f32[2,4], %w = param "fc.weight": f32[3,4]): %y: f32[2,3] = aten.linear.default(%x, %w) return (%y))";
 
 }  // namespace
 
@@ -61,20 +63,27 @@ TEST_CASE("the built-in names quantize per channel", "[quantizers][registry]") {
   for (const char* name : {"xnnpack", "qnnpack"}) {
     const std::unique_ptr<Quantizer> quantizer = make_quantizer(name);
     CHECK(quantizer->name() == name);
-    CHECK_THAT(annotate(*quantizer, kLinear), Contains("per_channel_symmetric axis 0 per_channel_mse"));
+    CHECK_THAT(annotate(*quantizer, kLinear),
+               Contains("per_channel_symmetric axis 0 per_channel_mse"));
   }
 }
 
-TEST_CASE("an unknown quantizer is refused with the names of this build", "[quantizers][registry]") {
-  const std::string names = "not in this build, want embedding, qnnpack, x86, xnnpack or the path of a .json file";
+TEST_CASE("an unknown quantizer is refused with the names of this build",
+          "[quantizers][registry]") {
+  const std::string names =
+      "not in this build, want embedding, qnnpack, x86, xnnpack or the path of a .json file";
   CHECK_THROWS_WITH(make_quantizer("acme"), "quantizer: \"acme\": " + names);
   CHECK_THROWS_WITH(make_quantizer("xnnpack,acme"), "quantizer: \"acme\": " + names);
-  CHECK_THROWS_WITH(make_quantizer("xnnpack,"), "quantizer: \"xnnpack,\": has an empty name, want e.g. embedding,xnnpack");
-  CHECK_THROWS_WITH(make_quantizer("./"), "quantizer: ./: cannot be read, want a JSON file; check the path");
-  CHECK_THROWS_WITH(make_quantizer("missing.json"), "quantizer: missing.json: cannot be read, want a JSON file; check the path");
+  CHECK_THROWS_WITH(make_quantizer("xnnpack,"),
+                    "quantizer: \"xnnpack,\": has an empty name, want e.g. embedding,xnnpack");
+  CHECK_THROWS_WITH(make_quantizer("./"),
+                    "quantizer: ./: cannot be read, want a JSON file; check the path");
+  CHECK_THROWS_WITH(make_quantizer("missing.json"),
+                    "quantizer: missing.json: cannot be read, want a JSON file; check the path");
 }
 
-TEST_CASE("names and files with commas between are composed in their order", "[quantizers][registry]") {
+TEST_CASE("names and files with commas between are composed in their order",
+          "[quantizers][registry]") {
   const JsonFile file(R"({"base": "x86", "name": "server", "global": {}})");
   CHECK(make_quantizer("embedding,xnnpack")->name() == "embedding,xnnpack");
   CHECK(make_quantizer("embedding," + file.path())->name() == "embedding,server");
@@ -84,56 +93,67 @@ TEST_CASE("names and files with commas between are composed in their order", "[q
 TEST_CASE("compose takes names, objects and files beside the file", "[quantizers][json]") {
   const JsonFile inner(R"({"base": "x86", "name": "server", "global": {}})");
   const std::string name = std::filesystem::path(inner.path()).filename().string();
-  const JsonFile file(R"({"compose": ["embedding", {"base": "xnnpack", "global": {"is_per_channel": true}}, ")" + name + "\"]}");
+  const JsonFile file(
+      R"({"compose": ["embedding", {"base": "xnnpack", "global": {"is_per_channel": true}}, ")" +
+      name + "\"]}");
   CHECK(make_quantizer(file.path())->name() == "embedding,xnnpack,server");
 }
 
-TEST_CASE("options choose observers, by name or with arguments, for all or for what a row covers", "[quantizers][json]") {
-  const auto annotated = [](const char* json) { return annotate(*parse_quantizer(json, "q.json"), kLinear); };
-  const std::string mse =
-      annotated(R"({"base": "xnnpack", "global": {"is_per_channel": true, "act_observer": "mse", "weight_observer": "per_channel_mse"}})");
+TEST_CASE("options choose observers, by name or with arguments, for all or for what a row covers",
+          "[quantizers][json]") {
+  const auto annotated = [](const char* json) {
+    return annotate(*parse_quantizer(json, "q.json"), kLinear);
+  };
+  const std::string mse = annotated(
+      R"({"base": "xnnpack", "global": {"is_per_channel": true, "act_observer": "mse", "weight_observer": "per_channel_mse"}})");
   CHECK_THAT(mse, Contains("%x: int8 -128..127 per_tensor_affine mse"));
   CHECK_THAT(mse, Contains("%w: int8 -127..127 per_channel_symmetric axis 0 per_channel_mse"));
-  CHECK_THAT(annotated(R"({"base": "x86", "op_type": {"torch.nn.functional.linear": {"act_observer": {"name": "percentile", "percentile": 99.9}}}})"),
-             Contains("%x: uint8 0..255 per_tensor_affine percentile"));
   CHECK_THAT(
-      annotated(R"({"base": "x86", "global": {"is_weight_only": true, "weight_bits": 4, "group_size": 0, "weight_observer": "per_channel_mse"}})"),
+      annotated(
+          R"({"base": "x86", "op_type": {"torch.nn.functional.linear": {"act_observer": {"name": "percentile", "percentile": 99.9}}}})"),
+      Contains("%x: uint8 0..255 per_tensor_affine percentile"));
+  CHECK_THAT(
+      annotated(
+          R"({"base": "x86", "global": {"is_weight_only": true, "weight_bits": 4, "group_size": 0, "weight_observer": "per_channel_mse"}})"),
       Contains("%w: int8 -8..7 per_channel_symmetric axis 0 per_channel_mse"));
   const ObserverChoice choice{.name = "percentile", .eps = {}, .affine = {}, .percentile = 99.9};
-  const QuantizationConfig config = get_symmetric_quantization_config({.own = {.act_observer = choice}});
+  const QuantizationConfig config =
+      get_symmetric_quantization_config({.own = {.act_observer = choice}});
   CHECK(config.input_activation->observer_or_fake_quant_ctr.percentile == 99.9);
   CHECK(config.input_activation->observer_or_fake_quant_ctr.eps == kBackendEps);
 }
 
-TEST_CASE("ranges of weights are searched in own mode, and from end to end where that is chosen and in compat", "[quantizers][json]") {
+TEST_CASE(
+    "ranges of weights are searched in own mode, and from end to end where that is chosen and in "
+    "compat",
+    "[quantizers][json]") {
   const auto weight = [](const std::string& global, bool compat) {
     QuantizerOptions options;
     options.compat_torchao = compat;
     const JsonFile file(global);
     // torchao's X86 quantizer asks where nodes came from.
-    const std::string text = annotate(*make_quantizer(file.path(), options), kLinear, "linear,torch.nn.modules.linear.Linear");
+    const std::string text = annotate(*make_quantizer(file.path(), options), kLinear,
+                                      "linear,torch.nn.modules.linear.Linear");
     const size_t begin = text.find("%w: ");
     if (begin == std::string::npos) return "not quantized: " + text;
-    return text.substr(begin + 4, std::min(text.find_first_of(",\n", begin), text.find(" =>", begin)) - begin - 4);
+    return text.substr(
+        begin + 4, std::min(text.find_first_of(",\n", begin), text.find(" =>", begin)) - begin - 4);
   };
   struct Row {
     const char* global;
     const char* own;
     const char* compat;
   };
+  // clang-format off
   const Row rows[] = {
-      {R"({"base": "xnnpack", "global": {"is_per_channel": true}})",                                "int8 -127..127 per_channel_symmetric axis 0 per_channel_mse",
-       "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max"                                                                                                                                                                },
-      {R"({"base": "xnnpack", "global": {}})",                                                      "int8 -127..127 per_tensor_symmetric mse",                         "int8 -127..127 per_tensor_symmetric min_max"                    },
-      {R"({"base": "x86", "global": {}})",                                                          "int8 -128..127 per_channel_symmetric axis 0 per_channel_mse",
-       "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"                                                                                                                                                                },
-      {R"({"base": "x86", "global": {"search_weight_ranges": false}})",                             "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max",
-       "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"                                                                                                                                                                },
-      {R"({"base": "x86", "global": {"weight_observer": "per_channel_min_max"}})",                  "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max",
-       "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"                                                                                                                                                                },
-      {R"({"base": "xnnpack", "global": {"is_dynamic": true, "weight_bits": 4, "group_size": 2}})",
-       "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 2 affine_mse",                                                                                                  "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 2 affine_min_max"},
+      {R"({"base": "xnnpack", "global": {"is_per_channel": true}})",                                "int8 -127..127 per_channel_symmetric axis 0 per_channel_mse",     "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "xnnpack", "global": {}})",                                                      "int8 -127..127 per_tensor_symmetric mse",                         "int8 -127..127 per_tensor_symmetric min_max"},
+      {R"({"base": "x86", "global": {}})",                                                          "int8 -128..127 per_channel_symmetric axis 0 per_channel_mse",     "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "x86", "global": {"search_weight_ranges": false}})",                             "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max", "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "x86", "global": {"weight_observer": "per_channel_min_max"}})",                  "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max", "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
+      {R"({"base": "xnnpack", "global": {"is_dynamic": true, "weight_bits": 4, "group_size": 2}})", "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 2 affine_mse",     "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 2 affine_min_max"},
   };
+  // clang-format on
   for (const Row& row : rows) {
     INFO(row.global);
     CHECK(weight(row.global, false) == row.own);
@@ -142,120 +162,172 @@ TEST_CASE("ranges of weights are searched in own mode, and from end to end where
 }
 
 TEST_CASE("observers that do not fit are refused with the option's place", "[quantizers][json]") {
-  const auto message = [](const std::string& options) { return message_of(R"({"base": "xnnpack", "global": )" + options + "}"); };
+  const auto message = [](const std::string& options) {
+    return message_of(R"({"base": "xnnpack", "global": )" + options + "}");
+  };
   CHECK_THAT(message(R"({"weight_observer": "per_channel_mse"})"),
-             Contains(": /global: weight_observer: per_channel_mse: this observer works per channel, got qscheme per_tensor_symmetric; use mse"));
-  CHECK_THAT(message(R"({"act_observer": "acme"})"), Contains(": /global/act_observer: got \"acme\", want one of min_max"));
-  CHECK_THAT(message(R"({"act_observer": {"name": "percentile", "percentile": 0}})"), Contains(": /global/act_observer/percentile: got 0, want"));
+             Contains(": /global: weight_observer: per_channel_mse: this observer works per "
+                      "channel, got qscheme per_tensor_symmetric; use mse"));
+  CHECK_THAT(message(R"({"act_observer": "acme"})"),
+             Contains(": /global/act_observer: got \"acme\", want one of min_max"));
+  CHECK_THAT(message(R"({"act_observer": {"name": "percentile", "percentile": 0}})"),
+             Contains(": /global/act_observer/percentile: got 0, want"));
   CHECK_THAT(message(R"({"act_observer": {"name": "percentile", "percentile": 101}})"),
              Contains(": /global/act_observer/percentile: got 101, want at most 100"));
-  CHECK_THAT(message(R"({"act_observer": "placeholder"})"), Contains(": /global: act_observer: got placeholder, which learns no range"));
-  CHECK_THAT(message(R"({"act_observer": "mse", "is_dynamic": true})"), Contains(": /global: act_observer: got mse beside is_dynamic"));
-  CHECK_THAT(message(R"({"act_observer": "mse", "is_weight_only": true})"), Contains(": /global: act_observer: got mse beside is_weight_only"));
-  CHECK_THAT(message(R"({"is_per_channel": true, "weight_bits": 4, "is_weight_only": true, "weight_observer": "per_channel_mse"})"),
-             Contains(": /global: weight_observer: got per_channel_mse beside groups of weights"));
-  CHECK_THAT(message(R"({"act_observer": "affine_min_max"})"), Contains(": /global: act_observer: got affine_min_max, want an observer of"));
+  CHECK_THAT(message(R"({"act_observer": "placeholder"})"),
+             Contains(": /global: act_observer: got placeholder, which learns no range"));
+  CHECK_THAT(message(R"({"act_observer": "mse", "is_dynamic": true})"),
+             Contains(": /global: act_observer: got mse beside is_dynamic"));
+  CHECK_THAT(message(R"({"act_observer": "mse", "is_weight_only": true})"),
+             Contains(": /global: act_observer: got mse beside is_weight_only"));
+  CHECK_THAT(
+      message(
+          R"({"is_per_channel": true, "weight_bits": 4, "is_weight_only": true, "weight_observer": "per_channel_mse"})"),
+      Contains(": /global: weight_observer: got per_channel_mse beside groups of weights"));
+  CHECK_THAT(message(R"({"act_observer": "affine_min_max"})"),
+             Contains(": /global: act_observer: got affine_min_max, want an observer of"));
 }
 
 TEST_CASE("a file that composes itself is refused", "[quantizers][json]") {
   const std::string name = "octet_test_" + std::to_string(::getpid()) + "_composes_itself.json";
   const std::string path = (std::filesystem::temp_directory_path() / name).string();
   std::ofstream(path) << R"({"compose": [")" << name << R"("]})";
-  CHECK_THROWS_WITH(make_quantizer(path), "quantizer: " + path + ": files compose each other more than 8 deep");
+  CHECK_THROWS_WITH(make_quantizer(path),
+                    "quantizer: " + path + ": files compose each other more than 8 deep");
   std::filesystem::remove(path);
 }
 
-TEST_CASE("x86 takes its options, rows of functions, types and names, null, and the float16 preset", "[quantizers][json]") {
-  const auto annotated = [](const char* json) { return annotate(*parse_quantizer(json, "x86.json"), kLinear); };
-  CHECK_THAT(annotated(R"({"base": "x86", "global": {}})"), Contains("%x: uint8 0..255 per_tensor_affine histogram"));
-  CHECK_THAT(annotated(R"({"base": "x86", "global": {"reduce_range": true}})"), Contains("%x: uint8 0..127"));
-  CHECK_THAT(annotated(R"({"base": "x86", "global": {"is_dynamic": true}})"), Contains("dynamic ASYMMETRIC per_token affine_placeholder"));
-  CHECK_THAT(annotated(R"({"base": "x86", "global": {"preset": "linear_dynamic_fp16"}})"), Contains("%w: float16"));
-  CHECK(annotated(R"({"base": "x86", "global": {}, "op_type": {"torch.nn.functional.linear": null}})").empty());
+TEST_CASE("x86 takes its options, rows of functions, types and names, null, and the float16 preset",
+          "[quantizers][json]") {
+  const auto annotated = [](const char* json) {
+    return annotate(*parse_quantizer(json, "x86.json"), kLinear);
+  };
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {}})"),
+             Contains("%x: uint8 0..255 per_tensor_affine histogram"));
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {"reduce_range": true}})"),
+             Contains("%x: uint8 0..127"));
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {"is_dynamic": true}})"),
+             Contains("dynamic ASYMMETRIC per_token affine_placeholder"));
+  CHECK_THAT(annotated(R"({"base": "x86", "global": {"preset": "linear_dynamic_fp16"}})"),
+             Contains("%w: float16"));
+  CHECK(
+      annotated(R"({"base": "x86", "global": {}, "op_type": {"torch.nn.functional.linear": null}})")
+          .empty());
   CHECK_THAT(annotated(R"({"base": "x86", "op_type": {"torch.nn.functional.linear": {}}})"),
              Contains("%w: int8 -128..127 per_channel_symmetric axis 0"));
 }
 
 TEST_CASE("embedding takes weight_bits and null", "[quantizers][json]") {
-  constexpr const char* kTable = R"(graph(%i: i64[3], %t = param "t": f32[10,4]): %e: f32[3,4] = aten.embedding.default(%t, %i) return (%e))";
-  const auto annotated = [&](const char* json) { return annotate(*parse_quantizer(json, "e.json"), kTable); };
-  CHECK_THAT(annotated(R"({"base": "embedding", "global": {"weight_bits": 4}})"), Contains("%t: uint8 0..15"));
-  CHECK(annotated(R"({"base": "embedding", "global": {}, "op_type": {"embedding": null}})").empty());
+  constexpr const char* kTable =
+      R"(graph(%i: i64[3], %t = param "t": f32[10,4]): %e: f32[3,4] = aten.embedding.default(%t, %i) return (%e))";
+  const auto annotated = [&](const char* json) {
+    return annotate(*parse_quantizer(json, "e.json"), kTable);
+  };
+  CHECK_THAT(annotated(R"({"base": "embedding", "global": {"weight_bits": 4}})"),
+             Contains("%t: uint8 0..15"));
+  CHECK(
+      annotated(R"({"base": "embedding", "global": {}, "op_type": {"embedding": null}})").empty());
   CHECK(annotated(R"({"base": "embedding", "op_type": {"embedding_bag": {}}})").empty());
 }
 
-TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, are errors", "[quantizers][registry]") {
+TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, are errors",
+          "[quantizers][registry]") {
   QuantizerOptions options;
   options.is_per_channel = false;
   CHECK_THROWS_WITH(make_quantizer("x86", options),
-                    "quantizer: x86: got the option is_per_channel, want one of those that it has: is_dynamic, is_weight_only, weight_bits, "
+                    "quantizer: x86: got the option is_per_channel, want one of those that it has: "
+                    "is_dynamic, is_weight_only, weight_bits, "
                     "group_size, reduce_range");
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", options));
   QuantizerOptions groups;
   groups.group_size = 64;
   CHECK_THROWS_WITH(make_quantizer("embedding", groups),
-                    "quantizer: embedding: got the option group_size, want one of those that it has: is_dynamic, is_weight_only, weight_bits");
+                    "quantizer: embedding: got the option group_size, want one of those that it "
+                    "has: is_dynamic, is_weight_only, weight_bits");
   QuantizerOptions mode;
   mode.is_weight_only = true;
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", mode));
-  const char* declared = R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+  const char* declared =
+      R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
     "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
   CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", mode),
-                    "quantizer: npu: got the option is_weight_only, want one of those that it has: none; its file says everything");
+                    "quantizer: npu: got the option is_weight_only, want one of those that it has: "
+                    "none; its file says everything");
 }
 
-TEST_CASE("reduce_range halves the range of activations, whatever configurations say", "[quantizers][registry]") {
+TEST_CASE("reduce_range halves the range of activations, whatever configurations say",
+          "[quantizers][registry]") {
   QuantizerOptions options;
   options.reduce_range = true;
-  const auto inputs = [&](const std::string& json) { return annotate(*parse_quantizer(json, "q.json", options), kLinear); };
+  const auto inputs = [&](const std::string& json) {
+    return annotate(*parse_quantizer(json, "q.json", options), kLinear);
+  };
   for (const char* name : {"xnnpack", "qnnpack", "embedding,xnnpack"}) {
     INFO(name);
     const std::string text = annotate(*make_quantizer(name, options), kLinear);
-    CHECK_THAT(text, Contains("%x: int8 -64..63 per_tensor_affine histogram") && Contains("=> int8 -64..63"));
+    CHECK_THAT(text, Contains("%x: int8 -64..63 per_tensor_affine histogram") &&
+                         Contains("=> int8 -64..63"));
     CHECK_THAT(text, Contains("%w: int8 -127..127 per_channel_symmetric"));
   }
-  CHECK_THAT(annotate(*make_quantizer("x86", options), kLinear), Contains("%x: uint8 0..127") && Contains("%w: int8 -128..127"));
-  CHECK_THAT(inputs(R"({"base": "x86", "global": {"reduce_range": false}})"), Contains("%x: uint8 0..127"));
-  CHECK_THAT(inputs(R"({"base": "xnnpack", "global": {"act_qmin": 0, "act_qmax": 100}})"), Contains("%x: int8 0..50"));
-  CHECK_THAT(inputs(R"({"base": "xnnpack", "global": {"act_observer": {"name": "mse", "reduce_range": true}}})"), Contains("%x: int8 -128..127"));
+  CHECK_THAT(annotate(*make_quantizer("x86", options), kLinear),
+             Contains("%x: uint8 0..127") && Contains("%w: int8 -128..127"));
+  CHECK_THAT(inputs(R"({"base": "x86", "global": {"reduce_range": false}})"),
+             Contains("%x: uint8 0..127"));
+  CHECK_THAT(inputs(R"({"base": "xnnpack", "global": {"act_qmin": 0, "act_qmax": 100}})"),
+             Contains("%x: int8 0..50"));
+  CHECK_THAT(
+      inputs(
+          R"({"base": "xnnpack", "global": {"act_observer": {"name": "mse", "reduce_range": true}}})"),
+      Contains("%x: int8 -128..127"));
   CHECK_THAT(inputs(R"({"base": "xnnpack", "global": {"is_weight_only": true}})"), !Contains("%x"));
   options.is_dynamic = true;
-  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("%x: int8 -64..63 dynamic"));
-  CHECK_THAT(annotate(*make_quantizer("x86", options), kLinear), Contains("%x: uint8 0..127 dynamic"));
+  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
+             Contains("%x: int8 -64..63 dynamic"));
+  CHECK_THAT(annotate(*make_quantizer("x86", options), kLinear),
+             Contains("%x: uint8 0..127 dynamic"));
 }
 
-TEST_CASE("reduce_range is an error where no activations are quantized, and for rows of one's own", "[quantizers][registry]") {
+TEST_CASE("reduce_range is an error where no activations are quantized, and for rows of one's own",
+          "[quantizers][registry]") {
   QuantizerOptions options;
   options.reduce_range = true;
   CHECK_THROWS_WITH(make_quantizer("embedding", options),
-                    "quantizer: embedding: got the option reduce_range, want one of those that it has: is_dynamic, is_weight_only, weight_bits");
-  const char* declared = R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+                    "quantizer: embedding: got the option reduce_range, want one of those that it "
+                    "has: is_dynamic, is_weight_only, weight_bits");
+  const char* declared =
+      R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
     "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
   const std::string message =
-      "quantizer: npu: got the option reduce_range, want one of those that it has: none; its file says everything; "
+      "quantizer: npu: got the option reduce_range, want one of those that it has: none; its file "
+      "says everything; "
       "give its specs a narrower quant_min and quant_max";
   CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", options), message);
   const std::string list = R"({"compose": ["x86", )" + std::string(declared) + "]}";
   CHECK_THROWS_WITH(parse_quantizer(list, "list.json", options), message);
   options.is_weight_only = true;
   CHECK_THROWS_WITH(make_quantizer("x86", options),
-                    "quantizer: reduce_range: got true beside is_weight_only, want one of them; activations stay float");
+                    "quantizer: reduce_range: got true beside is_weight_only, want one of them; "
+                    "activations stay float");
 }
 
 TEST_CASE("options override what configurations say", "[quantizers][registry]") {
   QuantizerOptions options;
   options.is_per_channel = false;
-  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("per_tensor_symmetric mse"));
+  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
+             Contains("per_tensor_symmetric mse"));
   options.is_dynamic = true;
-  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("dynamic ASYMMETRIC per_token affine_placeholder"));
+  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
+             Contains("dynamic ASYMMETRIC per_token affine_placeholder"));
   options.compat_torchao = true;
-  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear), Contains("per_tensor_affine dynamic placeholder"));
+  CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
+             Contains("per_tensor_affine dynamic placeholder"));
 }
 
 TEST_CASE("a JSON file takes ranges and rows on the base of xnnpack", "[quantizers][json]") {
   const JsonFile file(
       R"({"base": "xnnpack", "global": {"act_qmin": -64, "act_qmax": 63}, "op_type": {"aten.linear.default": {"weight_qmin": -8, "weight_qmax": 7}}})");
-  CHECK_THAT(annotate(*make_quantizer(file.path()), kLinear), Contains("%x: int8 -128..127") && Contains("%w: int8 -8..7 per_tensor_symmetric"));
+  CHECK_THAT(annotate(*make_quantizer(file.path()), kLinear),
+             Contains("%x: int8 -128..127") && Contains("%w: int8 -8..7 per_tensor_symmetric"));
   const JsonFile global(R"({"base": "xnnpack", "global": {"act_qmin": -64, "act_qmax": 63}})");
   CHECK_THAT(annotate(*make_quantizer(global.path()), kLinear), Contains("%x: int8 -64..63"));
   const JsonFile reduced(R"({"base": "xnnpack", "global": {"reduce_range": true}})");
@@ -281,37 +353,54 @@ TEST_CASE("a second file sets rows on top of all parts of a composition", "[quan
   CHECK(annotate(*make_quantizer("embedding,xnnpack", options), kLinear).empty());
 }
 
-TEST_CASE("faults in a JSON file are named with their place, the value and what is allowed", "[quantizers][json]") {
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": "x"}})"), Contains(": /global/act_qmin: got \"x\", want an int"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_per_channel": 1}})"), Contains(": /global/is_per_channel: got 1, want true or false"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"qmin": 1}})"), Contains(": /global/qmin: unknown key, want one of is_per_channel"));
+TEST_CASE("faults in a JSON file are named with their place, the value and what is allowed",
+          "[quantizers][json]") {
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": "x"}})"),
+             Contains(": /global/act_qmin: got \"x\", want an int"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_per_channel": 1}})"),
+             Contains(": /global/is_per_channel: got 1, want true or false"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"qmin": 1}})"),
+             Contains(": /global/qmin: unknown key, want one of is_per_channel"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"act_qmin": 5, "act_qmax": 2}})"),
              Contains(": /global: act_qmin .. act_qmax: not a range"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_qat": true}})"), Contains(": /global/is_qat: got true, want false"));
-  CHECK_THAT(message_of(R"({"base": "acme", "global": {}})"), Contains(": /base: got \"acme\", want one of embedding, qnnpack, x86, xnnpack"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_qat": true}})"),
+             Contains(": /global/is_qat: got true, want false"));
+  CHECK_THAT(message_of(R"({"base": "acme", "global": {}})"),
+             Contains(": /base: got \"acme\", want one of embedding, qnnpack, x86, xnnpack"));
   CHECK_THAT(message_of(R"({"global": {}})"),
-             Contains(": /: has no \"base\", want one of embedding, qnnpack, x86, xnnpack; or \"compose\", or \"patterns\""));
-  CHECK_THAT(message_of(R"({"base": "xnnpack"})"), Contains(": /: configures nothing, want at least one of global"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"": {}}})"), Contains(": /module_name/: the name is empty"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": ["head"]})"), Contains(": /module_name: got [\"head\"], want an object"));
+             Contains(": /: has no \"base\", want one of embedding, qnnpack, x86, xnnpack; or "
+                      "\"compose\", or \"patterns\""));
+  CHECK_THAT(message_of(R"({"base": "xnnpack"})"),
+             Contains(": /: configures nothing, want at least one of global"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"": {}}})"),
+             Contains(": /module_name/: the name is empty"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": ["head"]})"),
+             Contains(": /module_name: got [\"head\"], want an object"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"a/b": 3}})"),
              Contains(": /module_name/a~1b: got 3, want an object of options, or null"));
-  CHECK_THAT(message_of(R"({"compose": []})"), Contains(": /compose: got [], want a list of quantizers"));
+  CHECK_THAT(message_of(R"({"compose": []})"),
+             Contains(": /compose: got [], want a list of quantizers"));
   CHECK_THAT(message_of(R"({"compose": ["acme"]})"),
-             Contains(": /compose/0: got \"acme\", want one of embedding, qnnpack, x86, xnnpack, the path of a .json file, or an object"));
+             Contains(": /compose/0: got \"acme\", want one of embedding, qnnpack, x86, xnnpack, "
+                      "the path of a .json file, or an object"));
   CHECK_THAT(message_of(R"({"compose": [{"base": "xnnpack", "global": 1}]})"),
              Contains(": /compose/0/global: got 1, want an object of options, or null"));
-  CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "globl": {}})"), Contains(": /globl: unknown key, want one of compose, global, op_type"));
-  CHECK_THAT(message_of(R"({"base": "xnnpack", "observers": {}})"), Contains(": /observers: \"observers\" is not in this build"));
-  CHECK_THAT(message_of(R"({"base": "x86", "global": {"act_qmin": 0}})"), Contains(": /global/act_qmin: unknown key, want one of is_dynamic"));
+  CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "globl": {}})"),
+             Contains(": /globl: unknown key, want one of compose, global, op_type"));
+  CHECK_THAT(message_of(R"({"base": "xnnpack", "observers": {}})"),
+             Contains(": /observers: \"observers\" is not in this build"));
+  CHECK_THAT(message_of(R"({"base": "x86", "global": {"act_qmin": 0}})"),
+             Contains(": /global/act_qmin: unknown key, want one of is_dynamic"));
   CHECK_THAT(message_of(R"({"base": "x86", "global": {"preset": "fp8"}})"),
              Contains(": /global/preset: got \"fp8\", want one of linear_dynamic_fp16"));
-  CHECK_THAT(message_of(R"({"base": "embedding", "global": {"weight_bits": 2}})"), Contains(": /global: weight_bits: got 2, want 8 or 4"));
+  CHECK_THAT(message_of(R"({"base": "embedding", "global": {"weight_bits": 2}})"),
+             Contains(": /global: weight_bits: got 2, want 8 or 4"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {}, "global": {}})"),
              Contains(": has the key \"global\" twice in one object; merge the two"));
   CHECK_THAT(message_of("[1]"), Contains(": /: got [1], want an object"));
   CHECK_THAT(message_of(""), Contains("not JSON, got a syntax error at line 1 column 1; look for"));
-  CHECK_THAT(message_of("{\n  3"), Contains("not JSON, got a syntax error at line 2 column 3; look for"));
+  CHECK_THAT(message_of("{\n  3"),
+             Contains("not JSON, got a syntax error at line 2 column 3; look for"));
 }
 
 }  // namespace octet::test_json_quantizer

@@ -1,4 +1,5 @@
-// The schema that editors use and the reader agree: the reader says which keys and words it takes when it meets an unknown one.
+// The schema that editors use and the reader agree: the reader says which keys and words it takes
+// when it meets an unknown one.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -27,7 +28,9 @@ Words wanted_words(const std::string& message) {
   if (begin == std::string::npos) return {message};
   Words words;
   std::string rest = message.substr(begin + mark.size()) + ", ";
-  for (size_t end = rest.find(", "); end != std::string::npos; rest.erase(0, end + 2), end = rest.find(", ")) words.push_back(rest.substr(0, end));
+  for (size_t end = rest.find(", "); end != std::string::npos;
+       rest.erase(0, end + 2), end = rest.find(", "))
+    words.push_back(rest.substr(0, end));
   std::sort(words.begin(), words.end());
   return words;
 }
@@ -65,7 +68,8 @@ struct Object {
 
 }  // namespace
 
-TEST_CASE("every object of the schema has the keys that the reader takes", "[quantizers][json][schema]") {
+TEST_CASE("every object of the schema has the keys that the reader takes",
+          "[quantizers][json][schema]") {
   const Json definitions = read_json("../quantizers/quantizer.schema.json").at("definitions");
   const Object objects[] = {
       {"declared",          "npu",  ""                          },
@@ -85,11 +89,13 @@ TEST_CASE("every object of the schema has the keys that the reader takes", "[qua
   };
   for (const Object& object : objects) {
     CAPTURE(object.definition);
-    CHECK(keys_of(definitions.at(object.definition).at("properties")) == words_at(object.file, std::string(object.path) + "/no_such_key", 0));
+    CHECK(keys_of(definitions.at(object.definition).at("properties")) ==
+          words_at(object.file, std::string(object.path) + "/no_such_key", 0));
   }
   const auto of_base = [](const char* base) {
     try {
-      parse_quantizer(R"({"base": ")" + std::string(base) + R"(", "global": {"no_such_key": 0}})", "q.json");
+      parse_quantizer(R"({"base": ")" + std::string(base) + R"(", "global": {"no_such_key": 0}})",
+                      "q.json");
     } catch (const Error& error) {
       return wanted_words(error.what());
     }
@@ -101,12 +107,15 @@ TEST_CASE("every object of the schema has the keys that the reader takes", "[qua
       {"name",        "affine_min_max"},
       {"no_such_key", 0               }
   };
-  CHECK(keys_of(definitions.at("affine_observer").at("properties")) == words_at("npu", "/specs/act/observer", affine));
+  CHECK(keys_of(definitions.at("affine_observer").at("properties")) ==
+        words_at("npu", "/specs/act/observer", affine));
 }
 
 TEST_CASE("every list of words in the schema is the reader's", "[quantizers][json][schema]") {
   const Json definitions = read_json("../quantizers/quantizer.schema.json").at("definitions");
-  const auto words = [&](const char* name) { return sorted(definitions.at(name).at("enum").get<Words>()); };
+  const auto words = [&](const char* name) {
+    return sorted(definitions.at(name).at("enum").get<Words>());
+  };
   CHECK(words("qscheme") == words_at("npu", "/specs/act/qscheme", "x"));
   CHECK(words("quantized_dtype") == words_at("npu", "/specs/act/dtype", "x"));
   CHECK(words("integer_dtype") == words_at("npu", "/specs/prob/dtype", "x"));
@@ -122,7 +131,8 @@ TEST_CASE("every list of words in the schema is the reader's", "[quantizers][jso
   };
   CHECK(words("granularity") == words_at("npu", "/specs/act/observer", affine("granularity")));
   CHECK(words("mapping_type") == words_at("npu", "/specs/act/observer", affine("mapping_type")));
-  CHECK(words("zero_point_domain") == words_at("npu", "/specs/act/observer", affine("zero_point_domain")));
+  CHECK(words("zero_point_domain") ==
+        words_at("npu", "/specs/act/observer", affine("zero_point_domain")));
 }
 
 }  // namespace octet::test_json_schema

@@ -1,4 +1,5 @@
-// Files with faults, one cause each: wrong_files.json holds them as changes to files that are right, and the whole message for each.
+// Files with faults, one cause each: wrong_files.json holds them as changes to files that are
+// right, and the whole message for each.
 #include <catch2/catch.hpp>
 
 #include <fstream>
@@ -20,7 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kModel = R"j(graph(%x: f32[2,4], %w = param "fc.weight": f32[3,4], %b = param "fc.bias": f32[3]):
+constexpr const char* kModel =
+    R"j(graph(%x: f32[2,4], %w = param "fc.weight": f32[3,4], %b = param "fc.bias": f32[3]):
   %y: f32[2,3] = aten.linear.default(%x, %w, %b)
   %z: f32[2,3] = aten.relu.default(%y)
   %s: f32[2,3] = aten.sigmoid.default(%z) return (%s))j";
@@ -35,7 +37,8 @@ std::string file_text(const Json& entry, const Json& files) {
   if (entry.contains("text")) return entry.at("text").get<std::string>();
   Json file = files.at(entry.at("file").get<std::string>());
   if (entry.contains("set"))
-    for (const auto& [path, value] : entry.at("set").items()) file[Json::json_pointer(path)] = value;
+    for (const auto& [path, value] : entry.at("set").items())
+      file[Json::json_pointer(path)] = value;
   if (entry.contains("drop"))
     for (const Json& path : entry.at("drop")) {
       const Json::json_pointer pointer(path.get<std::string>());
@@ -66,7 +69,8 @@ std::string completed(std::string message) {
       {"{bases}",       quantizer_names()}
   };
   for (const auto& [mark, names] : lists)
-    if (const size_t at = message.find(mark); at != std::string::npos) message.replace(at, mark.size(), fmt::format("{}", fmt::join(names, ", ")));
+    if (const size_t at = message.find(mark); at != std::string::npos)
+      message.replace(at, mark.size(), fmt::format("{}", fmt::join(names, ", ")));
   return message;
 }
 
@@ -80,7 +84,8 @@ TEST_CASE("the files that the faults are put into are right", "[quantizers][json
   }
 }
 
-TEST_CASE("each wrong file gives one line that names the place, what stands there and what to do", "[quantizers][json][wrong_files]") {
+TEST_CASE("each wrong file gives one line that names the place, what stands there and what to do",
+          "[quantizers][json][wrong_files]") {
   const Json table = read_table();
   CHECK(table.at("wrong").size() >= 60);
   std::set<std::string> seen;

@@ -20,22 +20,31 @@ QuantizationConfig per_tensor() { return get_symmetric_quantization_config(); }
 
 }  // namespace
 
-TEST_CASE("a convolution gets input, weight and output specs and a float bias", "[quantizers][xnnpack]") {
+TEST_CASE("a convolution gets input, weight and output specs and a float bias",
+          "[quantizers][xnnpack]") {
   CHECK(annotate_text(conv_then("return (%c)")).text == "%c [conv]: %x: ACT, %w: WEIGHT => ACT\n");
 }
 
-TEST_CASE("a clamp after a convolution takes the output spec, so the range before it is not observed", "[quantizers][xnnpack]") {
-  for (const std::string clamp : {"aten.relu.default(%c)", "aten.relu_.default(%c)", "aten.hardtanh.default(%c, 0.0, 6.0)",
-                                  "aten.hardtanh_.default(%c, 0.0, 6.0)", "aten.relu6.default(%c)", "aten.clamp.default(%c, 0.0, 6.0)"}) {
+TEST_CASE(
+    "a clamp after a convolution takes the output spec, so the range before it is not observed",
+    "[quantizers][xnnpack]") {
+  for (const std::string clamp :
+       {"aten.relu.default(%c)", "aten.relu_.default(%c)", "aten.hardtanh.default(%c, 0.0, 6.0)",
+        "aten.hardtanh_.default(%c, 0.0, 6.0)", "aten.relu6.default(%c)",
+        "aten.clamp.default(%c, 0.0, 6.0)"}) {
     CAPTURE(clamp);
-    const std::string text = annotate_text(conv_then("%r: f32[1,4,6,6] = " + clamp + " return (%r)")).text;
+    const std::string text =
+        annotate_text(conv_then("%r: f32[1,4,6,6] = " + clamp + " return (%r)")).text;
     CHECK(text == "%c [conv_clamp]: %x: ACT, %w: WEIGHT\n%r [conv_clamp]: => ACT\n");
   }
 }
 
-TEST_CASE("a clamp is not fused when others see the convolution's output", "[quantizers][xnnpack]") {
-  const std::string text = annotate_text(conv_then("%r: f32[1,4,6,6] = aten.relu.default(%c) return (%c, %r)")).text;
-  CHECK(text == "%c [conv]: %x: ACT, %w: WEIGHT => ACT\n%r [share]: %c: same as %c => same as %c\n");
+TEST_CASE("a clamp is not fused when others see the convolution's output",
+          "[quantizers][xnnpack]") {
+  const std::string text =
+      annotate_text(conv_then("%r: f32[1,4,6,6] = aten.relu.default(%c) return (%c, %r)")).text;
+  CHECK(text ==
+        "%c [conv]: %x: ACT, %w: WEIGHT => ACT\n%r [share]: %c: same as %c => same as %c\n");
 }
 
 TEST_CASE("a convolution with padding=\"same\" is quantized", "[quantizers][xnnpack]") {
@@ -46,24 +55,33 @@ TEST_CASE("a convolution with padding=\"same\" is quantized", "[quantizers][xnnp
   CHECK(text == "%c [conv]: %x: ACT, %w: WEIGHT => ACT\n");
 }
 
-TEST_CASE("a transposed convolution has its weight channels along axis 1", "[quantizers][xnnpack]") {
+TEST_CASE("a transposed convolution has its weight channels along axis 1",
+          "[quantizers][xnnpack]") {
   const std::string text = annotate_text(R"(graph(%x: f32[1,3,8,8], %w = param "w": f32[3,4,2,2]):
     %c: f32[1,4,9,9] = aten.conv_transpose2d.input(%x, %w)
     %r: f32[1,4,9,9] = aten.relu.default(%c)
     return (%r))")
                                .text;
-  CHECK(text == "%c [conv_transpose_clamp]: %x: ACT, %w: WEIGHT1\n%r [conv_transpose_clamp]: => ACT\n");
+  CHECK(text ==
+        "%c [conv_transpose_clamp]: %x: ACT, %w: WEIGHT1\n%r [conv_transpose_clamp]: => ACT\n");
 }
 
-TEST_CASE("a linear layer written as addmm or mm has its weight channels along axis 1", "[quantizers][xnnpack]") {
-  const std::string inputs = R"(graph(%x: f32[2,8], %w = param "w": f32[8,4], %b = param "b": f32[4]):
+TEST_CASE("a linear layer written as addmm or mm has its weight channels along axis 1",
+          "[quantizers][xnnpack]") {
+  const std::string inputs =
+      R"(graph(%x: f32[2,8], %w = param "w": f32[8,4], %b = param "b": f32[4]):
     )";
-  CHECK(annotate_text(inputs + "%l: f32[2,4] = aten.addmm.default(%b, %x, %w) return (%l)").text == "%l [addmm]: %x: ACT, %w: WEIGHT1 => ACT\n");
-  CHECK(annotate_text(inputs + "%l: f32[2,4] = aten.mm.default(%x, %w) %r: f32[2,4] = aten.relu.default(%l) return (%r)").text ==
-        "%l [mm_clamp]: %x: ACT, %w: WEIGHT1\n%r [mm_clamp]: => ACT\n");
+  CHECK(annotate_text(inputs + "%l: f32[2,4] = aten.addmm.default(%b, %x, %w) return (%l)").text ==
+        "%l [addmm]: %x: ACT, %w: WEIGHT1 => ACT\n");
+  CHECK(
+      annotate_text(
+          inputs +
+          "%l: f32[2,4] = aten.mm.default(%x, %w) %r: f32[2,4] = aten.relu.default(%l) return (%r)")
+          .text == "%l [mm_clamp]: %x: ACT, %w: WEIGHT1\n%r [mm_clamp]: => ACT\n");
 }
 
-TEST_CASE("a product of two computed matrices stays float, with the reason", "[quantizers][xnnpack]") {
+TEST_CASE("a product of two computed matrices stays float, with the reason",
+          "[quantizers][xnnpack]") {
   const test::Annotated result = annotate_text(R"(graph(%x: f32[2,8], %y: f32[8,4]):
     %l: f32[2,4] = aten.mm.default(%x, %y)
     return (%l))");
@@ -71,8 +89,10 @@ TEST_CASE("a product of two computed matrices stays float, with the reason", "[q
   CHECK(reason_for(result.report, "l") == "weight %y is computed at run time, want a constant");
 }
 
-TEST_CASE("a grouped transposed convolution stays float, with the reason", "[quantizers][xnnpack]") {
-  const test::Annotated result = annotate_text(R"(graph(%x: f32[1,4,8,8], %w = param "w": f32[4,2,2,2]):
+TEST_CASE("a grouped transposed convolution stays float, with the reason",
+          "[quantizers][xnnpack]") {
+  const test::Annotated result =
+      annotate_text(R"(graph(%x: f32[1,4,8,8], %w = param "w": f32[4,2,2,2]):
     %c: f32[1,4,9,9] = aten.conv_transpose2d.input(%x, %w, None, [1, 1], [0, 0], [0, 0], 2)
     return (%c))");
   CHECK(result.text.empty());
@@ -86,21 +106,27 @@ TEST_CASE("a linear that is called twice is quantized both times", "[quantizers]
     %m: f32[2,4] = aten.linear.default(%r, %w)
     return (%m))")
                                .text;
-  CHECK(text == "%l [linear_clamp]: %x: ACT, %w: WEIGHT\n%r [linear_clamp]: => ACT\n%m [linear]: %r: ACT, %w: WEIGHT => ACT\n");
+  CHECK(text ==
+        "%l [linear_clamp]: %x: ACT, %w: WEIGHT\n%r [linear_clamp]: => ACT\n%m [linear]: %r: ACT, "
+        "%w: WEIGHT => ACT\n");
 }
 
-TEST_CASE("both inputs of an addition are observed, a clamp behind it takes the output", "[quantizers][xnnpack]") {
+TEST_CASE("both inputs of an addition are observed, a clamp behind it takes the output",
+          "[quantizers][xnnpack]") {
   const std::string text = annotate_text(R"(graph(%x: f32[2,4], %y: f32[2,4]):
     %s: f32[2,4] = aten.add.Tensor(%x, %y)
     %r: f32[2,4] = aten.hardtanh.default(%s, 0.0, 6.0)
     %m: f32[2,4] = aten.mul.Tensor(%r, %r)
     return (%m))")
                                .text;
-  CHECK(text == "%s [add_clamp]: %x: ACT, %y: ACT\n%r [add_clamp]: => ACT\n%m [mul]: %r: ACT => ACT\n");
+  CHECK(text ==
+        "%s [add_clamp]: %x: ACT, %y: ACT\n%r [add_clamp]: => ACT\n%m [mul]: %r: ACT => ACT\n");
 }
 
 TEST_CASE("a scalar operand becomes a constant and is observed", "[quantizers][xnnpack]") {
-  const std::string text = annotate_text("graph(%x: f32[2,4]): %s: f32[2,4] = aten.add.Tensor(%x, 1.5) return (%s)").text;
+  const std::string text =
+      annotate_text("graph(%x: f32[2,4]): %s: f32[2,4] = aten.add.Tensor(%x, 1.5) return (%s)")
+          .text;
   CHECK(text == "%s [add]: %x: ACT, %b__tensor_constant_0: ACT => ACT\n");
 }
 
@@ -120,14 +146,21 @@ TEST_CASE("cat shares one observer among its inputs and its output", "[quantizer
   CHECK(text == "%c [cat]: %x: ACT, %y: same as %x -> %c => same as %x -> %c\n");
 }
 
-TEST_CASE("cat takes the observer of the first input that is quantized already", "[quantizers][xnnpack]") {
-  const std::string text = annotate_text(conv_then("%d: f32[1,7,6,6] = aten.cat.default([%x, %c], 1) return (%d)")).text;
-  CHECK_THAT(text, Catch::Matchers::EndsWith("%d [cat]: %c: ACT, %x: same as %c -> %d => same as %c -> %d\n"));
+TEST_CASE("cat takes the observer of the first input that is quantized already",
+          "[quantizers][xnnpack]") {
+  const std::string text =
+      annotate_text(conv_then("%d: f32[1,7,6,6] = aten.cat.default([%x, %c], 1) return (%d)")).text;
+  CHECK_THAT(text, Catch::Matchers::EndsWith(
+                       "%d [cat]: %c: ACT, %x: same as %c -> %d => same as %c -> %d\n"));
 }
 
 TEST_CASE("a functional pool after a convolution shares its observer", "[quantizers][xnnpack]") {
-  const std::string text = annotate_text(conv_then("%p: f32[1,4,1,1] = aten.adaptive_avg_pool2d.default(%c, [1, 1]) return (%p)")).text;
-  CHECK_THAT(text, Catch::Matchers::EndsWith("%p [adaptive_avg_pool2d]: %c: same as %c => same as %c -> %p\n"));
+  const std::string text =
+      annotate_text(
+          conv_then("%p: f32[1,4,1,1] = aten.adaptive_avg_pool2d.default(%c, [1, 1]) return (%p)"))
+          .text;
+  CHECK_THAT(text, Catch::Matchers::EndsWith(
+                       "%p [adaptive_avg_pool2d]: %c: same as %c => same as %c -> %p\n"));
 }
 
 TEST_CASE("ops that move values share along a chain", "[quantizers][xnnpack]") {
@@ -137,50 +170,71 @@ TEST_CASE("ops that move values share along a chain", "[quantizers][xnnpack]") {
     %u: f32[1,1,36] = aten.unsqueeze.default(%f, 1)
     return (%u))"))
                                .text;
-  CHECK_THAT(text, Catch::Matchers::EndsWith("%p [share]: %c: same as %c => same as %c\n%f [share]: %p: same as %p => same as %p\n"
-                                             "%u [share]: %f: same as %f => same as %f\n"));
+  CHECK_THAT(
+      text,
+      Catch::Matchers::EndsWith(
+          "%p [share]: %c: same as %c => same as %c\n%f [share]: %p: same as %p => same as %p\n"
+          "%u [share]: %f: same as %f => same as %f\n"));
 }
 
 TEST_CASE("padding shares when it adds zeros", "[quantizers][xnnpack]") {
-  CHECK_THAT(annotate_text(conv_then("%p: f32[1,4,7,7] = aten.pad.default(%c, [0, 1, 0, 1]) return (%p)")).text,
-             Catch::Matchers::EndsWith("%p [share]: %c: same as %c => same as %c\n"));
-  CHECK_THAT(annotate_text(conv_then("%p: f32[1,4,7,7] = aten.pad.default(%c, [0, 1, 0, 1], \"constant\", 1.0) return (%p)")).text,
+  CHECK_THAT(
+      annotate_text(conv_then("%p: f32[1,4,7,7] = aten.pad.default(%c, [0, 1, 0, 1]) return (%p)"))
+          .text,
+      Catch::Matchers::EndsWith("%p [share]: %c: same as %c => same as %c\n"));
+  CHECK_THAT(annotate_text(conv_then("%p: f32[1,4,7,7] = aten.pad.default(%c, [0, 1, 0, 1], "
+                                     "\"constant\", 1.0) return (%p)"))
+                 .text,
              !Catch::Matchers::Contains("%p"));
 }
 
 TEST_CASE("an op without a rule is reported", "[quantizers][xnnpack][report]") {
-  const test::Annotated result = annotate_text("graph(%x: f32[2,4]): %s: f32[2,4] = aten.sigmoid.default(%x) return (%s)");
+  const test::Annotated result =
+      annotate_text("graph(%x: f32[2,4]): %s: f32[2,4] = aten.sigmoid.default(%x) return (%s)");
   CHECK(reason_for(result.report, "s") == "no rule of xnnpack matches aten.sigmoid.default");
 }
 
 TEST_CASE("a sharing op behind a float op is reported", "[quantizers][xnnpack][report]") {
-  const test::Annotated result = annotate_text("graph(%x: f32[1,3,8,8]): %p: f32[1,3,4,4] = aten.max_pool2d.default(%x, [2, 2]) return (%p)");
-  CHECK(reason_for(result.report, "p") == "it shares the scale of its input, and %x is not quantized");
+  const test::Annotated result = annotate_text(
+      "graph(%x: f32[1,3,8,8]): %p: f32[1,3,4,4] = aten.max_pool2d.default(%x, [2, 2]) return "
+      "(%p)");
+  CHECK(reason_for(result.report, "p") ==
+        "it shares the scale of its input, and %x is not quantized");
 }
 
-TEST_CASE("a weight that is computed at run time keeps the op float", "[quantizers][xnnpack][report]") {
-  const test::Annotated result = annotate_text("graph(%x: f32[2,4], %w: f32[3,4]): %l: f32[2,3] = aten.linear.default(%x, %w) return (%l)");
+TEST_CASE("a weight that is computed at run time keeps the op float",
+          "[quantizers][xnnpack][report]") {
+  const test::Annotated result = annotate_text(
+      "graph(%x: f32[2,4], %w: f32[3,4]): %l: f32[2,3] = aten.linear.default(%x, %w) return (%l)");
   CHECK(result.text.empty());
   CHECK(reason_for(result.report, "l") == "weight %w is computed at run time, want a constant");
 }
 
 TEST_CASE("half precision stays as it is", "[quantizers][xnnpack][report]") {
-  const test::Annotated result =
-      annotate_text(R"(graph(%x: bf16[2,4], %w = param "w": bf16[3,4]): %l: bf16[2,3] = aten.linear.default(%x, %w) return (%l))");
+  const test::Annotated result = annotate_text(
+      R"(graph(%x: bf16[2,4], %w = param "w": bf16[3,4]): %l: bf16[2,3] = aten.linear.default(%x, %w) return (%l))");
   CHECK(reason_for(result.report, "l") == "input %w is bfloat16, want float32");
 }
 
-TEST_CASE("a module name that is set to nothing stays float, the longest name wins", "[quantizers][xnnpack][config]") {
+TEST_CASE("a module name that is set to nothing stays float, the longest name wins",
+          "[quantizers][xnnpack][config]") {
   const test::ModuleStacks stacks = {
-      {"l", "L__self__,,Net;L__self__body,body,Body;L__self__body_a,body.a,torch.nn.modules.linear.Linear"},
-      {"m", "L__self__,,Net;L__self__body,body,Body;L__self__body_b,body.b,torch.nn.modules.linear.Linear"}
+      {"l",
+       "L__self__,,Net;L__self__body,body,Body;L__self__body_a,body.a,torch.nn.modules.linear."
+       "Linear"},
+      {"m",
+       "L__self__,,Net;L__self__body,body,Body;L__self__body_b,body.b,torch.nn.modules.linear."
+       "Linear"}
   };
-  const std::string graph = R"(graph(%x: f32[2,4], %w = param "w": f32[4,4], %v = param "v": f32[4,4]):
+  const std::string graph =
+      R"(graph(%x: f32[2,4], %w = param "w": f32[4,4], %v = param "v": f32[4,4]):
     %l: f32[2,4] = aten.linear.default(%x, %w)
     %m: f32[2,4] = aten.linear.default(%l, %v)
     return (%m))";
   XNNPACKQuantizer quantizer;
-  quantizer.set_module_name("body", per_tensor()).set_module_name("body.b", std::nullopt).set_module_name("boddy", per_tensor());
+  quantizer.set_module_name("body", per_tensor())
+      .set_module_name("body.b", std::nullopt)
+      .set_module_name("boddy", per_tensor());
   const test::Annotated result = annotate_text(graph, quantizer, stacks);
   CHECK(result.text == "%l [linear]: %x: ACT, %w: WEIGHT_T => ACT\n");
   CHECK(reason_for(result.report, "m") == "excluded by module_name \"body.b\"");
@@ -188,13 +242,15 @@ TEST_CASE("a module name that is set to nothing stays float, the longest name wi
   CHECK(result.report.notes().front() == "module_name \"boddy\" applies to no node");
 }
 
-TEST_CASE("a module type filter works for convolutions and with the short class name", "[quantizers][xnnpack][config]") {
+TEST_CASE("a module type filter works for convolutions and with the short class name",
+          "[quantizers][xnnpack][config]") {
   XNNPACKQuantizer quantizer;
   quantizer.set_module_type("torch.nn.Conv2d", per_tensor());
   const test::ModuleStacks stacks = {
       {"c", "L__self__,,Net;L__self__conv,conv,torch.nn.modules.conv.Conv2d"}
   };
-  CHECK(annotate_text(conv_then("return (%c)"), quantizer, stacks).text == "%c [conv]: %x: ACT, %w: WEIGHT_T => ACT\n");
+  CHECK(annotate_text(conv_then("return (%c)"), quantizer, stacks).text ==
+        "%c [conv]: %x: ACT, %w: WEIGHT_T => ACT\n");
 }
 
 TEST_CASE("an op type overrides the global config", "[quantizers][xnnpack][config]") {
@@ -205,14 +261,20 @@ TEST_CASE("an op type overrides the global config", "[quantizers][xnnpack][confi
   CHECK(reason_for(result.report, "c") == "excluded by op_type \"aten.conv2d\"");
 }
 
-TEST_CASE("a filter function that excludes the clamp leaves the convolution alone with its output", "[quantizers][xnnpack][config]") {
+TEST_CASE("a filter function that excludes the clamp leaves the convolution alone with its output",
+          "[quantizers][xnnpack][config]") {
   XNNPACKQuantizer quantizer;
-  quantizer.set_global(per_tensor()).set_filter_function([](const Node& node) { return node.name() != "r"; });
-  const std::string text = annotate_text(conv_then("%r: f32[1,4,6,6] = aten.relu.default(%c) return (%r)"), quantizer).text;
+  quantizer.set_global(per_tensor()).set_filter_function([](const Node& node) {
+    return node.name() != "r";
+  });
+  const std::string text =
+      annotate_text(conv_then("%r: f32[1,4,6,6] = aten.relu.default(%c) return (%r)"), quantizer)
+          .text;
   CHECK(text == "%c [conv]: %x: ACT, %w: WEIGHT_T => ACT\n");
 }
 
-TEST_CASE("a dynamic config quantizes inputs of linear and leaves outputs and additions float", "[quantizers][xnnpack][dynamic]") {
+TEST_CASE("a dynamic config quantizes inputs of linear and leaves outputs and additions float",
+          "[quantizers][xnnpack][dynamic]") {
   XNNPACKQuantizer quantizer;
   SymmetricOptions options;
   options.is_dynamic = true;
@@ -222,8 +284,10 @@ TEST_CASE("a dynamic config quantizes inputs of linear and leaves outputs and ad
     %s: f32[2,4] = aten.add.Tensor(%l, %x)
     return (%s))",
                                                quantizer);
-  CHECK(result.text == "%l [linear]: %x: int8 -128..127 per_tensor_affine dynamic placeholder, %w: WEIGHT_T\n");
-  CHECK(reason_for(result.report, "s") == "its configuration is dynamic, which takes linear and convolution only");
+  CHECK(result.text ==
+        "%l [linear]: %x: int8 -128..127 per_tensor_affine dynamic placeholder, %w: WEIGHT_T\n");
+  CHECK(reason_for(result.report, "s") ==
+        "its configuration is dynamic, which takes linear and convolution only");
 }
 
 TEST_CASE("nothing is annotated without a config", "[quantizers][xnnpack][config]") {
