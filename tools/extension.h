@@ -2,12 +2,14 @@
 //
 //   #include "tools/extension.h"
 //   OCTET_EXTENSION() {
-//     octet::register_quantizer("acme_npu", make_acme_npu);                          // --quantizer
-//     acme_npu, "base" and "compose" in JSON octet::register_observer("acme_range",
-//     octet::ObserverScope::kTensor, make_acme_range);    // by name in specs, C++ and JSON
-//     octet::register_derive_fn("acme_bias", derive_acme_bias);                      // by name in
-//     specs, C++ and JSON octet::register_custom_kernel("acme.swish.default", run_swish);
-//     // what a lowered program calls
+//     octet::register_quantizer("acme_npu", make_acme_npu);
+//         // --quantizer acme_npu, "base" and "compose" in JSON
+//     octet::register_observer("acme_range", octet::ObserverScope::kTensor, make_acme_range);
+//         // by name in specs, C++ and JSON
+//     octet::register_derive_fn("acme_bias", derive_acme_bias);
+//         // by name in specs, C++ and JSON
+//     octet::register_custom_kernel("acme.swish.default", run_swish);
+//         // what a lowered program calls
 //   }
 //
 // Link it with octet::extension alone: all it calls of Octet is in the command already. Ops that it

@@ -3,7 +3,7 @@
 // gives the same bits: the factors are powers of two.
 //
 //   conv2d -> relu -> conv2d       |row of the first| = |column of the second|, each within a
-//   factor of sqrt(2)
+//       factor of sqrt(2)
 #pragma once
 
 #include "core/graph/graph.h"

@@ -1,8 +1,8 @@
 // What rounding must know about the data of a matrix layer, summed over all samples: second
 // moments, which give the squared error of any weight without running the layer again.
 //
-//   error(V) = sum over rows of |y - x V^T|^2 = <V H, V> - 2 <V, C> + e        x: quantized input,
-//   y: float output without bias
+//   error(V) = sum over rows of |y - x V^T|^2 = <V H, V> - 2 <V, C> + e
+//       x: quantized input, y: float output without bias
 #pragma once
 
 #include <vector>

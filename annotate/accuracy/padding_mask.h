@@ -2,8 +2,8 @@
 // model gives there is nobody's result, and the many equal rows would count for more than the words
 // do.
 //
-//   input_ids [1, 128], attention_mask [1, 128] (ones, then zeros)      layers' inputs [1, 128, K]:
-//   only rows where the mask is 1 count
+//   input_ids [1, 128], attention_mask [1, 128] (ones, then zeros)
+//       layers' inputs [1, 128, K]: only rows where the mask is 1 count
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ struct GridRows {
 //   target    [rows, columns], changed: what is left to round
 //   q         [rows, columns], out
 //   residual  [rows, end - begin], out: error of each column over the factor's diagonal, for the
-//   columns behind `end`
+//             columns behind `end`
 void round_columns(const GridRows& grid, const double* factor, int64_t begin, int64_t end,
                    double* target, double* q, double* residual);
 

@@ -22,7 +22,7 @@ std::string to_text(const Granularity& granularity);
 // Elements of each dimension per scale, for a tensor of `shape`; -1 stands for a size that is known
 // at run time only.
 //   per tensor [8, 16] -> [8, 16]   per axis 0 -> [1, 16]   per group of 4 -> [1, 4]   per token,
-//   per row -> [1, 16]
+//       per row -> [1, 16]
 // A per-block granularity of fewer dimensions than the tensor has is filled up with ones in front.
 // Throws Error("annotate", subject, ...) when the granularity does not divide the shape, names a
 // dimension that the tensor lacks, or needs an unknown size.

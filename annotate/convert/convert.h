@@ -21,11 +21,12 @@ struct ConvertOptions {
 
 // The q/dq graph:
 //   static per tensor    quantized_decomposed.{quantize,dequantize}_per_tensor.default, scale and
-//   zero point as literals static per channel
-//   quantized_decomposed.{quantize,dequantize}_per_channel.default, buffers _scale_N and
-//   _zero_point_N dynamic              choose_qparams[_symmetric].tensor,
-//   {quantize,dequantize}_per_tensor.tensor affine options       torchao's affine ops
-//   (convert_affine.h) float16              two convert_element_type.no_fuse
+//                        zero point as literals
+//   static per channel   quantized_decomposed.{quantize,dequantize}_per_channel.default, buffers
+//                        _scale_N and _zero_point_N
+//   dynamic              choose_qparams[_symmetric].tensor, {quantize,dequantize}_per_tensor.tensor
+//   affine options       torchao's affine ops (convert_affine.h)
+//   float16              two convert_element_type.no_fuse
 // Points of other dtypes vanish. Each annotated consumer gets a dequantize of its own. Throws
 // Error("convert", ...) when an observer saw no data, for dynamic dtypes other than int8 and uint8,
 // and for scales beyond what a backend's constraints allow (check_limits.h). What stayed float goes

@@ -10,7 +10,8 @@ namespace octet {
 
 // Puts quantize and dequantize of `input` before `point` and returns what dequantize gives:
 //   static    torchao.{quantize,dequantize}_affine.default, scale and zero point as buffers _scaleN
-//   and _zero_pointN dynamic   torchao.choose_qparams_affine.default gives them at run time
+//             and _zero_pointN
+//   dynamic   torchao.choose_qparams_affine.default gives them at run time
 // Arguments are those of the observer's options, None where these say nothing. Throws
 // Error("convert", "%value", ...) when the observer saw no data, and when the blocks need sizes
 // that are known at run time only.

@@ -1,9 +1,9 @@
 // Quantized inputs and outputs: the caller gives and gets integers, the quantize and dequantize ops
 // at the program's border go.
-//   graph(%x: f32[4]):                               graph(%x: i8[4]):
-//     %q: i8[4] = quantize_per_tensor(%x, 0.1, ...)
-//     %d: f32[4] = dequantize_per_tensor(%q, ...)      %d: f32[4] = dequantize_per_tensor(%x, 0.1,
-//     ...)
+//
+//   graph(%x: f32[4]):                                graph(%x: i8[4]):
+//     %q: i8[4] = quantize_per_tensor(%x, 0.1, ...)     %d: f32[4] = dequantize_per_tensor(%x, ...)
+//     %d: f32[4] = dequantize_per_tensor(%q, ...)
 #pragma once
 
 #include <cstdint>

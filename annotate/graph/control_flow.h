@@ -2,7 +2,7 @@
 //
 // In a .pt2 a body has no constants of its own; weights arrive as operands of the call:
 //   [%y] = higher_order.cond(%p, graph "a" (%x, %w): ..., graph "b" (%x, %w): ..., [%x, %w])
-//   %w = param "w" of the program
+//       %w = param "w" of the program
 // While a program is quantized they stand inside, so that a body is a graph like any other:
 //   [%y] = higher_order.cond(%p, graph "a" (%w = param "w", %x): ..., graph "b" (...): ..., [%x])
 #pragma once

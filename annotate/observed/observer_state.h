@@ -19,9 +19,9 @@ std::string observer_state_to_json(const ObservedGraph& observed);
 // How much of a state must fit.
 //   kWhole  the groups of the state are those of the graph
 //   kPart   the state may hold more: it comes from a preparation of the same model that quantized
-//   more. A group of the graph takes the group of the
+//           more. A group of the graph takes the group of the
 //           state that observed all of its sites with the same kind of observer; when that one had
-//           further sites, they count in, with a note.
+//               further sites, they count in, with a note.
 enum class StateFit { kWhole, kPart };
 
 // Puts states back: groups are matched by their sites, not by their numbers. Returns notes for the

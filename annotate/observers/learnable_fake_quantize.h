@@ -3,7 +3,7 @@
 //
 //   y = (q - z) * s,  q = clamp(round(x / s) + round(z), quant_min, quant_max)
 //   dy/dx = 1 within the range, else 0      dy/ds = round(x / s) - x / s within the range, else q -
-//   z      dy/dz = 0 within the range, else -s
+//       z      dy/dz = 0 within the range, else -s
 #pragma once
 
 #include <memory>

@@ -72,11 +72,13 @@ class Observer {
   // that data next:
   //   min-max               exactly
   //   moving averages       exactly when the other saw one batch, else within 2^-21 /
-  //   averaging_constant of the largest magnitude (RunningRange) histogram             same
-  //   minimum, maximum and total; counts move by less than one bin of the result
-  //   (HistogramObserver) percentile, mse       as histogram per_channel_mse,
-  //   per_channel_percentile  both must have seen the same tensor recording             the other's
-  //   tensors are appended kinds that learn nothing: nothing to do
+  //                         averaging_constant of the largest magnitude (RunningRange)
+  //   histogram             same minimum, maximum and total; counts move by less than one bin of
+  //                         the result (HistogramObserver)
+  //   percentile, mse       as histogram
+  //   per_channel_mse, per_channel_percentile  both must have seen the same tensor
+  //   recording             the other's tensors are appended
+  //   kinds that learn nothing: nothing to do
   // Throws Error("state", ...) when the kinds or arguments differ, or the kind cannot be merged.
   virtual void merge(const Observer& other);
   const ObserverArgs& args() const { return args_; }

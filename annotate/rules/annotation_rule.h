@@ -1,12 +1,11 @@
 // Annotation as a table: which pattern of ops a backend takes, and what it asks of each tensor at
 // the pattern's border.
 //
-//   name           pattern                      inputs
-//   output {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kWeight}, {"b", kBias}},
-//   kOutput} {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},
-//   same_as("x")} {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},
-//   same_as("x")} {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},
-//   fixed(1.0 / 256, -128)}
+//    name           pattern                    inputs                                 output
+//   {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kW}, {"b", kB}}, kOutput}
+//   {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},                       same_as("x")}
+//   {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},             same_as("x")}
+//   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       fixed(1./256, -128)}
 #pragma once
 
 #include <functional>

@@ -2,7 +2,8 @@
 // with a quantized weight.
 //
 //   y = batch_norm(conv(x, w, b))      becomes, with s = gamma / sqrt(running_var + eps) per output
-//   channel, y = batch_norm(conv(x, fake_quant(w * s), 0) / s + b)
+//       channel,
+//   y = batch_norm(conv(x, fake_quant(w * s), 0) / s + b)
 //
 // The weight that the fake-quant sees is the folded one; the batch norm still learns and still
 // keeps its statistics. After training the pair is folded.

@@ -5,8 +5,10 @@
 //   model.train();
 //   for (const auto& [x, target] : batches) {
 //     const at::Tensor loss =
-//     torch::nn::functional::cross_entropy(model.forward({x})[0].toTensor(), target);
-//     optimizer.zero_grad(); loss.backward(); optimizer.step();
+//         torch::nn::functional::cross_entropy(model.forward({x})[0].toTensor(), target);
+//     optimizer.zero_grad();
+//     loss.backward();
+//     optimizer.step();
 //   }
 //   Graph quantized = convert_pt2e(std::move(model).finish(), {}, report);
 #pragma once

@@ -2,8 +2,9 @@
 // of torch.
 //
 //   graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3]):
-//     %conv2d: f32[1,4,6,6] = aten.conv2d.default(%x, %w)      <- a Node, its arguments, the Value
-//     that it defines return (%conv2d)
+//     %conv2d: f32[1,4,6,6] = aten.conv2d.default(%x, %w)
+//         <- a Node, its arguments, the Value that it defines
+//     return (%conv2d)
 //
 // The Graph owns everything; Node* and Value* stay valid until they are erased. Ops with several
 // results define several Values (there are no getitem nodes). Names are unique within one graph;

@@ -1,6 +1,6 @@
 // Moves zero padding into the convolution that follows it:
 //   conv2d(pad(x, [l, r, t, b]), w, b, padding=[p, q])  ->  conv2d(x, w, b, padding=[p + t, q + l])
-//   when l == r and t == b
+//       when l == r and t == b
 #pragma once
 
 #include "core/graph/graph.h"

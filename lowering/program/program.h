@@ -73,45 +73,60 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 // clamp that relu, relu6, hardtanh and clamp become, applied before the output is quantized.
 //
 //   conv            (p) x [N,C,spatial], w [O,C/groups,spatial], bias? [O] (f32 real units, or i32
-//   with scale x*w and zero point 0)
+//                   with scale x*w and zero point 0)
 //                       stride, padding, padding_end (default: padding), dilation, groups; w per
-//                       tensor or per channel (axis 0)
+//                           tensor or per channel (axis 0)
 //   conv_transpose  (p) x, w [C,O/groups,spatial], bias?; stride, padding, output_padding,
-//   dilation, groups linear          (p) x [..., in], w [out, in], bias? [out] matmul          (p)
-//   a [..., M, K], b [..., K, N] add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double,
-//   default 1)      div, minimum, maximum  (p) a, b (broadcast) max_pool            x; kernel_size,
-//   stride, padding, dilation, ceil_mode avg_pool        (p) x; kernel_size, stride, padding,
-//   ceil_mode, count_include_pad, divisor_override (int, 0: none) adaptive_avg_pool (p) x;
-//   output_size mean            (p) x; dims, keepdim reduce          (p) x; fn: sum, max, min,
-//   prod; dims (default: all), keepdim clamp               x; min?, max? (doubles)       (relu: min
-//   = 0) unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh,
-//   leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt, pow(alpha) prelu               x,
-//   weight [C] or [1]      where  condition (bool), a, b (broadcast) softmax             x; dim
-//   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps batch_norm
-//   x, mean [C], var [C], weight?, bias?; eps group_norm          x [N,C,...], weight? [C], bias?
-//   [C]; groups, eps recurrent           p [T,N,G*H] (the input's part of the gates, with its
-//   bias), r [G*H,H], bias? [G*H], h0 [N,H], c0? [N,H] (lstm)
+//                   dilation, groups
+//   linear          (p) x [..., in], w [out, in], bias? [out]
+//   matmul          (p) a [..., M, K], b [..., K, N]
+//   add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double, default 1)
+//                   div, minimum, maximum  (p) a, b (broadcast)
+//   max_pool            x; kernel_size, stride, padding, dilation, ceil_mode
+//   avg_pool        (p) x; kernel_size, stride, padding, ceil_mode, count_include_pad,
+//                   divisor_override (int, 0: none)
+//   adaptive_avg_pool (p) x; output_size
+//   mean            (p) x; dims, keepdim
+//   reduce          (p) x; fn: sum, max, min, prod; dims (default: all), keepdim
+//   clamp               x; min?, max? (doubles)       (relu: min = 0)
+//   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh,
+//                       leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt, pow(alpha)
+//   prelu               x, weight [C] or [1]      where  condition (bool), a, b (broadcast)
+//   softmax             x; dim
+//   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
+//   batch_norm          x, mean [C], var [C], weight?, bias?; eps
+//   group_norm          x [N,C,...], weight? [C], bias? [C]; groups, eps
+//   recurrent           p [T,N,G*H] (the input's part of the gates, with its bias), r [G*H,H],
+//                       bias? [G*H], h0 [N,H], c0? [N,H] (lstm)
 //                       -> y [T,N,H] (the hidden state after each step), c [N,H] (lstm: the last
-//                       cell state); reverse: the last step comes first cell lstm: rows of r are
-//                       input, forget, cell, output gate      tanh, relu: G = 1
+//                           cell state); reverse: the last step comes first
+//                       cell lstm: rows of r are input, forget, cell, output gate
+//                           tanh, relu: G = 1
 //                            gru: reset r, update z, new n = tanh(p_n + r * (r_n h + bias_n)); h' =
-//                            (1 - z) * n + z * h
+//                                (1 - z) * n + z * h
 //   quantize            f32 -> integer; quant_min, quant_max (ints) when narrower than the dtype
-//   dequantize  integer -> f32      requantize  integer -> integer reshape             x (output
-//   shape says it)      permute  x; dims      cat  inputs...; dim      slice  x; dim, start, step
+//                       dequantize  integer -> f32      requantize  integer -> integer
+//   reshape             x (output shape says it)      permute  x; dims      cat  inputs...; dim
+//                       slice  x; dim, start, step
 //   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim
-//   first], value (double) upsample            x; mode (nearest, bilinear), align_corners, scales
-//   [per spatial dimension: input step per output pixel] embedding           weight [V, D], indices
-//   cast                between real dtypes    copy  x    custom  tensors -> tensors; custom_op
-//   (its name) and the op's arguments: custom_kernel.h fake_quantize_dynamic  f32 -> f32: each
-//   block quantized to [quant_min, quant_max] and dequantized with scale and zero point of its own
-//   range
+//                       first], value (double)
+//   upsample            x; mode (nearest, bilinear), align_corners, scales [per spatial dimension:
+//                       input step per output pixel]
+//   embedding           weight [V, D], indices
+//   cast                between real dtypes    copy  x
+//                       custom  tensors -> tensors; custom_op (its name) and the op's arguments:
+//                       custom_kernel.h
+//   fake_quantize_dynamic  f32 -> f32: each block quantized to [quant_min, quant_max] and
+//                          dequantized with scale and zero point of its own range
 //                       blocks [how many per dimension] (default: one block); eps: least scale;
-//                       mapping: asymmetric          [min(x, 0), max(x, 0)] onto the range
+//                           mapping:
+//                       asymmetric          [min(x, 0), max(x, 0)] onto the range
 //                       symmetric           scale = max |x| / half of the range, zero point
-//                       "zero_point" (int) symmetric_unclipped the larger of min / quant_min and
-//                       max / quant_max; "zero_point" least_error         asymmetric, zero point
-//                       from the end of the range that it represents worse; added before rounding
+//                           "zero_point" (int)
+//                       symmetric_unclipped the larger of min / quant_min and max / quant_max;
+//                           "zero_point"
+//                       least_error         asymmetric, zero point from the end of the range that
+//                           it represents worse; added before rounding
 struct ProgramOp {
   std::string kind;
   // of the graph node that it came from (the computing one when several were fused)
@@ -180,7 +195,7 @@ struct Program {
 
 // Ops, tensors and segments in a readable form, one line an op:
 //   onednn  conv2d_1: u8[1,16,56,56] = conv(x u8[1,3,112,112], w i8[16,3,3,3] per-channel, b)
-//   stride=[2,2] post_min=0 post_max=6
+//           stride=[2,2] post_min=0 post_max=6
 std::string to_text(const Program& program);
 
 // Throws InternalError when indices, shapes or the order of definitions are inconsistent.

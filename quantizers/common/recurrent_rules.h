@@ -2,8 +2,8 @@
 // Shared by the quantizers; the peers leave these ops float.
 //
 //   aten.lstm  gru  rnn_tanh  rnn_relu      weights: the matrices in the list `params` (of input,
-//   hidden state, projection; each layer and direction) aten.lstm_cell  gru_cell  rnn_*_cell
-//   weights: w_ih, w_hh
+//              hidden state, projection; each layer and direction)
+//   aten.lstm_cell  gru_cell  rnn_*_cell    weights: w_ih, w_hh
 // A weight matrix is [gates * hidden, columns]: one scale per row. Biases, the hidden state (zeros
 // at first, then made within the op) and the results stay float.
 #pragma once

@@ -1,9 +1,10 @@
 // The arguments of affine observers in JSON.
 //
 //   "granularity": "per_tensor" | "per_axis" with "axis" | "per_group" with "group_size" |
-//   "per_token" | "per_row" | "per_block" with "block_size": [1, 32] "mapping_type": "symmetric" |
-//   "symmetric_no_clipping_err" | "asymmetric" "scale_dtype", "zero_point_dtype": dtypes;
-//   "preserve_zero": bool; "zero_point_domain": "int" | "float" | "none"
+//       "per_token" | "per_row" | "per_block" with "block_size": [1, 32]
+//   "mapping_type": "symmetric" | "symmetric_no_clipping_err" | "asymmetric"
+//   "scale_dtype", "zero_point_dtype": dtypes; "preserve_zero": bool; "zero_point_domain": "int" |
+//       "float" | "none"
 #pragma once
 
 #include <span>

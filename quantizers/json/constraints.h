@@ -4,10 +4,11 @@
 //   "constraints": {"x": TENSOR, "output": TENSOR, "op": {"groups": 1 or [1, 2]}}
 //   TENSOR, of a slot or of the pattern's result:
 //     "dtype": "float32" or a list, "rank" or "min_rank", "max_rank", "one_user": true,
-//     "is_constant": true       on the graph "quantized_dtype": "int8" or a list,
-//     "quant_min_lower_bound", "quant_max_upper_bound"                       on its spec
+//         "is_constant": true       on the graph
+//     "quantized_dtype": "int8" or a list, "quant_min_lower_bound", "quant_max_upper_bound"
+//         on its spec
 //     "scale_min_lower_bound", "scale_max_upper_bound", "scale_exact_match",
-//     "zero_point_exact_match"             on its scale
+//         "zero_point_exact_match"             on its scale
 #pragma once
 
 #include "annotate/rules/annotation_rule.h"

@@ -4,8 +4,8 @@
 //     {"module": "postprocess"},
 //     {"op": "my_ns.nms.default", "recorded": true},
 //     {"ops": ["aten.mul", "my_ns.gate.default"], "quantized_inputs": {"0": "act"},
-//     "quantized_outputs": {"0": {"same_as": {"input": 0}}}}, {"module": "head", "quantizer":
-//     {"base": "x86", "global": {}}}
+//         "quantized_outputs": {"0": {"same_as": {"input": 0}}}},
+//     {"module": "head", "quantizer": {"base": "x86", "global": {}}}
 //   ]
 //
 // "quantizer" is what "compose" takes: a name, a path, an object. A spec is the name of one of the

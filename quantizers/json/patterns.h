@@ -2,9 +2,9 @@
 //
 //   {"name": "toy_npu", "specs": {"act": {...}, "weight": {...}},
 //    "patterns": [{"name": "conv_relu", "pattern": "relu(conv2d(x, w, b?))", "inputs": {"x": "act",
-//    "w": "weight"}, "output": "act",
+//        "w": "weight"}, "output": "act",
 //                  "allow_implicit_sharing": true, "constraints": {"x": {"max_rank": 4}}, "owned":
-//                  ["w"], "marked": ["b"]}],
+//                      ["w"], "marked": ["b"]}],
 //    "sharing_ops": ["max_pool2d", "aten.view.default"]}
 //
 // The notation of patterns is that of core/pattern/pattern.h, the cells are those of specs.h,

@@ -2,9 +2,9 @@
 // patterns of their own.
 //
 //   {"base": "xnnpack", "global": {"is_per_channel": true, "act_qmin": -128}, "op_type":
-//   {"aten.linear.default": {"is_per_channel": false}},
+//       {"aten.linear.default": {"is_per_channel": false}},
 //    "module_type": {"torch.nn.modules.linear.Linear": {}}, "module_name": {"block.lin2": {},
-//    "head": null}}
+//        "head": null}}
 //   {"compose": ["embedding", {"base": "x86", "global": {}}, "npu.json"]}
 //   {"name": "npu", "specs": {...}, "patterns": [...], "module_name": {"head": null}}
 //

@@ -1,9 +1,9 @@
 // A Quantizer driven by a JSON list of rules, as the oracle's custom cases have it.
 //
 //   {"target": "aten.conv2d.default", "nth": k, "name": "conv2d_1", "user_target": the only user's
-//   target,
+//       target,
 //    "inputs": {"0": SPEC, "1.0": SPEC (element of a list argument)}, "output": SPEC,
-//    "allow_implicit_sharing": bool}
+//        "allow_implicit_sharing": bool}
 // Rules run in order over all nodes; a node that has an annotation is left alone. SPEC has "kind"
 // spec, shared, fixed or derived; references are "$self", "$argK" (what argument K is) and "%name".
 #pragma once

@@ -1,8 +1,9 @@
 // How long prepare and convert take, without running the model. For flow_speed.py, which runs the
 // peers beside it.
-//   octet_flow_speed MODEL.pt2 QUANTIZER [REPEATS]    one line of JSON: the least processor time of
-//   each step in ms octet_flow_speed --chain QUANTIZER NODES...       the same for chains of
-//   linear, relu and add, one line each
+//   octet_flow_speed MODEL.pt2 QUANTIZER [REPEATS]
+//       one line of JSON: the least processor time of each step in ms
+//   octet_flow_speed --chain QUANTIZER NODES...
+//       the same for chains of linear, relu and add, one line each
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // What rounding weights by calibration data gives on data that calibration did not see:
-//   octet_rounding_fidelity DIR QUANTIZER METHOD...          DIR: as tools/models/export.py writes
-//   it
+//   octet_rounding_fidelity DIR QUANTIZER METHOD...
+//       DIR: as tools/models/export.py writes it
 // METHOD: high (what --effort high runs), passes:ranges+round, or rounding alone: nearest,
 // second-order, adaptive; options behind it after a colon, as in second-order:damping=0.1,bias=0.
 // For each: median SQNR to float over the held-back batches (of sentences: of the embedding, pooled

@@ -6,13 +6,15 @@
 //
 // One skeleton (tiles.inc), compiled for each instruction set and way to multiply:
 //   kWords   vpmaddwd: two products of 16 bits. x is widened to u16 before, weights when they are
-//   packed. Exact for all weights. kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps
-//   stand in bins, whose products together fit into 16 bits whatever x is, so that only the
+//            packed. Exact for all weights.
+//   kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps stand in bins, whose products
+//            together fit into 16 bits whatever x is, so that only the
 //            sum of a bin is widened (bins.h). Faster than kWords where the bins are full.
 //   kWide    vpmaddwd on the weights of kPairs, widened here: for bytes that are too large for
-//   these bins. Any order of steps, no bins. kQuads   vpdpbusd (VNNI): four products added in 32
-//   bits. kChannels  depthwise: vpmaddwd on a vector of channels, each with the words of two kernel
-//   rows, instead of one word for all channels.
+//            these bins. Any order of steps, no bins.
+//   kQuads   vpdpbusd (VNNI): four products added in 32 bits.
+//   kChannels  depthwise: vpmaddwd on a vector of channels, each with the words of two kernel rows,
+//              instead of one word for all channels.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // Activations quantized at run time, per token or per tensor, and the linear ops that read them.
 //
 //   fake_quantize_dynamic -> linear(x, w, b)     one own loop (range, u8), a u8 x s8 product into
-//   s32, one own loop that makes it real
+//       s32, one own loop that makes it real
 //
 // Ops that cannot use the integers read floats, made from them when the first such op comes.
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 // soon as it is complete.
 //
 //   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g] - zero_point[m] *
-//   shift[n]) + bias[n] shift[n] = sum over groups g of w_scale[n, g] * (sum of the weights of the
-//   group)
+//       shift[n]) + bias[n]
+//   shift[n] = sum over groups g of w_scale[n, g] * (sum of the weights of the group)
 #include <algorithm>
 #include <limits>
 

@@ -1,8 +1,8 @@
 // Elementwise ops and quantizations that a matrix product does as its last act, so that their
 // inputs are never written to memory:
 //
-//   linear -> gelu -> quantize        matmul -> mul(scalar) -> add(mask)        linear ->
-//   add(residual)        conv -> add(residual) -> quantize
+//   linear -> gelu -> quantize        matmul -> mul(scalar) -> add(mask)
+//       linear -> add(residual)        conv -> add(residual) -> quantize
 #pragma once
 
 #include <span>
