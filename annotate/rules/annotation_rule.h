@@ -5,7 +5,7 @@
 //   {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kW}, {"b", kB}}, kOutput}
 //   {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},                       same_as("x")}
 //   {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},             same_as("x")}
-//   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       fixed(0.004, 0)}
+//   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       kFixed}
 #pragma once
 
 #include <functional>
