@@ -21,8 +21,7 @@ std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
   const DerivedFrom bias = {{"x", "w"}, derived_by("acme_accumulator")};
   // the first that matches takes the op, so longer patterns stand first
   const std::vector<AnnotationRule> rules = {
-      // name          pattern                     inputs
-      // output
+      // name          pattern                     inputs                                            output
       {"conv_relu",    "relu(conv2d(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"conv",         "conv2d(x, w, b?)",         {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"linear_relu",  "relu(linear(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
