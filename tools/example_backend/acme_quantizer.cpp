@@ -2,6 +2,7 @@
 // the accumulator's steps.
 #include "acme_quantizer.h"
 
+#include "acme_backend.h"
 #include "acme_kernels.h"
 #include "acme_observer.h"
 #include "annotate/observers/derive_functions.h"
@@ -58,6 +59,7 @@ void register_all() {
   register_derive_fn("acme_accumulator", accumulator_step);
   register_custom_kernel("acme.swish.default", run_swish);
   register_quantizer("acme", make_quantizer);
+  register_npu();
 }
 
 }  // namespace acme
