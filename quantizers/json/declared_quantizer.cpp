@@ -9,11 +9,8 @@
 #include "annotate/observed/check_limits.h"
 #include "core/base/error.h"
 #include "quantizers/common/checks.h"
-#include "quantizers/common/config_check.h"
-#include "quantizers/common/float_report.h"
 #include "quantizers/json/place.h"
 #include "quantizers/xnnpack/checks.h"
-#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 
@@ -70,76 +67,29 @@ std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) 
 }  // namespace
 
 DeclaredQuantizer::DeclaredQuantizer(DeclaredBackend backend, Compat compat)
-    : backend_(std::move(backend)), compat_(compat) {
-  filters_.set_global(QuantizationConfig());
-  if (compat_ == Compat::kTorchao) return;
+    : ConfigurableQuantizer(backend.name, {QuantizationConfig()}, compat),
+      backend_(std::move(backend)) {
+  if (is_compat()) return;
   for (AnnotationRule& rule : backend_.rules) rule.checks.push_back(constants_are_observable);
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_global(std::optional<QuantizationConfig> config) {
-  filters_.set_global(std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_module_name(const std::string& name,
-                                                      std::optional<QuantizationConfig> config) {
-  filters_.set_module_name(name, std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_module_type(const std::string& type,
-                                                      std::optional<QuantizationConfig> config) {
-  filters_.set_module_type(type, std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_operator_type(const std::string& op,
-                                                        std::optional<QuantizationConfig> config) {
-  filters_.set_operator_type(op, std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_module_name_regex(
-    const std::string& regex, std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "module_name_regex");
-  filters_.set_module_name_regex(regex, std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_call_index(const CallIndex& call,
-                                                     std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "call_index");
-  filters_.set_call_index(call, std::move(config));
-  return *this;
-}
-
-void DeclaredQuantizer::check_model(const Graph& model) const {
-  if (compat_ == Compat::kNone) check_rows(filters_, backend_.name, model);
 }
 
 void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   RuleState state;
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
-    const ConfigTable::Choice choice = filters_.find(*match.nodes.back());
-    if (!choice.config) return {nullptr, choice.reason};
-    if (!std::all_of(match.nodes.begin(), match.nodes.end(),
-                     [&](const Node* node) { return filters_.find(*node).config; }))
-      return {nullptr, {}};
-    if (compat_ == Compat::kTorchao) return {choice.config, {}};
+    const ConfigChoice choice = config_of(match);
+    if (!choice.config || is_compat()) return choice;
     if (const std::string reason = objection_to_dtype(rule, match); !reason.empty())
       return {nullptr, reason};
     if (const std::string reason = objection_to_shapes(rule, match); !reason.empty())
       return {nullptr, reason};
-    return {choice.config, {}};
+    return choice;
   };
   annotate_by_rules(graph, backend_.rules, choose, annotations, state);
   const auto shares = [&](const Node& node) {
-    return shares_scale(node) && filters_.find(node).config;
+    return shares_scale(node) && config_of(node).config;
   };
   propagate_sharing(graph, backend_.sharing_ops, shares, annotations);
-  report_float_nodes(graph, annotations,
-                     {backend_.name, filters_, {}, state, compute_ops(), backend_.sharing_ops},
-                     report);
+  report_float_ops(graph, annotations, state, report, backend_.sharing_ops);
 }
 
 void DeclaredQuantizer::validate(const Graph& graph, const Annotations& annotations) {
