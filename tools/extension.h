@@ -8,6 +8,8 @@
 //         // by name in specs, C++ and JSON
 //     octet::register_derive_fn("acme_bias", derive_acme_bias);
 //         // by name in specs, C++ and JSON
+//     octet::register_opaque_hooks("my.Lstm", {observe_lstm, quantize_lstm});
+//         // by class of module, for "opaque" in JSON
 //     octet::register_custom_kernel("acme.swish.default", run_swish);
 //         // what a lowered program calls
 //   }
@@ -19,6 +21,7 @@
 
 #include <torch/version.h>
 
+#include "annotate/graph/opaque_hooks.h"
 #include "annotate/observers/derive_functions.h"
 #include "annotate/observers/observer.h"
 #include "lowering/program/custom_kernel.h"

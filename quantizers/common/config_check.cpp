@@ -193,6 +193,10 @@ void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model
       throw Error("quantizer", subject,
                   fmt::format("module \"{}\" is no module of the model, {}", part.module,
                               closest(part.module, names.paths(), "modules")));
+    if (!part.module_type.empty() && !names.has_module_type(part.module_type))
+      throw Error("quantizer", subject,
+                  fmt::format("module_type \"{}\" is no type of a module of the model, {}",
+                              part.module_type, closest(part.module_type, names.types(), "types")));
     std::vector<std::string> ops = part.ops;
     if (!part.op.empty()) ops.push_back(part.op);
     for (const std::string& op : ops)
