@@ -2,12 +2,16 @@
 #include "quantizers/json/declared_quantizer.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "annotate/annotation/granularity.h"
+#include "annotate/graph/control_flow.h"
 #include "annotate/observed/check_limits.h"
 #include "core/base/error.h"
+#include "core/pattern/pattern.h"
 #include "quantizers/common/checks.h"
 #include "quantizers/json/place.h"
 #include "quantizers/xnnpack/checks.h"
@@ -64,19 +68,93 @@ std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) 
   return {};
 }
 
+// What settings choose among: each row's default, or the variants of one name.
+std::vector<QuantizationConfig> configs_of(const DeclaredBackend& backend) {
+  std::vector<QuantizationConfig> configs = {QuantizationConfig()};
+  for (const DtypeVariant& variant : backend.variants) {
+    const auto same = [&](const QuantizationConfig& known) {
+      return known.dtype_config == variant.name;
+    };
+    if (std::none_of(configs.begin(), configs.end(), same))
+      configs.emplace_back().dtype_config = variant.name;
+  }
+  return configs;
+}
+
 }  // namespace
 
 DeclaredQuantizer::DeclaredQuantizer(DeclaredBackend backend, Compat compat)
-    : ConfigurableQuantizer(backend.name, {QuantizationConfig()}, compat),
+    : ConfigurableQuantizer(backend.name, configs_of(backend), compat),
       backend_(std::move(backend)) {
   if (is_compat()) return;
   for (AnnotationRule& rule : backend_.rules) rule.checks.push_back(constants_are_observable);
 }
 
+DtypeVariant DeclaredQuantizer::variant_of(size_t rule) const {
+  return rule < backend_.variants.size() ? backend_.variants[rule] : DtypeVariant();
+}
+
+std::vector<std::string> DeclaredQuantizer::names_in_row(size_t rule) const {
+  while (!variant_of(rule).is_default) --rule;
+  std::vector<std::string> names;
+  do {
+    if (const std::string name = variant_of(rule).name; !name.empty()) names.push_back(name);
+  } while (!variant_of(++rule).is_default);
+  return names;
+}
+
+ConfigChoice DeclaredQuantizer::choose_variant(const AnnotationRule& rule,
+                                               const ConfigChoice& choice) const {
+  const std::string& wanted = choice.config->dtype_config;
+  const size_t index = static_cast<size_t>(&rule - backend_.rules.data());
+  const DtypeVariant variant = variant_of(index);
+  if (wanted.empty() ? variant.is_default : variant.name == wanted) return choice;
+  const std::vector<std::string> names = names_in_row(index);
+  if (wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end()) return {};
+  return {nullptr, fmt::format("row {} has no dtype_config \"{}\", {}", rule.name, wanted,
+                               names.empty() ? "it lists none"
+                                             : fmt::format("only {}", fmt::join(names, ", ")))};
+}
+
+void DeclaredQuantizer::check_model(const Graph& model) const {
+  ConfigurableQuantizer::check_model(model);
+  for (const auto& [row, config] : rows().all())
+    if (*config && !(*config)->dtype_config.empty()) check_dtype_config(row, **config, model);
+}
+
+void DeclaredQuantizer::check_dtype_config(const RowKey& row, const QuantizationConfig& config,
+                                           const Graph& model) const {
+  std::vector<Node*> nodes = model.nodes();
+  for (const Body& body : bodies_within(model)) {
+    const std::vector<Node*> inner = body.graph->nodes();
+    nodes.insert(nodes.end(), inner.begin(), inner.end());
+  }
+  bool is_matched = false;
+  std::set<std::string> names;
+  for (size_t i = 0; i < backend_.rules.size(); ++i) {
+    const Pattern pattern = parse_pattern(backend_.rules[i].pattern);
+    const bool has_match = std::any_of(nodes.begin(), nodes.end(), [&](Node* node) {
+      const std::optional<Match> found = match(pattern, *node);
+      return found && config_of(*found).config == &config;
+    });
+    if (!has_match) continue;
+    is_matched = true;
+    if (const std::string name = variant_of(i).name; !name.empty()) names.insert(name);
+  }
+  if (!is_matched || names.contains(config.dtype_config)) return;
+  const std::string place = rows().place_of(row);
+  throw Error("quantizer", place.empty() ? name() : place,
+              fmt::format("{}: no row that matches there has the dtype_config \"{}\", {}",
+                          describe(row), config.dtype_config,
+                          names.empty() ? "they list none; leave it out"
+                                        : fmt::format("want one of {}", fmt::join(names, ", "))));
+}
+
 void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   RuleState state;
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
-    const ConfigChoice choice = config_of(match);
+    ConfigChoice choice = config_of(match);
+    if (choice.config) choice = choose_variant(rule, choice);
     if (!choice.config || is_compat()) return choice;
     if (const std::string reason = objection_to_dtype(rule, match); !reason.empty())
       return {nullptr, reason};
