@@ -18,8 +18,6 @@
 
 namespace octet {
 
-using NodeFilter = std::function<bool(const Node&)>;
-
 // The path of the innermost module around the node; "" is the model itself.
 std::string innermost_module(const Node& node);
 // True when some module around the node has this path ("block.conv"), a path that matches, or this

@@ -71,7 +71,7 @@ void set_at(const Place& place, ConfigurableQuantizer& target, const RowKey& row
   try {
     target.set_row(row, std::move(config), place.text());
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
 }
 

@@ -54,7 +54,7 @@ std::string objection_to_shape(const QuantizationSpec& spec, const Value& value)
   try {
     block_size_of(affine->granularity, shape, "%" + value.name());
   } catch (const Error& error) {
-    return without_stage(error);
+    return error.without_stage();
   }
   return {};
 }

@@ -85,7 +85,7 @@ OpaquePart part_at(const Place& place, const SpecTable& specs,
   try {
     check_opaque_part(part);
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
   return part;
 }

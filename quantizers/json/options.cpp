@@ -132,7 +132,7 @@ std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
   try {
     return get_symmetric_quantization_config(options);
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
 }
 
@@ -152,7 +152,7 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place,
   try {
     return x86_config(options, overrides);
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
 }
 
@@ -164,7 +164,7 @@ std::optional<QuantizationConfig> embedding_config_at(const Place& place,
   try {
     return get_embedding_quantization_config(bits, overrides.compat());
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
 }
 

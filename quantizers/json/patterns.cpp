@@ -83,7 +83,7 @@ class RowReader {
     try {
       pattern_ = parse_pattern(rule_.pattern);
     } catch (const Error& error) {
-      row_.at("pattern").refuse(without_stage(error));
+      row_.at("pattern").refuse(error.without_stage());
     }
     if (const std::string op = find_unknown_op(pattern_.root); !op.empty())
       row_.at("pattern").refuse(fmt::format(
