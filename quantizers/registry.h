@@ -19,10 +19,11 @@ std::vector<std::string> quantizer_names();
 // that throws Error.
 using QuantizerMaker = std::function<std::unique_ptr<Quantizer>(const QuantizerOptions& options)>;
 // Makes a quantizer of your own known by name: for --quantizer, and in JSON as a "base" and in
-// "compose". The settings of JSON (op_type, module_name, ...) work when it is a
-// ConfigurableQuantizer (common/configurable_quantizer.h), which a DeclaredQuantizer is; any other
-// is refused them. Throws Error("quantizer", ...) when the name is taken or cannot be
-// one. Not while other threads make quantizers.
+// "compose". The settings of JSON (op_type, module_name, ...) count for it: a ConfigurableQuantizer
+// (common/configurable_quantizer.h), which a DeclaredQuantizer is, asks them; any other subclass of
+// Quantizer is kept out of what they leave float (common/with_settings.h). Throws
+// Error("quantizer", ...) when the name is taken or cannot be one. Not while other threads make
+// quantizers.
 void register_quantizer(const std::string& name, QuantizerMaker maker);
 
 // A built-in name, the path of a JSON file (see quantizers/json/quantizer.h), or several of them

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "quantizers/common/configurable_quantizer.h"
+#include "quantizers/common/with_settings.h"
 #include "quantizers/embedding/quantizer.h"
 #include "quantizers/json/options.h"
 #include "quantizers/x86/quantizer.h"
@@ -159,28 +160,15 @@ const RegisteredBase* find_registered(const std::string& name) {
   return nullptr;
 }
 
-// The settings that a quantizer without rows cannot take.
-void refuse_settings(const std::string& name, const Place& root) {
-  for (const char* key :
-       {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"})
-    if (root.has(key))
-      root.at(key).refuse(fmt::format(
-          "the quantizer {} takes no settings; leave them out, or make it a ConfigurableQuantizer",
-          name));
-}
-
 QuantizerPart make_registered(const RegisteredBase& base, const QuantizerOptions& options) {
   std::unique_ptr<Quantizer> quantizer = base.make(options);
   if (!quantizer)
     throw Error("quantizer", fmt::format("\"{}\"", base.name),
                 "its maker gave no quantizer; return one or throw an Error");
-  if (ConfigurableQuantizer* with_rows = dynamic_cast<ConfigurableQuantizer*>(quantizer.get())) {
-    quantizer.release();
-    return with_own_configs(std::unique_ptr<ConfigurableQuantizer>(with_rows), options);
-  }
-  return {.quantizer = std::move(quantizer),
-          .set_rows = [name = base.name](const Place& root) { refuse_settings(name, root); },
-          .overrides = {}};
+  ConfigurableQuantizer* own = dynamic_cast<ConfigurableQuantizer*>(quantizer.get());
+  if (own == nullptr) return with_own_configs(with_settings(std::move(quantizer)), options);
+  quantizer.release();
+  return with_own_configs(std::unique_ptr<ConfigurableQuantizer>(own), options);
 }
 
 const Base& base_of(const std::string& name) {

@@ -1,5 +1,5 @@
-// Quantizers of the user's own that heed the settings of files: one with rules, one that walks the
-// graph itself, one with configurations to choose among.
+// Quantizers of the user's own that heed the settings of files: with rules, node by node with
+// configurations to choose among, and plain subclasses of Quantizer.
 #include <catch2/catch.hpp>
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
-#include "quantizers/common/configurable_quantizer.h"
+#include "quantizers/common/with_settings.h"
 #include "quantizers/registry.h"
 
 namespace octet::test_own_settings {
@@ -86,11 +86,37 @@ class ByNode : public ConfigurableQuantizer {
   }
 };
 
-// Without settings.
-class Deaf : public Quantizer {
+// A plain subclass of Quantizer: as ByRules, and asks no settings.
+class Plain : public Quantizer {
  public:
-  std::string name() const override { return "deaf"; }
-  void annotate(Graph&, Annotations&, Report&) override {}
+  std::string name() const override { return "plain"; }
+  void annotate(Graph& graph, Annotations& annotations, Report& report) override {
+    const QuantizationSpec act = spec_of(DType::kInt8);
+    const std::vector<AnnotationRule> rules = {
+        {"linear_relu", "relu(linear(x, w, b?))", {{"x", act}}, act},
+        {"linear",      "linear(x, w, b?)",       {{"x", act}}, act}
+    };
+    RuleState state;
+    static const QuantizationConfig config;
+    annotate_by_rules(
+        graph, rules, [](const AnnotationRule&, const Match&) { return ConfigChoice{&config, {}}; },
+        annotations, state);
+    for (const Node* node : graph.nodes())
+      if (!annotations.find(node) || annotations.find(node)->input_qspec_map.empty())
+        report.add({"annotate", node->name(), node->target(), "", "not plain"});
+  }
+};
+
+// Annotates whatever stands there.
+class Greedy : public Quantizer {
+ public:
+  std::string name() const override { return "greedy"; }
+  void annotate(Graph& graph, Annotations& annotations, Report&) override {
+    for (Node* node : graph.nodes()) {
+      annotations[node].rule = "greedy";
+      annotations[node].output_qspec = spec_of(DType::kInt8);
+    }
+  }
 };
 
 template <typename Kind>
@@ -103,7 +129,8 @@ void register_all() {
   if (std::exchange(done, true)) return;
   register_as<ByRules>("own_by_rules");
   register_as<ByNode>("own_by_node");
-  register_as<Deaf>("own_deaf");
+  register_as<Plain>("own_plain");
+  register_as<Greedy>("own_greedy");
 }
 
 struct Prepared {
@@ -138,8 +165,11 @@ Prepared prepare_json(const std::string& json) {
   return prepare_with(*parse_quantizer(json, "f.json"));
 }
 
+// Of the quantizer that asks the settings; one that does not is kept out of the same ops.
 std::string rules_with(const std::string& settings) {
-  return prepare_json(R"({"base": "own_by_rules", )" + settings + "}").rules;
+  const std::string rules = prepare_json(R"({"base": "own_by_rules", )" + settings + "}").rules;
+  CHECK(prepare_json(R"({"base": "own_plain", )" + settings + "}").rules == rules);
+  return rules;
 }
 
 std::string dtypes_with(const std::string& settings) {
@@ -195,6 +225,23 @@ TEST_CASE("ops that settings keep from a quantizer of one's own have the row as 
   CHECK(reason_for(prepared.report, "r") == "excluded by module_name \"head\"");
 }
 
+TEST_CASE("what a plain quantizer says of ops that settings leave float gives way to the setting",
+          "[quantizers][settings]") {
+  const Prepared prepared = prepare_json(R"({"base": "own_plain", "module_name": {"b": null}})");
+  CHECK(reason_for(prepared.report, "b") == "excluded by module_name \"b\"");
+  CHECK(reason_for(prepared.report, "r") == "not plain");
+  CHECK(prepare_json(R"({"base": "own_greedy", "module_name": {"head": null}})").rules ==
+        "a: greedy, b: greedy, c: greedy");
+}
+
+TEST_CASE("a plain quantizer has settings in code", "[quantizers][settings]") {
+  const std::unique_ptr<ConfigurableQuantizer> quantizer = with_settings(std::make_unique<Plain>());
+  CHECK(quantizer->name() == "plain");
+  CHECK(prepare_with(*quantizer).rules == kAllRules);
+  quantizer->set_row({RowKind::kModuleName, "head"}, std::nullopt);
+  CHECK(prepare_with(*quantizer).rules == "a: linear, b: linear, c: linear");
+}
+
 TEST_CASE("settings choose among the configurations of a quantizer of one's own",
           "[quantizers][settings]") {
   CHECK(dtypes_with(R"("module_name": {"b": {"dtype_config": "int16"}, "head": null})") ==
@@ -207,7 +254,7 @@ TEST_CASE("settings choose among the configurations of a quantizer of one's own"
 
 TEST_CASE("settings of a composition and of --config reach a quantizer of one's own",
           "[quantizers][settings]") {
-  CHECK(prepare_json(R"({"compose": ["own_by_rules", "own_deaf"]})")
+  CHECK(prepare_json(R"({"compose": ["own_by_rules", "own_plain"]})")
             .rules.starts_with("a: by_rules: linear, "));
   CHECK(prepare_json(R"({"compose": ["own_by_rules", "embedding"], "module_name": {"head": null}})")
             .rules == "a: by_rules: linear, b: by_rules: linear, c: by_rules: linear");
@@ -251,9 +298,11 @@ TEST_CASE("faults of settings for a quantizer of one's own are errors with their
         "module_name/b/dtype_config: got \"int4\", want one of int8, int16");
   check("own_by_node", R"("module_name": {"b": true})",
         "module_name/b: got true, want an object of options, or null to leave it float");
-  check("own_deaf", R"("module_name": {"b": null})",
-        "module_name: the quantizer own_deaf takes no settings; leave them out, or make it a "
-        "ConfigurableQuantizer");
+  check("own_plain", R"("module_type": {"my.Hed": null})",
+        "module_type/my.Hed: module_type \"my.Hed\" is no type of a module of the model, the "
+        "closest: my.Head, my.Block, torch.nn.modules.linear.Linear");
+  check("own_plain", R"("global": {"dtype_config": "int8"})",
+        "global/dtype_config: the quantizer lists no dtype_configs to choose among; leave it out");
 }
 
 }  // namespace octet::test_own_settings

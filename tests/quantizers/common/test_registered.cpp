@@ -102,11 +102,9 @@ TEST_CASE("JSON takes a registered derive function", "[quantizers][registry][jso
                     Contains("product_of_scales, sum_of_scales, half_of_first"));
 }
 
-TEST_CASE("a registered quantizer without rows refuses settings", "[quantizers][registry][json]") {
+TEST_CASE("a registered quantizer names itself, and its maker gives one",
+          "[quantizers][registry][json]") {
   register_once();
-  CHECK_THROWS_WITH(parse_quantizer(R"({"base": "idle", "module_name": {"fc": null}})", "f.json"),
-                    Contains("/module_name: the quantizer idle takes no settings; leave them out, "
-                             "or make it a ConfigurableQuantizer"));
   CHECK_THROWS_WITH(
       parse_quantizer(R"({"base": "idle", "name": "other", "global": {}})", "f.json"),
       "quantizer: \"other\": the quantizer idle names itself; leave the \"name\" out");
