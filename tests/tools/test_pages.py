@@ -204,12 +204,11 @@ class Pages(CommandTest):
         self.octet("lower", self.path("q.pt2"), "--backend", "reference", "--output",
                    self.path("model.octet"))
         pathlib.Path(self.path("app.c")).write_text(self.only("c_program", "c"))
-        cache = (BUILD / "CMakeCache.txt").read_text()
-        flags = re.findall(r"-f(?:no-)?sanitize\S*", cache.partition("CMAKE_CXX_FLAGS:")[2]
-                           .partition("\n")[0])
+        cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M))
+        flags = re.findall(r"-f(?:no-)?sanitize\S*", cache["CMAKE_CXX_FLAGS"])
         library = BUILD / "backends"
-        subprocess.run(["cc", "-Wall", "-Werror", *flags, self.path("app.c"), "-o",
-                        self.path("app"), f"-I{ROOT}/backends/runtime", f"-L{library}",
+        subprocess.run([cache["CMAKE_C_COMPILER"], "-Wall", "-Werror", *flags,
+                        self.path("app.c"), "-o", self.path("app"), f"-I{ROOT}/backends/runtime", f"-L{library}",
                         "-loctet_runtime", f"-Wl,-rpath,{library}"], check=True)
         self.shell("./app")
 
@@ -336,6 +335,19 @@ class Accounts(unittest.TestCase):
                             source = (ROOT / script).read_text()
                             for option in re.findall(r"(?<=\s)--[a-z][a-z-]*", call):
                                 self.assertIn(f'"{option}"', source)
+
+    def test_files_that_pages_name_exist(self):
+        """`folder/file` and `folder/file.h`, from the root or beside the page; `*` for any."""
+        for page, text in pages().items():
+            folders = [ROOT, (ROOT / page).parent]
+            for name in re.findall(r"`([\w.*-]+/[\w./*-]*)`", BLOCK.sub("", text)):
+                top = name.partition("/")[0]
+                places = [folder for folder in folders
+                          if top not in ("build", ".venv") and (folder / top).is_dir()]
+                with self.subTest(page=page, name=name):
+                    found = [path for folder in places for end in ("", ".*")
+                             for path in folder.glob(name.rstrip("/") + end)]
+                    self.assertTrue(found or not places)
 
     def test_links_between_pages_lead_somewhere(self):
         texts = pages()
