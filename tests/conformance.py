@@ -10,7 +10,8 @@ def known_tests(root):
     for path in (root / "tests").rglob("test_*.cpp"):
         # A long name is several literals, which the compiler joins; the tags follow after a comma.
         names = re.findall(r'TEST_CASE\(\s*((?:"[^"]*"\s*)+)', path.read_text())
-        tests.setdefault(path.stem, []).extend("".join(re.findall('"([^"]*)"', name)) for name in names)
+        names = ["".join(re.findall('"([^"]*)"', name)) for name in names]
+        tests.setdefault(path.stem, []).extend(names)
     return tests
 
 

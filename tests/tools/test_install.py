@@ -62,9 +62,12 @@ class Install(CommandTest):
         self.command = os.path.join(prefix, "bin", "octet")
         self.call(os.path.join(TOOLS, "new_backend"), NAME, self.path("project"))
         flags = flags_of_build()
-        variables = {"CXX": "CMAKE_CXX_COMPILER", "CXXFLAGS": "CMAKE_CXX_FLAGS", "LDFLAGS": "CMAKE_EXE_LINKER_FLAGS"}
-        self.own_tests = self.block(0, CMAKE_BUILD_PARALLEL_LEVEL="2", **{name: flags.get(flag, "") for name, flag in variables.items()})
-        self.ops, self.library = self.path("project/build/libmy_npu_ops.so"), self.path("project/build/libmy_npu.so")
+        variables = {"CXX": "CMAKE_CXX_COMPILER", "CXXFLAGS": "CMAKE_CXX_FLAGS",
+                     "LDFLAGS": "CMAKE_EXE_LINKER_FLAGS"}
+        settings = {name: flags.get(flag, "") for name, flag in variables.items()}
+        self.own_tests = self.block(0, CMAKE_BUILD_PARALLEL_LEVEL="2", **settings)
+        self.ops = self.path("project/build/libmy_npu_ops.so")
+        self.library = self.path("project/build/libmy_npu.so")
         # Python is built without sanitizers, so it cannot load a library that has them.
         self.python_ops = self.ops
         if "-fsanitize" in " ".join(flags.values()):
@@ -72,12 +75,15 @@ class Install(CommandTest):
             self.python_ops = self.path("plain/libmy_npu_ops.so")
 
     def block(self, number, **environment):
-        """Runs a block of the copied README in its folder, as it stands but for PREFIX; returns what it prints."""
+        """Runs a block of the copied README in its folder, as it stands but for PREFIX; returns
+        what it prints."""
         readme = pathlib.Path(self.path("project/README.md")).read_text()
         text = re.findall(r"^```sh\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[number]
         path = os.pathsep.join([os.path.dirname(self.command), os.environ["PATH"]])
-        result = subprocess.run(["sh", "-e", "-c", text.replace("PREFIX_PATH=PREFIX", f"PREFIX_PATH={self.path('prefix')}")], cwd=self.path("project"),
-                                env={**os.environ, **environment, "PATH": path}, capture_output=True, text=True)
+        text = text.replace("PREFIX_PATH=PREFIX", f"PREFIX_PATH={self.path('prefix')}")
+        result = subprocess.run(["sh", "-e", "-c", text], cwd=self.path("project"),
+                                env={**os.environ, **environment, "PATH": path},
+                                capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, text + result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 

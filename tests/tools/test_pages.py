@@ -207,8 +207,8 @@ class Pages(CommandTest):
         cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M))
         flags = re.findall(r"-f(?:no-)?sanitize\S*", cache["CMAKE_CXX_FLAGS"])
         library = BUILD / "backends"
-        subprocess.run([cache["CMAKE_C_COMPILER"], "-Wall", "-Werror", *flags,
-                        self.path("app.c"), "-o", self.path("app"), f"-I{ROOT}/backends/runtime", f"-L{library}",
+        subprocess.run([cache["CMAKE_C_COMPILER"], "-Wall", "-Werror", *flags, self.path("app.c"),
+                        "-o", self.path("app"), f"-I{ROOT}/backends/runtime", f"-L{library}",
                         "-loctet_runtime", f"-Wl,-rpath,{library}"], check=True)
         self.shell("./app")
 
