@@ -1,5 +1,9 @@
-// The list of backends: one row each.
+// The list of this build's backends, one row each, and of those that were registered.
 #include "backends/registry.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,28 +43,66 @@ const BackendRow kBackends[] = {
     {"reference", make<Backend, ReferenceBackend>, make<BackendSupport, ReferenceSupport>},
 };
 
-const BackendRow& backend_row(const std::string& name) {
+const BackendRow* find_own_row(const std::string& name) {
   for (const BackendRow& row : kBackends)
-    if (row.name == name) return row;
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+struct Makers {
+  BackendMaker make_backend;
+  BackendSupportMaker make_support;
+};
+
+std::map<std::string, Makers>& registered() {
+  static std::map<std::string, Makers> all;
+  return all;
+}
+
+Makers makers_of(const std::string& name) {
+  if (const BackendRow* row = find_own_row(name)) return {row->make_backend, row->make_support};
+  const auto found = registered().find(name);
+  if (found != registered().end()) return found->second;
   throw Error("backend", name,
-              fmt::format("is not in this build, want one of {}; build Octet with it",
+              fmt::format("is not in this build, want one of {}; build Octet with it, or load the "
+                          "library that registers it (--library, register_backend)",
                           fmt::join(backend_names(), ", ")));
+}
+
+bool is_word(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_';
+  });
 }
 
 }  // namespace
 
+void register_backend(const std::string& name, BackendMaker make_backend,
+                      BackendSupportMaker make_support) {
+  if (!is_word(name))
+    throw Error("library", fmt::format("\"{}\"", name),
+                "is no name of a backend, want letters, digits and '_', such as acme_npu");
+  if (!make_backend || !make_support)
+    throw Error("library", name,
+                "got no backend or no support for it; register a function for each");
+  if (find_own_row(name) != nullptr || registered().count(name) != 0)
+    throw Error("library", name, "is a backend already; register it under another name");
+  registered().emplace(name, Makers{std::move(make_backend), std::move(make_support)});
+}
+
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const BackendRow& row : kBackends) names.emplace_back(row.name);
+  for (const auto& [name, makers] : registered()) names.push_back(name);
   return names;
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& name) {
-  return backend_row(name).make_backend();
+  return makers_of(name).make_backend();
 }
 
 std::unique_ptr<BackendSupport> make_support(const std::string& name) {
-  return backend_row(name).make_support();
+  return makers_of(name).make_support();
 }
 
 }  // namespace octet

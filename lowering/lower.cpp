@@ -53,7 +53,7 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
 namespace {
 
 std::string tensor_text(const Program& program, int index) {
-  const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+  const ProgramTensor& tensor = program.tensor(index);
   const std::string stored =
       tensor.stored ? fmt::format(" (stored as {})", describe(*tensor.stored)) : "";
   return fmt::format("{}[{}]{}", short_name_of(tensor.dtype), shape_text(tensor), stored);
@@ -71,7 +71,7 @@ std::string explain(const Program& program) {
   int64_t total = 0;
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int index : program.segments[s].ops) {
-      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      const ProgramOp& op = program.op(index);
       std::vector<std::string> inputs;
       for (int input : op.inputs)
         if (input >= 0) inputs.push_back(tensor_text(program, input));

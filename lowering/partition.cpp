@@ -30,7 +30,7 @@ struct FloatForm {
 
 bool touches_integers(const Program& program, const ProgramOp& op) {
   const auto is_quantized = [&](int index) {
-    return index >= 0 && program.tensors[static_cast<size_t>(index)].qparams.has_value();
+    return index >= 0 && program.tensor(index).qparams.has_value();
   };
   return std::any_of(op.inputs.begin(), op.inputs.end(), is_quantized) ||
          std::any_of(op.outputs.begin(), op.outputs.end(), is_quantized);
@@ -148,7 +148,7 @@ class Scheduler {
     for (int index : program.inputs)
       if (index >= 0) is_made_[static_cast<size_t>(index)] = true;
     for (size_t i = 0; i < program.tensors.size(); ++i)
-      if (program.tensors[i].role == ProgramTensor::Role::kConstant) is_made_[i] = true;
+      if (program.tensors[i].is_constant()) is_made_[i] = true;
   }
 
   std::vector<Segment> run() {
@@ -197,7 +197,7 @@ void list_inputs_and_outputs(Program& program) {
   std::vector<int> maker(program.tensors.size(), -1);
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int op : program.segments[s].ops)
-      for (int index : program.ops[static_cast<size_t>(op)].outputs)
+      for (int index : program.op(op).outputs)
         maker[static_cast<size_t>(index)] = static_cast<int>(s);
   const auto give = [&](int index) {
     if (maker[static_cast<size_t>(index)] >= 0)
@@ -206,9 +206,8 @@ void list_inputs_and_outputs(Program& program) {
   };
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int op : program.segments[s].ops)
-      for (int index : program.ops[static_cast<size_t>(op)].inputs) {
-        if (index < 0 ||
-            program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
+      for (int index : program.op(op).inputs) {
+        if (index < 0 || program.tensor(index).is_constant() ||
             maker[static_cast<size_t>(index)] == static_cast<int>(s))
           continue;
         add_once(program.segments[s].inputs, index);

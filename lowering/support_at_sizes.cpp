@@ -12,7 +12,7 @@ namespace {
 
 bool depends_on_symbols(const Program& program, const ProgramOp& op) {
   const auto is_open = [&](int index) {
-    return index >= 0 && !program.tensors[static_cast<size_t>(index)].sizes.empty();
+    return index >= 0 && !program.tensor(index).sizes.empty();
   };
   return !op.sizes.empty() || std::any_of(op.inputs.begin(), op.inputs.end(), is_open) ||
          std::any_of(op.outputs.begin(), op.outputs.end(), is_open);

@@ -10,6 +10,8 @@
 //         // by name in specs, C++ and JSON
 //     octet::register_custom_kernel("acme.swish.default", run_swish);
 //         // what a lowered program calls
+//     octet::register_backend("acme_npu", make_acme_backend, make_acme_support);
+//         // --backend acme_npu of lower; run and bench find it by the name in the .octet file
 //   }
 //
 // Link it with octet::extension alone: all it calls of Octet is in the command already. Ops that it
@@ -21,6 +23,7 @@
 
 #include "annotate/observers/derive_functions.h"
 #include "annotate/observers/observer.h"
+#include "backends/registry.h"
 #include "lowering/program/custom_kernel.h"
 #include "quantizers/registry.h"
 

@@ -1,20 +1,27 @@
 #!/usr/bin/env bash
 # Sets up everything on a Debian 12 machine: packages, a project-local virtual environment (.venv), and the release build.
-# Safe to run again: what is already there is left alone. Options: --no-build (packages and environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs), --dev (formatter and linter too).
+# Safe to run again: what is already there is left alone. Options: --no-build (packages and
+# environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs), --dev
+# (formatter and linter too), --runtime (packages for what runs programs alone; no LibTorch, no
+# build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=yes
 dev=no
-packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libcli11-dev libfmt-dev libxnnpack-dev libpthreadpool-dev libopenmpi-dev openmpi-bin)
+torch=yes
+packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libfmt-dev
+          libxnnpack-dev libpthreadpool-dev)
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;
     --test) packages+=(clang libclang-rt-14-dev qemu-user) ;;
     --dev) packages+=(clang-tidy); dev=yes ;;
-    *) echo "setup: unknown option $option, want --no-build, --test or --dev" >&2; exit 2 ;;
+    --runtime) build=no; torch=no ;;
+    *) echo "setup: unknown option $option, want --no-build, --test, --dev or --runtime" >&2; exit 2 ;;
   esac
 done
+[ $torch = no ] || packages+=(libcli11-dev libopenmpi-dev openmpi-bin)
 
 log() { echo "setup: $*" >&2; }
 
@@ -36,7 +43,13 @@ fi
 python=$(command -v python3)
 stamp=.venv/.octet-requirements
 wanted=$(cat tools/requirements*.txt | sha256sum)
-if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
+if [ $torch = no ]; then
+  if ! ls .venv/lib/cmake/dnnl/dnnl-config.cmake >/dev/null 2>&1; then
+    log "making the virtual environment .venv with oneDNN"
+    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$(grep '^onednn' tools/requirements-build.txt)"
+  fi
+elif [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   log "making the virtual environment .venv (this downloads about 1 GB once)"
   [ -x .venv/bin/python ] || "$python" -m venv .venv
   pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
@@ -46,6 +59,10 @@ if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   .venv/bin/python -m pip uninstall --quiet --yes torchvision 2>/dev/null  # of earlier set-ups
   "${pip[@]}" --no-deps --upgrade --target .venv/share/torchvision -r tools/requirements-apart.txt
   echo "$wanted" >$stamp
+fi
+if [ $torch = no ]; then
+  log "ready: oneDNN in .venv, XNNPACK"
+  exit 0
 fi
 
 # Formatters of other versions lay lines out differently.

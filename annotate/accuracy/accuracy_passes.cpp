@@ -64,13 +64,14 @@ struct Order {
 class EffortRun {
  public:
   EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report,
-            const EffortProgress& progress, EffortJournal* journal)
+            const EffortProgress& progress, EffortJournal* journal, const PassFilter& applies)
       : observed_(observed),
         open_(open),
         batches_(batches),
         report_(report),
         progress_(progress),
-        journal_(journal) {}
+        journal_(journal),
+        applies_(applies) {}
 
   void calibrate_now() {
     timed(kCalibrateStage, [&] {
@@ -196,6 +197,11 @@ class EffortRun {
     observed_.observers = calibrated;
   }
 
+  NodeFilter filter_of(AccuracyPass pass) const {
+    if (!applies_) return {};
+    return [this, pass](const Node& node) { return applies_(pass, node); };
+  }
+
   void run_untimed(AccuracyPass pass) {
     const std::string_view stage = name_of(pass);
     const auto batch_done = [this, stage](size_t done) { advance(stage, done, batches_); };
@@ -207,15 +213,18 @@ class EffortRun {
     };
     switch (pass) {
       case AccuracyPass::kEqualize:
-        report_.note(fmt::format("equalize: {} changes", equalize_layers(observed_.graph)));
+        report_.note(
+            fmt::format("equalize: {} changes", equalize_layers(observed_.graph, filter_of(pass))));
         return;
       case AccuracyPass::kSmooth: {
         SmoothOptions options;
+        options.applies = filter_of(pass);
         options.progress = batch_done;
         return smooth(options);
       }
       case AccuracyPass::kRanges: {
         RangeOptions options;
+        options.applies = filter_of(pass);
         options.progress = part_done;
         return run_or_repeat(pass, [&](Report& report) {
           ranges_changed_ = tune_ranges(observed_, usable_data(), report, options).changed;
@@ -224,6 +233,7 @@ class EffortRun {
       case AccuracyPass::kRound:
       case AccuracyPass::kAdaptive: {
         RoundingOptions options;
+        options.applies = filter_of(pass);
         options.progress = layer_done;
         run_checked(pass, [&](const BatchSource& data, Report& report) {
           options.reference = reference_.get();
@@ -234,6 +244,7 @@ class EffortRun {
       }
       case AccuracyPass::kCorrectBias: {
         BiasOptions options;
+        options.applies = filter_of(pass);
         options.progress = layer_done;
         run_checked(pass, [&](const BatchSource& data, Report& report) {
           options.reference = reference_.get();
@@ -266,6 +277,7 @@ class EffortRun {
   const EffortProgress& progress_;
   std::vector<EffortStage> stages_;
   EffortJournal* journal_;
+  const PassFilter& applies_;
   size_t outcomes_ = 0;  // of the journal, that have been repeated or added
   size_t ranges_changed_ = 0;
 };
@@ -327,9 +339,9 @@ std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const Da
                                                size_t batches,
                                                const std::vector<AccuracyPass>& passes,
                                                Report& report, const EffortProgress& progress,
-                                               EffortJournal* journal) {
+                                               EffortJournal* journal, const PassFilter& applies) {
   const Order order(passes);
-  EffortRun run(observed, open, batches, report, progress, journal);
+  EffortRun run(observed, open, batches, report, progress, journal, applies);
   run.run_chain(order.equalize);
   run.calibrate_now();
   run.run_chain(order.smooth);

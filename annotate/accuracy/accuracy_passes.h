@@ -32,6 +32,9 @@ std::vector<std::string> accuracy_pass_names();
 std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names,
                                                 const std::string& subject);
 
+// Whether a pass may change the layer, op or range of a node; empty: each pass all of them.
+using PassFilter = std::function<bool(AccuracyPass pass, const Node& node)>;
+
 // What `--effort high` runs: ACCURACY.md says what each adds.
 std::vector<AccuracyPass> high_effort_passes();
 
@@ -77,6 +80,7 @@ std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const Da
                                                size_t batches,
                                                const std::vector<AccuracyPass>& passes,
                                                Report& report, const EffortProgress& progress = {},
-                                               EffortJournal* journal = nullptr);
+                                               EffortJournal* journal = nullptr,
+                                               const PassFilter& applies = {});
 
 }  // namespace octet

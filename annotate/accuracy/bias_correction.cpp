@@ -62,7 +62,9 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
     return 0;
   }
   std::vector<MatrixLayer> layers = find_matrix_layers(observed, kStage, report);
-  std::erase_if(layers, [](const MatrixLayer& layer) { return !layer.owns_bias; });
+  std::erase_if(layers, [&](const MatrixLayer& layer) {
+    return !layer.owns_bias || (options.applies && !options.applies(*layer.op));
+  });
   if (layers.empty()) return 0;
   const size_t total = layers.size();
   int changed = 0;

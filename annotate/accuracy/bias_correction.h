@@ -18,6 +18,7 @@ struct BiasOptions {
   // the float program where passes before have changed weights or biases; null: as the observed
   // graph stands
   const Graph* reference = nullptr;
+  NodeFilter applies = {};  // of the layers
   std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };
 

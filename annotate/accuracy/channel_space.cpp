@@ -374,6 +374,12 @@ std::vector<ChannelSpace> find_channel_spaces(Graph& graph, ClampChoice clamps) 
   return spaces;
 }
 
+bool all_ops_are(const ChannelSpace& space, const NodeFilter& filter) {
+  const auto is_chosen = [&](const ScaledOp& scaled) { return !filter || filter(*scaled.op); };
+  return std::all_of(space.makers.begin(), space.makers.end(), is_chosen) &&
+         std::all_of(space.takers.begin(), space.takers.end(), is_chosen);
+}
+
 void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors) {
   OCTET_ASSERT(factors.dim() == 1 && factors.size(0) == space.channels &&
                    at::isfinite(factors).all().item<bool>() && factors.gt(0).all().item<bool>(),

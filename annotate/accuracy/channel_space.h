@@ -59,6 +59,9 @@ enum class ClampChoice { kRefuse, kAllow };
 std::vector<ChannelSpace> find_channel_spaces(Graph& graph,
                                               ClampChoice clamps = ClampChoice::kRefuse);
 
+// Whether the filter chooses every maker and taker.
+bool all_ops_are(const ChannelSpace& space, const NodeFilter& filter);
+
 // Divides what the makers give by factors[channel] and multiplies what the takers multiply with.
 // factors: float [channels], finite and > 0. Weights that others use too are copied. Observers of
 // the weights must not have seen data yet.

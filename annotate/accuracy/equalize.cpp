@@ -43,10 +43,11 @@ bool equalize_space(Graph& graph, const ChannelSpace& space) {
 
 }  // namespace
 
-int equalize_layers(Graph& graph) {
+int equalize_layers(Graph& graph, const NodeFilter& applies) {
   std::vector<ChannelSpace> spaces = find_channel_spaces(graph);
-  std::erase_if(spaces, [](const ChannelSpace& space) {
-    return std::any_of(space.makers.begin(), space.makers.end(),
+  std::erase_if(spaces, [&](const ChannelSpace& space) {
+    return !all_ops_are(space, applies) ||
+           std::any_of(space.makers.begin(), space.makers.end(),
                        [](const ScaledOp& maker) { return maker.op->is("aten.layer_norm"); });
   });
   int changes = 0;

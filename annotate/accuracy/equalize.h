@@ -14,6 +14,6 @@ namespace octet {
 // left alone. Clamps (relu6, hardtanh) end a chain. Repeats until nothing changes (depthwise
 // convolutions belong to two chains), at most 64 times. Returns the number of changes to spaces; 0
 // when run again.
-int equalize_layers(Graph& graph);
+int equalize_layers(Graph& graph, const NodeFilter& applies = {});
 
 }  // namespace octet

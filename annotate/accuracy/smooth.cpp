@@ -288,9 +288,10 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
       std::isinf(options.least_split_gain_db) ? std::vector<NormSplit>() : split_norms(observed);
   std::vector<ChannelSpace> spaces = find_channel_spaces(observed.graph, options.clamps);
   std::erase_if(spaces, [&](const ChannelSpace& space) {
-    return std::any_of(space.makers.begin(), space.makers.end(), [&](const ScaledOp& maker) {
-      return !has_scale_per_channel(find_operand_observer(observed, weight_operand(maker)));
-    });
+    return !all_ops_are(space, options.applies) ||
+           std::any_of(space.makers.begin(), space.makers.end(), [&](const ScaledOp& maker) {
+             return !has_scale_per_channel(find_operand_observer(observed, weight_operand(maker)));
+           });
   });
   std::vector<SmoothedSpace> smoothed;
   const size_t tried = spaces.size();

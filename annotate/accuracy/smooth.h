@@ -36,6 +36,8 @@ struct SmoothOptions {
   // Of expected error, else a layer norm that others read too gets no copy; infinity: none ever
   // does; >= 0
   double least_split_gain_db = 1;
+  // a set of channels is left alone unless all of its ops are chosen
+  NodeFilter applies = {};
   ProgressCallback progress = {};
 };
 

@@ -79,11 +79,19 @@ class RangeSearch {
     for (const Node* node : observed_.graph.nodes()) {
       if (node->target() != kObserveTarget || constants.contains(node->output())) continue;
       const int group = group_of(*node);
-      if (is_tunable(observer(group)) &&
+      if (is_tunable(observer(group)) && applies_to(*node) &&
           std::find(groups.begin(), groups.end(), group) == groups.end())
         groups.push_back(group);
     }
     return groups;
+  }
+
+  bool applies_to(const Node& point) const {
+    if (!options_.applies) return true;
+    if (const Node* maker = observed_value(point)->producer()) return options_.applies(*maker);
+    const std::vector<Node*>& readers = point.output()->users();
+    return std::any_of(readers.begin(), readers.end(),
+                       [&](const Node* reader) { return options_.applies(*reader); });
   }
 
   const Observer& observer(int group) const {

@@ -20,6 +20,8 @@ struct RangeOptions {
   // Of the range so far, tried beside the range of all values seen; where both ends are free, the
   // least is tried for each end alone too. > 0
   std::vector<double> factors = {1.15, 0.9, 0.8, 0.65};
+  // of the ops that make the observed values, or read them when they are inputs
+  NodeFilter applies = {};
   std::function<void(size_t done, size_t total)> progress = {};  // after each range
 };
 

@@ -162,9 +162,10 @@ class LayerRounder {
 
 // The layers whose weights have a grid; an entry for each other one.
 std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::string& stage,
-                                     Report& report) {
+                                     const NodeFilter& applies, Report& report) {
   std::vector<MatrixLayer> layers = find_matrix_layers(observed, stage, report);
   std::erase_if(layers, [&](const MatrixLayer& layer) {
+    if (applies && !applies(*layer.op)) return true;
     const Verdict verdict = has_weight_grid(
         *observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer));
     if (!verdict) report.add({stage, layer.name(), layer.op->target(), "", verdict.reason()});
@@ -208,7 +209,7 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
     report.note(fmt::format("{}: left out: {}", stage, verdict.reason()));
     return {};
   }
-  const std::vector<MatrixLayer> layers = find_layers(observed, stage, report);
+  const std::vector<MatrixLayer> layers = find_layers(observed, stage, options.applies, report);
   std::vector<LayerRounding> results;
   if (layers.empty()) return results;
   note_padding_mask(observed.graph, stage, report);

@@ -56,6 +56,7 @@ struct RoundingOptions {
   // the float program where passes before have changed weights or biases; null: as the observed
   // graph stands
   const Graph* reference = nullptr;
+  NodeFilter applies = {};  // of the layers
   // after each layer
   std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };

@@ -28,11 +28,6 @@ bool has_nan(const at::Tensor& tensor) {
   return tensor.is_floating_point() && at::isnan(tensor).any().item<bool>();
 }
 
-std::string without_stage(std::string text) {
-  const size_t colon = text.find(": ");
-  return colon == std::string::npos ? text : text.substr(colon + 2);
-}
-
 // The constant values of the graph and of the bodies within it.
 std::unordered_set<const Value*> all_constant_values(const Graph& graph) {
   std::unordered_set<const Value*> constants = find_constant_values(graph);
@@ -59,8 +54,8 @@ class Calibration {
       try {
         interpreter.run(*batch);
       } catch (const Error& error) {
-        if (std::string_view(error.what()).starts_with("calibrate: ")) throw;
-        throw Error("calibrate", fmt::format("batch {}", number()), without_stage(error.what()));
+        if (error.stage() == "calibrate") throw;
+        throw Error("calibrate", fmt::format("batch {}", number()), error.without_stage());
       }
       batch.reset();
       ++batches_;
@@ -106,7 +101,7 @@ class Calibration {
     try {
       return observer.forward(x);
     } catch (const Error& error) {
-      refuse(point, has_nan(x) ? explain_nan(*observed_value(point)) : without_stage(error.what()));
+      refuse(point, has_nan(x) ? explain_nan(*observed_value(point)) : error.without_stage());
     }
   }
 
@@ -244,7 +239,7 @@ void observe_constants_of(const Graph& graph, ObservedGraph& observed) {
           observed.observers[static_cast<size_t>(group_of(point))]->forward(
               arguments.at(0).toTensor())};
     } catch (const Error& error) {
-      throw Error("calibrate", "%" + observed_value(point)->name(), without_stage(error.what()));
+      throw Error("calibrate", "%" + observed_value(point)->name(), error.without_stage());
     }
   };
   Interpreter(part, {.after_node = {}, .handlers = {{std::string(kObserveTarget), observe}}})

@@ -96,8 +96,7 @@ class Converter {
     try {
       return observer.calculate_qparams();
     } catch (const Error& error) {
-      const std::string text = error.what();
-      throw Error("convert", subject, text.substr(std::min(text.size(), text.find(": ") + 2)));
+      throw Error("convert", subject, error.without_stage());
     }
   }
 

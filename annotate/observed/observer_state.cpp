@@ -114,9 +114,8 @@ class Loader {
       other->set_state(saved.state);
       observer.merge(*other);
     } catch (const Error& error) {
-      const std::string text = error.what();
       refuse(source_, fmt::format("the group of [{}]: {}", fmt::join(saved.sites, ", "),
-                                  text.substr(std::min(text.size(), text.find(": ") + 2))));
+                                  error.without_stage()));
     }
   }
 

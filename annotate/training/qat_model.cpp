@@ -13,11 +13,6 @@
 namespace octet {
 namespace {
 
-std::string without_stage(const std::string& text) {
-  const size_t colon = text.find(": ");
-  return colon == std::string::npos ? text : text.substr(colon + 2);
-}
-
 std::unique_ptr<Graph> as_it_runs(const Graph& prepared) {
   std::unique_ptr<Graph> program = clone(prepared);
   move_scale_to_weight(*program);
@@ -30,10 +25,7 @@ std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& po
   try {
     return {observer.forward(arguments.at(0).toTensor())};
   } catch (const Error& error) {
-    std::string message = without_stage(error.what());
-    // an observer does not know its subject
-    if (message.starts_with(": ")) message = message.substr(2);
-    throw Error("train", "%" + observed_value(point)->name(), message);
+    throw Error("train", "%" + observed_value(point)->name(), error.without_stage());
   }
 }
 
@@ -57,13 +49,8 @@ std::vector<c10::IValue> QatModel::forward(const std::vector<c10::IValue>& input
   try {
     return program_.run(inputs);
   } catch (const Error& error) {
-    const std::string_view text = error.what();
-    if (text.starts_with("train: ")) throw;
-    const size_t subject = text.find(": ") + 2;
-    const size_t message = text.find(": ", subject);
-    if (message == std::string_view::npos) throw;
-    throw Error("train", std::string(text.substr(subject, message - subject)),
-                std::string(text.substr(message + 2)));
+    if (error.stage() == "train") throw;
+    throw Error("train", error.subject(), error.message());
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 // "conv conv2d_1, conv conv2d_2, ..." of a segment, for messages.
 std::string describe_segment(const Program& program, const Segment& segment) {
-  const ProgramOp& first = program.ops[static_cast<size_t>(segment.ops.front())];
+  const ProgramOp& first = program.op(segment.ops.front());
   return segment.ops.size() == 1
              ? first.name
              : fmt::format("{} and {} more", first.name, segment.ops.size() - 1);

@@ -84,7 +84,7 @@ SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, P
       integers_(program.tensors.size()),
       only_reader_(program.tensors.size()) {
   for (int op_index : segment.ops) {
-    const ProgramOp& op = program.ops[static_cast<size_t>(op_index)];
+    const ProgramOp& op = program.op(op_index);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.inputs[i] < 0) continue;
       const size_t input = static_cast<size_t>(op.inputs[i]);
@@ -184,6 +184,12 @@ std::vector<float> SegmentBuilder::real_values(int index) const {
       throw Refusal{fmt::format("the constant {} is {}, want float32, int8, uint8 or int32", t.name,
                                 name_of(t.dtype))};
   }
+}
+
+std::vector<float> SegmentBuilder::parameter(const ProgramOp& op, size_t i, int64_t count,
+                                             float fallback) const {
+  return op.has_input(i) ? real_values(op.inputs[i])
+                         : std::vector<float>(static_cast<size_t>(count), fallback);
 }
 
 const Stored& SegmentBuilder::read(int index) {

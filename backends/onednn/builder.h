@@ -58,12 +58,12 @@ class SegmentBuilder {
 
   SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose);
 
-  const ProgramTensor& tensor(int index) const {
-    return program_.tensors[static_cast<size_t>(index)];
-  }
-  bool is_constant(int index) const { return tensor(index).role == ProgramTensor::Role::kConstant; }
+  const ProgramTensor& tensor(int index) const { return program_.tensor(index); }
+  bool is_constant(int index) const { return tensor(index).is_constant(); }
   // The constant's values as floats in real units, row-major. `index` must be a constant.
   std::vector<float> real_values(int index) const;
+  // The constant input as floats, or `fallback` repeated when it is absent.
+  std::vector<float> parameter(const ProgramOp& op, size_t i, int64_t count, float fallback) const;
 
   // How the tensor is kept now.
   const Stored& read(int index);

@@ -57,6 +57,15 @@ int64_t bytes_of(ElementType type) {
 
 int64_t Stored::numel() const { return product(shape); }
 
+Stored with_rank(Stored stored, size_t rank) {
+  while (stored.shape.size() < rank) {
+    stored.strides.insert(stored.strides.begin(),
+                          stored.shape.empty() ? 1 : stored.strides[0] * stored.shape[0]);
+    stored.shape.insert(stored.shape.begin(), 1);
+  }
+  return stored;
+}
+
 Dims row_major(const Dims& shape) {
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -52,6 +52,9 @@ struct Stored {
   dnnl::memory::desc desc() const { return dnnl::memory::desc(shape, quantity.type, strides); }
 };
 
+// The same elements with more dimensions, of size 1, in front.
+Stored with_rank(Stored stored, size_t rank);
+
 Dims row_major(const Dims& shape);
 // [N, C, spatial...] with C innermost; row-major for ranks other than 3, 4 and 5.
 Dims channels_last(const Dims& shape);

@@ -11,27 +11,19 @@
 namespace octet::onednn {
 namespace {
 
-const ProgramTensor& input(const Program& program, const ProgramOp& op, size_t i) {
-  return program.tensors[static_cast<size_t>(op.inputs[i])];
-}
-bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
-bool is_constant(const ProgramTensor& tensor) {
-  return tensor.role == ProgramTensor::Role::kConstant;
-}
-
 Verdict no_check(const Program&, const ProgramOp&) { return Verdict::accept(); }
 
 Verdict check_inputs(const Program& program, const ProgramOp& op, size_t count) {
   for (size_t i = 0; i < count; ++i)
-    if (!has_input(op, i)) return Verdict::refuse(fmt::format("input {} is absent", i));
+    if (!op.has_input(i)) return Verdict::refuse(fmt::format("input {} is absent", i));
   static_cast<void>(program);
   return Verdict::accept();
 }
 
 Verdict check_bias(const Program& program, const ProgramOp& op) {
-  if (!has_input(op, 2)) return Verdict::accept();
-  const ProgramTensor& bias = input(program, op, 2);
-  if (!is_constant(bias)) return Verdict::refuse("the bias is not constant");
+  if (!op.has_input(2)) return Verdict::accept();
+  const ProgramTensor& bias = program.input(op, 2);
+  if (!bias.is_constant()) return Verdict::refuse("the bias is not constant");
   if (bias.dtype != DType::kFloat32 && bias.dtype != DType::kInt32)
     return Verdict::refuse(
         fmt::format("the bias is {}, want float32 or int32", name_of(bias.dtype)));
@@ -43,8 +35,8 @@ Verdict check_bias(const Program& program, const ProgramOp& op) {
 Verdict check_weights(const Program& program, const ProgramOp& op, size_t rank_min,
                       size_t rank_max) {
   if (Verdict inputs = check_inputs(program, op, 2); !inputs) return inputs;
-  const ProgramTensor& w = input(program, op, 1);
-  if (!is_constant(w)) return Verdict::refuse("the weight is not constant");
+  const ProgramTensor& w = program.input(op, 1);
+  if (!w.is_constant()) return Verdict::refuse("the weight is not constant");
   if (w.shape.size() < rank_min || w.shape.size() > rank_max)
     return Verdict::refuse(
         fmt::format("the weight has rank {}, want {} to {}", w.shape.size(), rank_min, rank_max));
@@ -53,26 +45,26 @@ Verdict check_weights(const Program& program, const ProgramOp& op, size_t rank_m
 
 Verdict check_conv(const Program& program, const ProgramOp& op) {
   if (Verdict weights = check_weights(program, op, 3, 5); !weights) return weights;
-  if (input(program, op, 0).shape.size() != input(program, op, 1).shape.size())
+  if (program.input(op, 0).shape.size() != program.input(op, 1).shape.size())
     return Verdict::refuse("the input has no batch dimension");
   return Verdict::accept();
 }
 
 Verdict check_linear(const Program& program, const ProgramOp& op) {
   if (Verdict weights = check_weights(program, op, 2, 2); !weights) return weights;
-  return input(program, op, 0).shape.empty() ? Verdict::refuse("the input is a scalar")
-                                             : Verdict::accept();
+  return program.input(op, 0).shape.empty() ? Verdict::refuse("the input is a scalar")
+                                            : Verdict::accept();
 }
 
 Verdict check_matmul(const Program& program, const ProgramOp& op) {
   for (size_t i = 0; i < 2; ++i)
-    if (!has_input(op, i) || input(program, op, i).shape.size() < 2)
+    if (!op.has_input(i) || program.input(op, i).shape.size() < 2)
       return Verdict::refuse(fmt::format("input {} is not a matrix", i));
   return Verdict::accept();
 }
 
 Verdict check_pool(const Program& program, const ProgramOp& op) {
-  const size_t rank = input(program, op, 0).shape.size();
+  const size_t rank = program.input(op, 0).shape.size();
   return rank < 3 || rank > 5
              ? Verdict::refuse(fmt::format(
                    "the input has rank {}, want [N, C, 1 to 3 spatial dimensions]", rank))
@@ -85,24 +77,24 @@ Verdict check_two(const Program& program, const ProgramOp& op) {
 
 Verdict check_norm(const Program& program, const ProgramOp& op) {
   for (size_t i = 1; i < op.inputs.size(); ++i)
-    if (has_input(op, i) && !is_constant(input(program, op, i)))
-      return Verdict::refuse(fmt::format("{} is not constant", input(program, op, i).name));
-  if (op.kind == "batch_norm" && input(program, op, 0).shape.size() < 2)
+    if (op.has_input(i) && !program.input(op, i).is_constant())
+      return Verdict::refuse(fmt::format("{} is not constant", program.input(op, i).name));
+  if (op.kind == "batch_norm" && program.input(op, 0).shape.size() < 2)
     return Verdict::refuse("the input has no channels");
   return Verdict::accept();
 }
 
 Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   for (size_t i : {size_t{0}, size_t{1}, size_t{3}})
-    if (!has_input(op, i)) return Verdict::refuse(fmt::format("input {} is absent", i));
-  if (!is_constant(input(program, op, 1))) return Verdict::refuse("the weight is not constant");
-  if (has_input(op, 2) && !is_constant(input(program, op, 2)))
+    if (!op.has_input(i)) return Verdict::refuse(fmt::format("input {} is absent", i));
+  if (!program.input(op, 1).is_constant()) return Verdict::refuse("the weight is not constant");
+  if (op.has_input(2) && !program.input(op, 2).is_constant())
     return Verdict::refuse("the bias is not constant");
   return Verdict::accept();
 }
 
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
-  const size_t rank = input(program, op, 0).shape.size();
+  const size_t rank = program.input(op, 0).shape.size();
   return rank != 4 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank))
                    : Verdict::accept();
 }
@@ -180,7 +172,7 @@ void emit_segment(SegmentBuilder& builder, const Program& program, const Segment
   // addition -> the product that is emitted right before it, to do it as its last act
   std::map<const ProgramOp*, const ProgramOp*> waiting;
   for (int index : segment.ops) {
-    const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+    const ProgramOp& op = program.op(index);
     const ProgramOp* addition = find_later_addition(builder, op);
     if (addition != nullptr && waiting.emplace(addition, &op).second) continue;
     if (const auto product = waiting.find(&op); product != waiting.end())

@@ -17,14 +17,14 @@ namespace {
 
 struct Packed;
 
-struct Entry {
+struct PackedEntry {
   PackedForm form;
   std::weak_ptr<Packed> packed;
 };
 
 struct Cache {
   std::mutex mutex;
-  std::map<const std::byte*, std::vector<Entry>> entries;
+  std::map<const std::byte*, std::vector<PackedEntry>> entries;
 };
 
 // Never destroyed: segments may end after static objects.
@@ -44,10 +44,10 @@ struct Packed {
   Packed& operator=(const Packed&) = delete;
   ~Packed() {
     const std::lock_guard<std::mutex> lock(cache().mutex);
-    const std::map<const std::byte*, std::vector<Entry>>::iterator found =
+    const std::map<const std::byte*, std::vector<PackedEntry>>::iterator found =
         cache().entries.find(address);
     if (found == cache().entries.end()) return;
-    std::erase_if(found->second, [](const Entry& entry) { return entry.packed.expired(); });
+    std::erase_if(found->second, [](const PackedEntry& entry) { return entry.packed.expired(); });
     if (found->second.empty()) cache().entries.erase(found);
   }
 };
@@ -55,10 +55,10 @@ struct Packed {
 // Null when there is none.
 std::shared_ptr<Packed> find(const std::byte* address, const PackedForm& form) {
   const std::lock_guard<std::mutex> lock(cache().mutex);
-  const std::map<const std::byte*, std::vector<Entry>>::const_iterator found =
+  const std::map<const std::byte*, std::vector<PackedEntry>>::const_iterator found =
       cache().entries.find(address);
   if (found == cache().entries.end()) return nullptr;
-  for (const Entry& entry : found->second)
+  for (const PackedEntry& entry : found->second)
     if (entry.form == form)
       if (std::shared_ptr<Packed> packed = entry.packed.lock()) return packed;
   return nullptr;

@@ -23,7 +23,7 @@ bool is_move(const ProgramOp& op) {
 // Of an integer per-tensor output.
 uint8_t highest_written(const Program& program, const ProgramOp& op,
                         const std::vector<uint8_t>& highest) {
-  const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+  const ProgramTensor& y = program.tensor(op.outputs[0]);
   const int shift = y.dtype == DType::kInt8 ? 128 : 0;
   if (op.kind == "quantize")
     return static_cast<uint8_t>(
@@ -31,7 +31,7 @@ uint8_t highest_written(const Program& program, const ProgramOp& op,
   if (is_move(op)) {
     uint8_t most = 0;
     for (int input : op.inputs) {
-      const ProgramTensor& x = program.tensors[static_cast<size_t>(input)];
+      const ProgramTensor& x = program.tensor(input);
       if (x.dtype != y.dtype || x.qparams != y.qparams) return kHighest;
       most = std::max(most, highest[static_cast<size_t>(input)]);
     }
@@ -59,7 +59,7 @@ std::vector<uint8_t> highest_bytes(const Program& program) {
   std::vector<uint8_t> highest(program.tensors.size(), kHighest);
   for (const ProgramOp& op : program.ops) {
     if (op.outputs.size() != 1) continue;
-    const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+    const ProgramTensor& y = program.tensor(op.outputs[0]);
     const bool is_byte = y.dtype == DType::kUInt8 || y.dtype == DType::kInt8;
     if (is_byte && y.qparams && y.qparams->is_per_tensor())
       highest[static_cast<size_t>(op.outputs[0])] = highest_written(program, op, highest);

@@ -37,14 +37,13 @@ std::string signature(const Program& program, const ProgramOp& op) {
       text += " -";
       return;
     }
-    const ProgramTensor& t = program.tensors[static_cast<size_t>(index)];
-    text += fmt::format(" {}{}{}", name_of(t.dtype), t.shape,
-                        t.role == ProgramTensor::Role::kConstant ? "c" : "");
+    const ProgramTensor& t = program.tensor(index);
+    text += fmt::format(" {}{}{}", name_of(t.dtype), t.shape, t.is_constant() ? "c" : "");
     if (!t.qparams) return;
     bool is_symmetric = true;
     for (int32_t zero_point : t.qparams->zero_point) is_symmetric = is_symmetric && zero_point == 0;
     text += fmt::format("q{}x{}", t.qparams->axis, t.qparams->scale.size());
-    if (t.qparams->is_per_tensor() && t.role != ProgramTensor::Role::kConstant)
+    if (t.qparams->is_per_tensor() && !t.is_constant())
       text += fmt::format(":{}:{}", t.qparams->scale[0], t.qparams->zero_point[0]);
     text += is_symmetric ? "s" : "a";
   };
@@ -60,7 +59,7 @@ Verdict check_tensors(const Program& program, const ProgramOp& op) {
   for (const std::vector<int>* list : {&op.inputs, &op.outputs}) {
     for (int index : *list) {
       if (index < 0) continue;
-      const ProgramTensor& t = program.tensors[static_cast<size_t>(index)];
+      const ProgramTensor& t = program.tensor(index);
       if (t.numel() == 0) return Verdict::refuse(fmt::format("{} has no elements", t.name));
       if (t.shape.size() > 6)
         return Verdict::refuse(
@@ -78,9 +77,7 @@ Segment segment_of(const Program& program, const ProgramOp& op) {
   Segment segment;
   segment.backend = "onednn";
   for (int index : op.inputs) {
-    if (index < 0 ||
-        program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant)
-      continue;
+    if (index < 0 || program.tensor(index).is_constant()) continue;
     if (std::find(segment.inputs.begin(), segment.inputs.end(), index) == segment.inputs.end())
       segment.inputs.push_back(index);
   }

@@ -314,9 +314,7 @@ DimSplit split_at(const std::vector<int64_t>& shape, size_t dim) {
 }
 
 const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i) {
-  return i < op.inputs.size() && op.inputs[i] >= 0
-             ? &program.tensors[static_cast<size_t>(op.inputs[i])]
-             : nullptr;
+  return i < op.inputs.size() && op.inputs[i] >= 0 ? &program.tensor(op.inputs[i]) : nullptr;
 }
 
 Verdict check_counts(const ProgramOp& op, size_t required, size_t most) {

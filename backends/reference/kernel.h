@@ -1,6 +1,8 @@
 // What the kernels share: access to an op's tensors, reading them as reals, writing reals back.
 #pragma once
 
+#include <array>
+#include <cmath>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,12 +25,8 @@ struct KernelCall {
 
   size_t input_count() const { return inputs.size(); }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
-  const ProgramTensor& input(size_t i) const {
-    return program.tensors[static_cast<size_t>(op.inputs[i])];
-  }
-  const ProgramTensor& output(size_t i = 0) const {
-    return program.tensors[static_cast<size_t>(op.outputs[i])];
-  }
+  const ProgramTensor& input(size_t i) const { return program.tensor(op.inputs[i]); }
+  const ProgramTensor& output(size_t i = 0) const { return program.tensor(op.outputs[i]); }
   const std::vector<int64_t>& input_shape(size_t i) const { return input(i).shape; }
   const std::vector<int64_t>& output_shape() const { return output().shape; }
 
@@ -43,6 +41,14 @@ struct KernelCall {
 inline bool reads_as_stored(const ProgramOp& op, size_t input, const ProgramTensor& tensor) {
   return tensor.stored && op.kind == "embedding" && input == 0;
 }
+
+// NaN wins, as in torch.
+inline double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+inline double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+// Convolutions and pooling compute in three dimensions; missing ones in front have size 1.
+inline constexpr size_t kMaxSpatial = 3;
+using Size3 = std::array<int64_t, kMaxSpatial>;
 
 using Kernel = void (*)(const KernelCall&);
 

@@ -11,9 +11,6 @@
 namespace octet::reference {
 namespace {
 
-constexpr size_t kMaxSpatial = 3;
-using Size3 = std::array<int64_t, kMaxSpatial>;
-
 // A convolution's sizes, with leading spatial dimensions of 1 up to three.
 struct Geometry {
   int64_t batch = 1, groups = 1;
@@ -213,7 +210,7 @@ Verdict check_attribute(const ProgramOp& op, const char* key, size_t count, int6
 Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_transposed) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& w = find_input(program, op, 1)->shape;
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   const size_t spatial = x.size() - 2;
   const int64_t groups = op.integer("groups", 1);
   if (groups < 1 || groups > kLargestAttribute || x[1] % groups != 0 || w[0] % groups != 0)
@@ -275,13 +272,13 @@ Verdict check_conv_transpose(const Program& program, const ProgramOp& op) {
   return check_conv_kind(program, op, true);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kConvKernels[] = {
     {"conv",           conv,           check_conv          },
     {"conv_transpose", conv_transpose, check_conv_transpose},
 };
 
 }  // namespace
 
-std::span<const KernelRow> conv_kernels() { return kRows; }
+std::span<const KernelRow> conv_kernels() { return kConvKernels; }
 
 }  // namespace octet::reference

@@ -31,18 +31,18 @@ Verdict check_custom(const Program& program, const ProgramOp& op) {
                     name));
   for (const std::vector<int>* tensors : {&op.inputs, &op.outputs})
     for (int index : *tensors)
-      if (index >= 0 && program.tensors[static_cast<size_t>(index)].qparams)
+      if (index >= 0 && program.tensor(index).qparams)
         return Verdict::refuse(fmt::format("{} is quantized, and custom ops compute in float",
-                                           program.tensors[static_cast<size_t>(index)].name));
+                                           program.tensor(index).name));
   return op.outputs.empty() ? Verdict::refuse("it has no output") : Verdict::accept();
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kCustomKernels[] = {
     {"custom", run_custom, check_custom},
 };
 
 }  // namespace
 
-std::span<const KernelRow> custom_kernels() { return kRows; }
+std::span<const KernelRow> custom_kernels() { return kCustomKernels; }
 
 }  // namespace octet::reference

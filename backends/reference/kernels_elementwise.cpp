@@ -37,10 +37,6 @@ void binary(const KernelCall& call, const Function& function) {
   store<double>(call, y);
 }
 
-// NaN wins, as in torch
-double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
-double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-
 void add(const KernelCall& call) {
   const double alpha = call.op.real("alpha", 1);
   binary(call, [alpha](double a, double b) { return a + alpha * b; });
@@ -202,7 +198,7 @@ void fake_quantize_dynamic(const KernelCall& call) {
 
 Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inputs) {
   if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   for (size_t i = 0; i < inputs; ++i) {
     const std::vector<int64_t>& x = find_input(program, op, i)->shape;
     if (!is_broadcastable(x, y))
@@ -221,7 +217,7 @@ Verdict check_where(const Program& program, const ProgramOp& op) {
 Verdict check_same_shape(const Program& program, const ProgramOp& op, size_t inputs) {
   if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   if (x != y)
     return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
   return Verdict::accept();
@@ -254,7 +250,7 @@ Verdict check_dynamic(const Program& program, const ProgramOp& op) {
 // quantize, dequantize, requantize
 Verdict check_convert(const Program& program, const ProgramOp& op) {
   if (Verdict shapes = check_one(program, op); !shapes) return shapes;
-  const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+  const ProgramTensor& y = program.tensor(op.outputs[0]);
   if (!y.qparams && op.kind != "dequantize")
     return Verdict::refuse("its output has no scale and zero point");
   if (!op.attributes.contains("quant_min") && !op.attributes.contains("quant_max"))
@@ -283,7 +279,7 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kElementwiseKernels[] = {
     {"add",                   add,                   check_binary },
     {"sub",                   sub,                   check_binary },
     {"mul",                   mul,                   check_binary },
@@ -304,6 +300,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> elementwise_kernels() { return kRows; }
+std::span<const KernelRow> elementwise_kernels() { return kElementwiseKernels; }
 
 }  // namespace octet::reference

@@ -109,7 +109,7 @@ Verdict check_linear(const Program& program, const ProgramOp& op) {
         fmt::format("input {} does not fit weight {}", shape_text(x), shape_text(w)));
   std::vector<int64_t> want = x;
   want.back() = w[0];
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   if (y != want)
     return Verdict::refuse(
         fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
@@ -123,7 +123,7 @@ Verdict check_matmul(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
   const std::vector<int64_t>& a = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& b = find_input(program, op, 1)->shape;
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   const bool fits = a.size() >= 2 && b.size() >= 2 && y.size() >= 2 &&
                     a.back() == b[b.size() - 2] && y[y.size() - 2] == a[a.size() - 2] &&
                     y.back() == b.back() &&
@@ -135,13 +135,13 @@ Verdict check_matmul(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kMatmulKernels[] = {
     {"linear", linear, check_linear},
     {"matmul", matmul, check_matmul},
 };
 
 }  // namespace
 
-std::span<const KernelRow> matmul_kernels() { return kRows; }
+std::span<const KernelRow> matmul_kernels() { return kMatmulKernels; }
 
 }  // namespace octet::reference

@@ -110,7 +110,7 @@ void group_norm(const KernelCall& call) {
 
 Verdict check_shape_kept(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   if (x != y)
     return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
   return Verdict::accept();
@@ -164,7 +164,7 @@ Verdict check_group_norm(const Program& program, const ProgramOp& op) {
   return check_parameters(program, op, 1, x[1]);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kNormKernels[] = {
     {"softmax",    softmax,    check_softmax   },
     {"layer_norm", layer_norm, check_layer_norm},
     {"batch_norm", batch_norm, check_batch_norm},
@@ -173,6 +173,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> norm_kernels() { return kRows; }
+std::span<const KernelRow> norm_kernels() { return kNormKernels; }
 
 }  // namespace octet::reference

@@ -10,9 +10,6 @@
 namespace octet::reference {
 namespace {
 
-constexpr size_t kMaxSpatial = 3;
-using Size3 = std::array<int64_t, kMaxSpatial>;
-
 // Pooling sizes, with leading spatial dimensions of 1 up to three.
 struct Window {
   int64_t planes = 1;  // batch * channels
@@ -181,7 +178,7 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
 Verdict check_pool(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   const size_t spatial = spatial_rank(op);
   if (spatial < 1 || spatial > kMaxSpatial || x.size() < spatial)
     return Verdict::refuse(
@@ -208,7 +205,7 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kPoolKernels[] = {
     {"max_pool",          max_pool,          check_pool},
     {"avg_pool",          avg_pool,          check_pool},
     {"adaptive_avg_pool", adaptive_avg_pool, check_pool},
@@ -216,6 +213,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> pool_kernels() { return kRows; }
+std::span<const KernelRow> pool_kernels() { return kPoolKernels; }
 
 }  // namespace octet::reference

@@ -114,9 +114,7 @@ Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   if (p.size() != 3 || r.size() != 2 || r[0] != cell->gates * r[1] || p[2] != r[0])
     return Verdict::refuse(fmt::format("gates {} do not fit weights {} of {}", shape_text(p),
                                        shape_text(r), cell->name));
-  const auto output = [&](size_t i) {
-    return program.tensors[static_cast<size_t>(op.outputs[i])].shape;
-  };
+  const auto output = [&](size_t i) { return program.tensor(op.outputs[i]).shape; };
   if (const ProgramTensor* bias = find_input(program, op, 2))
     if (Verdict fits = check_shape("the bias", bias->shape, {r[0]}); !fits) return fits;
   const std::vector<int64_t> state = {p[1], r[1]};
@@ -128,12 +126,12 @@ Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   return check_shape("the cell state", output(1), state);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kRecurrentKernels[] = {
     {"recurrent", recurrent, check_recurrent},
 };
 
 }  // namespace
 
-std::span<const KernelRow> recurrent_kernels() { return kRows; }
+std::span<const KernelRow> recurrent_kernels() { return kRecurrentKernels; }
 
 }  // namespace octet::reference

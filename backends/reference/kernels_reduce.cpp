@@ -42,10 +42,6 @@ Buffer<double> reduce_elements(const KernelCall& call, double start, int64_t* co
 
 double plus(double a, double b) { return a + b; }
 double times(double a, double b) { return a * b; }
-// NaN wins, as in torch
-double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
-double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-
 struct Reduction {
   const char* name;
   double start;
@@ -91,7 +87,7 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
   std::vector<int64_t> want;
   for (size_t d = 0; d < x.size(); ++d)
     if (!is_reduced[d] || op.flag("keepdim")) want.push_back(is_reduced[d] ? 1 : x[d]);
-  const std::vector<int64_t>& y = program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   if (y != want)
     return Verdict::refuse(
         fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
@@ -104,13 +100,13 @@ Verdict check_reduce(const Program& program, const ProgramOp& op) {
   return check_mean(program, op);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kReduceKernels[] = {
     {"mean",   mean,   check_mean  },
     {"reduce", reduce, check_reduce},
 };
 
 }  // namespace
 
-std::span<const KernelRow> reduce_kernels() { return kRows; }
+std::span<const KernelRow> reduce_kernels() { return kReduceKernels; }
 
 }  // namespace octet::reference

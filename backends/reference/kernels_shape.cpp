@@ -233,7 +233,7 @@ void embedding(const KernelCall& call) {
 // ---- checks
 
 const std::vector<int64_t>& output_shape(const Program& program, const ProgramOp& op) {
-  return program.tensors[static_cast<size_t>(op.outputs[0])].shape;
+  return program.tensor(op.outputs[0]).shape;
 }
 
 Verdict check_want(const Program& program, const ProgramOp& op, const std::vector<int64_t>& want) {
@@ -347,7 +347,7 @@ Verdict check_embedding(const Program& program, const ProgramOp& op) {
   return check_want(program, op, want);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kShapeKernels[] = {
     {"reshape",   reshape,   check_reshape  },
     {"permute",   permute,   check_permute  },
     {"slice",     slice,     check_slice    },
@@ -360,6 +360,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> shape_kernels() { return kRows; }
+std::span<const KernelRow> shape_kernels() { return kShapeKernels; }
 
 }  // namespace octet::reference

@@ -36,7 +36,7 @@ Verdict check_op(const Program& program, const ProgramOp& op) {
   for (const std::vector<int>* tensors : {&op.inputs, &op.outputs})
     for (int index : *tensors) {
       if (index < 0) continue;
-      const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+      const ProgramTensor& tensor = program.tensor(index);
       if (!is_known_dtype(tensor.dtype))
         return Verdict::refuse(fmt::format("{} has dtype {}, which the reference kernels lack",
                                            tensor.name, name_of(tensor.dtype)));
@@ -52,7 +52,7 @@ class ReferenceSegment : public CompiledSegment {
   ReferenceSegment(const Program& program, const Segment& segment)
       : program_(program), segment_(segment) {
     for (int index : segment_.ops) {
-      const ProgramOp& op = program_.ops[static_cast<size_t>(index)];
+      const ProgramOp& op = program_.op(index);
       const Verdict verdict = check_op(program_, op);
       if (verdict) continue;
       throw Error("session", op.name,
@@ -61,7 +61,7 @@ class ReferenceSegment : public CompiledSegment {
     }
     tensors_.resize(program_.tensors.size());
     plan_memory();
-    for (int index : segment_.ops) add_call(program_.ops[static_cast<size_t>(index)]);
+    for (int index : segment_.ops) add_call(program_.op(index));
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
@@ -87,9 +87,9 @@ class ReferenceSegment : public CompiledSegment {
   void plan_memory() {
     std::map<int, ArenaBuffer> buffers;  // by tensor
     for (size_t step = 0; step < segment_.ops.size(); ++step) {
-      const ProgramOp& op = program_.ops[static_cast<size_t>(segment_.ops[step])];
+      const ProgramOp& op = program_.op(segment_.ops[step]);
       for (int index : op.outputs) {
-        const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+        const ProgramTensor& tensor = program_.tensor(index);
         buffers.try_emplace(index,
                             ArenaBuffer{static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype),
                                         static_cast<int>(step), 0});
@@ -114,7 +114,7 @@ class ReferenceSegment : public CompiledSegment {
       if (op.inputs[i] < 0) continue;
       const size_t index = static_cast<size_t>(op.inputs[i]);
       const ProgramTensor& tensor = program_.tensors[index];
-      if (tensor.role == ProgramTensor::Role::kConstant && !tensors_[index].defined() &&
+      if (tensor.is_constant() && !tensors_[index].defined() &&
           !reference::reads_as_stored(op, i, tensor))
         tensors_[index] = constant_data(tensor);
     }
@@ -125,7 +125,7 @@ class ReferenceSegment : public CompiledSegment {
     for (size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0) continue;
       tensors[i] = tensors_[static_cast<size_t>(indices[i])];
-      OCTET_ASSERT(tensors[i].defined() || program_.tensors[static_cast<size_t>(indices[i])].stored,
+      OCTET_ASSERT(tensors[i].defined() || program_.tensor(indices[i]).stored,
                    "a tensor of the segment is there");
     }
   }

@@ -34,7 +34,7 @@ size_t machine_bytes() {
 std::vector<const ProgramOp*> ordered_ops(const Program& program) {
   std::vector<const ProgramOp*> ops;
   for (const Segment& segment : program.segments)
-    for (int index : segment.ops) ops.push_back(&program.ops[static_cast<size_t>(index)]);
+    for (int index : segment.ops) ops.push_back(&program.op(index));
   return ops;
 }
 
@@ -47,17 +47,13 @@ size_t peak_bytes(const Program& program) {
     for (const std::vector<int>* tensors : {&ops[step]->inputs, &ops[step]->outputs})
       for (int index : *tensors)
         if (index >= 0) last[static_cast<size_t>(index)] = step;
-  const auto held = [&](int index) {
-    return index >= 0 &&
-           program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant;
-  };
+  const auto held = [&](int index) { return index >= 0 && !program.tensor(index).is_constant(); };
   size_t live = 0;
   for (int index : program.inputs)
-    if (held(index))
-      live = saturating_add(live, bytes_of(program.tensors[static_cast<size_t>(index)]));
+    if (held(index)) live = saturating_add(live, bytes_of(program.tensor(index)));
   for (int index : program.outputs) {
     // the caller's copy
-    live = saturating_add(live, bytes_of(program.tensors[static_cast<size_t>(index)]));
+    live = saturating_add(live, bytes_of(program.tensor(index)));
   }
   std::vector<bool> stays(program.tensors.size(), false);  // counted once, above
   for (const std::vector<int>* given : {&program.inputs, &program.outputs})
@@ -72,14 +68,13 @@ size_t peak_bytes(const Program& program) {
   for (size_t step = 0; step < ops.size(); ++step) {
     for (int index : ops[step]->outputs)
       if (!stays[static_cast<size_t>(index)]) {
-        live = saturating_add(live, bytes_of(program.tensors[static_cast<size_t>(index)]));
+        live = saturating_add(live, bytes_of(program.tensor(index)));
         made[static_cast<size_t>(index)] = true;
       }
     peak = std::max(peak, live);
     if (live == std::numeric_limits<size_t>::max()) return live;
     for (int index : dead_after[step])
-      if (made[static_cast<size_t>(index)])
-        live -= bytes_of(program.tensors[static_cast<size_t>(index)]);
+      if (made[static_cast<size_t>(index)]) live -= bytes_of(program.tensor(index));
   }
   return peak;
 }
@@ -99,7 +94,7 @@ void check_runnable(const Program& program, size_t memory_limit) {
   const ReferenceSupport support;
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
-      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      const ProgramOp& op = program.op(index);
       const Verdict verdict = support.accepts(program, op);
       if (verdict) continue;
       throw Error(

@@ -38,7 +38,7 @@ void check_versions(const Program& program, const Backend& backend) {
 
 void check_address(const Program& program, int index, const char* what, size_t position,
                    const void* address) {
-  const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+  const ProgramTensor& tensor = program.tensor(index);
   const size_t element = size_of(tensor.dtype);
   if (tensor.numel() == 0 ||
       (address != nullptr && reinterpret_cast<uintptr_t>(address) % element == 0))
@@ -120,20 +120,18 @@ void CompiledProgram::compile(int threads) {
 void CompiledProgram::plan_memory() {
   tensors_.resize(program_.tensors.size());
   for (int index : program_.outputs) {
-    const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
-    if (tensor.role == ProgramTensor::Role::kConstant)
-      tensors_[static_cast<size_t>(index)] = constant_data(tensor);
+    const ProgramTensor& tensor = program_.tensor(index);
+    if (tensor.is_constant()) tensors_[static_cast<size_t>(index)] = constant_data(tensor);
   }
   for (const std::vector<int>* given : {&program_.inputs, &program_.outputs})
     for (int index : *given)
       if (index >= 0 && !tensors_[static_cast<size_t>(index)].defined())
-        tensors_[static_cast<size_t>(index)] =
-            unbound(program_.tensors[static_cast<size_t>(index)]);
+        tensors_[static_cast<size_t>(index)] = unbound(program_.tensor(index));
   std::map<int, ArenaBuffer> buffers;  // by tensor
   for (size_t step = 0; step < program_.segments.size(); ++step) {
     for (int index : program_.segments[step].outputs) {
       if (tensors_[static_cast<size_t>(index)].defined()) continue;  // the caller's memory
-      const ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+      const ProgramTensor& tensor = program_.tensor(index);
       buffers[index] = {static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype),
                         static_cast<int>(step), static_cast<int>(step)};
     }
@@ -151,8 +149,7 @@ void CompiledProgram::plan_outputs() {
   std::set<int> placed(program_.inputs.begin(), program_.inputs.end());
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     const int index = program_.outputs[i];
-    const bool is_constant =
-        program_.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant;
+    const bool is_constant = program_.tensor(index).is_constant();
     if (is_constant || !placed.insert(index).second)
       copied_.push_back({static_cast<size_t>(index), i});
   }
@@ -203,8 +200,7 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
     if (!told.empty()) continue;
     KernelReport whole{{}, "segment",        program_.segments[i].backend, "rows -> rows",
                        {}, steps_[i].seconds};
-    for (int op : program_.segments[i].ops)
-      whole.ops.push_back(program_.ops[static_cast<size_t>(op)].name);
+    for (int op : program_.segments[i].ops) whole.ops.push_back(program_.op(op).name);
     all.push_back(std::move(whole));
   }
   add_notes(all);

@@ -142,8 +142,7 @@ void note_shapes(octet_model& model) {
   for (const std::vector<int>* indices : {&program.inputs, &program.outputs})
     for (int index : *indices)
       if (index >= 0)
-        model.shapes[static_cast<size_t>(index)] =
-            shapes_of(program, program.tensors[static_cast<size_t>(index)]);
+        model.shapes[static_cast<size_t>(index)] = shapes_of(program, program.tensor(index));
 }
 
 // Adds those of the present sizes.
@@ -190,9 +189,9 @@ void fill_info(const octet_model& model, const std::vector<int>& indices, size_t
   whole.size = size;
   whole.name = "";
   if (const int index = indices[position]; index >= 0) {
-    const ProgramTensor& tensor = model.session.bound_program().tensors[static_cast<size_t>(index)];
+    const ProgramTensor& tensor = model.session.bound_program().tensor(index);
     const Shapes& shapes = model.shapes[static_cast<size_t>(index)];
-    whole.name = model.session.program().tensors[static_cast<size_t>(index)].name.c_str();
+    whole.name = model.session.program().tensor(index).name.c_str();
     whole.dtype = number_of(tensor.dtype);
     whole.rank = static_cast<int>(tensor.shape.size());
     whole.shape = shapes.shape.data();

@@ -33,8 +33,7 @@ struct Entry {
 bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (program.inputs[i] < 0) continue;
-    const std::vector<int64_t>& want =
-        program.tensors[static_cast<size_t>(program.inputs[i])].shape;
+    const std::vector<int64_t>& want = program.tensor(program.inputs[i]).shape;
     if (!std::equal(want.begin(), want.end(), shapes[i])) return false;
   }
   return true;
@@ -101,7 +100,7 @@ void Session::Impl::add_entry(SymbolValues values, Program fixed) {
 }
 
 void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
-  const ProgramTensor& want = program().tensors[static_cast<size_t>(program().inputs[position])];
+  const ProgramTensor& want = program().tensor(program().inputs[position]);
   const std::string subject = fmt::format("input {} ({})", position, want.name);
   if (!tensor.defined()) throw Error("session", subject, "got no tensor, want one");
   const bool fits = want.sizes.empty() ? tensor.shape() == want.shape
@@ -171,7 +170,7 @@ std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
   const Program& bound = bound_program();
   std::vector<Tensor> outputs;
   for (int index : bound.outputs) {
-    const ProgramTensor& tensor = bound.tensors[static_cast<size_t>(index)];
+    const ProgramTensor& tensor = bound.tensor(index);
     outputs.push_back(Tensor::zeros(tensor.dtype, tensor.shape));
   }
   impl_->given_inputs.clear();

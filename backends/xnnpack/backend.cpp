@@ -33,7 +33,7 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
   for (int index : segment.outputs)
     if (bytes.contains(index))
       throw Error(
-          "xnnpack", xnnpack::tensor_of(program, index).name,
+          "xnnpack", program.tensor(index).name,
           "its floats leave the segment, but only its bytes are made; lower the model again");
   try {
     return xnnpack::compile(program, ops, segment.inputs, segment.outputs, threads);

@@ -51,20 +51,20 @@ Verdict check_activation(const ProgramTensor& tensor) {
 
 // All activations integer, or all float.
 Verdict check_one_kind(const Program& program, const ProgramOp& op) {
-  const bool wants_float = is_float(output_of(program, op));
+  const bool wants_float = is_float(program.output(op));
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (has_input(op, i) && is_float(input_of(program, op, i)) != wants_float) {
-      return Verdict::refuse(fmt::format(
-          "input {} is {} and the output {}, XNNPACK wants both integer or both float", i,
-          name_of(input_of(program, op, i).dtype), name_of(output_of(program, op).dtype)));
+    if (op.has_input(i) && is_float(program.input(op, i)) != wants_float) {
+      return Verdict::refuse(
+          fmt::format("input {} is {} and the output {}, XNNPACK wants both integer or both float",
+                      i, name_of(program.input(op, i).dtype), name_of(program.output(op).dtype)));
     }
   }
   return Verdict::accept();
 }
 
 double scale_ratio(const Program& program, const ProgramOp& op, size_t input) {
-  return double{input_of(program, op, input).qparams->scale.at(0)} /
-         output_of(program, op).qparams->scale.at(0);
+  return double{program.input(op, input).qparams->scale.at(0)} /
+         program.output(op).qparams->scale.at(0);
 }
 
 // The ratios to the output's scale that integer kernels take. Newer releases do not refuse others:
@@ -77,25 +77,24 @@ Verdict check_ratio(const char* what, double ratio, double least) {
 }
 
 Verdict check_float_only(const Program& program, const ProgramOp& op, const std::string& what) {
-  if (is_float(input_of(program, op, 0)) && is_float(output_of(program, op)))
-    return Verdict::accept();
+  if (is_float(program.input(op, 0)) && is_float(program.output(op))) return Verdict::accept();
   return Verdict::refuse(fmt::format("XNNPACK has {} in float32 only", what));
 }
 
 Verdict check_spatial(const Program& program, const ProgramOp& op) {
-  const size_t rank = input_of(program, op, 0).shape.size();
-  if (has_channels_last(input_of(program, op, 0).shape)) return Verdict::accept();
+  const size_t rank = program.input(op, 0).shape.size();
+  if (has_channels_last(program.input(op, 0).shape)) return Verdict::accept();
   return Verdict::refuse(
       fmt::format("input has rank {}, XNNPACK takes [N, C, L] and [N, C, H, W]", rank));
 }
 
 Verdict check_weight(const Program& program, const ProgramOp& op, bool may_be_per_channel) {
-  const ProgramTensor& w = input_of(program, op, 1);
-  if (!is_constant(w)) return Verdict::refuse("weight is not a constant");
-  const bool is_quantized = !is_float(input_of(program, op, 0));
+  const ProgramTensor& w = program.input(op, 1);
+  if (!w.is_constant()) return Verdict::refuse("weight is not a constant");
+  const bool is_quantized = !is_float(program.input(op, 0));
   if (is_quantized == is_float(w))
     return Verdict::refuse("weight and input are not both integer or both float");
-  if (is_float(input_of(program, op, 0)) != is_float(output_of(program, op)))
+  if (is_float(program.input(op, 0)) != is_float(program.output(op)))
     return Verdict::refuse("input and output are not both integer or both float");
   if (is_quantized) {
     if (w.dtype != DType::kInt8 && w.dtype != DType::kUInt8)
@@ -113,9 +112,9 @@ Verdict check_weight(const Program& program, const ProgramOp& op, bool may_be_pe
   }
   if (w.numel() / w.shape[0] > kMaxSummands)
     return Verdict::refuse("a 32-bit accumulator may overflow");
-  if (!has_input(op, 2)) return Verdict::accept();
-  const ProgramTensor& bias = input_of(program, op, 2);
-  if (!is_constant(bias)) return Verdict::refuse("bias is not a constant");
+  if (!op.has_input(2)) return Verdict::accept();
+  const ProgramTensor& bias = program.input(op, 2);
+  if (!bias.is_constant()) return Verdict::refuse("bias is not a constant");
   const bool is_known = is_float(bias) || (is_quantized && bias.dtype == DType::kInt32);
   if (!is_known) return Verdict::refuse(fmt::format("bias is {}", name_of(bias.dtype)));
   // XNNPACK rounds the bias to accumulator steps.
@@ -143,25 +142,25 @@ Verdict check_activations(const Program& program, const ProgramOp& op) {
     return Verdict::refuse("it has no input or several outputs");
   bool reads_activation = false;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!has_input(op, i)) continue;
-    const ProgramTensor& tensor = input_of(program, op, i);
-    if (is_constant(tensor) &&
+    if (!op.has_input(i)) continue;
+    const ProgramTensor& tensor = program.input(op, i);
+    if (tensor.is_constant() &&
         (op.kind == "conv" || op.kind == "linear" || op.kind == "conv_transpose"))
       continue;
-    reads_activation |= !is_constant(tensor);
+    reads_activation |= !tensor.is_constant();
     Verdict verdict = check_activation(tensor);
     if (!verdict) return verdict;
   }
-  if (!has_input(op, 0)) return Verdict::refuse("its first input is absent");
+  if (!op.has_input(0)) return Verdict::refuse("its first input is absent");
   if (!reads_activation) return Verdict::refuse("all inputs are constants");
-  return check_activation(output_of(program, op));
+  return check_activation(program.output(op));
 }
 
 Verdict check_conv(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_spatial(program, op);
   if (!verdict) return verdict;
-  const ProgramTensor& w = input_of(program, op, 1);
-  if (w.shape.size() != input_of(program, op, 0).shape.size())
+  const ProgramTensor& w = program.input(op, 1);
+  if (w.shape.size() != program.input(op, 0).shape.size())
     return Verdict::refuse("input and weight differ in rank");
   if (op.integer("groups", 1) < 1 || w.shape[0] % op.integer("groups", 1) != 0)
     return Verdict::refuse("groups do not divide the channels");
@@ -171,14 +170,14 @@ Verdict check_conv(const Program& program, const ProgramOp& op) {
 Verdict check_conv_transpose(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_spatial(program, op);
   if (!verdict) return verdict;
-  const ProgramTensor& w = input_of(program, op, 1);
-  if (w.shape.size() != input_of(program, op, 0).shape.size())
+  const ProgramTensor& w = program.input(op, 1);
+  if (w.shape.size() != program.input(op, 0).shape.size())
     return Verdict::refuse("input and weight differ in rank");
   return check_weight(program, op, false);
 }
 
 Verdict check_linear(const Program& program, const ProgramOp& op) {
-  if (input_of(program, op, 1).shape.size() != 2) return Verdict::refuse("weight is not [out, in]");
+  if (program.input(op, 1).shape.size() != 2) return Verdict::refuse("weight is not [out, in]");
   return check_weight(program, op, true);
 }
 
@@ -187,18 +186,18 @@ Verdict check_binary(const Program& program, const ProgramOp& op) {
   if (std::abs(alpha) != 1.0)
     return Verdict::refuse(fmt::format("alpha is {}, XNNPACK takes 1 and -1", alpha));
   Verdict verdict = check_one_kind(program, op);
-  if (!verdict || is_float(output_of(program, op))) return verdict;
+  if (!verdict || is_float(program.output(op))) return verdict;
   const double a = scale_ratio(program, op, 0), b = scale_ratio(program, op, 1);
   if (op.kind == "mul")
     return check_ratio("the product of the inputs' scales",
-                       a * b * output_of(program, op).qparams->scale.at(0), kLeastFactor);
+                       a * b * program.output(op).qparams->scale.at(0), kLeastFactor);
   verdict = check_ratio("input 0's scale", a, kLeastSummand);
   return verdict ? check_ratio("input 1's scale", b, kLeastSummand) : verdict;
 }
 
 Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& in = input_of(program, op, 0);
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& in = program.input(op, 0);
+  const ProgramTensor& out = program.output(op);
   if (in.dtype != out.dtype) return Verdict::refuse("input and output differ in dtype");
   if (!is_float(in) && (in.qparams->scale != out.qparams->scale ||
                         in.qparams->zero_point != out.qparams->zero_point)) {
@@ -210,8 +209,7 @@ Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
 Verdict check_max_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_same_qparams);
   if (!verdict) return verdict;
-  const Window window =
-      pooling_window_of(op, input_of(program, op, 0).shape, output_of(program, op).shape);
+  const Window window = pooling_window_of(op, program.input(op, 0).shape, program.output(op).shape);
   const bool is_dilated = window.dilation_height > 1 || window.dilation_width > 1;
   if (is_dilated && window.has_padding())
     return Verdict::refuse("XNNPACK pads a dilated max pooling with pixels outside of the window");
@@ -221,11 +219,10 @@ Verdict check_max_pool(const Program& program, const ProgramOp& op) {
 Verdict check_avg_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_one_kind);
   if (!verdict) return verdict;
-  const Window window =
-      pooling_window_of(op, input_of(program, op, 0).shape, output_of(program, op).shape);
+  const Window window = pooling_window_of(op, program.input(op, 0).shape, program.output(op).shape);
   if (!window.has_padding() || op.integer("divisor_override", 0) != 0) return Verdict::accept();
   if (!op.flag("count_include_pad", true)) {
-    if (is_float(output_of(program, op))) return Verdict::accept();
+    if (is_float(program.output(op))) return Verdict::accept();
     return Verdict::refuse("XNNPACK has no integer average that leaves the padding out");
   }
   if (window.pad_bottom > window.pad_top || window.pad_right > window.pad_left)
@@ -236,8 +233,8 @@ Verdict check_avg_pool(const Program& program, const ProgramOp& op) {
 Verdict check_adaptive_avg_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_one_kind);
   if (!verdict) return verdict;
-  const std::vector<int64_t>& in = input_of(program, op, 0).shape;
-  const std::vector<int64_t>& out = output_of(program, op).shape;
+  const std::vector<int64_t>& in = program.input(op, 0).shape;
+  const std::vector<int64_t>& out = program.output(op).shape;
   for (size_t d = 2; d < in.size(); ++d) {
     if (in[d] % out[d] != 0)
       return Verdict::refuse(
@@ -249,7 +246,7 @@ Verdict check_adaptive_avg_pool(const Program& program, const ProgramOp& op) {
 Verdict check_mean(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_one_kind);
   if (!verdict) return verdict;
-  const int64_t rank = static_cast<int64_t>(input_of(program, op, 0).shape.size());
+  const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());
   std::vector<int64_t> dims = op.integers("dims");
   for (int64_t& dim : dims) dim += dim < 0 ? rank : 0;
   std::sort(dims.begin(), dims.end());
@@ -268,14 +265,14 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
   const std::string fn = op.text("fn", "");
   Verdict verdict = check_one_kind(program, op);
   if (!verdict) return verdict;
-  if (is_float(output_of(program, op))) {
+  if (is_float(program.output(op))) {
     if (std::find(std::begin(kFloat), std::end(kFloat), fn) == std::end(kFloat))
       return Verdict::refuse(fmt::format("this XNNPACK has no float {}", fn));
     return Verdict::accept();
   }
   if (std::find(std::begin(kInteger), std::end(kInteger), fn) == std::end(kInteger))
     return Verdict::refuse(fmt::format("this XNNPACK has no 8-bit {}", fn));
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& out = program.output(op);
   if (fn == "tanh" && (out.qparams->scale[0] != 1.0f / 128 || signed_zero_point(out) != 0)) {
     return Verdict::refuse(fmt::format(
         "output scale is {} and zero point {}, XNNPACK's tanh wants 1/128 and the middle",
@@ -292,7 +289,7 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
 Verdict check_softmax(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_float_only(program, op, "softmax");
   if (!verdict) return verdict;
-  const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
+  const std::vector<int64_t>& shape = program.input(op, 0).shape;
   const int64_t rank = static_cast<int64_t>(shape.size());
   const int64_t dim = op.integer("dim", -1) + (op.integer("dim", -1) < 0 ? rank : 0);
   if (dim == rank - 1 || (dim == 1 && has_channels_last(shape))) return Verdict::accept();
@@ -304,7 +301,7 @@ Verdict check_pad(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_same_qparams(program, op);
   if (!verdict) return verdict;
   const std::vector<int64_t> pads = op.integers("pads");
-  if (pads.size() != 2 * input_of(program, op, 0).shape.size())
+  if (pads.size() != 2 * program.input(op, 0).shape.size())
     return Verdict::refuse("pads are not two per dimension");
   if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; }))
     return Verdict::refuse("a pad is negative");
@@ -312,8 +309,8 @@ Verdict check_pad(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t>& in = input_of(program, op, 0).shape;
-  const std::vector<int64_t>& out = output_of(program, op).shape;
+  const std::vector<int64_t>& in = program.input(op, 0).shape;
+  const std::vector<int64_t>& out = program.output(op).shape;
   if (op.text("mode", "") != "bilinear" || in.size() != 4)
     return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
   const bool aligns = op.flag("align_corners");
@@ -330,8 +327,8 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_conversion(const Program& program, const ProgramOp& op) {
-  const bool reads_float = is_float(input_of(program, op, 0)),
-             writes_float = is_float(output_of(program, op));
+  const bool reads_float = is_float(program.input(op, 0)),
+             writes_float = is_float(program.output(op));
   const bool fits = op.kind == "quantize"     ? reads_float && !writes_float
                     : op.kind == "dequantize" ? !reads_float && writes_float
                                               : !reads_float && !writes_float;

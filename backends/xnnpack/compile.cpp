@@ -81,7 +81,7 @@ class XNNPACKSegment : public CompiledSegment {
   // at_border: outside of it u8 is u8, inside it is s8.
   static Shuffle shuffle_of(const Program& program, int tensor, Order from, Order to,
                             bool at_border) {
-    const ProgramTensor& t = tensor_of(program, tensor);
+    const ProgramTensor& t = program.tensor(tensor);
     return shuffle_between(t, from, to, at_border && t.dtype == DType::kUInt8);
   }
 
@@ -92,13 +92,13 @@ class XNNPACKSegment : public CompiledSegment {
   std::byte* buffer(const Program& program, const BufferKey& key) {
     Tensor& found = buffers_[key];
     if (!found.defined()) {
-      const ProgramTensor& tensor = tensor_of(program, key.tensor);
+      const ProgramTensor& tensor = program.tensor(key.tensor);
       const int64_t bytes =
           key.order == Order::kBytes
               ? static_cast<int64_t>(rows_of(tensor).bytes())
               : tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
       found = Tensor::zeros(DType::kUInt8, {bytes});
-      if (is_constant(tensor))
+      if (tensor.is_constant())
         xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true),
                      constant_data(tensor).contiguous().raw(), found.raw());
     }
@@ -132,8 +132,8 @@ class XNNPACKSegment : public CompiledSegment {
   // XNNPACK has packed copies of its own by now.
   static void release_weights(const Program& program, const ProgramOp& op) {
     for (int index : op.inputs) {
-      if (index < 0 || !is_constant(tensor_of(program, index))) continue;
-      const ProgramTensor& constant = tensor_of(program, index);
+      if (index < 0 || !program.tensor(index).is_constant()) continue;
+      const ProgramTensor& constant = program.tensor(index);
       release_pages(constant.stored ? constant.stored->values : constant.data);
     }
   }

@@ -86,7 +86,7 @@ void emit_same_shape(StageBuilder& builder, const std::vector<size_t>& dims, uin
 }  // namespace
 
 void emit_binary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const size_t rank = output_of(builder.program(), op).shape.size();
+  const size_t rank = builder.program().output(op).shape.size();
   const OutputRange range = post_range_of(op);
   const uint32_t a = builder.input(op.inputs[0], forms.in, rank);
   const uint32_t b = builder.input(op.inputs[1], forms.in, rank);
@@ -114,7 +114,7 @@ void emit_clamp(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const ProgramTensor& in = input_of(builder.program(), op, 0);
+  const ProgramTensor& in = builder.program().input(op, 0);
   const std::string fn = op.text("fn", "");
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
@@ -146,13 +146,13 @@ void emit_softmax(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 
 // Reshapes, copies, and permutations that only change how the same bytes are read.
 void emit_reshape(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const ProgramTensor& out = output_of(builder.program(), op);
+  const ProgramTensor& out = builder.program().output(op);
   emit_same_shape(builder, dims_of(out.shape, forms.out), builder.input(op.inputs[0], forms.in),
                   builder.output(op.outputs[0], forms.out));
 }
 
 void emit_pad(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const ProgramTensor& x = input_of(builder.program(), op, 0);
+  const ProgramTensor& x = builder.program().input(op, 0);
   const std::vector<int64_t> pads = op.integers("pads");
   std::vector<int64_t> before, after;
   for (size_t d = 0; d < x.shape.size(); ++d) {
@@ -170,7 +170,7 @@ void emit_pad(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_upsample(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const std::vector<int64_t>& out = output_of(builder.program(), op).shape;
+  const std::vector<int64_t>& out = builder.program().output(op).shape;
   require_success(
       xnn_define_static_resize_bilinear_2d(
           builder.subgraph(), static_cast<size_t>(out[2]), static_cast<size_t>(out[3]),
@@ -182,8 +182,8 @@ void emit_upsample(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 // quantize and dequantize are XNNPACK's convert; requantize is a multiplication by one, or a copy
 // where the scales agree.
 void emit_conversion(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const ProgramTensor& in = input_of(builder.program(), op, 0);
-  const ProgramTensor& out = output_of(builder.program(), op);
+  const ProgramTensor& in = builder.program().input(op, 0);
+  const ProgramTensor& out = builder.program().output(op);
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   if (op.kind != "requantize")

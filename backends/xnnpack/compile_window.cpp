@@ -15,7 +15,7 @@ std::vector<int64_t> spatial_of(const std::vector<int64_t>& shape) {
 // convolution.
 void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms forms,
                           const Window& window, double divisor) {
-  const ProgramTensor& x = input_of(builder.program(), op, 0);
+  const ProgramTensor& x = builder.program().input(op, 0);
   const size_t channels = static_cast<size_t>(x.shape[1]);
   const FilterAndBias weights = define_uniform_depthwise(
       builder, x, window.kernel_height, window.kernel_width, channels, 1.0 / divisor);
@@ -49,7 +49,7 @@ void emit_global_average(StageBuilder& builder, const ProgramOp& op, Forms forms
 // divisor: 0 when each window is divided by how many elements of the input it covers.
 void emit_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const Window& window,
                   int64_t divisor) {
-  const ProgramTensor& x = input_of(builder.program(), op, 0);
+  const ProgramTensor& x = builder.program().input(op, 0);
   if (divisor == 0 && !window.has_padding()) divisor = window.taps();
   const bool covers_input = !window.has_padding() && window.kernel_width == x.shape.back() &&
                             (x.shape.size() == 3 || window.kernel_height == x.shape[2]);
@@ -71,8 +71,8 @@ void emit_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const
 }  // namespace
 
 void emit_conv(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const ProgramTensor& w = input_of(builder.program(), op, 1);
-  const size_t channels = static_cast<size_t>(input_of(builder.program(), op, 0).shape[1]);
+  const ProgramTensor& w = builder.program().input(op, 1);
+  const size_t channels = static_cast<size_t>(builder.program().input(op, 0).shape[1]);
   const int64_t groups = op.integer("groups", 1);
   const Window window = window_of(op, spatial_of(w.shape));
   const bool has_depthwise = is_depthwise(builder.program(), op);
@@ -103,7 +103,7 @@ void emit_conv(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_conv_transpose(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const ProgramTensor& w = input_of(builder.program(), op, 1);
+  const ProgramTensor& w = builder.program().input(op, 1);
   const int64_t groups = op.integer("groups", 1);
   const Window window = window_of(op, spatial_of(w.shape));
   const FilterAndBias weights =
@@ -124,7 +124,7 @@ void emit_conv_transpose(StageBuilder& builder, const ProgramOp& op, Forms forms
 // XNNPACK's fully connected takes no scales per channel, a 1x1 convolution does; both run the same
 // kernels.
 void emit_linear(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const ProgramTensor& w = input_of(builder.program(), op, 1);
+  const ProgramTensor& w = builder.program().input(op, 1);
   const FilterAndBias weights = define_filter_and_bias(builder, op, FilterLayout::kConvolution, 1);
   const OutputRange range = post_range_of(op);
   require_success(xnn_define_convolution_2d(
@@ -136,8 +136,8 @@ void emit_linear(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_max_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const Window window = pooling_window_of(op, input_of(builder.program(), op, 0).shape,
-                                          output_of(builder.program(), op).shape);
+  const Window window = pooling_window_of(op, builder.program().input(op, 0).shape,
+                                          builder.program().output(op).shape);
   const OutputRange range = post_range_of(op);
   require_success(
       xnn_define_max_pooling_2d(
@@ -149,8 +149,8 @@ void emit_max_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_avg_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const Window window = pooling_window_of(op, input_of(builder.program(), op, 0).shape,
-                                          output_of(builder.program(), op).shape);
+  const Window window = pooling_window_of(op, builder.program().input(op, 0).shape,
+                                          builder.program().output(op).shape);
   const int64_t fixed = op.integer("divisor_override", 0);
   const int64_t divisor = fixed != 0                           ? fixed
                           : op.flag("count_include_pad", true) ? window.taps()
@@ -159,8 +159,8 @@ void emit_avg_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_adaptive_avg_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const std::vector<int64_t>& in = input_of(builder.program(), op, 0).shape;
-  const std::vector<int64_t>& out = output_of(builder.program(), op).shape;
+  const std::vector<int64_t>& in = builder.program().input(op, 0).shape;
+  const std::vector<int64_t>& out = builder.program().output(op).shape;
   Window window;
   window.kernel_width = window.stride_width = static_cast<uint32_t>(in.back() / out.back());
   if (in.size() == 4)

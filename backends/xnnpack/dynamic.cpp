@@ -22,17 +22,17 @@ const ProgramOp* find_maker(const Program& program, int tensor) {
 }
 
 bool is_constant_input(const Program& program, const ProgramOp& op, size_t i) {
-  return !has_input(op, i) || is_constant(input_of(program, op, i));
+  return !op.has_input(i) || program.input(op, i).is_constant();
 }
 
 // What keeps an op from multiplying the integers of `quantized`, which it reads.
 Verdict check_reader(const Program& program, const ProgramOp& op, int quantized) {
   const bool is_linear =
-      op.kind == "linear" && op.inputs.size() >= 2 && op.inputs[0] == quantized && has_input(op, 1);
+      op.kind == "linear" && op.inputs.size() >= 2 && op.inputs[0] == quantized && op.has_input(1);
   if (!is_linear) return Verdict::refuse(fmt::format("{} reads its floats", op.kind));
   if (!is_constant_input(program, op, 1) || !is_constant_input(program, op, 2))
     return Verdict::refuse("its weight or bias is not a constant");
-  const ProgramTensor& w = input_of(program, op, 1);
+  const ProgramTensor& w = program.input(op, 1);
   const std::optional<IntegerWeights> weights = find_integer_weights(w);
   const OutputRange range = post_range_of(op);
   if (!weights)
@@ -55,25 +55,24 @@ Verdict check_reader(const Program& program, const ProgramOp& op, int quantized)
 bool are_together(const Program& program, const ProgramOp& a, const ProgramOp& b) {
   return std::all_of(program.segments.begin(), program.segments.end(), [&](const Segment& segment) {
     const auto holds = [&](const ProgramOp& op) {
-      return std::any_of(segment.ops.begin(), segment.ops.end(), [&](int index) {
-        return &program.ops[static_cast<size_t>(index)] == &op;
-      });
+      return std::any_of(segment.ops.begin(), segment.ops.end(),
+                         [&](int index) { return &program.op(index) == &op; });
     };
     return holds(a) == holds(b);
   });
 }
 
 bool is_float(const Program& program, int index) {
-  return tensor_of(program, index).dtype == DType::kFloat32;
+  return program.tensor(index).dtype == DType::kFloat32;
 }
 
 }  // namespace
 
 Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   const int quantized = op.outputs[0];
-  const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
+  const std::vector<int64_t>& shape = program.input(op, 0).shape;
   if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) ||
-      tensor_of(program, quantized).shape != shape)
+      program.tensor(quantized).shape != shape)
     return Verdict::refuse("it wants float32 of one shape");
   if (const Verdict fits = check_bytes(op); !fits) return fits;
   if (shape.empty()) return Verdict::refuse("the input is a scalar");
@@ -95,8 +94,7 @@ Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
 }
 
 const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op) {
-  if (op.kind != "linear" || !has_input(op, 0) || is_constant(input_of(program, op, 0)))
-    return nullptr;
+  if (op.kind != "linear" || !op.has_input(0) || program.input(op, 0).is_constant()) return nullptr;
   const ProgramOp* maker = find_maker(program, op.inputs[0]);
   if (maker == nullptr || maker->kind != "fake_quantize_dynamic" ||
       !are_together(program, *maker, op))
@@ -106,18 +104,17 @@ const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op) 
 }
 
 RowQuantization row_quantization(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
+  const std::vector<int64_t>& shape = program.input(op, 0).shape;
   return {dynamic_mapping(op),
           *find_row_blocks(shape, op.integers("blocks", std::vector<int64_t>(shape.size(), 1)))};
 }
 
 RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
   const OutputRange range = post_range_of(op);
-  RowProductTerms terms = {
-      *find_integer_weights(input_of(program, op, 1)), {}, range.min, range.max};
+  RowProductTerms terms = {*find_integer_weights(program.input(op, 1)), {}, range.min, range.max};
   terms.bias.assign(terms.weights.scale.size(), 0.0f);
-  if (!has_input(op, 2)) return terms;
-  const Tensor bias = constant_data(input_of(program, op, 2)).contiguous();
+  if (!op.has_input(2)) return terms;
+  const Tensor bias = constant_data(program.input(op, 2)).contiguous();
   std::copy_n(bias.data<float>(), terms.bias.size(), terms.bias.begin());
   return terms;
 }

@@ -59,7 +59,7 @@ ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Functio
 // ---- checks: after check_activations, so there is a first input and one output
 
 Verdict check_own_permute(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
+  const Shape& in = program.input(op, 0).shape;
   const Shape dims = op.integers("dims");
   Shape want, seen = dims;
   for (int64_t& dim : seen) dim = from_front(dim, in.size());
@@ -67,14 +67,14 @@ Verdict check_own_permute(const Program& program, const ProgramOp& op) {
   std::sort(seen.begin(), seen.end());
   const bool is_permutation = dims.size() == in.size() && (seen.empty() || seen.front() == 0) &&
                               std::adjacent_find(seen.begin(), seen.end()) == seen.end();
-  if (!is_permutation || want != output_of(program, op).shape)
+  if (!is_permutation || want != program.output(op).shape)
     return Verdict::refuse("dims are no permutation that gives the output's shape");
   return check_same_qparams(program, op);
 }
 
 Verdict check_own_slice(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
-  const Shape& out = output_of(program, op).shape;
+  const Shape& in = program.input(op, 0).shape;
+  const Shape& out = program.output(op).shape;
   const int64_t dim = from_front(op.integer("dim", 0), in.size()), start = op.integer("start", 0),
                 step = op.integer("step", 1);
   if (dim < 0 || in.size() != out.size() || start < 0 || step < 1 ||
@@ -89,10 +89,10 @@ Verdict check_own_slice(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_own_expand(const Program& program, const ProgramOp& op) {
-  const Shape& out = output_of(program, op).shape;
-  if (input_of(program, op, 0).shape.size() > out.size())
+  const Shape& out = program.output(op).shape;
+  if (program.input(op, 0).shape.size() > out.size())
     return Verdict::refuse("output has a lower rank than the input");
-  const Shape in = padded_shape(input_of(program, op, 0).shape, out.size());
+  const Shape in = padded_shape(program.input(op, 0).shape, out.size());
   for (size_t d = 0; d < out.size(); ++d)
     if (in[d] != 1 && in[d] != out[d])
       return Verdict::refuse("input does not broadcast to the output");
@@ -100,14 +100,14 @@ Verdict check_own_expand(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_own_cat(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& out = program.output(op);
   const int64_t dim = from_front(op.integer("dim", 0), out.shape.size());
   if (dim < 0) return Verdict::refuse("its dimension does not exist");
   Shape want = out.shape;
   want[static_cast<size_t>(dim)] = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!has_input(op, i)) return Verdict::refuse("an input is absent");
-    const ProgramTensor& in = input_of(program, op, i);
+    if (!op.has_input(i)) return Verdict::refuse("an input is absent");
+    const ProgramTensor& in = program.input(op, i);
     if (in.dtype != out.dtype && !(is_byte(in) && is_byte(out)))
       return Verdict::refuse("inputs and output are not all integer or all float");
     Shape others = in.shape;
@@ -121,8 +121,8 @@ Verdict check_own_cat(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_own_unary(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& in = input_of(program, op, 0);
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& in = program.input(op, 0);
+  const ProgramTensor& out = program.output(op);
   if (!is_byte(in) || !is_byte(out) || in.shape != out.shape)
     return Verdict::refuse("a table takes 8-bit integers of one shape");
   if (find_real_function(op.text("fn", "")) == nullptr)
@@ -131,8 +131,8 @@ Verdict check_own_unary(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_own_requantize(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& in = input_of(program, op, 0);
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& in = program.input(op, 0);
+  const ProgramTensor& out = program.output(op);
   const bool narrows = op.attributes.contains("quant_min") || op.attributes.contains("quant_max");
   const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape && !narrows;
   return fits ? Verdict::accept()
@@ -141,8 +141,8 @@ Verdict check_own_requantize(const Program& program, const ProgramOp& op) {
 
 // Whole factors only: then each pixel becomes a block of equal ones.
 Verdict check_own_upsample(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
-  const Shape& out = output_of(program, op).shape;
+  const Shape& in = program.input(op, 0).shape;
+  const Shape& out = program.output(op).shape;
   const std::vector<double> scales = op.reals("scales");
   if (op.text("mode", "") != "nearest" || in.size() != 4 || out.size() != 4 || in[0] != out[0] ||
       in[1] != out[1] || scales.size() != 2)
@@ -159,8 +159,8 @@ Verdict check_own_upsample(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_own_softmax(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& in = input_of(program, op, 0);
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& in = program.input(op, 0);
+  const ProgramTensor& out = program.output(op);
   const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape &&
                     from_front(op.integer("dim", -1), in.shape.size()) >= 0;
   return fits ? Verdict::accept()
@@ -177,8 +177,8 @@ struct OwnCopy {
 // From an input to the whole output, dimension by dimension; its own shape and strides are the
 // input's.
 OwnCopy plain_copy(const Program& program, const ProgramOp& op, size_t i, Order from, Order to) {
-  const ProgramTensor& in = input_of(program, op, i);
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& in = program.input(op, i);
+  const ProgramTensor& out = program.output(op);
   StridedCopy copy;
   copy.shape = out.shape;
   copy.from_strides = strides_in(in.shape, from);
@@ -211,19 +211,19 @@ std::vector<OwnCopy> expand_copies(const Program& program, const ProgramOp& op,
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   Shape& strides = result.copy.from_strides;
   strides.insert(strides.begin(), result.copy.shape.size() - strides.size(), 0);
-  const Shape in = padded_shape(input_of(program, op, 0).shape, strides.size());
+  const Shape in = padded_shape(program.input(op, 0).shape, strides.size());
   for (size_t d = 0; d < in.size(); ++d) strides[d] = in[d] == 1 ? 0 : strides[d];
   return {result};
 }
 
 std::vector<OwnCopy> cat_copies(const Program& program, const ProgramOp& op,
                                 std::span<const Order> from, Order to) {
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& out = program.output(op);
   const size_t dim = static_cast<size_t>(from_front(op.integer("dim", 0), out.shape.size()));
   std::vector<OwnCopy> copies;
   int64_t offset = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const ProgramTensor& in = input_of(program, op, i);
+    const ProgramTensor& in = program.input(op, i);
     OwnCopy copy = plain_copy(program, op, i, from[i], to);
     copy.copy.shape = in.shape;
     copy.copy.to_offset = offset * copy.copy.to_strides[dim];
@@ -241,7 +241,7 @@ std::vector<OwnCopy> unary_copies(const Program& program, const ProgramOp& op,
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   const RealFunction& function = *find_real_function(op.text("fn", ""));
   const double alpha = op.real("alpha", function.alpha);
-  result.copy.table = table_of(input_of(program, op, 0), output_of(program, op),
+  result.copy.table = table_of(program.input(op, 0), program.output(op),
                                [&](double real) { return function.value(real, alpha); });
   return {result};
 }
@@ -250,7 +250,7 @@ std::vector<OwnCopy> requantize_copies(const Program& program, const ProgramOp& 
                                        std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   result.copy.table =
-      table_of(input_of(program, op, 0), output_of(program, op), [](double real) { return real; });
+      table_of(program.input(op, 0), program.output(op), [](double real) { return real; });
   return {result};
 }
 
@@ -258,7 +258,7 @@ std::vector<OwnCopy> upsample_copies(const Program& program, const ProgramOp& op
                                      std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   StridedCopy& copy = result.copy;
-  const Shape& in = input_of(program, op, 0).shape;
+  const Shape& in = program.input(op, 0).shape;
   const int64_t high = copy.shape[2] / in[2], wide = copy.shape[3] / in[3];
   const Shape f = copy.from_strides, t = copy.to_strides;
   copy.shape = {in[0], in[1], in[2], high, in[3], wide};
@@ -279,8 +279,8 @@ std::vector<OwnStep> copied(const Program& program, const ProgramOp& op,
 
 std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op,
                                    std::span<const Order> from, Order to, pthreadpool_t) {
-  const ProgramTensor& in = input_of(program, op, 0);
-  const ProgramTensor& out = output_of(program, op);
+  const ProgramTensor& in = program.input(op, 0);
+  const ProgramTensor& out = program.output(op);
   ByteSoftmax softmax =
       byte_softmax(in.qparams->scale[0], out.qparams->scale[0], signed_zero_point(out));
   const Shape from_strides = strides_in(in.shape, from[0]), to_strides = strides_in(out.shape, to);
@@ -314,7 +314,7 @@ std::vector<OwnStep> quantize_steps(const Program& program, const ProgramOp& op,
 
 std::vector<OwnStep> linear_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order>, Order, pthreadpool_t pool) {
-  const ProgramTensor& x = input_of(program, op, 0);
+  const ProgramTensor& x = program.input(op, 0);
   return {
       {0, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
   };
@@ -332,7 +332,7 @@ constexpr OwnOrders kAny = {};
 constexpr OwnOrders kMakesBytes = {Order::kRowMajor, Order::kBytes};
 constexpr OwnOrders kReadsBytes = {Order::kBytes, Order::kRowMajor};
 
-constexpr OwnRow kRows[] = {
+constexpr OwnRow kOwnRows[] = {
     {"permute",               check_own_permute,    copied<permute_copies>,    kAny       },
     {"slice",                 check_own_slice,      copied<slice_copies>,      kAny       },
     {"expand",                check_own_expand,     copied<expand_copies>,     kAny       },
@@ -346,7 +346,7 @@ constexpr OwnRow kRows[] = {
 };
 
 const OwnRow* find_row(std::string_view kind) {
-  for (const OwnRow& row : kRows)
+  for (const OwnRow& row : kOwnRows)
     if (row.kind == kind) return &row;
   return nullptr;
 }

@@ -64,8 +64,8 @@ std::vector<size_t> filter_dims(const FilterShape& f, FilterLayout layout, int64
 std::vector<double> real_bias(const Program& program, const ProgramOp& op,
                               const std::vector<double>& product_scale) {
   std::vector<double> real(product_scale.size(), 0.0);
-  if (!has_input(op, 2)) return real;
-  const ProgramTensor& bias = input_of(program, op, 2);
+  if (!op.has_input(2)) return real;
+  const ProgramTensor& bias = program.input(op, 2);
   const Tensor data = constant_data(bias).contiguous();
   for (size_t c = 0; c < real.size(); ++c) {
     if (bias.dtype == DType::kFloat32) {
@@ -83,8 +83,8 @@ std::vector<double> real_bias(const Program& program, const ProgramOp& op,
 
 uint32_t define_integer_bias(StageBuilder& builder, const ProgramOp& op, size_t channels) {
   const Program& program = builder.program();
-  const TensorQParams& x = *input_of(program, op, 0).qparams;
-  const TensorQParams& w = *input_of(program, op, 1).qparams;
+  const TensorQParams& x = *program.input(op, 0).qparams;
+  const TensorQParams& w = *program.input(op, 1).qparams;
   Quantization quantization;
   std::vector<double> product_scale(channels);
   for (size_t c = 0; c < channels; ++c)
@@ -106,7 +106,7 @@ uint32_t define_integer_bias(StageBuilder& builder, const ProgramOp& op, size_t 
 
 FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
                                      FilterLayout layout, int64_t groups) {
-  const ProgramTensor& w = input_of(builder.program(), op, 1);
+  const ProgramTensor& w = builder.program().input(op, 1);
   const FilterShape shape = shape_of(w);
   const std::vector<size_t> dims = filter_dims(shape, layout, groups);
   const Tensor given = constant_data(w);
@@ -167,10 +167,10 @@ FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTenso
 }
 
 double largest_requantization_scale(const Program& program, const ProgramOp& op) {
-  const std::vector<float>& scales = input_of(program, op, 1).qparams->scale;
+  const std::vector<float>& scales = program.input(op, 1).qparams->scale;
   const float largest = *std::max_element(scales.begin(), scales.end());
-  return double{input_of(program, op, 0).qparams->scale[0]} * largest /
-         output_of(program, op).qparams->scale[0];
+  return double{program.input(op, 0).qparams->scale[0]} * largest /
+         program.output(op).qparams->scale[0];
 }
 
 }  // namespace octet::xnnpack

@@ -10,38 +10,38 @@ namespace {
 
 constexpr Forms kChannelsLast{Form::kChannelsLast, Form::kChannelsLast};
 constexpr Forms kPlain{Form::kPlain, Form::kPlain};
-constexpr Forms kRows{Form::kRows, Form::kRows};
+constexpr Forms kAllRows{Form::kRows, Form::kRows};
 
 std::vector<Forms> spatial_forms(const Program&, const ProgramOp&) { return {kChannelsLast}; }
 
-std::vector<Forms> linear_forms(const Program&, const ProgramOp&) { return {kRows}; }
+std::vector<Forms> linear_forms(const Program&, const ProgramOp&) { return {kAllRows}; }
 
 // Without keepdim the result has rank 2, and [N, 1, 1, C] is its rows.
 std::vector<Forms> mean_forms(const Program& program, const ProgramOp& op) {
-  const bool keeps = output_of(program, op).shape.size() == input_of(program, op, 0).shape.size();
+  const bool keeps = program.output(op).shape.size() == program.input(op, 0).shape.size();
   return {
       {Form::kChannelsLast, keeps ? Form::kChannelsLast : Form::kRows}
   };
 }
 
 std::vector<Forms> unary_forms(const Program& program, const ProgramOp& op) {
-  if (has_channels_last(output_of(program, op).shape)) return {kChannelsLast, kPlain, kRows};
-  return {kPlain, kRows};
+  if (has_channels_last(program.output(op).shape)) return {kChannelsLast, kPlain, kAllRows};
+  return {kPlain, kAllRows};
 }
 
 std::vector<Forms> pad_forms(const Program& program, const ProgramOp& op) {
-  if (has_channels_last(output_of(program, op).shape)) return {kChannelsLast, kPlain};
+  if (has_channels_last(program.output(op).shape)) return {kChannelsLast, kPlain};
   return {kPlain};
 }
 
 // Broadcasting goes by position from the last dimension, so the other forms need operands whose
 // positions survive.
 std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t>& out = output_of(program, op).shape;
+  const std::vector<int64_t>& out = program.output(op).shape;
   bool takes_channels_last = has_channels_last(out), takes_rows = !out.empty();
   for (size_t i = 0; i < 2; ++i) {
-    const ProgramTensor& operand = input_of(program, op, i);
-    takes_channels_last &= operand.shape.size() == out.size() || is_constant(operand);
+    const ProgramTensor& operand = program.input(op, i);
+    takes_channels_last &= operand.shape.size() == out.size() || operand.is_constant();
     const bool is_trailing_vector =
         !operand.shape.empty() && operand.numel() == operand.shape.back();
     takes_rows &= operand.shape == out || is_trailing_vector || operand.numel() == 1;
@@ -49,22 +49,22 @@ std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
   std::vector<Forms> forms;
   if (takes_channels_last) forms.push_back(kChannelsLast);
   forms.push_back(kPlain);
-  if (takes_rows) forms.push_back(kRows);
+  if (takes_rows) forms.push_back(kAllRows);
   return forms;
 }
 
 std::vector<Forms> softmax_forms(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t>& shape = input_of(program, op, 0).shape;
+  const std::vector<int64_t>& shape = program.input(op, 0).shape;
   const int64_t rank = static_cast<int64_t>(shape.size());
   const int64_t dim = op.integer("dim", -1);
-  if ((dim < 0 ? dim + rank : dim) == rank - 1) return {kPlain, kRows};
+  if ((dim < 0 ? dim + rank : dim) == rank - 1) return {kPlain, kAllRows};
   return {kChannelsLast};
 }
 
 // [N, C, pixels] stays channels-last when only the pixels are regrouped.
 std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t>& in = input_of(program, op, 0).shape;
-  const std::vector<int64_t>& out = output_of(program, op).shape;
+  const std::vector<int64_t>& in = program.input(op, 0).shape;
+  const std::vector<int64_t>& out = program.output(op).shape;
   const Forms from_rows{Form::kRows, Form::kPlain};
   if (has_channels_last(in) && has_channels_last(out) && in[0] == out[0] && in[1] == out[1])
     return {kChannelsLast, kPlain, from_rows};
@@ -74,7 +74,7 @@ std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
 // Moving channels behind or before the pixels is the same bytes under another name.
 std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t> dims = op.integers("dims");
-  const int64_t rank = static_cast<int64_t>(input_of(program, op, 0).shape.size());
+  const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());
   std::vector<int64_t> from_front = dims;
   for (int64_t& dim : from_front) dim += dim < 0 ? rank : 0;
   const std::vector<int64_t> to_back =
@@ -126,29 +126,8 @@ const OpRow* find_op_row(std::string_view kind) {
   return nullptr;
 }
 
-const ProgramTensor& tensor_of(const Program& program, int index) {
-  OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.tensors.size(), "tensor index");
-  return program.tensors[static_cast<size_t>(index)];
-}
-
-const ProgramTensor& input_of(const Program& program, const ProgramOp& op, size_t i) {
-  OCTET_ASSERT(i < op.inputs.size(), "input of " + op.name);
-  return tensor_of(program, op.inputs[i]);
-}
-
-const ProgramTensor& output_of(const Program& program, const ProgramOp& op, size_t i) {
-  OCTET_ASSERT(i < op.outputs.size(), "output of " + op.name);
-  return tensor_of(program, op.outputs[i]);
-}
-
-bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
-
-bool is_constant(const ProgramTensor& tensor) {
-  return tensor.role == ProgramTensor::Role::kConstant;
-}
-
 bool is_depthwise(const Program& program, const ProgramOp& op) {
-  return op.integer("groups", 1) > 1 && input_of(program, op, 1).shape.at(1) == 1;
+  return op.integer("groups", 1) > 1 && program.input(op, 1).shape.at(1) == 1;
 }
 
 int32_t signed_zero_point(const ProgramTensor& tensor, size_t i) {

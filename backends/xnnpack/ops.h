@@ -40,13 +40,6 @@ bool is_native(const Program& program, const ProgramOp& op);
 // has an op of the kind.
 Verdict check_op(const Program& program, const ProgramOp& op);
 
-const ProgramTensor& tensor_of(const Program& program, int index);
-// The i-th input or output. The index must exist and not be absent.
-const ProgramTensor& input_of(const Program& program, const ProgramOp& op, size_t i);
-const ProgramTensor& output_of(const Program& program, const ProgramOp& op, size_t i = 0);
-bool has_input(const ProgramOp& op, size_t i);
-bool is_constant(const ProgramTensor& tensor);
-
 // A grouped convolution with one input channel in each group; its filter has an order of its own.
 bool is_depthwise(const Program& program, const ProgramOp& op);
 

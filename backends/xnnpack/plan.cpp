@@ -38,7 +38,7 @@ class Planner {
       const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
       const bool is_spatial = std::all_of(
           forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
-      if (is_spatial) spatial_ranks_.insert(input_of(program, *op, 0).shape.size());
+      if (is_spatial) spatial_ranks_.insert(program.input(*op, 0).shape.size());
     }
     plan_.stages.emplace_back();
   }
@@ -110,18 +110,16 @@ class Planner {
   }
 
   Form preferred_form(int index) const {
-    const std::vector<int64_t>& shape = tensor_of(program_, index).shape;
+    const std::vector<int64_t>& shape = program_.tensor(index).shape;
     return has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0 ? Form::kChannelsLast
                                                                                : Form::kPlain;
   }
 
   int current() const { return static_cast<int>(plan_.stages.size()) - 1; }
   bool is_activation(int index) const {
-    return index >= 0 && !is_constant(tensor_of(program_, index));
+    return index >= 0 && !program_.tensor(index).is_constant();
   }
-  Order order(int index, Form form) const {
-    return order_of(tensor_of(program_, index).shape, form);
-  }
+  Order order(int index, Form form) const { return order_of(program_.tensor(index).shape, form); }
   BufferKey key_of(int index, Form form) const { return {index, order(index, form)}; }
 
   const Occurrence* any_of(int index) const {
@@ -145,7 +143,7 @@ class Planner {
         if (there->stage == current() && there->form != forms.in) cost += kReshapeCost;
       } else if (borders_.count(index)) {
         const bool wants_channels_last =
-            spatial_ranks_.count(tensor_of(program_, index).shape.size()) != 0;
+            spatial_ranks_.count(program_.tensor(index).shape.size()) != 0;
         if (wants_channels_last != (forms.in == Form::kChannelsLast)) cost += kUnlikelyOrderCost;
       } else {
         cost += any_of(index)->stage == current() ? kNewStageCost : kConvertCost;

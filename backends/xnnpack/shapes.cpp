@@ -66,14 +66,14 @@ std::vector<Axis> axes_of(const Window& w, size_t rank) {
 }
 
 Verdict check_bias(const Program& program, const ProgramOp& op, int64_t outputs) {
-  if (!has_input(op, 2) || input_of(program, op, 2).numel() == outputs) return Verdict::accept();
+  if (!op.has_input(2) || program.input(op, 2).numel() == outputs) return Verdict::accept();
   return Verdict::refuse(
-      fmt::format("bias has {} elements, want {}", input_of(program, op, 2).numel(), outputs));
+      fmt::format("bias has {} elements, want {}", program.input(op, 2).numel(), outputs));
 }
 
 Verdict check_convolution_shape(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
-  const ProgramTensor& w = input_of(program, op, 1);
+  const Shape& in = program.input(op, 0).shape;
+  const ProgramTensor& w = program.input(op, 1);
   // the op's own check says it better
   if (!has_channels_last(in) || w.shape.size() != in.size()) return Verdict::accept();
   Verdict verdict = check_per_dimension(op, in.size() - 2);
@@ -97,12 +97,12 @@ Verdict check_convolution_shape(const Program& program, const ProgramOp& op) {
                        : (size + axis.pad_before + axis.pad_behind - reach) / axis.stride + 1);
   }
   verdict = check_bias(program, op, outputs);
-  return verdict ? expect_shape(output_of(program, op), want) : verdict;
+  return verdict ? expect_shape(program.output(op), want) : verdict;
 }
 
 Verdict check_linear_shape(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& x = input_of(program, op, 0);
-  const ProgramTensor& w = input_of(program, op, 1);
+  const ProgramTensor& x = program.input(op, 0);
+  const ProgramTensor& w = program.input(op, 1);
   if (w.shape.size() != 2) return Verdict::accept();
   if (x.shape.empty() || x.shape.back() != w.shape[1])
     return Verdict::refuse(
@@ -110,12 +110,12 @@ Verdict check_linear_shape(const Program& program, const ProgramOp& op) {
   Shape want = x.shape;
   want.back() = w.shape[0];
   Verdict verdict = check_bias(program, op, w.shape[0]);
-  return verdict ? expect_shape(output_of(program, op), want) : verdict;
+  return verdict ? expect_shape(program.output(op), want) : verdict;
 }
 
 Verdict check_pool_shape(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
-  const ProgramTensor& out = output_of(program, op);
+  const Shape& in = program.input(op, 0).shape;
+  const ProgramTensor& out = program.output(op);
   if (!has_channels_last(in)) return Verdict::accept();
   Verdict verdict = check_per_dimension(op, in.size() - 2);
   if (!verdict) return verdict;
@@ -135,8 +135,8 @@ Verdict check_pool_shape(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_average_shape(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
-  const ProgramTensor& out = output_of(program, op);
+  const Shape& in = program.input(op, 0).shape;
+  const ProgramTensor& out = program.output(op);
   if (!has_channels_last(in)) return Verdict::accept();
   if (op.kind == "mean" && out.shape.size() == 2) return expect_shape(out, {in[0], in[1]});
   Shape want = in;
@@ -147,31 +147,31 @@ Verdict check_average_shape(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_binary_shape(const Program& program, const ProgramOp& op) {
-  if (!has_input(op, 1)) return Verdict::refuse("its second input is absent");
+  if (!op.has_input(1)) return Verdict::refuse("its second input is absent");
   const size_t rank =
-      std::max(input_of(program, op, 0).shape.size(), input_of(program, op, 1).shape.size());
-  const Shape a = padded_shape(input_of(program, op, 0).shape, rank),
-              b = padded_shape(input_of(program, op, 1).shape, rank);
+      std::max(program.input(op, 0).shape.size(), program.input(op, 1).shape.size());
+  const Shape a = padded_shape(program.input(op, 0).shape, rank),
+              b = padded_shape(program.input(op, 1).shape, rank);
   Shape want(rank);
   for (size_t d = 0; d < rank; ++d) {
     if (a[d] != b[d] && a[d] != 1 && b[d] != 1)
       return Verdict::refuse("its inputs do not broadcast");
     want[d] = std::max(a[d], b[d]);
   }
-  return expect_shape(output_of(program, op), want);
+  return expect_shape(program.output(op), want);
 }
 
 Verdict check_same_shape(const Program& program, const ProgramOp& op) {
-  return expect_shape(output_of(program, op), input_of(program, op, 0).shape);
+  return expect_shape(program.output(op), program.input(op, 0).shape);
 }
 
 Verdict check_reshape_shape(const Program& program, const ProgramOp& op) {
-  if (input_of(program, op, 0).numel() == output_of(program, op).numel()) return Verdict::accept();
+  if (program.input(op, 0).numel() == program.output(op).numel()) return Verdict::accept();
   return Verdict::refuse("input and output differ in the number of elements");
 }
 
 Verdict check_permute_shape(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
+  const Shape& in = program.input(op, 0).shape;
   const Shape dims = op.integers("dims");
   if (dims.size() != in.size()) return Verdict::refuse("dims are not one per dimension");
   Shape want;
@@ -181,20 +181,20 @@ Verdict check_permute_shape(const Program& program, const ProgramOp& op) {
       return Verdict::refuse(fmt::format("dimension {} does not exist", dim));
     want.push_back(in[static_cast<size_t>(from_front)]);
   }
-  return expect_shape(output_of(program, op), want);
+  return expect_shape(program.output(op), want);
 }
 
 Verdict check_pad_shape(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t> pads = op.integers("pads");
-  Shape want = input_of(program, op, 0).shape;
+  Shape want = program.input(op, 0).shape;
   if (pads.size() != 2 * want.size()) return Verdict::refuse("pads are not two per dimension");
   for (size_t d = 0; d < want.size(); ++d) want[d] += pads[2 * d] + pads[2 * d + 1];
-  return expect_shape(output_of(program, op), want);
+  return expect_shape(program.output(op), want);
 }
 
 Verdict check_upsample_shape(const Program& program, const ProgramOp& op) {
-  const Shape& in = input_of(program, op, 0).shape;
-  const Shape& out = output_of(program, op).shape;
+  const Shape& in = program.input(op, 0).shape;
+  const Shape& out = program.output(op).shape;
   const bool fits = in.size() == out.size() && in.size() >= 3 && in[0] == out[0] && in[1] == out[1];
   return fits ? Verdict::accept() : Verdict::refuse("input and output differ in batch or channels");
 }
@@ -223,7 +223,7 @@ constexpr ShapeRow kShapes[] = {
 
 Verdict check_shapes(const Program& program, const ProgramOp& op) {
   const bool needs_weight = op.kind == "conv" || op.kind == "conv_transpose" || op.kind == "linear";
-  if (needs_weight && !has_input(op, 1)) return Verdict::refuse("its weight is absent");
+  if (needs_weight && !op.has_input(1)) return Verdict::refuse("its weight is absent");
   for (const ShapeRow& row : kShapes)
     if (row.kind == op.kind) return row.check(program, op);
   return check_same_shape(program, op);  // clamp, unary, softmax, copy and the conversions

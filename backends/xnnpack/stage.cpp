@@ -81,8 +81,8 @@ uint32_t StageBuilder::define_like(const ProgramTensor& tensor, const std::vecto
 }
 
 uint32_t StageBuilder::input(int index, Form form, size_t rank) {
-  const ProgramTensor& tensor = tensor_of(program_, index);
-  if (is_constant(tensor)) {
+  const ProgramTensor& tensor = program_.tensor(index);
+  if (tensor.is_constant()) {
     const std::vector<std::byte> bytes = constant_bytes(tensor, form, rank);
     return define_like(tensor, dims_of(padded_shape(tensor.shape, rank), form), keep(bytes),
                        XNN_INVALID_VALUE_ID, 0);
@@ -106,7 +106,7 @@ uint32_t StageBuilder::input(int index, Form form, size_t rank) {
 }
 
 uint32_t StageBuilder::output(int index, Form form) {
-  const ProgramTensor& tensor = tensor_of(program_, index);
+  const ProgramTensor& tensor = program_.tensor(index);
   const BufferKey key{index, order_of(tensor.shape, form)};
   const bool is_external = stage_.writes.count(key) != 0;
   const uint32_t id = define_like(tensor, dims_of(tensor.shape, form), nullptr,

@@ -15,8 +15,7 @@ std::string text_of(const Attribute& attribute) {
 }
 
 void append_signature(std::string& text, const ProgramTensor& tensor) {
-  fmt::format_to(std::back_inserter(text), " {}{}[{}]",
-                 tensor.role == ProgramTensor::Role::kConstant ? "constant " : "",
+  fmt::format_to(std::back_inserter(text), " {}{}[{}]", tensor.is_constant() ? "constant " : "",
                  short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
   if (tensor.qparams.has_value()) {
     fmt::format_to(std::back_inserter(text), "*{}+{}", fmt::join(tensor.qparams->scale, ","),
@@ -34,18 +33,17 @@ std::string signature_of(const Program& program, const ProgramOp& op) {
     if (index < 0)
       text += " -";
     else
-      append_signature(text, xnnpack::tensor_of(program, index));
+      append_signature(text, program.tensor(index));
   }
   text += " ->";
-  for (int index : op.outputs) append_signature(text, xnnpack::tensor_of(program, index));
+  for (int index : op.outputs) append_signature(text, program.tensor(index));
   return text;
 }
 
 Verdict prove(const Program& program, const ProgramOp& op) {
   std::vector<int> inputs;
   for (int index : op.inputs) {
-    if (index >= 0 && !xnnpack::is_constant(xnnpack::tensor_of(program, index)))
-      inputs.push_back(index);
+    if (index >= 0 && !program.tensor(index).is_constant()) inputs.push_back(index);
   }
   const ProgramOp* const ops[] = {&op};
   try {

@@ -13,6 +13,15 @@ class Error : public std::runtime_error {
  public:
   // stage: "pt2", "prepare", "lower", ...; subject: the file, node or option it is about.
   Error(const std::string& stage, const std::string& subject, const std::string& message);
+
+  const std::string& stage() const { return stage_; }
+  const std::string& subject() const { return subject_; }  // "" where the thrower knew none
+  const std::string& message() const { return message_; }
+  // `subject: message`, for whoever tells it as part of an error of another stage.
+  std::string without_stage() const;
+
+ private:
+  std::string stage_, subject_, message_;
 };
 
 // A broken promise inside Octet. Its text names the place; it never describes the user's input.

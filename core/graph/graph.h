@@ -292,6 +292,12 @@ struct ModuleFrame {
 };
 std::vector<ModuleFrame> module_stack(const Node& node);
 
+// A node as errors name it: "%conv2d (aten.conv2d.default)".
+std::string subject_of(const Node& node);
+
+// Chooses nodes; an empty one chooses all.
+using NodeFilter = std::function<bool(const Node&)>;
+
 // ---- graphs ----
 
 enum class InputKind {

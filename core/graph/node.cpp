@@ -229,4 +229,6 @@ std::vector<ModuleFrame> module_stack(const Node& node) {
   return frames;
 }
 
+std::string subject_of(const Node& node) { return "%" + node.name() + " (" + node.target() + ")"; }
+
 }  // namespace octet

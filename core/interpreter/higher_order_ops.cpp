@@ -19,10 +19,6 @@ namespace {
 using c10::IValue;
 using Values = std::vector<IValue>;
 
-std::string subject_of(const Node& node) {
-  return fmt::format("{} ({})", node.name(), node.target());
-}
-
 [[noreturn]] void fail(const Node& node, const std::string& message) {
   throw Error("run", subject_of(node), message);
 }

@@ -23,10 +23,6 @@ namespace {
 using c10::IValue;
 using Values = std::vector<IValue>;
 
-std::string subject_of(const Node& node) {
-  return fmt::format("node {} ({})", node.name(), node.target());
-}
-
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // One argument of a dispatcher op: the schema's row and where its value comes from.

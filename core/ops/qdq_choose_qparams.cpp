@@ -26,13 +26,13 @@ using c10::Scalar;
 
 // The range widened to hold 0; nothing when the tensor has no range, as torch's observers start
 // with.
-struct Range {
+struct SeenRange {
   at::Tensor min;
   at::Tensor max;
 };
 
-std::optional<Range> find_range(const at::Tensor& input, int64_t quant_min, int64_t quant_max,
-                                ScalarType dtype) {
+std::optional<SeenRange> find_range(const at::Tensor& input, int64_t quant_min, int64_t quant_max,
+                                    ScalarType dtype) {
   const ScalarType type = input.scalar_type();
   TORCH_CHECK(type == ScalarType::Float || type == ScalarType::Half || type == ScalarType::BFloat16,
               "expecting input to have dtype Float, Half or BFloat16, but got dtype: ", type);
@@ -48,7 +48,7 @@ std::optional<Range> find_range(const at::Tensor& input, int64_t quant_min, int6
       high == -std::numeric_limits<double>::infinity())
     return std::nullopt;
   TORCH_CHECK(!(low > high), "min ", low, " should be less than max ", high);
-  return Range{at::minimum(min, at::zeros_like(min)), at::maximum(max, at::zeros_like(max))};
+  return SeenRange{at::minimum(min, at::zeros_like(min)), at::maximum(max, at::zeros_like(max))};
 }
 
 QParamTensors no_range() {
@@ -63,7 +63,7 @@ at::Tensor at_least(const at::Tensor& scale, double eps) {
 
 QParamTensors choose_qparams(const at::Tensor& input, int64_t quant_min, int64_t quant_max,
                              double eps, ScalarType dtype) {
-  const std::optional<Range> range = find_range(input, quant_min, quant_max, dtype);
+  const std::optional<SeenRange> range = find_range(input, quant_min, quant_max, dtype);
   if (!range) return no_range();
   const at::Tensor scale =
       at_least((range->max - range->min) / static_cast<double>(quant_max - quant_min), eps);
@@ -75,7 +75,7 @@ QParamTensors choose_qparams(const at::Tensor& input, int64_t quant_min, int64_t
 
 QParamTensors choose_qparams_symmetric(const at::Tensor& input, int64_t quant_min,
                                        int64_t quant_max, double eps, ScalarType dtype) {
-  const std::optional<Range> range = find_range(input, quant_min, quant_max, dtype);
+  const std::optional<SeenRange> range = find_range(input, quant_min, quant_max, dtype);
   if (!range) return no_range();
   const at::Tensor reach = at::maximum(-range->min, range->max);
   const at::Tensor scale = at_least(reach / (static_cast<double>(quant_max - quant_min) / 2), eps);

@@ -11,7 +11,7 @@ namespace {
 
 // Composite kernels: what they call differentiates itself, and fake_quant_per_channel brings its
 // own gradient.
-void define_all(torch::Library& library) {
+void define_quantized_decomposed(torch::Library& library) {
   library.def(
       "quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int "
       "quant_max, ScalarType dtype) -> Tensor",
@@ -101,7 +101,7 @@ void register_quantized_decomposed() {
     // ends.
     static torch::Library* const library = new torch::Library(
         torch::Library::DEF, "quantized_decomposed", std::nullopt, __FILE__, __LINE__);
-    define_all(*library);
+    define_quantized_decomposed(*library);
   });
 }
 

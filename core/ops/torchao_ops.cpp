@@ -11,7 +11,7 @@ namespace {
 
 // Composite kernels, as torchao's are: what they call makes shapes and dtypes. Default dtypes by
 // number: 6 is float32, 24 float8_e4m3fn.
-void define_all(torch::Library& library) {
+void define_torchao(torch::Library& library) {
   library.def(
       "choose_qparams_affine(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType "
       "target_dtype, Scalar? quant_min=None, "
@@ -48,7 +48,7 @@ void register_torchao_ops() {
     // ends.
     static torch::Library* const library =
         new torch::Library(torch::Library::FRAGMENT, "torchao", std::nullopt, __FILE__, __LINE__);
-    define_all(*library);
+    define_torchao(*library);
   });
 }
 

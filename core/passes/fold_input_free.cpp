@@ -125,7 +125,7 @@ class Folding {
       for (Value* value : node->outputs())
         copies[value] = part.add_result(*twin, value->name(), value->meta);
     }
-    for (Value* value : results) part.add_output({copies.at(value)});
+    for (Value* value : results) part.add_output({copies.at(value), OutputKind::kUserOutput, ""});
     return Interpreter(part).run({});
   }
 

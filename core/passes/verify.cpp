@@ -16,10 +16,6 @@ namespace {
   throw Error("verify", subject, message);
 }
 
-std::string subject_of(const Node& node) {
-  return fmt::format("%{} ({})", node.name(), node.target());
-}
-
 class Verifier {
  public:
   explicit Verifier(const Graph& graph) : graph_(graph) {}

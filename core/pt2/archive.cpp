@@ -20,6 +20,16 @@
 #include "core/pt2/crc32.h"
 
 namespace octet {
+
+// A whole file, copy-on-write.
+struct ArchiveMapping {
+  std::byte* data = nullptr;
+  size_t size = 0;
+  ~ArchiveMapping() {
+    if (data != nullptr) munmap(data, size);
+  }
+};
+
 namespace {
 
 using caffe2::serialize::PyTorchStreamReader;
@@ -28,16 +38,8 @@ using caffe2::serialize::PyTorchStreamWriter;
 constexpr uint64_t kContainerVersion = 6;  // of torch's zip dialect, in .data/version
 constexpr size_t kLocalHeaderSize = 30;    // of a zip entry, before its name
 
-// A whole file, copy-on-write.
-struct Mapping {
-  std::byte* data = nullptr;
-  size_t size = 0;
-  ~Mapping() {
-    if (data != nullptr) munmap(data, size);
-  }
-};
-
-std::shared_ptr<Mapping> map_file(const std::filesystem::path& path, const std::string& stage) {
+std::shared_ptr<ArchiveMapping> map_file(const std::filesystem::path& path,
+                                         const std::string& stage) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)
     throw Error(stage, path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
@@ -49,7 +51,7 @@ std::shared_ptr<Mapping> map_file(const std::filesystem::path& path, const std::
                 is_file ? "is empty, want a zip archive that torch wrote"
                         : "is no file, want a zip archive that torch wrote");
   }
-  auto mapping = std::make_shared<Mapping>();
+  auto mapping = std::make_shared<ArchiveMapping>();
   void* data = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_NORESERVE, file, 0);
   const int code = errno;
@@ -64,7 +66,7 @@ std::shared_ptr<Mapping> map_file(const std::filesystem::path& path, const std::
 // Reads beyond the end give zeros and a short count, which the zip reader takes for damage.
 class MappedAdapter : public caffe2::serialize::ReadAdapterInterface {
  public:
-  explicit MappedAdapter(std::shared_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
+  explicit MappedAdapter(std::shared_ptr<ArchiveMapping> mapping) : mapping_(std::move(mapping)) {}
   size_t size() const override { return mapping_->size; }
   size_t read(uint64_t position, void* buffer, size_t count, const char* /*what*/) const override {
     const size_t there =
@@ -75,7 +77,7 @@ class MappedAdapter : public caffe2::serialize::ReadAdapterInterface {
   }
 
  private:
-  std::shared_ptr<Mapping> mapping_;
+  std::shared_ptr<ArchiveMapping> mapping_;
 };
 
 }  // namespace
@@ -95,7 +97,7 @@ std::string one_line(std::string_view text) {
 struct ArchiveReader::State {
   std::string path;
   std::string stage;
-  std::shared_ptr<Mapping> mapping;
+  std::shared_ptr<ArchiveMapping> mapping;
   std::unique_ptr<PyTorchStreamReader> zip;
   std::vector<std::string> names;
   std::set<std::string, std::less<>> set;

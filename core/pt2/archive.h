@@ -35,6 +35,9 @@ struct ArchiveExtras {
   std::string custom_obj_values_json;  // of the top graph: name -> {name, class_fqn}
 };
 
+// What the first byte of a tensor that is used as it lies in the file must be a multiple of.
+inline constexpr size_t kTensorAlignment = 16;
+
 // A .pt2 file (or any zip that torch writes) opened for reading. Move-only through the pointer; the
 // mapping outlives it while a Storage uses it.
 class ArchiveReader {
@@ -54,7 +57,7 @@ class ArchiveReader {
   // The bytes as a storage: a view of the mapped file (copy-on-write) when the record is stored,
   // starts at a multiple of `alignment` and lies inside of the file, else a copy. One Storage
   // object per name: asked twice, the same is given. Throws as read().
-  std::shared_ptr<Storage> map(const std::string& name, size_t alignment);
+  std::shared_ptr<Storage> map(const std::string& name, size_t alignment = kTensorAlignment);
 
  private:
   struct State;

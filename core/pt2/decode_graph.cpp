@@ -1,12 +1,11 @@
 // decode_inputs, decode_nodes, decode_subgraph: the graph's inputs and nodes, with what the value
 // tables say of them.
-#include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "core/pt2/decode.h"
+#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {
@@ -14,9 +13,6 @@ namespace {
 using Tag = schema::Argument::Tag;
 
 constexpr std::string_view kOpPrefix = "torch.ops.";
-// Targets that are no ops: Python functions on symbols, and extensions.
-constexpr std::array<std::string_view, 5> kFunctionPrefixes = {"_operator.", "math.", "torch.",
-                                                               "builtins.", "#"};
 
 // Defines values of `graph` by name, from the tables of the file.
 class ValueTables {
@@ -137,10 +133,7 @@ void finish_value(Value& value, const schema::Argument& from, const ValueTables&
 
 std::string decode_target(const std::string& target, const Graph& graph, const std::string& where) {
   if (target.starts_with(kOpPrefix)) return target.substr(kOpPrefix.size());
-  const bool is_function =
-      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(),
-                  [&](std::string_view prefix) { return target.starts_with(prefix); });
-  if (!is_function)
+  if (!is_function_target(target))
     throw Error("pt2", graph.source,
                 fmt::format("{}: target \"{}\" is neither torch.ops.* nor a function on symbols",
                             where, target));

@@ -1,24 +1,16 @@
 // encode_graph: inputs, nodes, outputs and the tables of what the values are.
-#include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "core/pt2/encode.h"
+#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {
 
-// Targets that are no ops keep their name; the reader has the same list.
-constexpr std::array<std::string_view, 5> kFunctionPrefixes = {"_operator.", "math.", "torch.",
-                                                               "builtins.", "#"};
-
 std::string encode_target(const std::string& target) {
-  const bool is_function =
-      std::any_of(kFunctionPrefixes.begin(), kFunctionPrefixes.end(),
-                  [&](std::string_view prefix) { return target.starts_with(prefix); });
-  return is_function ? target : "torch.ops." + target;
+  return is_function_target(target) ? target : "torch.ops." + target;
 }
 
 schema::SymExprHint encode_hint(const Value& value) {

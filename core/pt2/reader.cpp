@@ -17,7 +17,6 @@ using nlohmann::json;
 
 constexpr int kSchemaMajor = 8;
 constexpr int kMaxNesting = 400;  // of the JSON text; a subgraph takes 7 levels
-constexpr size_t kMappingAlignment = 16;
 constexpr std::string_view kWeightsFolder = "data/weights/";
 constexpr std::string_view kConstantsFolder = "data/constants/";
 
@@ -113,12 +112,11 @@ Tensor make_tensor(ArchiveReader& archive, const std::string& record, const Tens
     throw Error("pt2", graph.source,
                 where + ": its sizes are symbolic or overflow, want numbers; the file is damaged");
   try {
-    return Tensor(archive.map(record, kMappingAlignment), meta.dtype, meta.shape(),
-                  std::move(strides), meta.storage_offset.value);
+    return Tensor(archive.map(record), meta.dtype, meta.shape(), std::move(strides),
+                  meta.storage_offset.value);
   } catch (const Error& error) {
-    const std::string_view text = error.what();
-    if (!text.starts_with("tensor: ")) throw;
-    throw Error("pt2", graph.source, fmt::format("{}: {}", where, text.substr(8)));
+    if (error.stage() != "tensor") throw;
+    throw Error("pt2", graph.source, fmt::format("{}: {}", where, error.without_stage()));
   }
 }
 

@@ -59,4 +59,11 @@ std::optional<MemoryFormat> find_memory_format_by_schema(int number) {
 }
 int schema_number(MemoryFormat format) { return static_cast<int>(format); }
 
+bool is_function_target(const std::string& target) {
+  static constexpr std::string_view kPrefixes[] = {"_operator.", "math.", "torch.", "builtins.",
+                                                   "#"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return target.starts_with(prefix); });
+}
+
 }  // namespace octet

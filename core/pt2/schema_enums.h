@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "core/graph/graph.h"
 
@@ -17,5 +18,8 @@ int schema_number(Layout layout);
 
 std::optional<MemoryFormat> find_memory_format_by_schema(int number);
 int schema_number(MemoryFormat format);
+
+// What a target begins with that names a Python function; all others are ops, "torch.ops.".
+bool is_function_target(const std::string& target);
 
 }  // namespace octet

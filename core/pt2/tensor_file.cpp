@@ -16,7 +16,6 @@ namespace octet {
 namespace {
 
 constexpr const char* kStage = "inputs";
-constexpr size_t kMappingAlignment = 16;
 constexpr std::string_view kExpected =
     "want a torch.save file of a tuple or list of tensors, ints, floats, bools, strings and None";
 
@@ -42,7 +41,7 @@ c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
     return there;
   };
   const auto read_record = [&](const std::string& name) {
-    const std::shared_ptr<Storage> storage = archive.map("data/" + name, kMappingAlignment);
+    const std::shared_ptr<Storage> storage = archive.map("data/" + name);
     sizes[storage->data] = std::max(sizes[storage->data], storage->size);
     auto owner = std::make_unique<std::shared_ptr<Storage>>(storage);
     const auto release = [](void* context) {

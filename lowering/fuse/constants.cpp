@@ -213,9 +213,9 @@ void count_macs(Program& program) {
   for (ProgramOp& op : program.ops) {
     const OpRow* row = find_op_row(op.kind);
     if (row == nullptr || !row->has_macs) continue;
-    const ProgramTensor& x = program.tensors[static_cast<size_t>(op.inputs[0])];
-    const std::vector<int64_t>& w = program.tensors[static_cast<size_t>(op.inputs[1])].shape;
-    const ProgramTensor& y = program.tensors[static_cast<size_t>(op.outputs[0])];
+    const ProgramTensor& x = program.tensor(op.inputs[0]);
+    const std::vector<int64_t>& w = program.tensor(op.inputs[1]).shape;
+    const ProgramTensor& y = program.tensor(op.outputs[0]);
     if (op.kind == "matmul") {
       op.macs = y.numel() * x.shape.back();
     } else {

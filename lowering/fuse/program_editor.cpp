@@ -34,7 +34,7 @@ void ProgramEditor::refresh() {
 
 ProgramOp* ProgramEditor::find_producer(int tensor, const char* kind) {
   if (tensor < 0 || producer(tensor) < 0) return nullptr;
-  ProgramOp& found = program_.ops[static_cast<size_t>(producer(tensor))];
+  ProgramOp& found = program_.op(producer(tensor));
   return found.kind == kind ? &found : nullptr;
 }
 

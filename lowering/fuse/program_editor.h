@@ -16,7 +16,7 @@ class ProgramEditor {
   Program& program() { return program_; }
   size_t op_count() const { return program_.ops.size(); }
   ProgramOp& op(size_t i) { return program_.ops[i]; }
-  ProgramTensor& tensor(int index) { return program_.tensors[static_cast<size_t>(index)]; }
+  ProgramTensor& tensor(int index) { return program_.tensor(index); }
   bool is_erased(size_t i) const { return program_.ops[i].kind.empty(); }
 
   // The op that makes the tensor, -1 for inputs and constants.
@@ -29,8 +29,7 @@ class ProgramEditor {
   // The only op that reads it, when it is no output; else -1.
   int only_user(int tensor) const;
   bool is_constant(int tensor) const {
-    return tensor >= 0 &&
-           program_.tensors[static_cast<size_t>(tensor)].role == ProgramTensor::Role::kConstant;
+    return tensor >= 0 && program_.tensor(tensor).is_constant();
   }
 
   // Each of these leaves the indices above right. insert() moves later ops by one.

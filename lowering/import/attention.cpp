@@ -113,7 +113,7 @@ void import_attention(Importer& importer, const Node& node) {
           "with a causal mask of a size without a small greatest one; give the export a range");
   }
   if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool &&
-      importer.tensor(mask).role == ProgramTensor::Role::kConstant)
+      importer.tensor(mask).is_constant())
     mask = additive_mask(importer, node, mask);
   if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool) {
     const std::vector<float> hidden = {-INFINITY};

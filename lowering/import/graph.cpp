@@ -265,7 +265,7 @@ void Importer::import_outputs() {
                   "an output is no tensor (None or a number); return tensors only");
   }
   for (int index : program_.outputs) {
-    ProgramTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+    ProgramTensor& tensor = program_.tensor(index);
     if (tensor.role == ProgramTensor::Role::kIntermediate)
       tensor.role = ProgramTensor::Role::kOutput;
   }

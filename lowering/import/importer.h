@@ -34,9 +34,7 @@ class Importer {
   // 0-dimensional constant of dtype f32.
   int tensor_of(Value* value);
   int operand(const Node& node, std::string_view name);
-  const ProgramTensor& tensor(int index) const {
-    return program_.tensors[static_cast<size_t>(index)];
-  }
+  const ProgramTensor& tensor(int index) const { return program_.tensor(index); }
   Sizes sizes(int index) const;
   std::vector<int64_t> input_shape(const Node& node, std::string_view name) {
     return tensor(operand(node, name)).shape;

@@ -18,7 +18,7 @@ namespace {
 // A constant list of numbers: scales or zero points.
 std::vector<double> numbers(Importer& importer, const Node& node, const char* name) {
   const int index = importer.operand(node, name);
-  if (index < 0 || importer.tensor(index).role != ProgramTensor::Role::kConstant)
+  if (index < 0 || !importer.tensor(index).is_constant())
     importer.fail(node, fmt::format("has {} that are computed, want constants", name));
   return constant_values(constant_data(importer.tensor(index)));
 }
@@ -154,7 +154,7 @@ std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters,
 
 void refuse_blocks(Importer& importer, const Node& node, const ProgramTensor& x, DType dtype,
                    const BlockParameters& parameters) {
-  const bool is_constant = x.role == ProgramTensor::Role::kConstant;
+  const bool is_constant = x.is_constant();
   const std::string what = is_constant ? fmt::format("of a constant to or from {}", name_of(dtype))
                                        : std::string("of a computed tensor");
   importer.refuse(node,
@@ -171,7 +171,7 @@ void emit_quantize(Importer& importer, const Node& node, const TensorQParams& qp
                    DType dtype) {
   const int x = importer.operand(node, "input");
   ProgramOp& op = importer.emit(node, "quantize", {x}, quant_range(node, dtype));
-  importer.program().tensors[static_cast<size_t>(op.outputs[0])].qparams = qparams;
+  importer.program().tensor(op.outputs[0]).qparams = qparams;
 }
 
 // A computed tensor can be quantized per tensor and per channel; a constant in any blocks, at once.
@@ -180,7 +180,7 @@ void import_block_quantize(Importer& importer, const Node& node, DType dtype) {
   const ProgramTensor& x = importer.tensor(importer.operand(node, "input"));
   const std::optional<TensorQParams> qparams = simple_qparams(parameters, x.shape);
   if (qparams && !parameters.rounds_last) return emit_quantize(importer, node, *qparams, dtype);
-  if (x.role != ProgramTensor::Role::kConstant || x.dtype != DType::kFloat32 || size_of(dtype) > 2)
+  if (!x.is_constant() || x.dtype != DType::kFloat32 || size_of(dtype) > 2)
     return refuse_blocks(importer, node, x, dtype, parameters);
   const IntegerRange range = integer_range(dtype);
   const RoundedRange rounded{node.int_or("quant_min", range.min),
@@ -204,11 +204,10 @@ void import_quantize(Importer& importer, const Node& node) {
 // The integer tensor with these parameters: itself when it has them or has none yet, a second view
 // of a constant otherwise.
 int with_qparams(Importer& importer, const Node& node, int index, const TensorQParams& qparams) {
-  ProgramTensor& tensor = importer.program().tensors[static_cast<size_t>(index)];
+  ProgramTensor& tensor = importer.program().tensor(index);
   if (!tensor.qparams) tensor.qparams = qparams;
   if (*tensor.qparams == qparams) return index;
-  if (tensor.role == ProgramTensor::Role::kConstant)
-    return importer.add_constant(tensor.name, tensor.data, qparams);
+  if (tensor.is_constant()) return importer.add_constant(tensor.name, tensor.data, qparams);
   importer.fail(node, fmt::format("reads %{} with another scale or zero point than it was "
                                   "quantized with; quantize and dequantize must agree",
                                   tensor.name));
@@ -231,7 +230,7 @@ void import_block_dequantize(Importer& importer, const Node& node, int x) {
   const std::optional<TensorQParams> qparams = simple_qparams(parameters, values.shape);
   if (qparams) {
     importer.emit(node, "dequantize", {with_qparams(importer, node, x, *qparams)});
-  } else if (values.role == ProgramTensor::Role::kConstant && size_of(values.dtype) <= 2) {
+  } else if (values.is_constant() && size_of(values.dtype) <= 2) {
     become_constant(importer, node, {values.data, parameters.scale, parameters.zero_point});
   } else {
     refuse_blocks(importer, node, values, values.dtype, parameters);
@@ -253,8 +252,7 @@ void import_dequantize(Importer& importer, const Node& node) {
   if (!is_supported(values.dtype))
     return importer.refuse(node, fmt::format("of {}", name_of(values.dtype)));
   if (is_in_blocks(node)) return import_block_dequantize(importer, node, x);
-  if (values.role == ProgramTensor::Role::kConstant && size_of(values.dtype) <= 2 &&
-      has_real_zero_points(importer, node)) {
+  if (values.is_constant() && size_of(values.dtype) <= 2 && has_real_zero_points(importer, node)) {
     std::vector<int64_t> blocks(values.shape.size(), 1);
     const size_t axis = static_cast<size_t>(positive_dim(node.int_or("axis", 0), blocks.size()));
     if (axis >= blocks.size())

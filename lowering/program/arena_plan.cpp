@@ -47,7 +47,7 @@ TensorArena allocate_arena(const Program& program, const std::map<int, ArenaBuff
   arena.block = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(plan.bytes)}).storage();
   size_t next = 0;
   for (const auto& [index, buffer] : buffers) {
-    const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+    const ProgramTensor& tensor = program.tensor(index);
     auto view = std::make_shared<Storage>();
     view->data = arena.block->data + plan.offsets[next++];
     view->size = buffer.bytes;

@@ -54,8 +54,7 @@ Entry constant_entry(const ProgramTensor& tensor) {
 std::vector<Entry> entries_of(const Program& program) {
   std::vector<Entry> entries;
   for (const ProgramTensor& tensor : program.tensors) {
-    if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored)
-      entries.push_back(constant_entry(tensor));
+    if (tensor.is_constant() && !tensor.stored) entries.push_back(constant_entry(tensor));
     if (tensor.qparams && !tensor.qparams->is_per_tensor()) add_slice_parameters(tensor, entries);
     if (!tensor.stored) continue;
     const StoredConstant& stored = *tensor.stored;

@@ -101,20 +101,21 @@ std::string metadata_text(const std::string& name, const Json& header, const cha
 }
 
 // The file being read: its mapped bytes and its description.
-struct Source {
+struct OpenArtifact {
   const std::string& name;
   const std::shared_ptr<Storage>& file;
   const Json& header;
   size_t data_begin;
 };
 
-[[noreturn]] void fail(const Source& source, const std::string& constant, const std::string& what) {
+[[noreturn]] void fail(const OpenArtifact& source, const std::string& constant,
+                       const std::string& what) {
   throw Error("artifact", source.name,
               fmt::format("constant {}: {}; the file is damaged", constant, what));
 }
 
 // The bytes of one entry, checked against what its dtype and shape must be.
-Tensor entry_data(const Source& source, const std::string& key, DType dtype,
+Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtype,
                   const std::vector<int64_t>& shape) {
   const auto entry = source.header.find(key);
   if (entry == source.header.end() || !entry->is_object()) fail(source, key, "is missing");
@@ -152,7 +153,7 @@ Tensor entry_data(const Source& source, const std::string& key, DType dtype,
 }
 
 // How many blocks each dimension of the constant is cut into: the shape of its scales in the file.
-std::vector<int64_t> stored_blocks(const Source& source, const ProgramTensor& tensor) {
+std::vector<int64_t> stored_blocks(const OpenArtifact& source, const ProgramTensor& tensor) {
   const std::string key = tensor.name + kScale;
   const Json& entry = source.header.at(key);
   const auto shape = entry.find("shape");
@@ -173,7 +174,7 @@ std::vector<int64_t> stored_blocks(const Source& source, const ProgramTensor& te
   return blocks;
 }
 
-StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
+StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tensor) {
   StoredConstant stored;
   if (source.header.contains(tensor.name + kScale)) {
     const std::vector<int64_t> blocks = stored_blocks(source, tensor);
@@ -206,7 +207,7 @@ StoredConstant read_stored(const Source& source, const ProgramTensor& tensor) {
   return stored;
 }
 
-void read_constant(const Source& source, ProgramTensor& tensor) {
+void read_constant(const OpenArtifact& source, ProgramTensor& tensor) {
   if (source.header.contains(tensor.name + kChannelsLast)) {
     if (!can_be_channels_last(tensor.shape))
       fail(source, tensor.name,
@@ -228,7 +229,7 @@ void read_constant(const Source& source, ProgramTensor& tensor) {
 }
 
 // A scale, and unless all are 0 a zero point, for each slice along the axis.
-void read_slice_parameters(const Source& source, ProgramTensor& tensor) {
+void read_slice_parameters(const OpenArtifact& source, ProgramTensor& tensor) {
   TensorQParams& qparams = *tensor.qparams;
   if (qparams.axis < 0 || static_cast<size_t>(qparams.axis) >= tensor.shape.size())
     fail(source, tensor.name,
@@ -304,9 +305,9 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   if (metadata.contains("checksum") && metadata.at("checksum").is_string())
     program.checksum = metadata.at("checksum").get<std::string>();
   if (options.verifies_checksum && !program.checksum.empty()) program.file = file;
-  const Source source{name, file, header, data_begin};
+  const OpenArtifact source{name, file, header, data_begin};
   for (ProgramTensor& tensor : program.tensors) {
-    if (tensor.role == ProgramTensor::Role::kConstant) read_constant(source, tensor);
+    if (tensor.is_constant()) read_constant(source, tensor);
     if (tensor.qparams && tensor.qparams->scale.empty()) read_slice_parameters(source, tensor);
   }
   try {

@@ -10,19 +10,15 @@ namespace {
 
 constexpr size_t kLeastRank = 3, kGreatestRank = 5;
 
-bool is_constant(const ProgramTensor& tensor) {
-  return tensor.role == ProgramTensor::Role::kConstant;
-}
-
 // Calls visit(segment, op, position of the input, tensor index) for every constant that an op
 // reads.
 template <typename Visit>
 void for_each_read(const Program& program, const Visit& visit) {
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
-      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      const ProgramOp& op = program.op(index);
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        if (op.inputs[i] >= 0 && is_constant(program.tensors[static_cast<size_t>(op.inputs[i])]))
+        if (op.inputs[i] >= 0 && program.tensor(op.inputs[i]).is_constant())
           visit(segment, op, i, static_cast<size_t>(op.inputs[i]));
     }
 }
@@ -87,7 +83,7 @@ void restore_row_major(Program& program, std::span<const std::string> taking) {
     if (std::find(taking.begin(), taking.end(), segment.backend) == taking.end())
       restore(program.tensors[tensor]);
   });
-  for (int index : program.outputs) restore(program.tensors[static_cast<size_t>(index)]);
+  for (int index : program.outputs) restore(program.tensor(index));
 }
 
 }  // namespace octet

@@ -175,7 +175,7 @@ void check_index(const Program& program, int index, const std::string& where) {
 
 void verify_stored(const ProgramTensor& tensor) {
   const StoredConstant& stored = *tensor.stored;
-  OCTET_ASSERT(tensor.role == ProgramTensor::Role::kConstant && tensor.dtype == DType::kFloat32,
+  OCTET_ASSERT(tensor.is_constant() && tensor.dtype == DType::kFloat32,
                tensor.name + " is stored, but no float constant");
   const std::string fault = find_fault(stored);
   OCTET_ASSERT(!tensor.data.defined(), tensor.name + " is stored and has data, too");
@@ -185,7 +185,7 @@ void verify_stored(const ProgramTensor& tensor) {
 
 void verify_tensor(const ProgramTensor& tensor) {
   for (int64_t size : tensor.shape) OCTET_ASSERT(size >= 0, tensor.name + " has a negative size");
-  if (tensor.role == ProgramTensor::Role::kConstant && !tensor.stored) {
+  if (tensor.is_constant() && !tensor.stored) {
     OCTET_ASSERT(
         tensor.data.defined() && (tensor.data.is_contiguous() || is_channels_last(tensor.data)),
         tensor.name + " is a constant without contiguous data");
@@ -214,12 +214,12 @@ std::vector<bool> initially_defined(const Program& program) {
   for (int index : program.inputs) {
     if (index < 0) continue;
     check_index(program, index, "inputs");
-    OCTET_ASSERT(program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant,
-                 program.tensors[static_cast<size_t>(index)].name + " is an input and a constant");
+    OCTET_ASSERT(!program.tensor(index).is_constant(),
+                 program.tensor(index).name + " is an input and a constant");
     defined[static_cast<size_t>(index)] = true;
   }
   for (size_t i = 0; i < program.tensors.size(); ++i)
-    if (program.tensors[i].role == ProgramTensor::Role::kConstant) defined[i] = true;
+    if (program.tensors[i].is_constant()) defined[i] = true;
   return defined;
 }
 
@@ -229,13 +229,12 @@ void verify_op(const Program& program, const ProgramOp& op, std::vector<bool>& d
     if (index < 0) continue;
     check_index(program, index, op.name);
     OCTET_ASSERT(defined[static_cast<size_t>(index)],
-                 op.name + " reads " + program.tensors[static_cast<size_t>(index)].name +
-                     " before it is made");
+                 op.name + " reads " + program.tensor(index).name + " before it is made");
   }
   for (int index : op.outputs) {
     check_index(program, index, op.name);
     OCTET_ASSERT(!defined[static_cast<size_t>(index)],
-                 program.tensors[static_cast<size_t>(index)].name + " is made twice");
+                 program.tensor(index).name + " is made twice");
     defined[static_cast<size_t>(index)] = true;
   }
 }
@@ -246,14 +245,14 @@ void verify_flow(const Program& program) {
   std::vector<int> maker(program.tensors.size(), -1);
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int op : program.segments[s].ops)
-      for (int index : program.ops[static_cast<size_t>(op)].outputs)
+      for (int index : program.op(op).outputs)
         maker[static_cast<size_t>(index)] = static_cast<int>(s);
   const auto check_given = [&](int index) {
     const int from = maker[static_cast<size_t>(index)];
     if (from < 0) return;
     const std::vector<int>& outputs = program.segments[static_cast<size_t>(from)].outputs;
     OCTET_ASSERT(std::find(outputs.begin(), outputs.end(), index) != outputs.end(),
-                 program.tensors[static_cast<size_t>(index)].name + " leaves its segment unlisted");
+                 program.tensor(index).name + " leaves its segment unlisted");
   };
   for (size_t s = 0; s < program.segments.size(); ++s) {
     const Segment& segment = program.segments[s];
@@ -262,14 +261,13 @@ void verify_flow(const Program& program) {
       OCTET_ASSERT(maker[static_cast<size_t>(index)] == static_cast<int>(s),
                    "a segment lists an output that it does not make");
     for (int op : segment.ops)
-      for (int index : program.ops[static_cast<size_t>(op)].inputs) {
-        if (index < 0 ||
-            program.tensors[static_cast<size_t>(index)].role == ProgramTensor::Role::kConstant ||
+      for (int index : program.op(op).inputs) {
+        if (index < 0 || program.tensor(index).is_constant() ||
             maker[static_cast<size_t>(index)] == static_cast<int>(s))
           continue;
         OCTET_ASSERT(
             std::find(segment.inputs.begin(), segment.inputs.end(), index) != segment.inputs.end(),
-            program.tensors[static_cast<size_t>(index)].name + " enters a segment unlisted");
+            program.tensor(index).name + " enters a segment unlisted");
       }
   }
   for (int index : program.outputs) check_given(index);
@@ -287,27 +285,23 @@ void verify(const Program& program) {
   for (const Segment& segment : program.segments) {
     for (int index : segment.inputs) {
       check_index(program, index, "segment input");
-      OCTET_ASSERT(
-          program.tensors[static_cast<size_t>(index)].role != ProgramTensor::Role::kConstant,
-          "a segment lists the constant " + program.tensors[static_cast<size_t>(index)].name +
-              " as an input");
+      OCTET_ASSERT(!program.tensor(index).is_constant(),
+                   "a segment lists the constant " + program.tensor(index).name + " as an input");
       OCTET_ASSERT(defined[static_cast<size_t>(index)],
-                   "a segment reads " + program.tensors[static_cast<size_t>(index)].name +
-                       " before it is made");
+                   "a segment reads " + program.tensor(index).name + " before it is made");
     }
     for (int index : segment.ops) {
       OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.ops.size(),
                    fmt::format("segment: op index {} out of range", index));
       OCTET_ASSERT(!placed[static_cast<size_t>(index)],
-                   program.ops[static_cast<size_t>(index)].name + " stands in two segments");
+                   program.op(index).name + " stands in two segments");
       placed[static_cast<size_t>(index)] = true;
-      verify_op(program, program.ops[static_cast<size_t>(index)], defined);
+      verify_op(program, program.op(index), defined);
     }
     for (int index : segment.outputs) {
       check_index(program, index, "segment output");
       OCTET_ASSERT(defined[static_cast<size_t>(index)],
-                   "a segment gives " + program.tensors[static_cast<size_t>(index)].name +
-                       ", which it does not make");
+                   "a segment gives " + program.tensor(index).name + ", which it does not make");
     }
   }
   if (!program.segments.empty())
@@ -316,7 +310,7 @@ void verify(const Program& program) {
   for (int index : program.outputs) {
     check_index(program, index, "outputs");
     OCTET_ASSERT(defined[static_cast<size_t>(index)],
-                 "output " + program.tensors[static_cast<size_t>(index)].name + " is never made");
+                 "output " + program.tensor(index).name + " is never made");
   }
   verify_flow(program);
   verify_symbols(program);

@@ -61,6 +61,7 @@ struct ProgramTensor {
   // the shape as formulas of Program::symbols; empty where it depends on none
   std::vector<SizeExpr> sizes = {};
   int64_t numel() const { return product(shape); }
+  bool is_constant() const { return role == Role::kConstant; }
 };
 
 using Attribute =
@@ -142,6 +143,8 @@ struct ProgramOp {
   // multiply-accumulates per run, 0 when the op has none
   int64_t macs = 0;
 
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i] >= 0; }
+
   // An attribute of one of the types of Attribute, null when there is none. This and what follows
   // throw Error when it is of another type, which only a damaged file can have.
   template <typename T>
@@ -191,6 +194,17 @@ struct Program {
   // views of its bytes. Empty for a program from elsewhere.
   std::string checksum;
   std::shared_ptr<const Storage> file;  // null when the bytes were not compared
+
+  // By index, which must be one of `tensors` or `ops`: not -1, the absent input.
+  ProgramTensor& tensor(int index) { return tensors[static_cast<size_t>(index)]; }
+  const ProgramTensor& tensor(int index) const { return tensors[static_cast<size_t>(index)]; }
+  ProgramOp& op(int index) { return ops[static_cast<size_t>(index)]; }
+  const ProgramOp& op(int index) const { return ops[static_cast<size_t>(index)]; }
+  // The tensor at a position of an op's inputs, where has_input(i), or of its outputs.
+  const ProgramTensor& input(const ProgramOp& op, size_t i) const { return tensor(op.inputs[i]); }
+  const ProgramTensor& output(const ProgramOp& op, size_t i = 0) const {
+    return tensor(op.outputs[i]);
+  }
 };
 
 // Ops, tensors and segments in a readable form, one line an op:

@@ -64,7 +64,7 @@ Program specialize_op(const Program& program, const ProgramOp& op, const SymbolV
   for (std::vector<int>* indices : {&only.inputs, &only.outputs})
     for (int& index : *indices) {
       if (index < 0) continue;
-      result.tensors.push_back(fixed(program.tensors[static_cast<size_t>(index)], values));
+      result.tensors.push_back(fixed(program.tensor(index), values));
       index = static_cast<int>(result.tensors.size()) - 1;
     }
   result.ops.push_back(std::move(only));

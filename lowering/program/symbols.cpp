@@ -13,14 +13,14 @@ namespace octet {
 namespace {
 
 // The dimension of an input that decides a symbol.
-struct Source {
+struct SymbolSource {
   const ShapeSymbol* symbol;
   size_t input;  // position in Program::inputs
   size_t dim;
 };
 
 const ProgramTensor& input_tensor(const Program& program, size_t position) {
-  return program.tensors[static_cast<size_t>(program.inputs[position])];
+  return program.tensor(program.inputs[position]);
 }
 
 const ShapeSymbol* find_symbol(const Program& program, const std::string& name) {
@@ -33,8 +33,8 @@ bool is_plain(const SizeExpr& size) { return size.steps().size() == 1; }
 
 // In the order in which they can be used; symbols that no input decides are missing. Plain symbols
 // come first.
-std::vector<Source> find_sources(const Program& program) {
-  std::vector<Source> sources;
+std::vector<SymbolSource> find_sources(const Program& program) {
+  std::vector<SymbolSource> sources;
   std::set<std::string> known;
   for (const bool wants_plain : {true, false})
     for (size_t i = 0; i < program.inputs.size(); ++i) {
@@ -58,7 +58,7 @@ std::string subject_of(const Program& program, size_t position) {
   return fmt::format("input {} ({})", position, input_tensor(program, position).name);
 }
 
-[[noreturn]] void refuse(const Program& program, const std::string& stage, const Source& at,
+[[noreturn]] void refuse(const Program& program, const std::string& stage, const SymbolSource& at,
                          int64_t found, const std::string& wanted) {
   throw Error(stage, subject_of(program, at.input),
               fmt::format("dimension {} is {}, want {}; give an input of that size", at.dim, found,
@@ -84,7 +84,7 @@ std::optional<int64_t> solve(const SizeExpr& formula, const ShapeSymbol& symbol,
              : std::nullopt;
 }
 
-int64_t value_of(const Program& program, const Source& source, int64_t found,
+int64_t value_of(const Program& program, const SymbolSource& source, int64_t found,
                  const std::string& stage) {
   const SizeExpr& formula = input_tensor(program, source.input).sizes[source.dim];
   if (is_plain(formula)) {
@@ -101,9 +101,9 @@ int64_t value_of(const Program& program, const Source& source, int64_t found,
 
 // "s77, which is 4 as of input 0 (x)" of the symbols of a formula.
 std::string origin_text(const Program& program, const SizeExpr& formula,
-                        const std::vector<Source>& sources, const SymbolValues& values) {
+                        const std::vector<SymbolSource>& sources, const SymbolValues& values) {
   std::vector<std::string> texts;
-  for (const Source& source : sources)
+  for (const SymbolSource& source : sources)
     if (formula.symbols().contains(source.symbol->name))
       texts.push_back(fmt::format("{} is {} by dimension {} of {}", source.symbol->name,
                                   values.at(source.symbol->name), source.dim,
@@ -132,9 +132,9 @@ SymbolValues hints_of(const Program& program) {
 SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const> shapes,
                           const std::string& stage) {
   OCTET_ASSERT(shapes.size() == program.inputs.size(), "one shape an input");
-  const std::vector<Source> sources = find_sources(program);
+  const std::vector<SymbolSource> sources = find_sources(program);
   SymbolValues values;
-  for (const Source& source : sources)
+  for (const SymbolSource& source : sources)
     values[source.symbol->name] =
         value_of(program, source, shapes[source.input][source.dim], stage);
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -157,7 +157,7 @@ SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const
 std::set<std::string> undecided_symbols(const Program& program) {
   std::set<std::string> names;
   for (const ShapeSymbol& symbol : program.symbols) names.insert(symbol.name);
-  for (const Source& source : find_sources(program)) names.erase(source.symbol->name);
+  for (const SymbolSource& source : find_sources(program)) names.erase(source.symbol->name);
   return names;
 }
 
@@ -188,8 +188,7 @@ void verify_symbols(const Program& program) {
   for (const ProgramTensor& tensor : program.tensors) {
     if (tensor.sizes.empty()) continue;
     check(tensor.name, tensor.sizes, tensor.shape);
-    OCTET_ASSERT(tensor.role != ProgramTensor::Role::kConstant,
-                 tensor.name + " is a constant with formulas");
+    OCTET_ASSERT(!tensor.is_constant(), tensor.name + " is a constant with formulas");
     OCTET_ASSERT(!tensor.qparams || tensor.qparams->is_per_tensor() ||
                      tensor.sizes[static_cast<size_t>(tensor.qparams->axis)].is_number(),
                  tensor.name + " has a scale for each slice along a dimension that is not fixed");

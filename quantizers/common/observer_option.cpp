@@ -33,8 +33,7 @@ void choose_observer(QuantizationSpec& spec, const ObserverChoice& choice, const
   try {
     observer = make_observer(observer_args(spec));
   } catch (const Error& error) {
-    const std::string_view text = error.what();
-    refuse(std::string(text.substr(std::min(text.size(), text.find(": ") + 2))));
+    refuse(error.without_stage());
   }
   if (!observer->keeps_state())
     refuse(fmt::format("got {}, which learns no range; want e.g. histogram, mse or percentile",

@@ -27,8 +27,7 @@ const Checks kConvChecks = {weight_is_float32, weight_is_constant};
 const Checks kRowChecks  = {weight_is_float32, weight_is_constant, groups_divide_weight};
 
 const std::vector<AnnotationRule> kRules = {
-    // name                        pattern
-    // inputs             output        checks
+    // name                        pattern                                                                 inputs             output        checks
     {"weight_only_linear",         "linear(x, w, b?)",                                                     kWeightAlone,      LeaveFloat{}, kRowChecks},
     {"weight_only_addmm",          "addmm(b, x, w)",                                                       kTransposedWeight, LeaveFloat{}, kRowChecks},
     {"weight_only_mm",             "mm(x, w)",                                                             kTransposedWeight, LeaveFloat{}, kRowChecks},

@@ -26,8 +26,7 @@ const std::vector<RuleCheck> kChecks = {weight_is_float32, weight_is_constant};
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name           pattern
-    // inputs  output        checks
+    // name           pattern                                                                  inputs  output        checks
     {"embedding",     "embedding(w, i)",                                                       kTable, LeaveFloat{}, kChecks},
     {"embedding_bag", "{embedding_bag|_embedding_bag|_embedding_bag_forward_only}(w, i, ...)", kTable, LeaveFloat{}, kChecks},
 };

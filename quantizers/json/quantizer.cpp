@@ -31,6 +31,10 @@ constexpr std::array<const char*, 8> kComposeKeys = {
     "module_name_regex", "module_name", "call_index", "opaque"};
 constexpr std::array<const char*, 7> kConfigKeys = {
     "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
+// What a --config file holds besides: "passes" is for accuracy passes (tools/quantize/pass_rows.h).
+constexpr std::array<const char*, 8> kConfigFileKeys = {
+    "global",      "op_type",    "module_type", "module_name_regex",
+    "module_name", "call_index", "opaque",      "passes"};
 constexpr std::array<const char*, 3> kLaterKeys = {"quantizers", "module_name_object_type_order",
                                                    "observers"};
 constexpr int kMaxFiles = 8;  // that name each other in "compose"
@@ -181,7 +185,7 @@ void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
   const Json json = load_json(path);
   const Place root{json, path.string(), ""};
   if (root.value.is_object()) check_no_options(root, "");
-  check_keys(root, kConfigKeys, kLaterKeys);
+  check_keys(root, kConfigFileKeys, kLaterKeys);
   for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
   QuantizerReader(options).add_opaque(root, parts);
 }

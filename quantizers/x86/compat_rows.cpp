@@ -33,8 +33,7 @@ const Ops kConvOps    = {"aten.conv2d.default", "aten.conv1d.default"};
 const Ops kLinearOp   = {"aten.linear.default"};
 
 const std::vector<X86FusionRow> kFusionRows = {
-    // name                   sources                          matrix ops  batch norm
-    // addend              unary         many calls
+    // name                   sources                          matrix ops  batch norm            addend              unary         many calls
     {"conv_bn_add_relu",      {kConv2d, kNorm, kAdd, kRelu},   kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kLast},
     {"conv_bn_add",           {kConv2d, kNorm, kAdd},          kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kNone},
     {"conv_bn_relu",          {kConv2d, kNorm, kRelu},         kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},

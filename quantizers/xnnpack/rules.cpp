@@ -62,8 +62,7 @@ const Checks kDynamicTransposedChecksCompat = {is_not_before_relu, has_one_group
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name                  pattern                   inputs       output        checks
-    // owned  marked  owner
+    // name                  pattern                   inputs       output        checks         owned  marked  owner
     {"conv_clamp",           clamp_of(kConv),          kWeighted,   kOutput,      kWeightedChecks},
     {"conv",                 kConv,                    kWeighted,   kOutput,      kWeightedChecks},
     {"conv_transpose_clamp", clamp_of(kConvTranspose), kTransposed, kOutput,      kTransposedChecks},
@@ -102,8 +101,7 @@ const std::vector<AnnotationRule> kDynamicRules = {
 };
 
 const std::vector<AnnotationRule> kRulesCompat = {
-    // name                 pattern                                inputs       output        checks
-    // owned  marked  owner
+    // name                 pattern                                inputs       output        checks                    owned  marked  owner
     {"linear_relu",         relu_of(kLinear),                      kWeighted,   kOutput,      {},                       kWeightAndBias},
     {"linear",              kLinear,                               kWeighted,   kOutput,      {},                       {}, kWeightAndBias},
     {"conv",                kConv,                                 kWeighted,   kOutput,      kConvChecksCompat,        kWeightAndBias},
@@ -121,8 +119,7 @@ const std::vector<AnnotationRule> kRulesCompat = {
 // The peer knows no convolutions with padding by name here, and takes dimension 0 of a transposed
 // weight.
 const std::vector<AnnotationRule> kBatchNormRulesCompat = {
-    // name                    pattern                                  inputs     output   checks
-    // owned
+    // name                    pattern                                  inputs     output   checks  owned
     {"conv_bn_relu",           relu_of(norm_of(kConvCompat)),           kWeighted, kOutput, {},     kWeightAndBias},
     {"conv_bn",                norm_of(kConvCompat),                    kWeighted, kOutput, {},     kWeightAndBias},
     {"conv_transpose_bn_relu", relu_of(norm_of(kConvTransposeCompat)),  kWeighted, kOutput, {},     kWeightAndBias},
@@ -130,8 +127,7 @@ const std::vector<AnnotationRule> kBatchNormRulesCompat = {
 };
 
 const std::vector<AnnotationRule> kDynamicRulesCompat = {
-    // name            pattern         inputs       output   checks                          owned
-    // marked
+    // name            pattern         inputs       output   checks                          owned  marked
     {"linear",         kLinear,        kWeighted,   kOutput, {},                             {}, kWeightAndBias},
     {"conv",           kConv,          kWeighted,   kOutput, kDynamicConvChecksCompat,       kWeightAndBias},
     {"conv_transpose", kConvTranspose, kTransposed, kOutput, kDynamicTransposedChecksCompat, kWeightAndBias},

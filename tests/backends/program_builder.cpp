@@ -157,7 +157,7 @@ std::vector<Tensor> run_segment(const Program& program, const Backend& backend,
   const Segment& segment = program.segments.front();
   std::vector<Tensor> outputs;
   for (int index : segment.outputs) {
-    const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+    const ProgramTensor& tensor = program.tensor(index);
     outputs.push_back(Tensor::zeros(tensor.dtype, tensor.shape));
   }
   backend.compile(program, segment, 1)->run(inputs, outputs);

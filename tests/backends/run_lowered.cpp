@@ -27,7 +27,7 @@ std::vector<Tensor> inputs_of(const Program& program) {
       inputs.emplace_back();
       continue;
     }
-    const ProgramTensor& info = program.tensors[static_cast<size_t>(index)];
+    const ProgramTensor& info = program.tensor(index);
     if (info.dtype == DType::kFloat32) {
       inputs.push_back(random_floats(info.shape, -2, 2, static_cast<uint32_t>(index + 1)));
     } else if (is_integer(info.dtype) && size_of(info.dtype) <= 4 && info.qparams) {
@@ -43,8 +43,7 @@ std::vector<Tensor> inputs_of(const Program& program) {
 double step_of(const Program& program, int output) {
   for (const ProgramOp& op : program.ops) {
     if (op.kind != "dequantize" || op.outputs != std::vector<int>{output}) continue;
-    const std::optional<TensorQParams>& qparams =
-        program.tensors[static_cast<size_t>(op.inputs[0])].qparams;
+    const std::optional<TensorQParams>& qparams = program.tensor(op.inputs[0]).qparams;
     if (qparams && qparams->is_per_tensor()) return qparams->scale[0];
   }
   return 0;

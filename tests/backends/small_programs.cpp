@@ -139,7 +139,7 @@ Program open_conv(const std::string& backend) {
       {"n", 1, 16, 1}
   };
   for (ProgramTensor& tensor : program.tensors)
-    if (tensor.role != ProgramTensor::Role::kConstant) open_first(tensor, SizeExpr::symbol("n"));
+    if (!tensor.is_constant()) open_first(tensor, SizeExpr::symbol("n"));
   return program;
 }
 
@@ -175,7 +175,7 @@ Program open_dynamic_linears(const std::string& backend) {
       {"n", 1, 16, 2}
   };
   for (ProgramTensor& tensor : program.tensors)
-    if (tensor.role != ProgramTensor::Role::kConstant) open_first(tensor, SizeExpr::symbol("n"));
+    if (!tensor.is_constant()) open_first(tensor, SizeExpr::symbol("n"));
   program.ops[0].sizes["blocks"] = {SizeExpr::symbol("n"), 5, 1};
   return program;
 }
@@ -202,7 +202,7 @@ Program open_columns() {
       {"k", 0, 5, 1}
   };
   const auto open = [&](int index, const SizeExpr& columns) {
-    program.tensors[static_cast<size_t>(index)].sizes = {n, columns};
+    program.tensor(index).sizes = {n, columns};
   };
   open(x, m);
   open(y, SizeExpr(2) * k + SizeExpr(1));

@@ -14,7 +14,7 @@ constexpr int64_t kMostConstantBytes = 1 << 16;
 bool fill_constants(octet::Program& program) {
   int64_t total = 0;
   for (octet::ProgramTensor& tensor : program.tensors) {
-    if (tensor.role != octet::ProgramTensor::Role::kConstant) continue;
+    if (!tensor.is_constant()) continue;
     const int64_t bytes = tensor.numel() * static_cast<int64_t>(octet::size_of(tensor.dtype));
     total += bytes;
     if (total > kMostConstantBytes) return false;

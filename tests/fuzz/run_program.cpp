@@ -16,7 +16,7 @@ constexpr size_t kMostOps = 64;
 void run_at_shapes_of(Session& session, const Program& program) {
   std::vector<Tensor> inputs;
   for (int index : program.inputs) {
-    const ProgramTensor* info = index < 0 ? nullptr : &program.tensors[static_cast<size_t>(index)];
+    const ProgramTensor* info = index < 0 ? nullptr : &program.tensor(index);
     inputs.push_back(info == nullptr ? Tensor() : Tensor::zeros(info->dtype, info->shape));
   }
   for (int i = 0; i < 2; ++i) session.run(inputs);

@@ -118,15 +118,14 @@ std::string place_of(const Program& program, const ProgramOp& op, const std::str
   if (backend != "onednn")
     return "reference: " +
            (reason == program.reasons.end() ? std::string("no reason") : reason->second);
-  const ProgramTensor& x = program.tensors[static_cast<size_t>(op.inputs[0])];
+  const ProgramTensor& x = program.tensor(op.inputs[0]);
   if (x.qparams) return computes_in_floats(op.kind) ? "int8 by floats" : "int8";
   const auto made_at_run_time = [&](const ProgramOp& other) {
     return other.kind == "fake_quantize_dynamic" && other.outputs[0] == op.inputs[0];
   };
   const bool is_dynamic = std::any_of(program.ops.begin(), program.ops.end(), made_at_run_time);
-  const ProgramTensor* w = op.inputs.size() > 1 && op.inputs[1] >= 0
-                               ? &program.tensors[static_cast<size_t>(op.inputs[1])]
-                               : nullptr;
+  const ProgramTensor* w =
+      op.inputs.size() > 1 && op.inputs[1] >= 0 ? &program.tensor(op.inputs[1]) : nullptr;
   const bool is_stored = w != nullptr && w->stored && w->stored->scale.defined();
   if (is_dynamic && is_stored) return "int8";
   std::string text = "float";
@@ -139,7 +138,7 @@ std::string kernels_of(const Program& program) {
   std::vector<std::string> parts;
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
-      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      const ProgramOp& op = program.op(index);
       if (is_conversion(op.kind) ||
           std::find(op.sources.begin(), op.sources.end(), "main") == op.sources.end())
         continue;

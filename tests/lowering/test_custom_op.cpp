@@ -112,8 +112,7 @@ TEST_CASE("custom op: between int8 ops it is a float island on the reference seg
     const Program program = lowered_for(backend, text);
     for (const Segment& segment : program.segments)
       for (int index : segment.ops)
-        if (program.ops[static_cast<size_t>(index)].kind == "custom")
-          CHECK(segment.backend == "reference");
+        if (program.op(index).kind == "custom") CHECK(segment.backend == "reference");
     Session session(program);
     const std::vector<Tensor> outputs = session.run({Tensor::zeros(DType::kFloat32, {1, 4, 8, 8})});
     CHECK(outputs.at(0).data<float>()[0] == Approx(1.0f));

@@ -228,8 +228,7 @@ class PickySupport : public BackendSupport {
     };
   }
   Verdict accepts(const Program& program, const ProgramOp& op) const override {
-    const bool is_integer_op =
-        program.tensors[static_cast<size_t>(op.inputs[0])].qparams.has_value();
+    const bool is_integer_op = program.tensor(op.inputs[0]).qparams.has_value();
     return op.kind == refused_ && (!only_integers_ || is_integer_op)
                ? Verdict::refuse("it is picky")
                : Verdict::accept();

@@ -60,8 +60,8 @@ Program program_of(const Program& whole, const ProgramOp& op, const std::string&
     if (index < 0) return -1;
     const auto [at, is_new] = place.try_emplace(index, static_cast<int>(part.tensors.size()));
     if (is_new) {
-      part.tensors.push_back(whole.tensors[static_cast<size_t>(index)]);
-      if (part.tensors.back().role != ProgramTensor::Role::kConstant) {
+      part.tensors.push_back(whole.tensor(index));
+      if (!part.tensors.back().is_constant()) {
         part.tensors.back().role = role;
         if (role == ProgramTensor::Role::kInput) part.inputs.push_back(at->second);
       }
@@ -102,13 +102,12 @@ Tally check_ops(const Program& program, const std::map<std::string, Tensor>& val
   Tally tally;
   for (const Segment& segment : program.segments) {
     for (int index : segment.ops) {
-      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      const ProgramOp& op = program.op(index);
       const Program part = program_of(program, op, segment.backend);
       std::vector<Tensor> inputs;
       const auto known = [&](int tensor) {
-        const auto found = values.find(part.tensors[static_cast<size_t>(tensor)].name);
-        return found == values.end() ||
-                       found->second.dtype() != part.tensors[static_cast<size_t>(tensor)].dtype
+        const auto found = values.find(part.tensor(tensor).name);
+        return found == values.end() || found->second.dtype() != part.tensor(tensor).dtype
                    ? Tensor()
                    : found->second;
       };

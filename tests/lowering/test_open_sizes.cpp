@@ -147,7 +147,7 @@ TEST_CASE("an open batch becomes a symbol of the program", "[lowering][open]") {
                    {
                        {"s0", 5}
   })
-            .tensors[static_cast<size_t>(program.inputs[0])]
+            .tensor(program.inputs[0])
             .shape == std::vector<int64_t>{5, 3, 6, 6});
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("the oracle's programs with a dynamic batch run at every batch on ever
       for (const std::string& backend : backend_names()) {
         const Program program = lowered_for(graph, backend);
         const std::optional<TensorQParams>& last =
-            program.tensors[static_cast<size_t>(program.ops.back().inputs[0])].qparams;
+            program.tensor(program.ops.back().inputs[0]).qparams;
         Session session(program);
         for (int64_t batch : {1, 2, 3, 8, 64}) {
           shape[0] = batch;
@@ -292,7 +292,7 @@ TEST_CASE("an op that a backend takes at the example's sizes alone stays out of 
     std::string name() const override { return "reference"; }
     std::map<std::string, std::string> versions() const override { return {}; }
     Verdict accepts(const Program& program, const ProgramOp& op) const override {
-      const int64_t rows = program.tensors[static_cast<size_t>(op.inputs[0])].shape[0];
+      const int64_t rows = program.tensor(op.inputs[0]).shape[0];
       return rows <= 4 ? Verdict::accept() : Verdict::refuse("it has more than 4 rows");
     }
   };

@@ -71,7 +71,7 @@ TEST_CASE(
     ++matrix_ops;
     CAPTURE(op.name);
     for (int input : {op.inputs[0], op.inputs[1]})
-      CHECK_FALSE(!is_integer(program.tensors[static_cast<size_t>(input)].dtype));
+      CHECK_FALSE(!is_integer(program.tensor(input).dtype));
   }
   CHECK_FALSE(matrix_ops != 4);
   REQUIRE(program.segments.size() == 1);

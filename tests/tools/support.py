@@ -37,6 +37,11 @@ class CommandTest(unittest.TestCase):
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
 
+    def write_json(self, name, value):
+        with open(self.path(name), "w") as file:
+            json.dump(value, file)
+        return self.path(name)
+
     def path(self, name):
         return os.path.join(self.folder, name)
 

@@ -142,6 +142,52 @@ class Effort(CommandTest):
         _, errors = self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--checkpoint", checkpoint, code=2)
         self.assertIn("give --effort high or --passes too", errors)
 
+    def biases(self, name):
+        return {key: value for key, value in torch.export.load(self.path(name)).state_dict.items() if key.endswith("bias")}
+
+    def test_passes_per_module(self):
+        """Where a --config file takes a pass from a module, its bias stays; elsewhere the pass works."""
+        data = ("--calibration", self.path("calibration.pt"))
+        self.quantize("plain.pt2", *data)
+        plain = self.biases("plain.pt2")
+        self.quantize("all.pt2", *data, "--passes", "correct-bias")
+        changed = {key for key, value in self.biases("all.pt2").items() if not torch.equal(value, plain[key])}
+        self.assertGreater(len(changed), 1)
+        kept = sorted(changed)[0]
+        module = kept.rpartition(".")[0]
+        for passes, expected in (
+            ({"module_name": {module: []}}, changed - {kept}),
+            ({"global": [], "module_name": {module: ["correct-bias"]}}, {kept}),
+            ({"global": []}, set()),
+            ({"module_name_regex": {".*": []}, "module_name": {module: ["correct-bias"]}}, {kept}),
+        ):
+            with self.subTest(passes=passes):
+                config = self.write_json("c.json", {"passes": passes})
+                self.quantize("q.pt2", *data, "--passes", "correct-bias", "--config", config)
+                now = self.biases("q.pt2")
+                self.assertEqual({key for key, value in now.items() if not torch.equal(value, plain[key])}, expected)
+
+    def test_wrong_rows_of_passes(self):
+        command = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"), "--calibration", self.path("calibration.pt"))
+        config = self.path("c.json")
+        for passes, path, part in (
+            ([], "/passes", "want an object"),
+            ({"module_names": {}}, "/passes", "module_names"),
+            ({"module_name": []}, "/passes/module_name", "want an object of lists of passes"),
+            ({"module_name": {"head": "round"}}, "/passes/module_name/head", "want a list of passes"),
+            ({"op_type": {"linear": ["round"]}}, "/passes/op_type/linear/0", 'got "round", want a pass of this run, correct-bias'),
+        ):
+            with self.subTest(passes=passes):
+                self.write_json("c.json", {"passes": passes})
+                line = self.fails(*command, "--passes", "correct-bias", "--config", config)
+                self.assertIn(f"octet: quantizer: {config}: {path}", line)
+                self.assertIn(part, line)
+        self.write_json("c.json", {"passes": {"module_name": {"blok": []}}})
+        self.assertIn("but none runs; give --effort high or --passes", self.fails(*command, "--config", config))
+        _, errors = self.octet(*command, "--passes", "correct-bias", "--config", config, "--report", self.path("r.json"))
+        with open(self.path("r.json")) as file:
+            self.assertIn(f'passes: module_name "blok" of {config} fits nothing in the model', json.load(file)["notes"])
+
     def test_what_does_not_go_together_is_a_usage_error(self):
         data = ("--calibration", self.path("calibration.pt"))
         for arguments, part in (

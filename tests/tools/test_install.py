@@ -113,11 +113,6 @@ class Install(CommandTest):
         self.octet("run", self.path(name), "--library", self.library, "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
         return torch.load(self.path("y.pt"), weights_only=True)[0]
 
-    def write_json(self, name, value):
-        with open(self.path(name), "w") as file:
-            json.dump(value, file)
-        return self.path(name)
-
     def test_a_backend_outside_of_the_tree(self):
         self.built_project()
         with self.subTest("nothing names the clone"):
@@ -130,7 +125,8 @@ class Install(CommandTest):
         with self.subTest("its README's commands"):
             for name, copy in (("model.pt2", "model.pt2"), ("x.pt", "x.pt"), ("calibration.pt", "data.pt")):
                 shutil.copy(self.path(name), self.path(f"project/{copy}"))
-            self.assertIn("f32[1, 10]\n", self.block(1))
+            for number in (1, 2):
+                self.assertIn("f32[1, 10]\n", self.block(number))
         self.check_quantized(net, x)
         self.check_backends()
         self.check_runner()
@@ -183,7 +179,7 @@ class Install(CommandTest):
     def check_backends(self):
         expected = self.result("q.pt2")
         step = last_scale(json.loads(self.octet("inspect", self.path("q.pt2"), "--json", "--library", self.library)[0])["nodes"])
-        for backend in BACKENDS:
+        for backend in (*BACKENDS, NAME):
             with self.subTest(backend=backend):
                 self.octet("lower", self.path("q.pt2"), "--library", self.library, "--backend", backend, "--output", self.path(backend + ".octet"))
                 self.assertLessEqual((self.result(backend + ".octet") - expected).abs().max().item(), 2.001 * step)
@@ -196,6 +192,7 @@ class Install(CommandTest):
     def check_runner(self):
         runner = self.path("project/build/run_my_npu")
         self.assertEqual(self.call(runner, self.path("onednn.octet")), "f32[1, 10]\n")
+        self.assertEqual(self.call(runner, self.path(NAME + ".octet")), "f32[1, 10]\n")
         self.assertNotIn("libtorch", self.call("ldd", runner))
 
     def check_json(self):
@@ -241,6 +238,10 @@ class Install(CommandTest):
         self.assertRegex(line, r"my_npu\.swish\.default\).*load a library that registers kernels for custom ops \(--library\)$")
         line = self.fails("run", self.path("onednn.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("none.pt"))
         self.assertRegex(line, r"the custom op my_npu\.swish\.default has no kernel in this process, .* \(--library\)$")
+        line = self.fails("lower", self.path("q.pt2"), "--library", self.ops, "--backend", NAME, "--output", self.path("none.octet"))
+        self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of onednn, xnnpack, reference; .*\(--library, register_backend\)$")
+        line = self.fails("bench", self.path(NAME + ".octet"))
+        self.assertRegex(line, rf"backend: {NAME}: is not in this build")
         # The same ops again, from another file.
         shutil.copy(self.ops, self.path("copy.so"))
         line = self.fails("inspect", self.path("q.pt2"), "--library", self.ops, "--library", self.path("copy.so"))

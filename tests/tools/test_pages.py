@@ -71,6 +71,7 @@ PLAN = {
     "tools/example_backend/README.md": {
         "cmake -S . -B build": By("test_install.py"),
         "octet quantize": By("test_install.py"),
+        "octet lower": By("test_install.py"),
     },
 }
 
@@ -160,9 +161,6 @@ class Pages(CommandTest):
         for name in ("train.pt", "validation.pt"):
             self.save(name, [(torch.randn(8, 3, 32, 32), torch.arange(8)) for _ in range(3)])
         return net, data
-
-    def write_json(self, name, value):
-        pathlib.Path(self.path(name)).write_text(json.dumps(value))
 
     def test_other_ways_to_quantize(self):
         net, data = self.export_net()

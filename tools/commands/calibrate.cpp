@@ -11,6 +11,7 @@
 #include "tools/common/messages.h"
 #include "tools/processes/processes.h"
 #include "tools/quantize/flow.h"
+#include "tools/quantize/pass_rows.h"
 
 namespace octet {
 namespace {
@@ -41,6 +42,7 @@ void calibrate_command(const CalibrateCommandOptions& options) {
   const auto calibrate_part = [&] {
     if (processes.rank() == 0) check_writable(options.state);
     Report report;
+    if (!options.flow.config.empty()) read_pass_rows(options.flow.config, {});
     observed = prepare_model(read_model(options.flow), options.flow, report);
     const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] {
                           processes.check_others();

@@ -22,7 +22,7 @@ std::string json_text(const nlohmann::ordered_json& json) {
 
 nlohmann::ordered_json tensor_json(const Program& program, int index) {
   if (index < 0) return nullptr;
-  const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+  const ProgramTensor& tensor = program.tensor(index);
   nlohmann::ordered_json json = {
       {"name",  tensor.name          },
       {"dtype", name_of(tensor.dtype)},
@@ -57,8 +57,7 @@ nlohmann::ordered_json border_json(const Program& program, const std::vector<int
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   for (int index : indices) {
     result.push_back(tensor_json(program, index));
-    const ProgramTensor* tensor =
-        index < 0 ? nullptr : &program.tensors[static_cast<size_t>(index)];
+    const ProgramTensor* tensor = index < 0 ? nullptr : &program.tensor(index);
     if (tensor == nullptr || !tensor->qparams || !tensor->qparams->is_per_tensor()) continue;
     result.back()["scale"] = tensor->qparams->scale.front();
     result.back()["zero_point"] = tensor->qparams->zero_point.front();
@@ -70,7 +69,7 @@ nlohmann::ordered_json program_json(const Program& program) {
   nlohmann::ordered_json ops = nlohmann::ordered_json::array();
   for (const Segment& segment : program.segments) {
     for (int index : segment.ops) {
-      const ProgramOp& op = program.ops[static_cast<size_t>(index)];
+      const ProgramOp& op = program.op(index);
       nlohmann::ordered_json inputs = nlohmann::ordered_json::array(),
                              outputs = nlohmann::ordered_json::array();
       for (int input : op.inputs) inputs.push_back(tensor_json(program, input));

@@ -50,10 +50,10 @@ void add_lower_command(CLI::App& app) {
           "A .pt2 with quantize/dequantize ops, from `octet quantize` or torchao; -: stdin"))
       ->required();
   command
-      ->add_option("--backend", options->backend,
-                   "One of " + fmt::format("{}", fmt::join(backend_names(), ", ")))
-      ->required()
-      ->check(CLI::IsMember(backend_names()));
+      ->add_option(
+          "--backend", options->backend,
+          fmt::format("One of {}, or one of a --library", fmt::join(backend_names(), ", ")))
+      ->required();
   accept_standard_output(
       command->add_option("--output", options->output, "The .octet file to write; -: stdout"))
       ->required();
@@ -70,9 +70,9 @@ void add_lower_command(CLI::App& app) {
   command->callback([options] {
     load_libraries(options->libraries);
     if (options->explain) check_free_standard_output("--explain");
+    const std::unique_ptr<BackendSupport> support = make_support(options->backend);
     Graph graph = read_pt2(options->model);
     verify(graph);
-    const std::unique_ptr<BackendSupport> support = make_support(options->backend);
     LowerOptions lower_options;
     lower_options.fallback = options->fallback == "none" ? Fallback::kNone : Fallback::kReference;
     Report report;

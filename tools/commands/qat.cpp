@@ -20,6 +20,7 @@
 #include "tools/common/messages.h"
 #include "tools/qat/train.h"
 #include "tools/quantize/flow.h"
+#include "tools/quantize/pass_rows.h"
 
 namespace octet {
 namespace {
@@ -144,6 +145,7 @@ void train_and_write(const QatOptions& options) {
   keep_freed_memory();
   Report report;
   const Graph float_model = read_pt2(options.flow.model);
+  if (!options.flow.config.empty()) read_pass_rows(options.flow.config, {});
   QatModel model(prepare_model(read_model(options.flow), options.flow, report));
   if (!options.state.empty()) load_ranges(model.prepared(), options.state);
   QatTrainer(model, float_model, options.train).run();

@@ -23,6 +23,7 @@
 #include "tools/quantize/data_checks.h"
 #include "tools/quantize/effort_options.h"
 #include "tools/quantize/flow.h"
+#include "tools/quantize/pass_rows.h"
 #include "tools/quantize/quality.h"
 #include "tools/quantize/report.h"
 #include "tools/quantize/report_html.h"
@@ -162,7 +163,10 @@ void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, con
   if (options.effort.is_asked_for()) {
     calibrate_with_effort(observed, {options.calibration, batches.all - batches.held_out},
                           options.effort, options.flow, progress, report);
-  } else if (!options.calibration.empty()) {
+    return;
+  }
+  if (!options.flow.config.empty()) read_pass_rows(options.flow.config, {});
+  if (!options.calibration.empty()) {
     calibrate_from_file(observed, options.calibration, options.flow.recorded, progress,
                         DataPart{.held_out = batches.held_out});
   } else if (!options.state.empty()) {

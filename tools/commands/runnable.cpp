@@ -106,7 +106,7 @@ class LoweredProgram : public Runnable {
         inputs.emplace_back();
         continue;
       }
-      const ProgramTensor& tensor = program.tensors[static_cast<size_t>(index)];
+      const ProgramTensor& tensor = program.tensor(index);
       inputs.emplace_back(to_aten(example_tensor(tensor.dtype, tensor.shape, random)));
     }
     return inputs;

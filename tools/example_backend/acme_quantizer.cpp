@@ -2,6 +2,7 @@
 // the accumulator's steps.
 #include "acme_quantizer.h"
 
+#include "acme_backend.h"
 #include "acme_kernels.h"
 #include "acme_observer.h"
 #include "annotate/observers/derive_functions.h"
@@ -21,8 +22,7 @@ std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
   const DerivedFrom bias = {{"x", "w"}, derived_by("acme_accumulator")};
   // the first that matches takes the op, so longer patterns stand first
   const std::vector<AnnotationRule> rules = {
-      // name          pattern                     inputs
-      // output
+      // name          pattern                     inputs                                            output
       {"conv_relu",    "relu(conv2d(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"conv",         "conv2d(x, w, b?)",         {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
       {"linear_relu",  "relu(linear(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},
@@ -59,6 +59,7 @@ void register_all() {
   register_derive_fn("acme_accumulator", accumulator_step);
   register_custom_kernel("acme.swish.default", run_swish);
   register_quantizer("acme", make_quantizer);
+  register_npu();
 }
 
 }  // namespace acme

@@ -11,8 +11,8 @@ namespace acme {
 // custom op; the rest stays float.
 std::unique_ptr<octet::Quantizer> make_quantizer(const octet::QuantizerOptions& options);
 
-// Makes the quantizer, its observer, its derive function and the kernel of the custom op known by
-// name.
+// Makes the quantizer, its observer, its derive function, the kernel of the custom op and the
+// backend known by name.
 void register_all();
 
 }  // namespace acme

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "acme_backend.h"
 #include "acme_kernels.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
@@ -13,10 +14,11 @@ int main(int count, char** arguments) {
   }
   try {
     octet::register_custom_kernel("acme.swish.default", acme::run_swish);
+    acme::register_npu();
     octet::Session session(octet::load_program(arguments[1]));
     std::vector<octet::Tensor> inputs;
     for (int index : session.program().inputs) {
-      const octet::ProgramTensor& tensor = session.program().tensors[static_cast<size_t>(index)];
+      const octet::ProgramTensor& tensor = session.program().tensor(index);
       inputs.push_back(octet::Tensor::zeros(tensor.dtype, tensor.shape));
     }
     for (const octet::Tensor& output : session.run(inputs))

@@ -154,6 +154,27 @@ TEST_CASE("every backend stays within two steps of the interpreted program") {
   }
 }
 
+TEST_CASE("the NPU runs the products, the reference the rest") {
+  Report report;
+  const Program program = lower(quantized(model(kModel)), *make_support("acme"), {}, report);
+  for (const Segment& segment : program.segments)
+    for (int index : segment.ops) {
+      const ProgramOp& op = program.op(index);
+      INFO(op.name);
+      CHECK(segment.backend == (op.kind == "conv" || op.kind == "linear" ? "acme" : "reference"));
+    }
+  CHECK(program.versions.at("acme_driver") == "1.0");
+}
+
+TEST_CASE("what the NPU lacks is refused with the reason") {
+  const Graph graph =
+      parse_graph("graph(%x: f32[1,4]): %y: f32[1,4] = aten.relu.default(%x) return (%y)");
+  Report report;
+  const Program program = lower(graph, *make_support("acme"), {}, report);
+  REQUIRE(program.reasons.size() == 1);
+  CHECK(program.reasons.begin()->second == "the NPU has no clamp");
+}
+
 int main(int count, char** arguments) {
   acme::register_all();
   return Catch::Session().run(count, arguments);

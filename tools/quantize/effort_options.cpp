@@ -10,6 +10,8 @@
 #include "tools/common/messages.h"
 #include "tools/common/signals.h"
 #include "tools/quantize/effort_checkpoint.h"
+#include "tools/quantize/flow.h"
+#include "tools/quantize/pass_rows.h"
 
 namespace octet {
 
@@ -93,9 +95,18 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
   const auto advance = [&](std::string_view stage, size_t done, size_t total) {
     total == 0 ? progress.begin(stage) : progress.advance(done, total);
   };
+  const std::vector<AccuracyPass> passes = passes_of(options);
+  const std::optional<PassRows> rows =
+      flow.config.empty() ? std::nullopt : read_pass_rows(flow.config, passes);
+  PassFilter applies;
+  if (rows) {
+    applies = [&rows](AccuracyPass pass, const Node& node) { return rows->applies(pass, node); };
+    for (const std::string& row : rows->unused_rows(observed.graph))
+      report.note(fmt::format("passes: {} of {} fits nothing in the model", row, flow.config));
+  }
   const std::vector<EffortStage> stages =
-      calibrate_with_passes(observed, open, data.batches, passes_of(options), report, advance,
-                            options.checkpoint.empty() ? nullptr : &journal);
+      calibrate_with_passes(observed, open, data.batches, passes, report, advance,
+                            options.checkpoint.empty() ? nullptr : &journal, applies);
   double seconds = 0;
   std::vector<std::string> parts;
   for (const EffortStage& stage : stages) {

@@ -18,16 +18,6 @@ constexpr BinaryRow kBinaries[] = {
     {"maximum", dnnl::algorithm::binary_max},
 };
 
-// With the output's rank: dimensions of size 1 in front.
-Stored with_rank(Stored stored, size_t rank) {
-  while (stored.shape.size() < rank) {
-    stored.strides.insert(stored.strides.begin(),
-                          stored.shape.empty() ? 1 : stored.strides[0] * stored.shape[0]);
-    stored.shape.insert(stored.shape.begin(), 1);
-  }
-  return stored;
-}
-
 // Every element of `shape`, in the given order.
 Stored repeated(SegmentBuilder& builder, const Stored& stored, const Dims& shape,
                 const Dims& order) {

@@ -25,17 +25,6 @@ Quantity as_signed(Quantity quantity) {
   return quantity;
 }
 
-// Leading dimensions of the factors in front, so that both have the output's rank.
-Stored with_rank(const Stored& stored, size_t rank) {
-  Stored wide = stored;
-  while (wide.shape.size() < rank) {
-    wide.strides.insert(wide.strides.begin(),
-                        wide.strides.empty() ? 1 : wide.strides[0] * wide.shape[0]);
-    wide.shape.insert(wide.shape.begin(), 1);
-  }
-  return wide;
-}
-
 // Matrices whose last two dimensions are dense in either order stay as they are (oneDNN reads
 // both); others become row-major.
 Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const Quantity& quantity) {
@@ -50,7 +39,7 @@ Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const Quantity
 }
 
 // A product with its scales, zero points and post-ops; the arguments of those.
-struct Product {
+struct MatmulProduct {
   dnnl::matmul::primitive_desc desc;
   std::vector<Argument> arguments;
   Quantity written;
@@ -109,7 +98,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
       plan.bias.empty() ? dnnl::memory::desc()
                         : dnnl::memory::desc({1, n}, ElementType::f32, dnnl::memory::dims{n, 1});
   const auto plan_product = [&](std::span<const Follower> followers) {
-    Product product;
+    MatmulProduct product;
     dnnl::primitive_attr attributes = integer_attributes(
         builder, plan, plan.scale.size() > 1 ? 2 : 0, true, clamp_of(op), product.arguments);
     product.written =
@@ -221,7 +210,7 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   const double unit = qy.is_integer() ? qy.scale : 1.0;
   const auto plan_product = [&](const Stored& a, const Stored& b,
                                 std::span<const Follower> followers) {
-    Product product;
+    MatmulProduct product;
     dnnl::primitive_attr attributes = new_attributes();
     if (is_integer) {
       add_scale(builder, DNNL_ARG_WEIGHTS,

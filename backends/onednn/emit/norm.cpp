@@ -8,18 +8,7 @@
 #include "core/base/error.h"
 
 namespace octet::onednn {
-namespace {
-
-bool has_input(const ProgramOp& op, size_t i) { return i < op.inputs.size() && op.inputs[i] >= 0; }
-
-// The constant input as floats, or `fallback` repeated when it is absent.
-std::vector<float> parameter(const SegmentBuilder& builder, const ProgramOp& op, size_t i,
-                             int64_t count, float fallback) {
-  return has_input(op, i) ? builder.real_values(op.inputs[i])
-                          : std::vector<float>(static_cast<size_t>(count), fallback);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
@@ -59,8 +48,8 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored whole = builder.to_real(op.inputs[0], row_major(xt.shape));
   const Stored x{whole.place, {}, rows, row_major(rows)};
   const Stored y = builder.allocate(rows, {}, row_major(rows));
-  const Stored scale = builder.add_floats(parameter(builder, op, 1, width, 1.0f));
-  const Stored shift = builder.add_floats(parameter(builder, op, 2, width, 0.0f));
+  const Stored scale = builder.add_floats(builder.parameter(op, 1, width, 1.0f));
+  const Stored shift = builder.add_floats(builder.parameter(op, 2, width, 0.0f));
   const dnnl::layer_normalization_forward::primitive_desc desc(
       cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(),
       static_cast<float>(op.real("eps", 1e-5)),
@@ -84,8 +73,8 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t channels = shape[1];
   const std::vector<float> mean = builder.real_values(op.inputs[1]);
   const std::vector<float> variance = builder.real_values(op.inputs[2]);
-  std::vector<float> factor = parameter(builder, op, 3, channels, 1.0f);
-  std::vector<float> shift = parameter(builder, op, 4, channels, 0.0f);
+  std::vector<float> factor = builder.parameter(op, 3, channels, 1.0f);
+  std::vector<float> shift = builder.parameter(op, 4, channels, 0.0f);
   for (size_t c = 0; c < factor.size(); ++c) {
     factor[c] = static_cast<float>(factor[c] / std::sqrt(variance[c] + op.real("eps", 1e-5)));
     shift[c] -= mean[c] * factor[c];

@@ -240,13 +240,6 @@ Loop group_norm_loop(const Groups& g) {
   };
 }
 
-std::vector<float> parameter(const SegmentBuilder& builder, const ProgramOp& op, size_t i,
-                             int64_t count, float fallback) {
-  return i < op.inputs.size() && op.inputs[i] >= 0
-             ? builder.real_values(op.inputs[i])
-             : std::vector<float>(static_cast<size_t>(count), fallback);
-}
-
 }  // namespace
 
 void emit_reduce(SegmentBuilder& builder, const ProgramOp& op) {
@@ -287,8 +280,8 @@ void emit_group_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored room = builder.allocate({shape[0], 2 * shape[1]}, {}, {2 * shape[1], 1});
   builder.add_loop(
       "group_norm", group_norm_loop(groups),
-      {x.place, y.place, builder.add_floats(parameter(builder, op, 1, shape[1], 1.0f)).place,
-       builder.add_floats(parameter(builder, op, 2, shape[1], 0.0f)).place, room.place});
+      {x.place, y.place, builder.add_floats(builder.parameter(op, 1, shape[1], 1.0f)).place,
+       builder.add_floats(builder.parameter(op, 2, shape[1], 0.0f)).place, room.place});
   define_real(builder, op.outputs[0], y);
 }
 

@@ -386,7 +386,7 @@ TEST_CASE("out_dtype: an op that is not registered is named", "[core][interprete
     }
   };
   CHECK(message() ==
-        "run: y (higher_order.out_dtype): no.such.default is not registered; load the library that "
+        "run: %y (higher_order.out_dtype): no.such.default is not registered; load the library that "
         "registers it with --library");
 }
 

@@ -32,7 +32,7 @@ void write_outputs(std::ofstream& file, const std::string& name, Program program
   Session session(with_one_segment(std::move(program), "onednn"));
   std::vector<Tensor> inputs;
   for (int index : session.program().inputs) {
-    const ProgramTensor& t = session.program().tensors[static_cast<size_t>(index)];
+    const ProgramTensor& t = session.program().tensor(index);
     inputs.push_back(t.dtype == DType::kFloat32 ? random_floats(t.shape, -2, 2, 3)
                                                 : random_bytes(t.dtype, t.shape, large));
   }

@@ -40,8 +40,7 @@ Outcome outcome_of(const std::string& file, const LoadOptions& options) {
     Session session(load_program(bytes_of(file), options), {.memory_limit = 1 << 20});
     std::vector<Tensor> inputs;
     for (int index : session.program().inputs) {
-      const ProgramTensor* info =
-          index < 0 ? nullptr : &session.program().tensors[static_cast<size_t>(index)];
+      const ProgramTensor* info = index < 0 ? nullptr : &session.program().tensor(index);
       inputs.push_back(info == nullptr ? Tensor() : Tensor::zeros(info->dtype, info->shape));
     }
     Outcome outcome{true, {}};

@@ -34,7 +34,7 @@ class WantsAll : public BackendSupport {
 const ProgramTensor& filter_of(const Program& program) {
   const auto conv = std::find_if(program.ops.begin(), program.ops.end(),
                                  [](const ProgramOp& op) { return op.kind == "conv"; });
-  return program.tensors[static_cast<size_t>(conv->inputs.at(1))];
+  return program.tensor(conv->inputs.at(1));
 }
 
 Program ordered(const std::string& backend) {
@@ -44,7 +44,7 @@ Program ordered(const std::string& backend) {
 }
 
 std::string result_of(const Program& program) {
-  const ProgramTensor& x = program.tensors[static_cast<size_t>(program.inputs[0])];
+  const ProgramTensor& x = program.tensor(program.inputs[0]);
   const Tensor y = Session(program).run({random_integers(x.dtype, x.shape, 5)})[0];
   return std::string(reinterpret_cast<const char*>(y.raw()), y.nbytes());
 }

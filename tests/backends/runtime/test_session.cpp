@@ -132,7 +132,7 @@ TEST_CASE(
              Contains("e: the program's ops are in no segment"));
   for (const std::string& backend : backend_names()) {
     Program wrong = small_conv(backend);
-    wrong.tensors[static_cast<size_t>(wrong.ops[0].outputs[0])].shape = {1, 8, 7, 6};
+    wrong.tensor(wrong.ops[0].outputs[0]).shape = {1, 8, 7, 6};
     CHECK_THAT(error_of([&] { Session session(wrong); }),
                Contains("cannot run on the " + backend +
                         " backend: output shape [1, 8, 7, 6], want [1, 8, 6, 6]"));

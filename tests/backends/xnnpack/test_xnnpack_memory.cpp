@@ -79,15 +79,12 @@ TEST_CASE("constants of a file can be read again after their pages were given ba
                want = Session(program).run({input})[0];
   CHECK(std::memcmp(first.raw(), want.raw(), want.nbytes()) == 0);
   CHECK(std::memcmp(again.raw(), want.raw(), want.nbytes()) == 0);
-  release_pages(mapped.tensors[static_cast<size_t>(w)].data);
-  CHECK(std::memcmp(mapped.tensors[static_cast<size_t>(w)].data.raw(), values.raw(),
-                    values.nbytes()) == 0);
+  release_pages(mapped.tensor(w).data);
+  CHECK(std::memcmp(mapped.tensor(w).data.raw(), values.raw(), values.nbytes()) == 0);
   const std::string bytes = read_bytes(path);
   const Program in_memory = load_program(std::as_bytes(std::span(bytes)));
-  for (const Tensor& tensor : {values, in_memory.tensors[static_cast<size_t>(w)].data, Tensor()})
-    release_pages(tensor);
-  CHECK(std::memcmp(in_memory.tensors[static_cast<size_t>(w)].data.raw(), values.raw(),
-                    values.nbytes()) == 0);
+  for (const Tensor& tensor : {values, in_memory.tensor(w).data, Tensor()}) release_pages(tensor);
+  CHECK(std::memcmp(in_memory.tensor(w).data.raw(), values.raw(), values.nbytes()) == 0);
   std::filesystem::remove(path);
 }
 

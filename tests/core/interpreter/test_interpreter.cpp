@@ -144,7 +144,7 @@ TEST_CASE("functions on numbers follow Python", "[core][interpreter]") {
   CHECK(value("torch.sym_ite(b=False, t=1, f=2)").toInt() == 2);
   CHECK(value("torch._sym_sqrt(a=9)").toDouble() == 3);
   CHECK_THROWS_WITH(value("_operator.floordiv(a=1, b=0)"),
-                    Catch::Contains("run: node r (_operator.floordiv): division by zero"));
+                    Catch::Contains("run: %r (_operator.floordiv): division by zero"));
   CHECK_THROWS_WITH(value("_operator.mul(a=4611686018427387904, b=4)"),
                     Catch::Contains("does not fit an int of 64 bits"));
 }
@@ -381,7 +381,7 @@ TEST_CASE("what an op refuses becomes one line that names the node", "[core][int
   } catch (const Error& error) {
     const std::string text = error.what();
     CHECK_THAT(text, Catch::StartsWith(
-                         "run: node y (aten.add.Tensor): The size of tensor a (2) must match"));
+                         "run: %y (aten.add.Tensor): The size of tensor a (2) must match"));
     CHECK(text.find('\n') == std::string::npos);
   }
 }
@@ -390,7 +390,7 @@ TEST_CASE("an unknown op is named before anything runs", "[core][interpreter]") 
   Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu.default(%x) return (%y)");
   graph.find_node("y")->set_target("my_library.my_op.default");
   CHECK_THROWS_WITH(Interpreter(graph),
-                    Catch::Equals("run: node y (my_library.my_op.default): the op is not "
+                    Catch::Equals("run: %y (my_library.my_op.default): the op is not "
                                   "registered; load the library that registers it with --library"));
   graph.find_node("y")->set_target("higher_order.associative_scan");
   CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("the higher-order op is not supported"));

@@ -1,0 +1,48 @@
+// "passes" of a --config file: which accuracy passes may change which part of the program.
+//
+//   "passes": {"global": ["smooth"], "op_type": {"aten.linear": ["round"]},
+//              "module_type": {"torch.nn.Conv2d": []}, "module_name_regex": {"blocks\\.[0-9]+": []},
+//              "module_name": {"head": ["round", "correct-bias"]}}
+//
+// The passes themselves are those of --effort high or --passes. The strongest row that fits decides
+// for a node: the longest module name, then a regular expression (the first that matches), then a
+// module type, then an op type, then "global"; where none fits, all passes apply.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annotate/accuracy/accuracy_passes.h"
+#include "core/graph/graph.h"
+
+namespace octet {
+
+class PassRows {
+ public:
+  enum class Kind { kModuleName, kModuleRegex, kModuleType, kOpType, kGlobal };
+  struct Row {
+    Kind kind;
+    std::string key;  // "" of kGlobal
+    std::vector<AccuracyPass> passes;
+    NodeFilter fits;
+  };
+
+  explicit PassRows(std::vector<Row> rows) : rows_(std::move(rows)) {}
+
+  bool applies(AccuracyPass pass, const Node& node) const;
+  // Rows that fit no node, as `module_name "x"`: most often a misspelling.
+  std::vector<std::string> unused_rows(const Graph& graph) const;
+
+ private:
+  std::vector<Row> rows_;  // in no order
+};
+
+// Null when the file says nothing about passes. running: the passes of this run. Throws
+// Error("quantizer", "FILE: /passes/...", ...) for what is no list of passes, for a pass that does
+// not run, and when none runs.
+std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
+                                       const std::vector<AccuracyPass>& running);
+
+}  // namespace octet
