@@ -19,8 +19,9 @@ std::vector<std::string> quantizer_names();
 // that throws Error.
 using QuantizerMaker = std::function<std::unique_ptr<Quantizer>(const QuantizerOptions& options)>;
 // Makes a quantizer of your own known by name: for --quantizer, and in JSON as a "base" and in
-// "compose". The settings of JSON (op_type, module_name, ...) work when it is a DeclaredQuantizer;
-// any other is refused them. Throws Error("quantizer", ...) when the name is taken or cannot be
+// "compose". The settings of JSON (op_type, module_name, ...) work when it is a
+// ConfigurableQuantizer (common/configurable_quantizer.h), which a DeclaredQuantizer is; any other
+// is refused them. Throws Error("quantizer", ...) when the name is taken or cannot be
 // one. Not while other threads make quantizers.
 void register_quantizer(const std::string& name, QuantizerMaker maker);
 

@@ -8,6 +8,8 @@
 //         // by name in specs, C++ and JSON
 //     octet::register_derive_fn("acme_bias", derive_acme_bias);
 //         // by name in specs, C++ and JSON
+//     octet::register_opaque_hooks("my.Lstm", {observe_lstm, quantize_lstm});
+//         // by class of module, for "opaque" in JSON
 //     octet::register_custom_kernel("acme.swish.default", run_swish);
 //         // what a lowered program calls
 //     octet::register_backend("acme_npu", make_acme_backend, make_acme_support);
@@ -21,6 +23,7 @@
 
 #include <torch/version.h>
 
+#include "annotate/graph/opaque_hooks.h"
 #include "annotate/observers/derive_functions.h"
 #include "annotate/observers/observer.h"
 #include "backends/registry.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ struct QuantizationConfig {
   std::optional<QuantizationSpec> weight;
   std::optional<QuantizationSpec> bias;
   bool is_qat = false;
+  // of backends that list several by name: which one; "": the one that they list first
+  std::string dtype_config = {};
 };
 
 }  // namespace octet

@@ -10,20 +10,23 @@
 #include <fmt/ranges.h>
 
 #include "annotate/annotation/quantizer.h"
+#include "annotate/graph/module_names.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-constexpr std::string_view kSelfPrefix = "L['self'].";
+bool is_of_module(const OpaquePart& part) {
+  return !part.module.empty() || !part.module_type.empty();
+}
 
-// The key of the frame of the module in the node's nn_module_stack ("key,path,type;..."): calls of
-// one module have different keys. "" when the node is not in it.
-std::string key_of_call(const Node& node, const std::string& module) {
+// The key in the node's nn_module_stack ("key,path,type;...") of the outermost frame that is the
+// part's module, or of its class: calls of one module have different keys. "" when there is none.
+std::string key_of_call(const Node& node, const OpaquePart& part) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   const auto is_it = [&](const ModuleFrame& frame) {
-    return frame.path == module ||
-           (frame.path.starts_with(kSelfPrefix) && frame.path.substr(kSelfPrefix.size()) == module);
+    return part.module.empty() ? is_module_type(frame, part.module_type)
+                               : module_path(frame) == part.module;
   };
   const auto found = std::find_if(frames.begin(), frames.end(), is_it);
   if (found == frames.end()) return {};
@@ -38,31 +41,27 @@ std::string key_of_call(const Node& node, const std::string& module) {
 bool is_in_list(const Node& node, const std::string& list) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
-    return frame.path.starts_with(list + ".") ||
-           frame.path.starts_with(std::string(kSelfPrefix) + list + ".");
+    return module_path(frame).starts_with(list + ".");
   });
 }
 
-bool is_op(const Node& node, const std::string& op) {
-  return node.is(op) || (op.find('.') == std::string::npos && node.is("aten." + op));
-}
-
 bool covers(const OpaquePart& part, const Node& node) {
-  if (!part.module.empty())
-    return !key_of_call(node, part.module).empty() || is_in_list(node, part.module);
-  if (!part.op.empty()) return is_op(node, part.op);
+  if (is_of_module(part))
+    return !key_of_call(node, part).empty() ||
+           (!part.module.empty() && is_in_list(node, part.module));
+  if (!part.op.empty()) return is_op_type(node, part.op);
   return std::any_of(part.ops.begin(), part.ops.end(),
-                     [&](const std::string& op) { return is_op(node, op); });
+                     [&](const std::string& op) { return is_op_type(node, op); });
 }
 
 using Nodes = std::vector<Node*>;
 
 // The nodes of one part, those of each call together.
-std::vector<Nodes> split_by_call(const Nodes& nodes, const std::string& module) {
+std::vector<Nodes> split_by_call(const Nodes& nodes, const OpaquePart& part) {
   std::vector<Nodes> result;
   std::unordered_map<std::string, size_t> index;
   for (Node* node : nodes) {
-    const auto [place, is_new] = index.try_emplace(key_of_call(*node, module), result.size());
+    const auto [place, is_new] = index.try_emplace(key_of_call(*node, part), result.size());
     if (is_new) result.emplace_back();
     result[place->second].push_back(node);
   }
@@ -98,9 +97,9 @@ std::vector<Nodes> split_by_connection(const Nodes& nodes) {
 
 std::vector<Nodes> split(const Nodes& nodes, const OpaquePart& part) {
   const bool is_list =
-      !part.module.empty() && !nodes.empty() && key_of_call(*nodes.front(), part.module).empty();
+      !part.module.empty() && !nodes.empty() && key_of_call(*nodes.front(), part).empty();
   if (!part.ops.empty() || is_list) return split_by_connection(nodes);
-  if (!part.module.empty()) return split_by_call(nodes, part.module);
+  if (is_of_module(part)) return split_by_call(nodes, part);
   std::vector<Nodes> result;
   for (Node* node : nodes) result.push_back({node});
   return result;
@@ -116,16 +115,17 @@ bool is_stored(const Graph& graph, const Value* value) {
 
 std::string name_of(const OpaquePart& part) {
   if (!part.module.empty()) return fmt::format("module \"{}\"", part.module);
+  if (!part.module_type.empty()) return fmt::format("module_type \"{}\"", part.module_type);
   if (!part.op.empty()) return "op " + part.op;
   return fmt::format("ops {}", fmt::join(part.ops, ", "));
 }
 
 void check_opaque_part(const OpaquePart& part) {
-  const int set =
-      (part.module.empty() ? 0 : 1) + (part.op.empty() ? 0 : 1) + (part.ops.empty() ? 0 : 1);
+  const int set = (part.module.empty() ? 0 : 1) + (part.module_type.empty() ? 0 : 1) +
+                  (part.op.empty() ? 0 : 1) + (part.ops.empty() ? 0 : 1);
   if (set != 1)
     throw Error("quantizer", "opaque part",
-                fmt::format("names {}, want exactly one of module, op and ops",
+                fmt::format("names {}, want exactly one of module, module_type, op and ops",
                             set == 0 ? "nothing" : "several kinds of ops"));
   if (part.is_recorded && part.quantizer)
     throw Error("quantizer", name_of(part),

@@ -1,5 +1,5 @@
-// Opaque parts: modules, custom ops and groups of ops that a program keeps whole. What stands for
-// one in a graph is an island:
+// Opaque parts: modules, classes of modules, custom ops and groups of ops that a program keeps
+// whole. What stands for one in a graph is an island:
 //
 //   %x ──▶ [ %a = conv2d(%x, %w) ─▶ %b = relu(%a) ─▶ %c = my_ns.nms.default(%b) ] ──▶ %c
 //
@@ -50,8 +50,11 @@ struct SameAsInput {
 using BorderSpec = std::variant<QuantizationSpec, FixedQParamsQuantizationSpec, SameAsInput>;
 
 struct OpaquePart {
-  // Which ops: exactly one of the three is set.
+  // Which ops: exactly one of the four is set.
   std::string module = {};  // a module's path; each call of the module is an island
+  // "my.Decoder", "torch.nn.LSTM": all modules of the class, each call of each an island; one
+  // within another belongs to the outer one
+  std::string module_type = {};
   // "my_ns.nms.default", "aten.linear" (all overloads), "linear"; each call of the op is an island
   std::string op = {};
   // likewise; calls of these ops that read each other are one island
@@ -72,16 +75,18 @@ struct OpaquePart {
   // points become q/dq ops. Each may replace the island's nodes by others: add nodes to the graph,
   // replace the uses of the outputs, erase the old nodes. What it adds is in the island afterwards.
   // The inputs and outputs keep their number and order, by which border specs find them.
-  // calibrate() is told how to run custom nodes (CalibrateOptions::handlers).
+  // calibrate() is told how to run custom nodes (CalibrateOptions::handlers). A part by module_type
+  // without hooks has those that are registered for the class (opaque_hooks.h).
   std::function<void(Graph& graph, Island& island)> float_to_observed = {};
   std::function<void(ObservedGraph& observed, Island& island)> observed_to_quantized = {};
 };
 
-// "module \"head\"", "op my_ns.nms.default", "ops aten.mul, aten.add".
+// "module \"head\"", "module_type \"my.Decoder\"", "op my_ns.nms.default", "ops aten.mul,
+// aten.add".
 std::string name_of(const OpaquePart& part);
 
-// Throws Error("quantizer", name_of(part), ...) unless exactly one of module, op and ops is set,
-// and for contradictions.
+// Throws Error("quantizer", name_of(part), ...) unless exactly one of module, module_type,
+// op and ops is set, and for contradictions.
 void check_opaque_part(const OpaquePart& part);
 
 // The islands of one graph, by part and then in graph order. A node belongs to the first part that

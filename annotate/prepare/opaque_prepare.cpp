@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/float_ops.h"
+#include "annotate/graph/opaque_hooks.h"
 #include "annotate/prepare/opaque_border.h"
 #include "core/base/error.h"
 
@@ -143,18 +144,25 @@ void note_islands(const std::vector<Island>& islands, Report& report) {
 }  // namespace
 
 OpaquePrepare::OpaquePrepare(Quantizer& quantizer, Work work)
-    : quantizer_(quantizer), parts_(quantizer.opaque_parts()), work_(std::move(work)) {}
+    : quantizer_(quantizer),
+      has_parts_(quantizer.opaque_parts() != nullptr),
+      work_(std::move(work)) {
+  if (!has_parts_) return;
+  for (const OpaquePart& part : *quantizer.opaque_parts())
+    parts_.push_back(with_registered_hooks(part));
+}
 
 void OpaquePrepare::check(const Graph& program, Report& report) const {
-  if (parts_ == nullptr) return;
+  if (!has_parts_) return;
   std::vector<const Graph*> graphs = {&program};
   for (const Body& body : bodies_within(program)) graphs.push_back(body.graph);
-  for (const OpaquePart& part : *parts_) {
+  for (const OpaquePart& part : parts_) {
     check_opaque_part(part);
     const bool is_absent = std::all_of(graphs.begin(), graphs.end(), [&](const Graph* graph) {
       return find_islands(*graph, {&part, 1}).empty();
     });
-    if (is_absent && !part.module.empty())
+    const bool is_module = !part.module.empty() || !part.module_type.empty();
+    if (is_absent && is_module)
       throw Error("quantizer", name_of(part),
                   "covers no op of the program; correct the opaque part's name or leave it out");
     if (is_absent) report.note(fmt::format("opaque part {} covers no op", name_of(part)));
@@ -168,9 +176,9 @@ const Island* OpaquePrepare::find_island(const Node* node) const {
 }
 
 std::vector<Island> OpaquePrepare::find_and_swap(Graph& graph) const {
-  std::vector<Island> islands = find_islands(graph, *parts_);
+  std::vector<Island> islands = find_islands(graph, parts_);
   for (Island& island : islands) {
-    const OpaquePart& part = (*parts_)[island.part];
+    const OpaquePart& part = parts_[island.part];
     if (!part.float_to_observed) continue;
     const std::vector<Node*> outside = nodes_outside(graph, island);
     part.float_to_observed(graph, island);
@@ -192,7 +200,7 @@ void OpaquePrepare::transform(Graph& graph, std::vector<Island>& islands) const 
     hidden.check_presence(quantizer_.name());
   }
   for (Island& island : islands) {
-    Quantizer* own = (*parts_)[island.part].quantizer.get();
+    Quantizer* own = parts_[island.part].quantizer.get();
     if (own == nullptr) continue;
     const std::vector<Node*> outside = nodes_outside(graph, island);
     const HiddenNodes hidden(graph, outside);
@@ -211,7 +219,7 @@ void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& is
   for (const Island& island : islands) {
     inside.insert(inside.end(), island.nodes.begin(), island.nodes.end());
     for (Node* node : island.nodes) claims.add(annotations, node, rule_of(island));
-    place_border_specs(border_specs((*parts_)[island.part], island), annotations);
+    place_border_specs(border_specs(parts_[island.part], island), annotations);
   }
   claims.seal(annotations);
   const HiddenNodes hidden(graph, inside);
@@ -221,7 +229,7 @@ void OpaquePrepare::annotate_outside(Graph& graph, const std::vector<Island>& is
 
 void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotations& annotations,
                                     Report& report) {
-  const OpaquePart& part = (*parts_)[island.part];
+  const OpaquePart& part = parts_[island.part];
   const std::vector<Node*> outside = nodes_outside(graph, island);
   Annotations own;
   Claims claims;
@@ -249,8 +257,7 @@ void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotati
 void OpaquePrepare::keep(std::vector<Island> islands) {
   for (Island& island : islands) {
     for (const Node* node : island.nodes) island_of_node_[node] = islands_.size();
-    for (const auto& [key, spec] : border_specs((*parts_)[island.part], island))
-      border_[key] = true;
+    for (const auto& [key, spec] : border_specs(parts_[island.part], island)) border_[key] = true;
     if (island.has_quantizer)
       for (const Node* node : island.nodes)
         part_of_node_[node] = static_cast<int>(islands_.size()) + 1;
@@ -259,16 +266,17 @@ void OpaquePrepare::keep(std::vector<Island> islands) {
 }
 
 void OpaquePrepare::annotate(Graph& graph, Annotations& annotations, Report& report) {
-  if (parts_ == nullptr) return work_(graph, quantizer_, annotations, report);
+  if (!has_parts_) return work_(graph, quantizer_, annotations, report);
   std::vector<Island> islands = find_and_swap(graph);
   transform(graph, islands);
   annotate_outside(graph, islands, annotations, report);
   for (const Island& island : islands) {
-    const OpaquePart& part = (*parts_)[island.part];
+    const OpaquePart& part = parts_[island.part];
     if (part.quantizer)
       annotate_inside(graph, island, annotations, report);
     else
-      report_float(island.nodes, island.name, part.module.empty(), annotations, report);
+      report_float(island.nodes, island.name, part.module.empty() && part.module_type.empty(),
+                   annotations, report);
   }
   note_islands(islands, report);
   keep(std::move(islands));
@@ -279,7 +287,7 @@ void OpaquePrepare::annotate_body(const Body& body, Annotations& annotations, Re
   const Island* island =
       outer != owner_of_body_.end() ? &islands_[outer->second.island] : find_island(body.call);
   if (island == nullptr) return annotate(*body.graph, annotations, report);
-  Quantizer* own = (*parts_)[island->part].quantizer.get();
+  Quantizer* own = parts_[island->part].quantizer.get();
   owner_of_body_[body.graph] = {static_cast<size_t>(island - islands_.data()), own};
   if (own != nullptr) return work_(*body.graph, *own, annotations, report);
   report_float(body.graph->nodes(), island->name, false, annotations, report);
@@ -297,7 +305,7 @@ int OpaquePrepare::part_of(const EdgeOrNode& key) const {
 
 Quantizer& OpaquePrepare::quantizer_of(int part) const {
   if (part == 0) return quantizer_;
-  return *(*parts_)[islands_.at(static_cast<size_t>(part - 1)).part].quantizer;
+  return *parts_[islands_.at(static_cast<size_t>(part - 1)).part].quantizer;
 }
 
 }  // namespace octet

@@ -68,7 +68,8 @@ class OpaquePrepare {
   const Island* find_island(const Node* node) const;
 
   Quantizer& quantizer_;
-  const std::vector<OpaquePart>* parts_;
+  bool has_parts_;
+  std::vector<OpaquePart> parts_;  // with the hooks that are registered for their classes
   Work work_;
   std::vector<Island> islands_;
   std::unordered_map<const Node*, size_t> island_of_node_;

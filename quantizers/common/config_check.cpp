@@ -157,35 +157,32 @@ void check_rows(const ConfigTable& table, const std::string& quantizer, const Gr
                         !table.calls().empty();
   if (!has_rows) return;
   const ModelNames names(model);
-  const auto refuse = [&](const std::string& row, const std::string& message) {
+  const auto refuse = [&](const RowKey& row, const std::string& message) {
     const std::string place = table.place_of(row);
-    throw Error("quantizer", place.empty() ? quantizer : place, fmt::format("{}{}", row, message));
+    throw Error("quantizer", place.empty() ? quantizer : place, describe(row) + message);
   };
   for (const auto& [name, config] : table.module_names())
     if (!names.paths().contains(name))
-      refuse(
-          describe_row("module_name", name),
-          fmt::format(" is no module of the model, {}", closest(name, names.paths(), "modules")));
+      refuse({RowKind::kModuleName, name}, fmt::format(" is no module of the model, {}",
+                                                       closest(name, names.paths(), "modules")));
   for (const ConfigTable::RegexRow& row : table.module_regexes()) {
     const std::string& text = row.regex->text();
     if (std::none_of(names.modules().begin(), names.modules().end(),
                      [&](const std::string& path) { return row.regex->matches(path); }))
-      refuse(describe_row("module_name_regex", text),
+      refuse({RowKind::kModuleNameRegex, text},
              fmt::format(" matches the whole path of no module of the model, {}",
                          closest(text, names.modules(), "modules")));
   }
   for (const auto& [type, config] : table.module_types())
     if (!names.has_module_type(type))
-      refuse(describe_row("module_type", type),
-             fmt::format(" is no type of a module of the model, {}",
-                         closest(type, names.types(), "types")));
+      refuse({RowKind::kModuleType, type}, fmt::format(" is no type of a module of the model, {}",
+                                                       closest(type, names.types(), "types")));
   for (const auto& [op, config] : table.operator_types())
     if (!names.has_op(op) && !is_known_op(op))
-      refuse(describe_row("op_type", op),
-             fmt::format(" is no op, {}", closest(op, names.ops(), "ops")));
+      refuse({RowKind::kOpType, op}, fmt::format(" is no op, {}", closest(op, names.ops(), "ops")));
   for (const ConfigTable::CallRow& row : table.calls())
     if (const std::string reason = objection(names, row.call); !reason.empty())
-      refuse(describe(row.call), ": " + reason);
+      refuse({RowKind::kCallIndex, {}, row.call}, ": " + reason);
 }
 
 void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model) {
@@ -196,6 +193,10 @@ void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model
       throw Error("quantizer", subject,
                   fmt::format("module \"{}\" is no module of the model, {}", part.module,
                               closest(part.module, names.paths(), "modules")));
+    if (!part.module_type.empty() && !names.has_module_type(part.module_type))
+      throw Error("quantizer", subject,
+                  fmt::format("module_type \"{}\" is no type of a module of the model, {}",
+                              part.module_type, closest(part.module_type, names.types(), "types")));
     std::vector<std::string> ops = part.ops;
     if (!part.op.empty()) ops.push_back(part.op);
     for (const std::string& op : ops)

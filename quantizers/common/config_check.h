@@ -15,7 +15,8 @@ namespace octet {
 // model, is none: a file about a backend serves many models.
 void check_rows(const ConfigTable& table, const std::string& quantizer, const Graph& model);
 
-// The same for opaque parts: a module must be in the model, an op in the model or registered.
+// The same for opaque parts: a module or a class must be in the model, an op in the model or
+// registered.
 void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model);
 
 }  // namespace octet

@@ -36,6 +36,16 @@ IntegerRange reduced_range(const OwnOptions& options, DType dtype, IntegerRange 
 // The observer of weights without groups: of least squared error, or min-max.
 std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel);
 
+// Weights of 8 bits with one scale per output channel or per tensor, which the peers have too;
+// other weights are weight_only.h's.
+bool has_plain_weights(const OwnOptions& options);
+QuantizationSpec plain_weight_spec(const OwnOptions& options, bool is_per_channel,
+                                   IntegerRange range);
+// Affine, from a histogram; dynamic ones get their scale at run time, per token if the options say
+// so, else per tensor.
+QuantizationSpec activation_spec(const OwnOptions& options, DType dtype, IntegerRange range,
+                                 bool is_dynamic);
+
 // The configuration of these specs: the chosen observers in place, activations left out with
 // weights alone, `outputs` whether outputs are observed as inputs are. Throws Error("quantizer",
 // option, ...) for is_weight_only beside `activation` being dynamic or act_observer, and as

@@ -41,6 +41,22 @@ const std::vector<std::string> kWeightOps = {
 const std::vector<std::string> kProducts = {"aten.matmul", "aten.mm",      "aten.bmm",
                                             "aten.addmm",  "aten.baddbmm", "aten.einsum"};
 
+// clang-format off
+const std::vector<std::string> kComputeOps = {
+    "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d",
+    "aten.linear", "aten.matmul", "aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.einsum", "aten.scaled_dot_product_attention",
+    "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
+    "aten.embedding", "aten.embedding_bag",
+    "aten.add", "aten.sub", "aten.rsub", "aten.mul", "aten.div", "aten.pow", "aten.sqrt", "aten.rsqrt", "aten.exp", "aten.maximum", "aten.minimum",
+    "aten.relu", "aten.relu6", "aten.hardtanh", "aten.clamp", "aten.leaky_relu", "aten.prelu", "aten.elu", "aten.gelu", "aten.silu", "aten.mish",
+    "aten.sigmoid", "aten.tanh", "aten.hardswish", "aten.hardsigmoid", "aten.softmax", "aten.log_softmax", "aten._softmax", "aten._log_softmax",
+    "aten.batch_norm", "aten.layer_norm", "aten.group_norm", "aten.instance_norm", "aten.rms_norm",
+    "aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d", "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d",
+    "aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_max_pool2d", "aten.mean", "aten.sum", "aten.cat", "aten.stack",
+    "aten.upsample_nearest2d", "aten.upsample_bilinear2d",
+};
+// clang-format on
+
 bool is_one_of(const Node& node, std::span<const std::string> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](const std::string& op) { return node.is(op); });
 }
@@ -94,6 +110,8 @@ std::string reason_for(const Node& node, const ConfigTable::Choice& choice, bool
 }
 
 }  // namespace
+
+std::span<const std::string> compute_ops() { return kComputeOps; }
 
 void report_float_nodes(const Graph& graph, const Annotations& annotations,
                         const FloatReportArgs& args, Report& report) {

@@ -16,6 +16,9 @@ inline constexpr const char* kModeStage = "mode";
 inline constexpr const char* kWeightsAlone =
     "its configuration quantizes weights alone, and it has none";
 
+// Ops that compute: the report says of each one without annotation why it stayed float.
+std::span<const std::string> compute_ops();
+
 struct FloatReportArgs {
   std::string quantizer;  // its name
   const ConfigTable& configs;

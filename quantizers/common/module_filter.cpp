@@ -12,44 +12,25 @@ namespace octet {
 
 namespace {
 
-constexpr std::string_view kSelfPrefix = "L['self'].";
-
-std::string_view last_part(std::string_view dotted) { return dotted.substr(dotted.rfind('.') + 1); }
-
-void set_row(ConfigTable::Rows& rows, const char* kind, const std::string& key,
-             ConfigTable::Config config) {
-  if (key.empty())
-    throw Error("quantizer", kind,
-                "the name is empty, want e.g. \"block.conv\"; use global for the whole model");
-  for (auto& [name, row] : rows)
-    if (name == key) {
-      row = std::move(config);
-      return;
-    }
-  rows.emplace_back(key, std::move(config));
+ConfigTable::Choice choose(const RowKey& row, const ConfigTable::Config& config) {
+  if (config) return {&*config, {}};
+  return {nullptr, "excluded by " + describe(row)};
 }
 
-ConfigTable::Choice choose(const char* kind, const std::string& key,
-                           const ConfigTable::Config& config) {
-  if (config) return {&*config, {}};
-  return {nullptr, "excluded by " + describe_row(kind, key)};
+// The configuration of a row, whichever kind of row it is.
+template <typename Row>
+auto& row_config(Row& row) {
+  if constexpr (requires { row.config; })
+    return row.config;
+  else
+    return row.second;
 }
 
 }  // namespace
 
-std::string module_path(const ModuleFrame& frame) {
-  return frame.path.starts_with(kSelfPrefix) ? frame.path.substr(kSelfPrefix.size()) : frame.path;
-}
-
 std::string innermost_module(const Node& node) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   return frames.empty() ? std::string() : module_path(frames.back());
-}
-
-bool is_module_type(const ModuleFrame& frame, const std::string& wanted) {
-  if (frame.type == wanted) return true;
-  return wanted.starts_with("torch.nn.") && !wanted.starts_with("torch.nn.modules.") &&
-         frame.type.starts_with("torch.nn.modules.") && last_part(frame.type) == last_part(wanted);
 }
 
 bool is_in_module(const Node& node, const std::string& name) {
@@ -70,10 +51,6 @@ bool is_in_module_type(const Node& node, const std::string& type) {
                      [&](const ModuleFrame& frame) { return is_module_type(frame, type); });
 }
 
-bool is_op_type(const Node& node, const std::string& op) {
-  return node.is(op) || (op.find('.') == std::string::npos && node.is("aten." + op));
-}
-
 bool is_call(const Node& node, const CallIndex& call) {
   const auto is_counted = [&](const Node& other) {
     return is_op_type(other, call.op) && innermost_module(other) == call.module;
@@ -87,86 +64,120 @@ bool is_call(const Node& node, const CallIndex& call) {
   return index == call.index;
 }
 
-std::string describe(const CallIndex& call) {
-  return fmt::format("call_index {} of {} in module \"{}\"", call.index, call.op, call.module);
+const char* name_of(RowKind kind) {
+  switch (kind) {
+    case RowKind::kGlobal:
+      return "global";
+    case RowKind::kOpType:
+      return "op_type";
+    case RowKind::kModuleType:
+      return "module_type";
+    case RowKind::kModuleNameRegex:
+      return "module_name_regex";
+    case RowKind::kModuleName:
+      return "module_name";
+    case RowKind::kCallIndex:
+      return "call_index";
+  }
+  OCTET_ASSERT(false, "kind of row");
 }
 
-std::string describe_row(const char* kind, const std::string& key) {
-  return fmt::format("{} \"{}\"", kind, key);
+std::string describe(const RowKey& row) {
+  if (row.kind == RowKind::kGlobal) return "the global configuration";
+  if (row.kind == RowKind::kCallIndex)
+    return fmt::format("call_index {} of {} in module \"{}\"", row.call.index, row.call.op,
+                       row.call.module);
+  return fmt::format("{} \"{}\"", name_of(row.kind), row.name);
 }
 
-void refuse_in_compat(Compat compat, const std::string& kind) {
-  if (compat == Compat::kTorchao)
-    throw Error("quantizer", kind,
+void refuse_in_compat(Compat compat, RowKind kind) {
+  const bool is_lacking = kind == RowKind::kModuleNameRegex || kind == RowKind::kCallIndex;
+  if (compat == Compat::kTorchao && is_lacking)
+    throw Error("quantizer", name_of(kind),
                 "torchao's quantizers have no such setting; leave out --compat torchao");
 }
 
-void ConfigTable::set_global(Config config) { global_ = std::move(config); }
-void ConfigTable::set_module_name(const std::string& name, Config config) {
-  set_row(module_names_, "module_name", name, std::move(config));
-  places_[describe_row("module_name", name)] = place_;
-}
-void ConfigTable::set_module_type(const std::string& type, Config config) {
-  set_row(module_types_, "module_type", type, std::move(config));
-  places_[describe_row("module_type", type)] = place_;
-}
-void ConfigTable::set_operator_type(const std::string& op, Config config) {
-  set_row(operator_types_, "op_type", op, std::move(config));
-  places_[describe_row("op_type", op)] = place_;
+namespace {
+
+void check_row(const RowKey& row) {
+  if (row.kind == RowKind::kGlobal) return;
+  if (row.kind == RowKind::kCallIndex) {
+    if (row.call.op.empty())
+      throw Error("quantizer", "call_index", "the op is empty, want e.g. \"aten.linear.default\"");
+    if (row.call.index < 0)
+      throw Error("quantizer", describe(row),
+                  fmt::format("got the index {}, want 0 or more", row.call.index));
+    return;
+  }
+  if (!row.name.empty()) return;
+  const bool is_regex = row.kind == RowKind::kModuleNameRegex;
+  throw Error("quantizer", name_of(row.kind),
+              is_regex ? "the expression is empty, want e.g. \"layers\\..*\""
+                       : "the name is empty, want e.g. \"block.conv\"; use global for the whole "
+                         "model");
 }
 
-void ConfigTable::set_module_name_regex(const std::string& regex, Config config) {
-  if (regex.empty())
-    throw Error("quantizer", "module_name_regex",
-                "the expression is empty, want e.g. \"layers\\..*\"");
-  const auto same = [&](const RegexRow& row) { return row.regex->text() == regex; };
-  const auto found = std::find_if(module_regexes_.begin(), module_regexes_.end(), same);
-  if (found != module_regexes_.end())
-    found->config = std::move(config);
+}  // namespace
+
+template <typename Table>
+auto& ConfigTable::rows_of(Table& table, RowKind kind) {
+  return kind == RowKind::kModuleName   ? table.module_names_
+         : kind == RowKind::kModuleType ? table.module_types_
+                                        : table.operator_types_;
+}
+
+// Null when there is no such row.
+template <typename Table>
+auto* ConfigTable::find_in(Table& table, const RowKey& row) {
+  using Found = decltype(&*table.global_);
+  const auto config_in = [&](auto& rows, const auto& same) -> Found {
+    const auto found = std::find_if(rows.begin(), rows.end(), same);
+    return found == rows.end() ? nullptr : &row_config(*found);
+  };
+  if (row.kind == RowKind::kGlobal) return table.global_ ? &*table.global_ : Found(nullptr);
+  if (row.kind == RowKind::kModuleNameRegex)
+    return config_in(table.module_regexes_,
+                     [&](const RegexRow& other) { return other.regex->text() == row.name; });
+  if (row.kind == RowKind::kCallIndex)
+    return config_in(table.calls_, [&](const CallRow& other) { return other.call == row.call; });
+  return config_in(rows_of(table, row.kind),
+                   [&](const auto& other) { return other.first == row.name; });
+}
+
+void ConfigTable::set(const RowKey& row, Config config, const std::string& place) {
+  check_row(row);
+  if (Config* known = find_in(*this, row))
+    *known = std::move(config);
+  else if (row.kind == RowKind::kGlobal)
+    global_ = std::move(config);
+  else if (row.kind == RowKind::kModuleNameRegex)
+    module_regexes_.push_back({std::make_shared<ModuleRegex>(row.name), std::move(config)});
+  else if (row.kind == RowKind::kCallIndex)
+    calls_.push_back({row.call, std::move(config)});
   else
-    module_regexes_.push_back({std::make_shared<ModuleRegex>(regex), std::move(config)});
-  places_[describe_row("module_name_regex", regex)] = place_;
+    rows_of(*this, row.kind).emplace_back(row.name, std::move(config));
+  places_[describe(row)] = place;
 }
 
-void ConfigTable::set_call_index(const CallIndex& call, Config config) {
-  if (call.op.empty())
-    throw Error("quantizer", "call_index", "the op is empty, want e.g. \"aten.linear.default\"");
-  if (call.index < 0)
-    throw Error("quantizer", describe(call),
-                fmt::format("got the index {}, want 0 or more", call.index));
-  const auto found = std::find_if(calls_.begin(), calls_.end(),
-                                  [&](const CallRow& row) { return row.call == call; });
-  if (found != calls_.end())
-    found->config = std::move(config);
-  else
-    calls_.push_back({call, std::move(config)});
-  places_[describe(call)] = place_;
-}
-
-std::string ConfigTable::place_of(const std::string& row) const {
-  const std::map<std::string, std::string>::const_iterator found = places_.find(row);
+std::string ConfigTable::place_of(const RowKey& row) const {
+  const std::map<std::string, std::string>::const_iterator found = places_.find(describe(row));
   return found == places_.end() ? std::string() : found->second;
 }
 
-const ConfigTable::Config* ConfigTable::find_module_regex(const std::string& regex) const {
-  const auto found = std::find_if(module_regexes_.begin(), module_regexes_.end(),
-                                  [&](const RegexRow& row) { return row.regex->text() == regex; });
-  return found == module_regexes_.end() ? nullptr : &found->config;
+const ConfigTable::Config* ConfigTable::find_row(const RowKey& row) const {
+  return find_in(*this, row);
 }
 
-const ConfigTable::Config* ConfigTable::find_call_index(const CallIndex& call) const {
-  const auto found = std::find_if(calls_.begin(), calls_.end(),
-                                  [&](const CallRow& row) { return row.call == call; });
-  return found == calls_.end() ? nullptr : &found->config;
-}
-
-std::vector<const ConfigTable::Config*> ConfigTable::all() const {
-  std::vector<const Config*> result;
-  for (const Rows* rows : {&module_names_, &module_types_, &operator_types_})
-    for (const auto& [key, config] : *rows) result.push_back(&config);
-  for (const RegexRow& row : module_regexes_) result.push_back(&row.config);
-  for (const CallRow& row : calls_) result.push_back(&row.config);
-  if (global_) result.push_back(&*global_);
+std::vector<std::pair<RowKey, const ConfigTable::Config*>> ConfigTable::all() const {
+  std::vector<std::pair<RowKey, const Config*>> result;
+  for (RowKind kind : {RowKind::kModuleName, RowKind::kModuleType, RowKind::kOpType})
+    for (const auto& [name, config] : rows_of(*this, kind))
+      result.emplace_back(RowKey{kind, name}, &config);
+  for (const RegexRow& row : module_regexes_)
+    result.emplace_back(RowKey{RowKind::kModuleNameRegex, row.regex->text()}, &row.config);
+  for (const CallRow& row : calls_)
+    result.emplace_back(RowKey{RowKind::kCallIndex, {}, row.call}, &row.config);
+  if (global_) result.emplace_back(RowKey{}, &*global_);
   return result;
 }
 
@@ -191,29 +202,26 @@ const std::pair<std::string, ConfigTable::Config>* find_covering(const ConfigTab
 
 ConfigTable::Choice ConfigTable::find(const Node& node) const {
   for (const CallRow& row : calls_)
-    if (is_call(node, row.call))
-      return row.config ? Choice{&*row.config, {}}
-                        : Choice{nullptr, "excluded by " + describe(row.call)};
+    if (is_call(node, row.call)) return choose({RowKind::kCallIndex, {}, row.call}, row.config);
   if (!module_names_.empty() || !module_types_.empty() || !module_regexes_.empty()) {
     std::vector<ModuleFrame> frames = module_stack(node);
     std::reverse(frames.begin(), frames.end());
     for (const ModuleFrame& frame : frames)
       if (const std::pair<std::string, Config>* row =
               find_covering(module_names_, module_path(frame)))
-        return choose("module_name", row->first, row->second);
+        return choose({RowKind::kModuleName, row->first}, row->second);
     for (const ModuleFrame& frame : frames)
       for (const RegexRow& row : module_regexes_)
         if (row.regex->matches(module_path(frame)))
-          return choose("module_name_regex", row.regex->text(), row.config);
+          return choose({RowKind::kModuleNameRegex, row.regex->text()}, row.config);
     for (const ModuleFrame& frame : frames)
       for (const auto& [type, config] : module_types_)
-        if (is_module_type(frame, type)) return choose("module_type", type, config);
+        if (is_module_type(frame, type)) return choose({RowKind::kModuleType, type}, config);
   }
   for (const auto& [op, config] : operator_types_)
-    if (is_op_type(node, op)) return choose("op_type", op, config);
+    if (is_op_type(node, op)) return choose({RowKind::kOpType, op}, config);
   if (!global_) return {nullptr, "no configuration covers it and there is no global one"};
-  if (!*global_) return {nullptr, "excluded by the global configuration"};
-  return {&**global_, {}};
+  return choose({}, *global_);
 }
 
 std::vector<std::string> ConfigTable::unused_rows(const Graph& graph) const {
@@ -223,28 +231,29 @@ std::vector<std::string> ConfigTable::unused_rows(const Graph& graph) const {
     nodes.insert(nodes.end(), inner.begin(), inner.end());
   }
   std::vector<std::string> unused;
-  const auto collect = [&](const char* kind, const Rows& rows,
-                           bool (*applies)(const Node&, const std::string&)) {
-    for (const auto& [key, config] : rows)
-      if (std::none_of(nodes.begin(), nodes.end(),
-                       [&](const Node* node) { return applies(*node, key); }))
-        unused.push_back(describe_row(kind, key));
+  const auto collect = [&](const RowKey& row, const auto& applies) {
+    if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return applies(*node); }))
+      unused.push_back(describe(row));
   };
-  collect("module_name", module_names_, [](const Node& node, const std::string& name) {
-    const std::vector<ModuleFrame> frames = module_stack(node);
-    return std::any_of(frames.begin(), frames.end(),
-                       [&](const ModuleFrame& frame) { return covers(name, module_path(frame)); });
-  });
+  for (const auto& [name, config] : module_names_)
+    collect({RowKind::kModuleName, name}, [&, &name = name](const Node& node) {
+      const std::vector<ModuleFrame> frames = module_stack(node);
+      return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
+        return covers(name, module_path(frame));
+      });
+    });
   for (const RegexRow& row : module_regexes_)
-    if (std::none_of(nodes.begin(), nodes.end(),
-                     [&](const Node* node) { return is_in_module_like(*node, *row.regex); }))
-      unused.push_back(describe_row("module_name_regex", row.regex->text()));
-  collect("module_type", module_types_, is_in_module_type);
-  collect("op_type", operator_types_, is_op_type);
+    collect({RowKind::kModuleNameRegex, row.regex->text()},
+            [&](const Node& node) { return is_in_module_like(node, *row.regex); });
+  for (const auto& [type, config] : module_types_)
+    collect({RowKind::kModuleType, type},
+            [&, &type = type](const Node& node) { return is_in_module_type(node, type); });
+  for (const auto& [op, config] : operator_types_)
+    collect({RowKind::kOpType, op},
+            [&, &op = op](const Node& node) { return is_op_type(node, op); });
   for (const CallRow& row : calls_)
-    if (std::none_of(nodes.begin(), nodes.end(),
-                     [&](const Node* node) { return is_call(*node, row.call); }))
-      unused.push_back(describe(row.call));
+    collect({RowKind::kCallIndex, {}, row.call},
+            [&](const Node& node) { return is_call(node, row.call); });
   return unused;
 }
 

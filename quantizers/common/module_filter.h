@@ -11,29 +11,20 @@
 #include <vector>
 
 #include "annotate/annotation/annotation.h"
+#include "annotate/graph/module_names.h"
 #include "core/graph/graph.h"
 #include "quantizers/common/compat.h"
 #include "quantizers/common/module_regex.h"
 
 namespace octet {
 
-using NodeFilter = std::function<bool(const Node&)>;
-
-// The path without the "L['self']." that older exports put before it.
-std::string module_path(const ModuleFrame& frame);
 // The path of the innermost module around the node; "" is the model itself.
 std::string innermost_module(const Node& node);
-// True when the frame's type is `wanted`; "torch.nn.Linear" also means
-// "torch.nn.modules.linear.Linear".
-bool is_module_type(const ModuleFrame& frame, const std::string& wanted);
 // True when some module around the node has this path ("block.conv"), a path that matches, or this
 // type.
 bool is_in_module(const Node& node, const std::string& name);
 bool is_in_module_like(const Node& node, const ModuleRegex& regex);
 bool is_in_module_type(const Node& node, const std::string& type);
-// True when the node's op is `op`, written as for Node::is ("aten.linear", "aten.linear.default")
-// or bare ("linear").
-bool is_op_type(const Node& node, const std::string& op);
 
 // The n-th call of an op that stands in a module itself (not in a module within), counted from 0 in
 // the order of the graph, bodies of control flow each by itself. A module that is called twice
@@ -45,12 +36,22 @@ struct CallIndex {
   bool operator==(const CallIndex&) const = default;
 };
 bool is_call(const Node& node, const CallIndex& call);
-// "call_index 1 of aten.linear.default in module "block""; and "module_name "blok"".
-std::string describe(const CallIndex& call);
-std::string describe_row(const char* kind, const std::string& key);
 
-// Throws Error for a kind of row that torchao's quantizers lack ("call_index").
-void refuse_in_compat(Compat compat, const std::string& kind);
+// What a row of settings covers; weakest first.
+enum class RowKind { kGlobal, kOpType, kModuleType, kModuleNameRegex, kModuleName, kCallIndex };
+struct RowKey {
+  RowKind kind = RowKind::kGlobal;
+  std::string name = {};  // the op, class, expression or path; not of the global row and of calls
+  CallIndex call = {};    // of calls
+};
+// "module_name", as JSON says it.
+const char* name_of(RowKind kind);
+// "module_name "blok"", "call_index 1 of aten.linear.default in module "block"", "the global
+// configuration".
+std::string describe(const RowKey& row);
+
+// Throws Error for a kind of row that torchao's quantizers lack (expressions, calls).
+void refuse_in_compat(Compat compat, RowKind kind);
 
 // The settings of one quantizer. A config of nullopt leaves the node float.
 class ConfigTable {
@@ -67,17 +68,10 @@ class ConfigTable {
     Config config;
   };
 
-  // A second call with the same key replaces the first. Throws Error when `name`, `type` or `op` is
-  // empty, when `regex` is no regular expression and when the index is negative.
-  void set_global(Config config);
-  void set_module_name(const std::string& name, Config config);
-  void set_module_name_regex(const std::string& regex, Config config);  // of whole paths
-  void set_call_index(const CallIndex& call, Config config);
-  void set_module_type(const std::string& type, Config config);
-  void set_operator_type(const std::string& op, Config config);
-  // Where the rows that are set from now on were said, for messages: "q.json: /module_name/blok";
-  // "": in code.
-  void set_place(std::string place) { place_ = std::move(place); }
+  // A second call with the same key replaces the first. Throws Error when the name is empty, when
+  // it is to be a regular expression and is none, and when the index of a call is negative.
+  // `place`: where the row was said, for messages ("q.json: /module_name/blok"); "": in code.
+  void set(const RowKey& row, Config config, const std::string& place = {});
 
   // the outer optional: whether it was set
   const std::optional<Config>& global() const { return global_; }
@@ -88,11 +82,11 @@ class ConfigTable {
   const std::vector<RegexRow>& module_regexes() const { return module_regexes_; }
   const std::vector<CallRow>& calls() const { return calls_; }
   // null when there is no such row
-  const Config* find_module_regex(const std::string& regex) const;
-  const Config* find_call_index(const CallIndex& call) const;
-  std::vector<const Config*> all() const;  // of every row, and the global one
-  // Of a row, given as "module_name \"blok\"" or describe(call); "" when it was said in code.
-  std::string place_of(const std::string& row) const;
+  const Config* find_row(const RowKey& row) const;
+  // Every row that was set, the global one last.
+  std::vector<std::pair<RowKey, const Config*>> all() const;
+  // "" when the row was said in code.
+  std::string place_of(const RowKey& row) const;
 
   // What applies to the node: the config, or none and why. The strongest wins: the call, then the
   // longest module name, then the innermost module that a regex matches (several that match it: the
@@ -108,14 +102,18 @@ class ConfigTable {
   std::vector<std::string> unused_rows(const Graph& graph) const;
 
  private:
+  template <typename Table>
+  static auto& rows_of(Table& table, RowKind kind);
+  template <typename Table>
+  static auto* find_in(Table& table, const RowKey& row);
+
   std::optional<Config> global_;
   Rows module_names_;
   Rows module_types_;
   Rows operator_types_;
   std::vector<RegexRow> module_regexes_;
   std::vector<CallRow> calls_;
-  std::string place_;                          // of what is set next
-  std::map<std::string, std::string> places_;  // by row
+  std::map<std::string, std::string> places_;  // by describe(row)
 };
 
 }  // namespace octet

@@ -6,7 +6,6 @@
 #include "annotate/rules/annotation_rule.h"
 #include "core/base/error.h"
 #include "quantizers/common/checks.h"
-#include "quantizers/common/config_check.h"
 #include "quantizers/common/float_report.h"
 #include "quantizers/common/weight_only.h"
 
@@ -58,68 +57,22 @@ QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat
 }
 
 EmbeddingQuantizer::EmbeddingQuantizer(Compat compat, std::string name)
-    : compat_(compat), name_(std::move(name)) {
-  configs_.set_global(get_embedding_quantization_config(8, compat));
-}
-
-EmbeddingQuantizer& EmbeddingQuantizer::set_global(std::optional<QuantizationConfig> config) {
-  configs_.set_global(std::move(config));
-  return *this;
-}
-
-EmbeddingQuantizer& EmbeddingQuantizer::set_module_name(const std::string& name,
-                                                        std::optional<QuantizationConfig> config) {
-  configs_.set_module_name(name, std::move(config));
-  return *this;
-}
-
-EmbeddingQuantizer& EmbeddingQuantizer::set_module_type(const std::string& type,
-                                                        std::optional<QuantizationConfig> config) {
-  configs_.set_module_type(type, std::move(config));
-  return *this;
-}
-
-EmbeddingQuantizer& EmbeddingQuantizer::set_operator_type(
-    const std::string& op, std::optional<QuantizationConfig> config) {
-  configs_.set_operator_type(op, std::move(config));
-  return *this;
-}
-
-EmbeddingQuantizer& EmbeddingQuantizer::set_module_name_regex(
-    const std::string& regex, std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "module_name_regex");
-  configs_.set_module_name_regex(regex, std::move(config));
-  return *this;
-}
-
-EmbeddingQuantizer& EmbeddingQuantizer::set_call_index(const CallIndex& call,
-                                                       std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "call_index");
-  configs_.set_call_index(call, std::move(config));
-  return *this;
-}
-
-void EmbeddingQuantizer::check_model(const Graph& model) const {
-  if (compat_ == Compat::kNone) check_rows(configs_, name_, model);
-}
+    : ConfigurableQuantizer(std::move(name), {get_embedding_quantization_config(8, compat)},
+                            compat) {}
 
 void EmbeddingQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   RuleState state;
-  if (compat_ == Compat::kTorchao) {
+  if (is_compat()) {
     annotate_compat(graph, annotations);
   } else {
-    const auto choose = [&](const AnnotationRule&, const Match& match) -> ConfigChoice {
-      const ConfigTable::Choice choice = configs_.find(*match.root);
-      return {choice.config, choice.reason};
-    };
-    annotate_by_rules(graph, kRules, choose, annotations, state);
+    annotate_by_rules(graph, kRules, by_settings(), annotations, state);
   }
-  report_float_nodes(graph, annotations, {name(), configs_, {}, state, kOps, {}}, report);
+  report_float_nodes(graph, annotations, {name(), rows(), {}, state, kOps, {}}, report);
 }
 
 void EmbeddingQuantizer::annotate_compat(Graph& graph, Annotations& annotations) const {
   for (Node* node : graph.nodes_of(kEmbedding + ".default")) {
-    const ConfigTable::Choice choice = configs_.find(*node);
+    const ConfigTable::Choice choice = config_of(*node);
     Value* weight = node->find_input("weight");
     if (!choice.config || !weight) continue;
     QuantizationAnnotation annotation;

@@ -1,4 +1,4 @@
-// One row per name; the setters of each class in one table.
+// One row per name; and how the settings of a file are set.
 #include "quantizers/json/base_quantizers.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "quantizers/common/configurable_quantizer.h"
 #include "quantizers/embedding/quantizer.h"
 #include "quantizers/json/options.h"
 #include "quantizers/x86/quantizer.h"
@@ -19,41 +20,9 @@ namespace {
 
 using Config = std::optional<QuantizationConfig>;
 
-template <typename Kind>
-struct Setters {
-  using Row = Kind& (Kind::*)(const std::string&, Config);
-  Kind& (Kind::*global)(Config);
-  std::array<std::pair<const char*, Row>, 4> rows;
-  Kind& (Kind::*call)(const CallIndex&, Config);
-};
-const Setters<XNNPACKQuantizer> kXnnpackSetters = {
-    &XNNPACKQuantizer::set_global,
-    {{{"op_type", &XNNPACKQuantizer::set_operator_type},
-      {"module_type", &XNNPACKQuantizer::set_module_type},
-      {"module_name", &XNNPACKQuantizer::set_module_name},
-      {"module_name_regex", &XNNPACKQuantizer::set_module_name_regex}}},
-    &XNNPACKQuantizer::set_call_index};
-const Setters<X86InductorQuantizer> kX86Setters = {
-    &X86InductorQuantizer::set_global,
-    {{{"op_type", &X86InductorQuantizer::set_function_type_qconfig},
-      {"module_type", &X86InductorQuantizer::set_module_type_qconfig},
-      {"module_name", &X86InductorQuantizer::set_module_name_qconfig},
-      {"module_name_regex", &X86InductorQuantizer::set_module_name_regex}}},
-    &X86InductorQuantizer::set_call_index};
-const Setters<EmbeddingQuantizer> kEmbeddingSetters = {
-    &EmbeddingQuantizer::set_global,
-    {{{"op_type", &EmbeddingQuantizer::set_operator_type},
-      {"module_type", &EmbeddingQuantizer::set_module_type},
-      {"module_name", &EmbeddingQuantizer::set_module_name},
-      {"module_name_regex", &EmbeddingQuantizer::set_module_name_regex}}},
-    &EmbeddingQuantizer::set_call_index};
-const Setters<DeclaredQuantizer> kDeclaredSetters = {
-    &DeclaredQuantizer::set_global,
-    {{{"op_type", &DeclaredQuantizer::set_operator_type},
-      {"module_type", &DeclaredQuantizer::set_module_type},
-      {"module_name", &DeclaredQuantizer::set_module_name},
-      {"module_name_regex", &DeclaredQuantizer::set_module_name_regex}}},
-    &DeclaredQuantizer::set_call_index};
+// The rows whose keys are names.
+constexpr std::array<RowKind, 4> kNamedRows = {RowKind::kOpType, RowKind::kModuleType,
+                                               RowKind::kModuleName, RowKind::kModuleNameRegex};
 
 // An object whose keys are names; "" is one only where `allows_empty`.
 void check_names(const Place& rows, bool allows_empty = false) {
@@ -96,87 +65,82 @@ void read_calls(const Place& modules, const Set& set) {
   }
 }
 
-// Sets one row of a quantizer, which remembers its place in the file; what the setter says against
-// it comes with that place.
-template <typename Kind, typename Set>
-void set_at(const Place& row, Kind& target, const Set& set) {
-  target.rows().set_place(row.text());
+// Sets one row of a quantizer, which remembers its place in the file; what the quantizer says
+// against it comes with that place.
+void set_at(const Place& place, ConfigurableQuantizer& target, const RowKey& row, Config config) {
   try {
-    set();
+    target.set_row(row, std::move(config), place.text());
   } catch (const Error& error) {
-    row.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
-  target.rows().set_place({});
 }
 
-template <typename Kind>
-ConfigurableQuantizer configurable(std::unique_ptr<Kind> quantizer, const Setters<Kind>& setters,
-                                   ConfigReader read, const QuantizerOptions& options,
-                                   std::vector<std::string> overrides) {
-  Kind* target = quantizer.get();
-  const auto set_rows = [target, &setters, read, options](const Place& root) {
-    if (root.has("global")) (target->*setters.global)(read(root.at("global"), options));
-    for (const auto& [kind, set] : setters.rows) {
-      if (!root.has(kind)) continue;
-      const Place rows = root.at(kind);
+QuantizerPart configurable(std::unique_ptr<ConfigurableQuantizer> quantizer,
+                           const ConfigReader& read, const QuantizerOptions& options,
+                           std::vector<std::string> overrides) {
+  ConfigurableQuantizer* target = quantizer.get();
+  const auto set_rows = [target, read, options](const Place& root) {
+    if (root.has("global"))
+      set_at(root.at("global"), *target, {}, read(root.at("global"), options));
+    for (RowKind kind : kNamedRows) {
+      if (!root.has(name_of(kind))) continue;
+      const Place rows = root.at(name_of(kind));
       check_names(rows);
-      for (const auto& [key, value] : rows.value.items()) {
-        const Place row = rows.at(key);
-        const Config config = read(row, options);
-        set_at(row, *target, [&, set = set, &key = key] { (target->*set)(key, config); });
-      }
+      for (const auto& [name, value] : rows.value.items())
+        set_at(rows.at(name), *target, {kind, name}, read(rows.at(name), options));
     }
     if (!root.has("call_index")) return;
     read_calls(root.at("call_index"), [&](const Place& row, const CallIndex& call) {
-      const Config config = read(row, options);
-      set_at(row, *target, [&] { (target->*setters.call)(call, config); });
+      set_at(row, *target, {RowKind::kCallIndex, {}, call}, read(row, options));
     });
   };
   return {
       .quantizer = std::move(quantizer), .set_rows = set_rows, .overrides = std::move(overrides)};
 }
 
-ConfigurableQuantizer make_xnnpack(const std::string& name, const QuantizerOptions& options) {
-  return configurable(std::make_unique<XNNPACKQuantizer>(options.compat(), name), kXnnpackSetters,
+QuantizerPart make_xnnpack(const std::string& name, const QuantizerOptions& options) {
+  return configurable(std::make_unique<XNNPACKQuantizer>(options.compat(), name),
                       symmetric_config_at, options,
                       {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits",
                        "group_size", "reduce_range"});
 }
 
-ConfigurableQuantizer make_x86(const std::string& name, const QuantizerOptions& options) {
+QuantizerPart make_x86(const std::string& name, const QuantizerOptions& options) {
   return configurable(
-      std::make_unique<X86InductorQuantizer>(options.compat(), name), kX86Setters, x86_config_at,
-      options, {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
+      std::make_unique<X86InductorQuantizer>(options.compat(), name), x86_config_at, options,
+      {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
 }
 
 // The modes are as good as heeded: activations stay float in all.
-ConfigurableQuantizer make_embedding(const std::string& name, const QuantizerOptions& options) {
+QuantizerPart make_embedding(const std::string& name, const QuantizerOptions& options) {
   std::unique_ptr<EmbeddingQuantizer> quantizer =
       std::make_unique<EmbeddingQuantizer>(options.compat(), name);
   quantizer->set_global(std::nullopt);
-  ConfigurableQuantizer result =
-      configurable(std::move(quantizer), kEmbeddingSetters, embedding_config_at, options,
-                   {"is_dynamic", "is_weight_only", "weight_bits"});
+  QuantizerPart result = configurable(std::move(quantizer), embedding_config_at, options,
+                                      {"is_dynamic", "is_weight_only", "weight_bits"});
   result.unaffected = {"reduce_range"};
   return result;
 }
 
-template <typename Kind>
-void set_global(Quantizer& quantizer, Config config) {
-  static_cast<Kind&>(quantizer).set_global(std::move(config));
+// The configurations of a declared backend, or of a quantizer of the user's own.
+QuantizerPart with_own_configs(std::unique_ptr<ConfigurableQuantizer> quantizer,
+                               const QuantizerOptions& options) {
+  const auto read = [configs = quantizer->configs()](const Place& place, const QuantizerOptions&) {
+    return dtype_config_at(place, configs);
+  };
+  return configurable(std::move(quantizer), read, options, {});
 }
 
 struct Base {
   const char* name;
-  ConfigurableQuantizer (*make)(const std::string& name, const QuantizerOptions& options);
+  QuantizerPart (*make)(const std::string& name, const QuantizerOptions& options);
   QuantizationConfig (*default_config)(const QuantizerOptions& options);
-  void (*set_global)(Quantizer& quantizer, Config config);
 };
 constexpr std::array<Base, 4> kBases = {
-    {{"embedding", make_embedding, default_embedding_config, set_global<EmbeddingQuantizer>},
-     {"qnnpack", make_xnnpack, default_symmetric_config, set_global<XNNPACKQuantizer>},
-     {"x86", make_x86, default_x86_config, set_global<X86InductorQuantizer>},
-     {"xnnpack", make_xnnpack, default_symmetric_config, set_global<XNNPACKQuantizer>}}
+    {{"embedding", make_embedding, default_embedding_config},
+     {"qnnpack", make_xnnpack, default_symmetric_config},
+     {"x86", make_x86, default_x86_config},
+     {"xnnpack", make_xnnpack, default_symmetric_config}}
 };
 
 struct RegisteredBase {
@@ -201,19 +165,18 @@ void refuse_settings(const std::string& name, const Place& root) {
        {"global", "op_type", "module_type", "module_name_regex", "module_name", "call_index"})
     if (root.has(key))
       root.at(key).refuse(fmt::format(
-          "the quantizer {} takes no settings; leave them out, or make it a DeclaredQuantizer",
+          "the quantizer {} takes no settings; leave them out, or make it a ConfigurableQuantizer",
           name));
 }
 
-ConfigurableQuantizer make_registered(const RegisteredBase& base, const QuantizerOptions& options) {
+QuantizerPart make_registered(const RegisteredBase& base, const QuantizerOptions& options) {
   std::unique_ptr<Quantizer> quantizer = base.make(options);
   if (!quantizer)
     throw Error("quantizer", fmt::format("\"{}\"", base.name),
                 "its maker gave no quantizer; return one or throw an Error");
-  if (DeclaredQuantizer* declared = dynamic_cast<DeclaredQuantizer*>(quantizer.get())) {
+  if (ConfigurableQuantizer* with_rows = dynamic_cast<ConfigurableQuantizer*>(quantizer.get())) {
     quantizer.release();
-    return configurable(std::unique_ptr<DeclaredQuantizer>(declared), kDeclaredSetters,
-                        declared_config_at, options, {});
+    return with_own_configs(std::unique_ptr<ConfigurableQuantizer>(with_rows), options);
   }
   return {.quantizer = std::move(quantizer),
           .set_rows = [name = base.name](const Place& root) { refuse_settings(name, root); },
@@ -251,7 +214,7 @@ bool contains(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-[[noreturn]] void refuse_override(const ConfigurableQuantizer& part, const std::string& option) {
+[[noreturn]] void refuse_override(const QuantizerPart& part, const std::string& option) {
   std::string has = fmt::format("{}", fmt::join(part.overrides, ", "));
   if (part.overrides.empty()) has = "none; its file says everything";
   if (part.overrides.empty() && option == "reduce_range")
@@ -283,8 +246,8 @@ void register_base(const std::string& name,
   registered_bases().push_back({name, std::move(maker)});
 }
 
-ConfigurableQuantizer make_base(const std::string& base, const std::string& name,
-                                const QuantizerOptions& options) {
+QuantizerPart make_base(const std::string& base, const std::string& name,
+                        const QuantizerOptions& options) {
   if (const RegisteredBase* registered = find_registered(base)) {
     if (name != base)
       throw Error("quantizer", fmt::format("\"{}\"", name),
@@ -294,17 +257,18 @@ ConfigurableQuantizer make_base(const std::string& base, const std::string& name
   return base_of(base).make(name, options);
 }
 
-ConfigurableQuantizer make_built_in(const std::string& base, const QuantizerOptions& options) {
+QuantizerPart make_built_in(const std::string& base, const QuantizerOptions& options) {
   if (const RegisteredBase* registered = find_registered(base))
     return make_registered(*registered, options);
-  ConfigurableQuantizer result = make_base(base, base, options);
-  base_of(base).set_global(*result.quantizer, base_of(base).default_config(options));
+  QuantizerPart result = make_base(base, base, options);
+  static_cast<ConfigurableQuantizer&>(*result.quantizer)
+      .set_row({}, base_of(base).default_config(options));
   return result;
 }
 
-ConfigurableQuantizer make_declared(DeclaredBackend backend, const QuantizerOptions& options) {
-  return configurable(std::make_unique<DeclaredQuantizer>(std::move(backend), options.compat()),
-                      kDeclaredSetters, declared_config_at, options, {});
+QuantizerPart make_declared(DeclaredBackend backend, const QuantizerOptions& options) {
+  return with_own_configs(std::make_unique<DeclaredQuantizer>(std::move(backend), options.compat()),
+                          options);
 }
 
 void check_overrides(const QuantizerParts& parts, const QuantizerOptions& options) {
@@ -313,10 +277,10 @@ void check_overrides(const QuantizerParts& parts, const QuantizerOptions& option
                 "got true beside is_weight_only, want one of them; activations stay float");
   for (const Override& override : kOverrides) {
     if (!override.is_set(options)) continue;
-    const auto heeds = [&](const ConfigurableQuantizer& part) {
+    const auto heeds = [&](const QuantizerPart& part) {
       return contains(part.overrides, override.name);
     };
-    const auto is_deaf = [&](const ConfigurableQuantizer& part) {
+    const auto is_deaf = [&](const QuantizerPart& part) {
       return !heeds(part) && !contains(part.unaffected, override.name);
     };
     const bool one_heeds = std::any_of(parts.begin(), parts.end(), heeds);

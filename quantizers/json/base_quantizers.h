@@ -15,7 +15,7 @@
 namespace octet {
 
 // A quantizer whose rows can still be set.
-struct ConfigurableQuantizer {
+struct QuantizerPart {
   std::unique_ptr<Quantizer> quantizer;
   // Sets "global", "op_type", "module_type", "module_name_regex", "module_name" and "call_index" of
   // the object, as far as it has them; a row that is set already is replaced. Throws
@@ -26,7 +26,7 @@ struct ConfigurableQuantizer {
   // what it and those that it is composed with are to keep out of
   std::vector<OpaquePart> opaque = {};
 };
-using QuantizerParts = std::vector<ConfigurableQuantizer>;
+using QuantizerParts = std::vector<QuantizerPart>;
 
 // The built-in ones in alphabetical order, then those that were registered.
 std::vector<std::string> base_names();
@@ -34,11 +34,11 @@ std::vector<std::string> base_names();
 void register_base(const std::string& name,
                    std::function<std::unique_ptr<Quantizer>(const QuantizerOptions&)> maker);
 // Nothing configured. `base` is one of base_names(); `name` is what the quantizer calls itself.
-ConfigurableQuantizer make_base(const std::string& base, const std::string& name,
-                                const QuantizerOptions& options);
+QuantizerPart make_base(const std::string& base, const std::string& name,
+                        const QuantizerOptions& options);
 // As the bare name says: everything is quantized.
-ConfigurableQuantizer make_built_in(const std::string& base, const QuantizerOptions& options);
-ConfigurableQuantizer make_declared(DeclaredBackend backend, const QuantizerOptions& options);
+QuantizerPart make_built_in(const std::string& base, const QuantizerOptions& options);
+QuantizerPart make_declared(DeclaredBackend backend, const QuantizerOptions& options);
 
 // Throws Error("quantizer", ...) when `options` sets what no part heeds, for is_dynamic,
 // is_weight_only and reduce_range unless all do (reduce_range: all that have activations), and for

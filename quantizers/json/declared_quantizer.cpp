@@ -2,18 +2,19 @@
 #include "quantizers/json/declared_quantizer.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "annotate/annotation/granularity.h"
+#include "annotate/graph/control_flow.h"
 #include "annotate/observed/check_limits.h"
 #include "core/base/error.h"
+#include "core/pattern/pattern.h"
 #include "quantizers/common/checks.h"
-#include "quantizers/common/config_check.h"
-#include "quantizers/common/float_report.h"
 #include "quantizers/json/place.h"
 #include "quantizers/xnnpack/checks.h"
-#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 
@@ -53,7 +54,7 @@ std::string objection_to_shape(const QuantizationSpec& spec, const Value& value)
   try {
     block_size_of(affine->granularity, shape, "%" + value.name());
   } catch (const Error& error) {
-    return without_stage(error);
+    return error.without_stage();
   }
   return {};
 }
@@ -67,79 +68,106 @@ std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) 
   return {};
 }
 
+// What settings choose among: each row's default, or the variants of one name.
+std::vector<QuantizationConfig> configs_of(const DeclaredBackend& backend) {
+  std::vector<QuantizationConfig> configs = {QuantizationConfig()};
+  for (const DtypeVariant& variant : backend.variants) {
+    const auto same = [&](const QuantizationConfig& known) {
+      return known.dtype_config == variant.name;
+    };
+    if (std::none_of(configs.begin(), configs.end(), same))
+      configs.emplace_back().dtype_config = variant.name;
+  }
+  return configs;
+}
+
 }  // namespace
 
 DeclaredQuantizer::DeclaredQuantizer(DeclaredBackend backend, Compat compat)
-    : backend_(std::move(backend)), compat_(compat) {
-  filters_.set_global(QuantizationConfig());
-  if (compat_ == Compat::kTorchao) return;
+    : ConfigurableQuantizer(backend.name, configs_of(backend), compat),
+      backend_(std::move(backend)) {
+  if (is_compat()) return;
   for (AnnotationRule& rule : backend_.rules) rule.checks.push_back(constants_are_observable);
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_global(std::optional<QuantizationConfig> config) {
-  filters_.set_global(std::move(config));
-  return *this;
+DtypeVariant DeclaredQuantizer::variant_of(size_t rule) const {
+  return rule < backend_.variants.size() ? backend_.variants[rule] : DtypeVariant();
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_module_name(const std::string& name,
-                                                      std::optional<QuantizationConfig> config) {
-  filters_.set_module_name(name, std::move(config));
-  return *this;
+std::vector<std::string> DeclaredQuantizer::names_in_row(size_t rule) const {
+  while (!variant_of(rule).is_default) --rule;
+  std::vector<std::string> names;
+  do {
+    if (const std::string name = variant_of(rule).name; !name.empty()) names.push_back(name);
+  } while (!variant_of(++rule).is_default);
+  return names;
 }
 
-DeclaredQuantizer& DeclaredQuantizer::set_module_type(const std::string& type,
-                                                      std::optional<QuantizationConfig> config) {
-  filters_.set_module_type(type, std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_operator_type(const std::string& op,
-                                                        std::optional<QuantizationConfig> config) {
-  filters_.set_operator_type(op, std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_module_name_regex(
-    const std::string& regex, std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "module_name_regex");
-  filters_.set_module_name_regex(regex, std::move(config));
-  return *this;
-}
-
-DeclaredQuantizer& DeclaredQuantizer::set_call_index(const CallIndex& call,
-                                                     std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "call_index");
-  filters_.set_call_index(call, std::move(config));
-  return *this;
+ConfigChoice DeclaredQuantizer::choose_variant(const AnnotationRule& rule,
+                                               const ConfigChoice& choice) const {
+  const std::string& wanted = choice.config->dtype_config;
+  const size_t index = static_cast<size_t>(&rule - backend_.rules.data());
+  const DtypeVariant variant = variant_of(index);
+  if (wanted.empty() ? variant.is_default : variant.name == wanted) return choice;
+  const std::vector<std::string> names = names_in_row(index);
+  if (wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end()) return {};
+  return {nullptr, fmt::format("row {} has no dtype_config \"{}\", {}", rule.name, wanted,
+                               names.empty() ? "it lists none"
+                                             : fmt::format("only {}", fmt::join(names, ", ")))};
 }
 
 void DeclaredQuantizer::check_model(const Graph& model) const {
-  if (compat_ == Compat::kNone) check_rows(filters_, backend_.name, model);
+  ConfigurableQuantizer::check_model(model);
+  for (const auto& [row, config] : rows().all())
+    if (*config && !(*config)->dtype_config.empty()) check_dtype_config(row, **config, model);
+}
+
+void DeclaredQuantizer::check_dtype_config(const RowKey& row, const QuantizationConfig& config,
+                                           const Graph& model) const {
+  std::vector<Node*> nodes = model.nodes();
+  for (const Body& body : bodies_within(model)) {
+    const std::vector<Node*> inner = body.graph->nodes();
+    nodes.insert(nodes.end(), inner.begin(), inner.end());
+  }
+  bool is_matched = false;
+  std::set<std::string> names;
+  for (size_t i = 0; i < backend_.rules.size(); ++i) {
+    const Pattern pattern = parse_pattern(backend_.rules[i].pattern);
+    const bool has_match = std::any_of(nodes.begin(), nodes.end(), [&](Node* node) {
+      const std::optional<Match> found = match(pattern, *node);
+      return found && config_of(*found).config == &config;
+    });
+    if (!has_match) continue;
+    is_matched = true;
+    if (const std::string name = variant_of(i).name; !name.empty()) names.insert(name);
+  }
+  if (!is_matched || names.contains(config.dtype_config)) return;
+  const std::string place = rows().place_of(row);
+  throw Error("quantizer", place.empty() ? name() : place,
+              fmt::format("{}: no row that matches there has the dtype_config \"{}\", {}",
+                          describe(row), config.dtype_config,
+                          names.empty() ? "they list none; leave it out"
+                                        : fmt::format("want one of {}", fmt::join(names, ", "))));
 }
 
 void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   RuleState state;
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
-    const ConfigTable::Choice choice = filters_.find(*match.nodes.back());
-    if (!choice.config) return {nullptr, choice.reason};
-    if (!std::all_of(match.nodes.begin(), match.nodes.end(),
-                     [&](const Node* node) { return filters_.find(*node).config; }))
-      return {nullptr, {}};
-    if (compat_ == Compat::kTorchao) return {choice.config, {}};
+    ConfigChoice choice = config_of(match);
+    if (choice.config) choice = choose_variant(rule, choice);
+    if (!choice.config || is_compat()) return choice;
     if (const std::string reason = objection_to_dtype(rule, match); !reason.empty())
       return {nullptr, reason};
     if (const std::string reason = objection_to_shapes(rule, match); !reason.empty())
       return {nullptr, reason};
-    return {choice.config, {}};
+    return choice;
   };
   annotate_by_rules(graph, backend_.rules, choose, annotations, state);
   const auto shares = [&](const Node& node) {
-    return shares_scale(node) && filters_.find(node).config;
+    return shares_scale(node) && config_of(node).config;
   };
   propagate_sharing(graph, backend_.sharing_ops, shares, annotations);
-  report_float_nodes(graph, annotations,
-                     {backend_.name, filters_, {}, state, compute_ops(), backend_.sharing_ops},
-                     report);
+  report_float_ops(graph, annotations, state, report, backend_.sharing_ops);
 }
 
 void DeclaredQuantizer::validate(const Graph& graph, const Annotations& annotations) {

@@ -5,12 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "annotate/annotation/quantizer.h"
 #include "annotate/rules/annotation_rule.h"
-#include "quantizers/common/compat.h"
-#include "quantizers/common/module_filter.h"
+#include "quantizers/common/configurable_quantizer.h"
 
 namespace octet {
+
+// Which of a row's dtype configurations a rule is: what the backend can do for one pattern, of
+// which a setting chooses one by name.
+struct DtypeVariant {
+  std::string name = {};   // "": the row has one alone
+  bool is_default = true;  // the first of its row, which counts where no setting names another
+};
 
 struct DeclaredBackend {
   std::string name;
@@ -20,33 +25,22 @@ struct DeclaredBackend {
   std::vector<std::string> sharing_ops;
   // by rule, where it was said: "npu.json: /patterns/0"; may be shorter
   std::vector<std::string> places = {};
+  // by rule; may be shorter. The rules of one row stand together, the default first.
+  std::vector<DtypeVariant> variants = {};
 };
 
 // Annotates what the rows list, the first row that matches. Rows of set_...: a config leaves the
 // nodes to the table, nullopt leaves them float; until one is set everything is left to the table.
 // Tensors that observers cannot look at (dtypes other than float32, constants beyond 3.4e15, shapes
 // that the groups or the channel axis of their spec do not fit) keep their op float with a reason;
-// with compat they are annotated all the same.
-class DeclaredQuantizer : public Quantizer {
+// with compat they are annotated all the same. A config with a dtype_config wants the rows'
+// variants of that name; what is matched by rows without it stays float with a reason.
+class DeclaredQuantizer : public ConfigurableQuantizer, public RowSetters<DeclaredQuantizer> {
  public:
   explicit DeclaredQuantizer(DeclaredBackend backend, Compat compat = Compat::kNone);
 
-  DeclaredQuantizer& set_global(std::optional<QuantizationConfig> config);
-  DeclaredQuantizer& set_module_name(const std::string& name,
-                                     std::optional<QuantizationConfig> config);
-  DeclaredQuantizer& set_module_type(const std::string& type,
-                                     std::optional<QuantizationConfig> config);
-  DeclaredQuantizer& set_operator_type(const std::string& op,
-                                       std::optional<QuantizationConfig> config);
-  // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
-  DeclaredQuantizer& set_module_name_regex(const std::string& regex,
-                                           std::optional<QuantizationConfig> config);
-  DeclaredQuantizer& set_call_index(const CallIndex& call,
-                                    std::optional<QuantizationConfig> config);
-  // What the setters have filled in; for where each row was said.
-  ConfigTable& rows() { return filters_; }
-
-  std::string name() const override { return backend_.name; }
+  // Throws Error("quantizer", ...) too for a dtype_config that no row has which matches what the
+  // setting covers, with those that they have.
   void check_model(const Graph& model) const override;
   // Throws Error("annotate", row, ...) when a row names a slot that its pattern lacks.
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
@@ -55,12 +49,17 @@ class DeclaredQuantizer : public Quantizer {
   void validate(const Graph& graph, const Annotations& annotations) override;
 
  private:
+  DtypeVariant variant_of(size_t rule) const;
+  // The names of all variants of the rule's row.
+  std::vector<std::string> names_in_row(size_t rule) const;
+  // The config, or none with the reason when the rule is not the variant that it wants.
+  ConfigChoice choose_variant(const AnnotationRule& rule, const ConfigChoice& choice) const;
+  void check_dtype_config(const RowKey& row, const QuantizationConfig& config,
+                          const Graph& model) const;
   // "" when no row of this backend has the name
   std::string place_of(const std::string& rule) const;
 
   DeclaredBackend backend_;
-  Compat compat_;
-  ConfigTable filters_;
 };
 
 }  // namespace octet

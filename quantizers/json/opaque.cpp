@@ -12,8 +12,9 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 7> kPartKeys = {
-    "module", "op", "ops", "quantizer", "quantized_inputs", "quantized_outputs", "recorded"};
+constexpr std::array<const char*, 8> kPartKeys = {
+    "module",           "module_type",       "op",      "ops", "quantizer",
+    "quantized_inputs", "quantized_outputs", "recorded"};
 constexpr std::array<const char*, 1> kSameAsKeys = {"input"};
 constexpr int64_t kMaxIndex = 9999;
 
@@ -71,6 +72,7 @@ OpaquePart part_at(const Place& place, const SpecTable& specs,
   OpaquePart part;
   part.place = place.text();
   if (place.has("module")) part.module = string_at(place.at("module"));
+  if (place.has("module_type")) part.module_type = string_at(place.at("module_type"));
   if (place.has("op")) part.op = string_at(place.at("op"));
   if (place.has("ops")) part.ops = names_at(place.at("ops"));
   if (place.has("quantizer") && !place.at("quantizer").value.is_null())
@@ -83,7 +85,7 @@ OpaquePart part_at(const Place& place, const SpecTable& specs,
   try {
     check_opaque_part(part);
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
   return part;
 }

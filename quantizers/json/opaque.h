@@ -2,6 +2,7 @@
 //
 //   "opaque": [
 //     {"module": "postprocess"},
+//     {"module_type": "my.Decoder"},
 //     {"op": "my_ns.nms.default", "recorded": true},
 //     {"ops": ["aten.mul", "my_ns.gate.default"], "quantized_inputs": {"0": "act"},
 //         "quantized_outputs": {"0": {"same_as": {"input": 0}}}},

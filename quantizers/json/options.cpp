@@ -1,6 +1,7 @@
 // Tables of options, and what the caller overrides.
 #include "quantizers/json/options.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/error.h"
@@ -48,6 +49,7 @@ constexpr std::array<const char*, 11> kX86Keys = {
     "is_weight_only", "is_per_token", "search_weight_ranges", "weight_bits",
     "group_size",     "act_observer", "weight_observer"};
 constexpr std::array<const char*, 1> kEmbeddingKeys = {"weight_bits"};
+constexpr std::array<const char*, 1> kDtypeConfigKeys = {"dtype_config"};
 const std::array<std::string, 1> kPresets = {"linear_dynamic_fp16"};
 
 bool is_object_or_null(const Place& place, std::span<const char* const> keys) {
@@ -130,7 +132,7 @@ std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
   try {
     return get_symmetric_quantization_config(options);
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
 }
 
@@ -150,7 +152,7 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place,
   try {
     return x86_config(options, overrides);
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
 }
 
@@ -162,13 +164,25 @@ std::optional<QuantizationConfig> embedding_config_at(const Place& place,
   try {
     return get_embedding_quantization_config(bits, overrides.compat());
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
 }
 
-std::optional<QuantizationConfig> declared_config_at(const Place& place, const QuantizerOptions&) {
-  if (!is_object_or_null(place, {})) return std::nullopt;
-  return QuantizationConfig();
+std::optional<QuantizationConfig> dtype_config_at(const Place& place,
+                                                  std::span<const QuantizationConfig> configs) {
+  if (!is_object_or_null(place, kDtypeConfigKeys)) return std::nullopt;
+  if (configs.empty()) place.want("null: the quantizer has no configurations to choose among");
+  if (!place.has("dtype_config")) return configs.front();
+  const Place choice = place.at("dtype_config");
+  std::vector<std::string> names;
+  for (const QuantizationConfig& config : configs)
+    if (!config.dtype_config.empty()) names.push_back(config.dtype_config);
+  if (names.empty())
+    choice.refuse("the quantizer lists no dtype_configs to choose among; leave it out");
+  const std::string name = word_at(choice, names);
+  return *std::find_if(configs.begin(), configs.end(), [&](const QuantizationConfig& config) {
+    return config.dtype_config == name;
+  });
 }
 
 std::vector<std::string> option_keys(const std::string& base) {

@@ -1,7 +1,9 @@
 // Options in JSON -> configurations, one reader per kind of quantizer.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,8 @@ namespace octet {
 // An object of options, or null to leave what it covers float (then nothing is returned). Each
 // throws Error("quantizer", "file.json: /global/act_qmin", "got \"x\", want an int") for a fault.
 // What `overrides` sets wins.
-using ConfigReader = std::optional<QuantizationConfig> (*)(const Place& place,
-                                                           const QuantizerOptions& overrides);
+using ConfigReader = std::function<std::optional<QuantizationConfig>(
+    const Place& place, const QuantizerOptions& overrides)>;
 
 // The members of SymmetricOptions. is_per_token and search_weight_ranges are true by default unless
 // the peer's choices are asked for.
@@ -27,9 +29,10 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place,
 // {"weight_bits": 8 or 4}.
 std::optional<QuantizationConfig> embedding_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
-// {}: what the table says.
-std::optional<QuantizationConfig> declared_config_at(const Place& place,
-                                                     const QuantizerOptions& overrides);
+// Of quantizers that list their configurations: {} is the first, {"dtype_config": "int16"} the one
+// of that name.
+std::optional<QuantizationConfig> dtype_config_at(const Place& place,
+                                                  std::span<const QuantizationConfig> configs);
 
 // The keys of a built-in quantizer's options, or of all with "".
 std::vector<std::string> option_keys(const std::string& base);

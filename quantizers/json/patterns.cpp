@@ -19,9 +19,12 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 9> kRowKeys = {
+constexpr std::array<const char*, 10> kRowKeys = {
     "name",        "pattern", "inputs", "output", "allow_implicit_sharing",
-    "constraints", "owned",   "marked", "owner"};
+    "constraints", "owned",   "marked", "owner",  "dtype_configs"};
+// A row has these by itself, or lists several choices of them.
+constexpr std::array<const char*, 3> kCellKeys = {"inputs", "output", "constraints"};
+constexpr std::array<const char*, 4> kChoiceKeys = {"name", "inputs", "output", "constraints"};
 constexpr size_t kMaxPattern = 1000;  // characters
 const std::vector<std::string> kOwners = {"first", "first_quantized"};
 
@@ -65,7 +68,9 @@ std::string find_unknown_op(const PatternTerm& term) {
 
 class RowReader {
  public:
-  RowReader(const Place& row, const SpecTable& specs) : row_(row), specs_(specs) {}
+  // `cells`: what has the specs, the row itself or one of its dtype_configs.
+  RowReader(const Place& row, const Place& cells, const SpecTable& specs)
+      : row_(row), cells_(cells), specs_(specs) {}
 
   AnnotationRule read() {
     check_keys(row_, kRowKeys);
@@ -78,7 +83,7 @@ class RowReader {
     try {
       pattern_ = parse_pattern(rule_.pattern);
     } catch (const Error& error) {
-      row_.at("pattern").refuse(without_stage(error));
+      row_.at("pattern").refuse(error.without_stage());
     }
     if (const std::string op = find_unknown_op(pattern_.root); !op.empty())
       row_.at("pattern").refuse(fmt::format(
@@ -90,17 +95,17 @@ class RowReader {
     read_slots("owned", rule_.owned);
     read_slots("marked", rule_.marked);
     read_owner();
-    if (row_.has("constraints"))
-      rule_.constraints = constraints_at(row_.at("constraints"), pattern_, rule_);
+    if (cells_.has("constraints"))
+      rule_.constraints = constraints_at(cells_.at("constraints"), pattern_, rule_);
     if (rule_.inputs.empty() && std::holds_alternative<LeaveFloat>(rule_.output))
-      row_.refuse("quantizes nothing, want \"inputs\" or \"output\"");
+      cells_.refuse("quantizes nothing, want \"inputs\" or \"output\"");
     return std::move(rule_);
   }
 
  private:
   void read_cells() {
-    if (row_.has("inputs")) {
-      const Place inputs = row_.at("inputs");
+    if (cells_.has("inputs")) {
+      const Place inputs = cells_.at("inputs");
       if (!inputs.value.is_object()) inputs.want("an object of slots and specs");
       for (const auto& [slot, value] : inputs.value.items()) {
         require_slot(inputs.at(slot), slot);
@@ -108,8 +113,8 @@ class RowReader {
       }
       for (const auto& [slot, cell] : rule_.inputs) check_input(inputs.at(slot), slot, cell);
     }
-    if (!row_.has("output")) return;
-    const Place output = row_.at("output");
+    if (!cells_.has("output")) return;
+    const Place output = cells_.at("output");
     rule_.output = cell_at(output, specs_);
     if (std::holds_alternative<AllSame>(rule_.output))
       output.want("a spec of one tensor; all_same is for list slots");
@@ -192,10 +197,36 @@ class RowReader {
   }
 
   const Place& row_;
+  const Place& cells_;
   const SpecTable& specs_;
   AnnotationRule rule_;
   Pattern pattern_;
 };
+
+// One rule for each of the row's dtype_configs.
+void read_dtype_configs(const Place& row, const SpecTable& specs, DeclaredBackend& backend) {
+  for (const char* key : kCellKeys)
+    if (row.has(key))
+      row.at(key).refuse("stands beside dtype_configs, want it within each of them");
+  const Place list = row.at("dtype_configs");
+  if (!list.value.is_array() || list.value.empty())
+    list.want("a list of choices, e.g. [{\"name\": \"int8\", \"inputs\": {\"x\": \"act\"}}]");
+  std::map<std::string, size_t> names;
+  for (size_t i = 0; i < list.value.size(); ++i) {
+    const Place choice = list.at(i);
+    check_keys(choice, kChoiceKeys);
+    if (!choice.has("name")) choice.refuse("has no \"name\", by which settings choose it");
+    const std::string name = string_at(choice.at("name"));
+    const auto [same, is_new] = names.emplace(name, i);
+    if (!is_new)
+      choice.at("name").refuse(
+          fmt::format("got \"{}\", which choice {} is called already; give each a name of its own",
+                      name, same->second));
+    backend.rules.push_back(RowReader(row, choice, specs).read());
+    backend.places.push_back(row.text());
+    backend.variants.push_back({name, i == 0});
+  }
+}
 
 // "max_pool2d" is "aten.max_pool2d".
 std::vector<std::string> sharing_ops_at(const Place& place) {
@@ -223,8 +254,13 @@ DeclaredBackend declared_backend_at(const Place& root) {
   std::map<std::string, size_t> names;
   for (size_t i = 0; i < patterns.value.size(); ++i) {
     const Place row = patterns.at(i);
-    backend.rules.push_back(RowReader(row, specs).read());
-    backend.places.push_back(row.text());
+    if (row.has("dtype_configs")) {
+      read_dtype_configs(row, specs, backend);
+    } else {
+      backend.rules.push_back(RowReader(row, row, specs).read());
+      backend.places.push_back(row.text());
+      backend.variants.emplace_back();
+    }
     if (!row.has("name")) continue;
     const auto [same, is_new] = names.emplace(backend.rules.back().name, i);
     if (!is_new)

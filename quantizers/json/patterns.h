@@ -7,6 +7,12 @@
 //                      ["w"], "marked": ["b"]}],
 //    "sharing_ops": ["max_pool2d", "aten.view.default"]}
 //
+// A row whose backend can do several things lists them by name instead of its "inputs", "output"
+// and "constraints"; a setting {"dtype_config": "w4"} chooses one, else the first counts:
+//
+//   {"pattern": "linear(x, w)", "dtype_configs": [{"name": "int8", "inputs": {"x": "act", "w":
+//       "weight"}, "output": "act"}, {"name": "w4", "inputs": {"w": "weight4"}}]}
+//
 // The notation of patterns is that of core/pattern/pattern.h, the cells are those of specs.h,
 // constraints those of constraints.h; "owned", "marked" and "owner" ("first", "first_quantized")
 // are members of AnnotationRule. sharing_ops take the scale of what they read. Rows count in order:

@@ -174,10 +174,4 @@ std::string word_at(const Place& place, std::span<const std::string> words) {
   return place.value.get<std::string>();
 }
 
-std::string without_stage(const std::exception& error) {
-  const std::string text = error.what();
-  const size_t colon = text.find(": ");
-  return colon == std::string::npos ? text : text.substr(colon + 2);
-}
-
 }  // namespace octet

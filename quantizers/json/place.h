@@ -48,8 +48,4 @@ std::string string_at(const Place& place);  // not empty, one line
 // One of the words.
 std::string word_at(const Place& place, std::span<const std::string> words);
 
-// The message of an Error without its stage ("annotate: spec: ..." -> "spec: ..."): a place in a
-// file stands before it instead.
-std::string without_stage(const std::exception& error);
-
 }  // namespace octet

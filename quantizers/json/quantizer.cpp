@@ -92,7 +92,7 @@ class QuantizerReader {
   }
 
  private:
-  ConfigurableQuantizer based(const Place& root) {
+  QuantizerPart based(const Place& root) {
     const std::vector<std::string> names = base_names();
     const std::string named = root.has("base") && root.at("base").value.is_string()
                                   ? root.at("base").value.get<std::string>()
@@ -107,15 +107,15 @@ class QuantizerReader {
                      [&](const char* key) { return root.has(key); }))
       root.refuse(
           fmt::format("configures nothing, want at least one of {}", fmt::join(kConfigKeys, ", ")));
-    ConfigurableQuantizer result =
+    QuantizerPart result =
         make_base(base, root.has("name") ? string_at(root.at("name")) : base, options_);
     result.set_rows(root);
     return result;
   }
 
-  ConfigurableQuantizer declared(const Place& root) {
+  QuantizerPart declared(const Place& root) {
     check_keys(root, kDeclaredKeys, kLaterKeys);
-    ConfigurableQuantizer result = make_declared(declared_backend_at(root), options_);
+    QuantizerPart result = make_declared(declared_backend_at(root), options_);
     result.set_rows(root);
     return result;
   }
@@ -131,7 +131,7 @@ class QuantizerReader {
       parts.insert(parts.end(), std::make_move_iterator(more.begin()),
                    std::make_move_iterator(more.end()));
     }
-    for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
+    for (const QuantizerPart& part : parts) part.set_rows(root);
     add_opaque(root, parts);
     return parts;
   }
@@ -186,14 +186,14 @@ void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
   const Place root{json, path.string(), ""};
   if (root.value.is_object()) check_no_options(root, "");
   check_keys(root, kConfigFileKeys, kLaterKeys);
-  for (const ConfigurableQuantizer& part : parts) part.set_rows(root);
+  for (const QuantizerPart& part : parts) part.set_rows(root);
   QuantizerReader(options).add_opaque(root, parts);
 }
 
 std::unique_ptr<Quantizer> to_one(QuantizerParts parts) {
   OCTET_ASSERT(!parts.empty(), "no quantizer");
   std::vector<OpaquePart> opaque;
-  for (ConfigurableQuantizer& part : parts)
+  for (QuantizerPart& part : parts)
     opaque.insert(opaque.end(), std::make_move_iterator(part.opaque.begin()),
                   std::make_move_iterator(part.opaque.end()));
   std::unique_ptr<Quantizer> result = std::move(parts.front().quantizer);

@@ -66,7 +66,7 @@ QuantizationSpec spec_at(const Place& place) {
     check_spec(spec, "spec");
     make_observer(observer_args(spec));
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
   return spec;
 }
@@ -85,7 +85,7 @@ FixedQParamsQuantizationSpec fixed_at(const Place& place) {
     check_spec(spec, "spec");
     make_observer(spec);
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
   return spec;
 }
@@ -110,7 +110,7 @@ DerivedFrom derived_at(const Place& place) {
   try {
     check_spec(complete, "spec");
   } catch (const Error& error) {
-    place.refuse(without_stage(error));
+    place.refuse(error.without_stage());
   }
   return derived;
 }

@@ -1,9 +1,7 @@
 // Int8 for x86 servers (oneDNN): static, dynamic, and float16 weights of linear ops.
 #pragma once
 
-#include "annotate/annotation/quantizer.h"
-#include "quantizers/common/compat.h"
-#include "quantizers/common/module_filter.h"
+#include "quantizers/common/configurable_quantizer.h"
 #include "quantizers/x86/config.h"
 
 namespace octet {
@@ -16,48 +14,40 @@ struct RuleState;
 // set. Setters return *this. Static and dynamic configs, or those of training and of calibration,
 // do not mix: a config that is unlike those of the other rows is skipped, and the report says so.
 // compat: unlike its own row's former config as well.
-class X86InductorQuantizer : public Quantizer {
+class X86InductorQuantizer : public ConfigurableQuantizer, public RowSetters<X86InductorQuantizer> {
  public:
   explicit X86InductorQuantizer(Compat compat = Compat::kNone, std::string name = "x86")
-      : compat_(compat), name_(std::move(name)) {}
+      : ConfigurableQuantizer(std::move(name), {}, compat) {}
 
-  X86InductorQuantizer& set_global(std::optional<QuantizationConfig> config);
-  // `op`: "torch.nn.functional.linear", "torch.matmul", "aten.linear.default", "aten.linear" or
-  // "linear".
+  // torchao's names of set_operator_type, which takes "torch.nn.functional.linear" and
+  // "torch.matmul" too, of set_module_type and of set_module_name. compat: a class stands for the
+  // ops of that kind everywhere.
   X86InductorQuantizer& set_function_type_qconfig(const std::string& op,
-                                                  std::optional<QuantizationConfig> config);
-  // `type` as torch prints it: "torch.nn.modules.linear.Linear" or "torch.nn.Linear". compat:
-  // stands for the ops of that kind everywhere.
+                                                  ConfigTable::Config config) {
+    return set_operator_type(op, std::move(config));
+  }
   X86InductorQuantizer& set_module_type_qconfig(const std::string& type,
-                                                std::optional<QuantizationConfig> config);
-  // `name` as in nn_module_stack: "block.conv"; covers everything within.
+                                                ConfigTable::Config config) {
+    return set_module_type(type, std::move(config));
+  }
   X86InductorQuantizer& set_module_name_qconfig(const std::string& name,
-                                                std::optional<QuantizationConfig> config);
-  // The whole path of a module matches; and the n-th call of an op. Both throw Error in compat.
-  X86InductorQuantizer& set_module_name_regex(const std::string& regex,
-                                              std::optional<QuantizationConfig> config);
-  X86InductorQuantizer& set_call_index(const CallIndex& call,
-                                       std::optional<QuantizationConfig> config);
-  // What the setters have filled in; for where each row was said.
-  ConfigTable& rows() { return configs_; }
+                                                ConfigTable::Config config) {
+    return set_module_name(name, std::move(config));
+  }
 
-  std::string name() const override { return name_; }
-  void check_model(const Graph& model) const override;
   void transform_for_annotation(Graph& graph) override;
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 
  private:
-  // Whether the rows set so far keep this one out. compat: the row that it would replace counts
-  // among them.
-  bool skips(const std::string& row, const ConfigTable::Config& config,
-             const ConfigTable::Config* replaced);
+  // Keeps ops by the names that nodes have; skips what does not go with the other rows.
+  std::optional<RowKey> accept_row(const RowKey& row, const ConfigTable::Config& config) override;
+  // Why the rows set so far keep this one out; empty when they do not. compat: the row that it
+  // would replace counts among them.
+  std::string objection_to(const RowKey& row, const ConfigTable::Config& config) const;
   void annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const;
   void annotate_compat(Graph& graph, Annotations& annotations, RuleState& state,
                        Report& report) const;
 
-  Compat compat_;
-  std::string name_;
-  ConfigTable configs_;
   std::vector<std::string> notes_;  // of skipped rows, for the report
 };
 

@@ -1,19 +1,15 @@
 // The rows. First match wins, so longer patterns stand first.
 #include "quantizers/x86/rules.h"
 
-#include "quantizers/common/checks.h"
-#include "quantizers/common/weight_only.h"
+#include "quantizers/common/rule_rows.h"
 #include "quantizers/x86/checks.h"
 
 namespace octet {
 
 namespace {
 
-// x: activation, w: weight [out, in / groups, ...], b: bias, y: the other operand.
-const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
-const std::string kLinear = "linear(x, w, b?)";
-const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is stored [in, out]
-const std::string kMm = "mm(x, w)";           // likewise, without bias
+using namespace rule_rows;
+
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y)";
 const std::string kUnaries =
@@ -23,31 +19,18 @@ const std::string kMaxPool = "{max_pool1d|max_pool2d|max_pool3d}(x)";
 const std::string kAvgPool =
     "{avg_pool1d|avg_pool2d|avg_pool3d|adaptive_avg_pool1d|adaptive_avg_pool2d|adaptive_avg_pool3d}"
     "(x)";
-std::string norm_of(const std::string& pattern) { return "batch_norm(" + pattern + ", ...)"; }
-std::string clamp_of(const std::string& pattern) {
-  return "{relu|relu6|hardtanh|clamp}(" + pattern + ")";
-}
 std::string unary_of(const std::string& pattern) { return kUnaries + "(" + pattern + ")"; }
 std::string added_to(const std::string& pattern) { return kAdd + "(" + pattern + ", y)"; }
 std::string adds(const std::string& pattern) { return kAdd + "(y, " + pattern + ")"; }
 
-using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
-using Checks = std::vector<RuleCheck>;
-
 // clang-format off
-const Inputs kWeighted       = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
-const Inputs kTransposed     = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
-const Inputs kColumns        = {{"x", kInput}, {"w", weight_along(1)}};
 const Inputs kWeightedAddend = {{"x", kInput}, {"w", kWeight}, {"b", kBias}, {"y", kInput}};
-const Inputs kBinary         = {{"x", kInput}, {"y", kInput}};
 const Inputs kUnary          = {{"x", kInput}};
-const Inputs kList           = {{"x", all_same(Role::kInput)}};
 // clang-format on
 const SlotSpec kFloat = LeaveFloat{};
 const SlotSpec kShared = same_as("x");
 
-const Checks kGemmChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
-                            groups_divide_weight};
+const Checks& kGemmChecks = kWeightedChecks;
 const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
                                groups_divide_weight, addend_is_another_value};
 const Checks kMulChecks = {inputs_are_float32, constants_are_observable, operands_have_one_shape};

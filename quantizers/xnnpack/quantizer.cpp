@@ -8,7 +8,6 @@
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
-#include "quantizers/common/config_check.h"
 #include "quantizers/common/float_report.h"
 #include "quantizers/common/recurrent_rules.h"
 #include "quantizers/common/weight_only.h"
@@ -45,47 +44,6 @@ struct XNNPACKQuantizer::Run {
   std::string op;
 };
 
-XNNPACKQuantizer& XNNPACKQuantizer::set_global(std::optional<QuantizationConfig> config) {
-  configs_.set_global(std::move(config));
-  return *this;
-}
-
-XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& name,
-                                                    std::optional<QuantizationConfig> config) {
-  configs_.set_module_name(name, std::move(config));
-  return *this;
-}
-
-XNNPACKQuantizer& XNNPACKQuantizer::set_module_type(const std::string& type,
-                                                    std::optional<QuantizationConfig> config) {
-  configs_.set_module_type(type, std::move(config));
-  return *this;
-}
-
-XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& op,
-                                                      std::optional<QuantizationConfig> config) {
-  configs_.set_operator_type(op, std::move(config));
-  return *this;
-}
-
-XNNPACKQuantizer& XNNPACKQuantizer::set_module_name_regex(
-    const std::string& regex, std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "module_name_regex");
-  configs_.set_module_name_regex(regex, std::move(config));
-  return *this;
-}
-
-XNNPACKQuantizer& XNNPACKQuantizer::set_call_index(const CallIndex& call,
-                                                   std::optional<QuantizationConfig> config) {
-  refuse_in_compat(compat_, "call_index");
-  configs_.set_call_index(call, std::move(config));
-  return *this;
-}
-
-void XNNPACKQuantizer::check_model(const Graph& model) const {
-  if (compat_ == Compat::kNone) check_rows(configs_, name_, model);
-}
-
 XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {
   filter_ = std::move(filter);
   return *this;
@@ -99,15 +57,13 @@ bool XNNPACKQuantizer::has_static_config() const {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const auto& row) { return is_static(row.second); });
   };
-  return (configs_.global() && is_static(*configs_.global())) ||
-         any_static(configs_.module_names()) || any_static(configs_.module_types()) ||
-         any_static(configs_.operator_types());
+  return (rows().global() && is_static(*rows().global())) || any_static(rows().module_names()) ||
+         any_static(rows().module_types()) || any_static(rows().operator_types());
 }
 
 void XNNPACKQuantizer::transform_for_annotation(Graph& graph) {
-  scalars_to_constants(graph,
-                       compat_ == Compat::kTorchao ? ScalarOps::kAll : ScalarOps::kFloatOnly);
-  if (compat_ == Compat::kTorchao) {
+  scalars_to_constants(graph, is_compat() ? ScalarOps::kAll : ScalarOps::kFloatOnly);
+  if (is_compat()) {
     if (has_static_config()) remove_dead(graph);  // the peer does it while it looks for batch norms
     return;
   }
@@ -117,7 +73,7 @@ void XNNPACKQuantizer::transform_for_annotation(Graph& graph) {
 
 void XNNPACKQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   RuleState state;
-  const bool compat = compat_ == Compat::kTorchao;
+  const bool compat = is_compat();
   if (compat)
     annotate_compat(graph, annotations, state);
   else
@@ -125,23 +81,22 @@ void XNNPACKQuantizer::annotate(Graph& graph, Annotations& annotations, Report& 
   const std::span<const std::string> sharing =
       compat ? xnnpack_sharing_ops_compat() : xnnpack_sharing_ops();
   report_float_nodes(graph, annotations,
-                     {name_, configs_, filter_, state, compute_ops(), sharing, true}, report);
+                     {name(), rows(), filter_, state, compute_ops(), sharing, true}, report);
 }
 
 void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
                                     RuleState& state) const {
   const auto allows = [&](const Node& node) {
-    return (!filter_ || filter_(node)) && configs_.find(node).config;
+    return (!filter_ || filter_(node)) && config_of(node).config;
   };
   ConfigFitter fitter;
   const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {
-    const Node& anchor = *match.nodes.back();
-    const ConfigTable::Choice choice = configs_.find(anchor);
-    if (!choice.config) return {nullptr, choice.reason};
     // A clamp that its own settings leave float is not fused; the shorter rule takes the op alone.
-    if (!std::all_of(match.nodes.begin(), match.nodes.end(),
-                     [&](const Node* node) { return allows(*node); }))
-      return {nullptr, {}};
+    const ConfigChoice choice = config_of(match);
+    if (!choice.config) return choice;
+    if (filter_ && !std::all_of(match.nodes.begin(), match.nodes.end(),
+                                [&](const Node* node) { return filter_(*node); }))
+      return {};
     const ConfigKind kind = kind_of(*choice.config);
     if (kind == table) return {fitter.fit(*choice.config, match), {}};
     return {nullptr, table != ConfigKind::kStatic   ? ""
@@ -155,7 +110,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
         annotations, state);
   };
   const auto choose_training = [&](const AnnotationRule&, const Match& match) -> ConfigChoice {
-    const ConfigTable::Choice choice = configs_.find(*match.nodes.back());
+    const ConfigTable::Choice choice = config_of(*match.nodes.back());
     // batch norms of other programs are folded, or stay
     if (!choice.config || !choice.config->is_qat) return {};
     return choose(ConfigKind::kStatic, match);
@@ -165,20 +120,20 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   run(xnnpack_dynamic_rules(), ConfigKind::kDynamic);
   run(weight_only_rules(), ConfigKind::kWeightOnly);
   const auto choose_any = [&](const Node& node) -> ConfigChoice {
-    const ConfigTable::Choice choice = configs_.find(node);
+    const ConfigTable::Choice choice = config_of(node);
     return allows(node) ? ConfigChoice{choice.config, {}} : ConfigChoice{nullptr, choice.reason};
   };
   annotate_recurrent(graph, choose_any, annotations, state);
   const auto shares = [&](const Node& node) {
     return shares_scale(node) && allows(node) &&
-           kind_of(*configs_.find(node).config) == ConfigKind::kStatic;
+           kind_of(*config_of(node).config) == ConfigKind::kStatic;
   };
   propagate_sharing(graph, xnnpack_sharing_ops(), shares, annotations);
 }
 
 void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations,
                                        RuleState& state) const {
-  for (const auto& [name, config] : configs_.module_names())
+  for (const auto& [name, config] : rows().module_names())
     if (config)
       annotate_run(graph,
                    {&*config,
@@ -187,7 +142,7 @@ void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations,
                     false,
                     {}},
                    annotations, state);
-  for (const auto& [type, config] : configs_.module_types())
+  for (const auto& [type, config] : rows().module_types())
     if (config)
       annotate_run(graph,
                    {&*config,
@@ -197,17 +152,17 @@ void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations,
                     {}},
                    annotations, state);
   const NodeFilter is_elsewhere = [&](const Node& node) {
-    return std::none_of(configs_.module_names().begin(), configs_.module_names().end(),
+    return std::none_of(rows().module_names().begin(), rows().module_names().end(),
                         [&](const auto& row) { return is_in_module(node, row.first); }) &&
-           std::none_of(configs_.module_types().begin(), configs_.module_types().end(),
+           std::none_of(rows().module_types().begin(), rows().module_types().end(),
                         [&](const auto& row) { return is_in_module_type(node, row.first); });
   };
-  for (const auto& [op, config] : configs_.operator_types())
+  for (const auto& [op, config] : rows().operator_types())
     if (config)
       annotate_run(graph, {&*config, fmt::format("op_type \"{}\"", op), is_elsewhere, true, op},
                    annotations, state);
-  if (configs_.global() && *configs_.global())
-    annotate_run(graph, {&**configs_.global(), "the global configuration", is_elsewhere, true, {}},
+  if (rows().global() && *rows().global())
+    annotate_run(graph, {&**rows().global(), "the global configuration", is_elsewhere, true, {}},
                  annotations, state);
   propagate_sharing(graph, xnnpack_sharing_ops_compat(), {}, annotations);
 }

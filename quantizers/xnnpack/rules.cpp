@@ -4,48 +4,32 @@
 
 #include <map>
 
-#include "quantizers/common/checks.h"
-#include "quantizers/common/weight_only.h"
+#include "quantizers/common/rule_rows.h"
 #include "quantizers/xnnpack/checks.h"
 
 namespace octet {
 
 namespace {
 
-// x: activation, w: weight [out, in / groups, ...] (transposed: [in, out / groups, ...]), b: bias.
-const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
+using namespace rule_rows;
+
+// w: [in, out / groups, ...]
 const std::string kConvTranspose = "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)";
 const std::string kConvCompat = "{aten.conv1d.default|aten.conv2d.default}(x, w, b?)";
 const std::string kConvTransposeCompat = "{conv_transpose1d|conv_transpose2d}(x, w, b?)";
-const std::string kLinear = "linear(x, w, b?)";
-const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is stored [in, out]
-const std::string kMm = "mm(x, w)";           // likewise, without bias
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}(x, y?)";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)";
-std::string clamp_of(const std::string& pattern) {
-  return "{relu|relu6|hardtanh|clamp}(" + pattern + ")";
-}
-std::string norm_of(const std::string& pattern) { return "batch_norm(" + pattern + ", ...)"; }
 std::string relu_of(const std::string& pattern) {
   return "{aten.relu.default|aten.relu_.default}(" + pattern + ")";
 }
 
-using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
-using Checks = std::vector<RuleCheck>;
 using Slots = std::vector<std::string>;
 
 // clang-format off
-const Inputs kWeighted   = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
-const Inputs kTransposed = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
-const Inputs kColumns    = {{"x", kInput}, {"w", weight_along(1)}};
-const Inputs kBinary     = {{"x", kInput}, {"y", kInput}};
-const Inputs kPool       = {{"x", LikeProducer{Role::kInput}}};
-const Inputs kList       = {{"x", all_same(Role::kInput)}};
+const Inputs kPool = {{"x", LikeProducer{Role::kInput}}};
 // clang-format on
 const Slots kWeightAndBias = {"w", "b"};
 
-const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
-                                groups_divide_weight};
 const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
                                   has_one_group};
 const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable};
@@ -157,20 +141,6 @@ const std::vector<std::string> kSharingOps = {
     "aten.dropout",
 };
 
-const std::vector<std::string> kComputeOps = {
-    "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d",
-    "aten.linear", "aten.matmul", "aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.einsum", "aten.scaled_dot_product_attention",
-    "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
-    "aten.embedding", "aten.embedding_bag",
-    "aten.add", "aten.sub", "aten.rsub", "aten.mul", "aten.div", "aten.pow", "aten.sqrt", "aten.rsqrt", "aten.exp", "aten.maximum", "aten.minimum",
-    "aten.relu", "aten.relu6", "aten.hardtanh", "aten.clamp", "aten.leaky_relu", "aten.prelu", "aten.elu", "aten.gelu", "aten.silu", "aten.mish",
-    "aten.sigmoid", "aten.tanh", "aten.hardswish", "aten.hardsigmoid", "aten.softmax", "aten.log_softmax", "aten._softmax", "aten._log_softmax",
-    "aten.batch_norm", "aten.layer_norm", "aten.group_norm", "aten.instance_norm", "aten.rms_norm",
-    "aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d", "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d",
-    "aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_max_pool2d", "aten.mean", "aten.sum", "aten.cat", "aten.stack",
-    "aten.upsample_nearest2d", "aten.upsample_bilinear2d",
-};
-
 const std::vector<std::string> kConvTypes = {"aten.conv2d.default", "aten.conv1d.default", "aten.convolution.default"};
 const std::vector<std::string> kConvTransposeTypes = {
     "aten.conv_transpose1d",       "aten.conv_transpose1d.default", "aten.conv_transpose2d",
@@ -199,7 +169,6 @@ std::span<const AnnotationRule> xnnpack_batch_norm_rules() { return kBatchNormRu
 std::span<const AnnotationRule> xnnpack_batch_norm_rules_compat() { return kBatchNormRulesCompat; }
 std::span<const std::string> xnnpack_sharing_ops() { return kSharingOps; }
 std::span<const std::string> xnnpack_sharing_ops_compat() { return kSharingOpsCompat; }
-std::span<const std::string> compute_ops() { return kComputeOps; }
 
 std::span<const std::string> operator_types_of(const std::string& rule) {
   const std::map<std::string, const std::vector<std::string>*>::const_iterator found =

@@ -25,9 +25,6 @@ std::span<const AnnotationRule> xnnpack_batch_norm_rules_compat();
 std::span<const std::string> xnnpack_sharing_ops();
 std::span<const std::string> xnnpack_sharing_ops_compat();
 
-// Ops that compute: the report says of each one without annotation why it stayed float.
-std::span<const std::string> compute_ops();
-
 // compat: the ops for which set_operator_type() runs this row.
 std::span<const std::string> operator_types_of(const std::string& rule);
 

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 import torch
@@ -18,6 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = os.path.join(ROOT, "tools")
 NAME = "my_npu"
 BACKENDS = ("onednn", "xnnpack", "reference")
+
+sys.path.insert(0, os.path.join(TOOLS, "models"))
+from torchvision_apart import torchvision_models  # noqa: E402
 
 
 class Net(nn.Module):
@@ -134,6 +138,7 @@ class Install(CommandTest):
         self.check_state()
         self.check_other_quantizer(net, x)
         self.check_messages()
+        self.check_resnet18()
 
     def check_prefix(self, prefix):
         """No file of ours names the folder that Octet was built in, nor the one that it was installed in."""
@@ -228,6 +233,32 @@ class Install(CommandTest):
                        "--output", self.path("q.pt2"))
             with torch.no_grad():
                 self.assertGreater(sqnr(net(x), self.result("q.pt2")), 20)
+
+    def check_resnet18(self):
+        """The quantizer without a table, on torchvision's network, with a setting."""
+        torch.manual_seed(0)
+        net, x = torchvision_models().resnet18(weights=None).eval(), torch.randn(1, 3, 64, 64)
+        with torch.no_grad():
+            net.train()
+            for _ in range(3):  # batch norms get statistics
+                net(torch.randn(8, 3, 64, 64))
+            net.eval()
+            expected = net(x)
+        self.export(net, x)
+        self.save("images.pt", [(torch.randn(1, 3, 64, 64),) for _ in range(4)])
+        self.save("x.pt", (x,))
+        plain = NAME + "_plain"
+        self.quantize("--strict", quantizer=plain, data="images.pt")
+        self.assertGreater(sqnr(expected, self.result("q.pt2")), 15)
+        self.octet("lower", self.path("q.pt2"), "--library", self.library, "--backend", NAME, "--output", self.path("resnet18.octet"))
+        ops = json.loads(self.octet("inspect", self.path("resnet18.octet"), "--json")[0])["ops"]
+        self.assertEqual([op["backend"] for op in ops if op["macs"] > 0], [NAME] * 21)
+        self.assertGreater(sqnr(self.result("q.pt2"), self.result("resnet18.octet")), 30)
+        config = self.write_json("fc.json", {"module_name": {"fc": None}})
+        self.quantize("--config", config, "--report", self.path("r.json"), quantizer=plain, data="images.pt")
+        with open(self.path("r.json")) as file:
+            floats = {entry["node"]: entry["reason"] for entry in json.load(file)["float_ops"]}
+        self.assertIn("fc", " ".join(floats.values()))
 
     def check_messages(self):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output",

@@ -74,6 +74,7 @@ class JsonSchema(unittest.TestCase):
 
     def test_the_files_in_the_tree_are_valid(self):
         self.validate(load("quantizers/toy_npu.json"))
+        self.validate(load("quantizers/tensorrt.json"))
         for name, document in self.table["files"].items():
             with self.subTest(file=name):
                 self.validate(document)

@@ -57,6 +57,7 @@ PLAN = {
     },
     "annotate/OPAQUE.md": {"#include": Run("cpp_compiles")},
     "annotate/QAT.md": {"#include": Run("cpp_compiles")},
+    "quantizers/README.md": {"#include": Run("cpp_compiles")},
     "backends/runtime/FIGURES.md": {
         "cmake -S . -B build/mobile": NotRun("builds the runtime anew, which takes minutes"),
     },
@@ -219,7 +220,7 @@ class Pages(CommandTest):
                 includes += [line for line in lines if line.startswith("#include")]
                 body = "\n".join(line for line in lines if not line.startswith("#include"))
                 functions.append(f"void block_{len(functions)}() {{\n{body}\n}}\n")
-        self.assertEqual(len(functions), 2)
+        self.assertEqual(len(functions), 4)
         source = self.path("blocks.cpp")
         pathlib.Path(source).write_text("\n".join(includes + functions))
         subprocess.run([*self.compiler(), "-w", "-fsyntax-only", f"-I{ROOT}", source], check=True)
@@ -275,6 +276,16 @@ def _(x):
     return torch.empty_like(x)
 
 
+class Decoder(nn.Module):
+    """A class of modules that a page names my.Decoder."""
+
+    def forward(self, x):
+        return torch.sigmoid(x)
+
+
+Decoder.__module__ = "my"
+
+
 class Named(nn.Module):
     """The modules and ops that the JSON files of the pages name."""
 
@@ -283,6 +294,7 @@ class Named(nn.Module):
         self.conv = nn.Conv2d(3, 16, 3)
         self.fc = nn.Linear(32, 32)
         self.head = nn.Linear(32, 32)
+        self.decoder = Decoder()
         self.postprocess = nn.Sigmoid()
 
     def features(self, x):
@@ -293,7 +305,7 @@ class Named(nn.Module):
 
     def forward(self, x):
         x = self.head(torch.sigmoid(self.fc(self.features(x))))
-        return self.postprocess(x)
+        return self.postprocess(self.decoder(x))
 
 
 class Accounts(unittest.TestCase):

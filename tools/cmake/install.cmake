@@ -63,7 +63,7 @@ if(OCTET_TORCH)
   install(DIRECTORY annotate quantizers DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT development FILES_MATCHING PATTERN "*.h")
   install(FILES tools/extension.h DESTINATION ${OCTET_HEADER_FOLDER}/tools COMPONENT development)
   install(TARGETS octet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-  install(FILES quantizers/quantizer.schema.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT command)
+  install(FILES quantizers/quantizer.schema.json quantizers/tensorrt.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT command)
   file(RELATIVE_PATH up "/${CMAKE_INSTALL_BINDIR}" "/${OCTET_LIBRARY_FOLDER}")
   # oneDNN stands in a folder without LibTorch's libgomp.
   set_target_properties(octet PROPERTIES INSTALL_RPATH "$ORIGIN/${up};$ORIGIN/${up}/torch/lib" INSTALL_RPATH_USE_LINK_PATH OFF)

@@ -5,6 +5,7 @@
 #include "acme_backend.h"
 #include "acme_kernels.h"
 #include "acme_observer.h"
+#include "acme_plain_quantizer.h"
 #include "annotate/observers/derive_functions.h"
 #include "quantizers/json/declared_quantizer.h"
 
@@ -59,6 +60,7 @@ void register_all() {
   register_derive_fn("acme_accumulator", accumulator_step);
   register_custom_kernel("acme.swish.default", run_swish);
   register_quantizer("acme", make_quantizer);
+  register_plain_quantizer();
   register_npu();
 }
 

@@ -14,8 +14,7 @@ namespace octet {
 namespace {
 
 struct KindRow {
-  PassRows::Kind kind;
-  const char* key;
+  RowKind kind;
   NodeFilter (*fits)(const std::string& key);
 };
 
@@ -37,12 +36,11 @@ NodeFilter fits_op_type(const std::string& key) {
   return [key](const Node& node) { return is_op_type(node, key); };
 }
 
-// The strongest first.
 constexpr std::array<KindRow, 4> kKinds = {
-    {{PassRows::Kind::kModuleName, "module_name", fits_module_name},
-     {PassRows::Kind::kModuleRegex, "module_name_regex", fits_module_regex},
-     {PassRows::Kind::kModuleType, "module_type", fits_module_type},
-     {PassRows::Kind::kOpType, "op_type", fits_op_type}}
+    {{RowKind::kOpType, fits_op_type},
+     {RowKind::kModuleType, fits_module_type},
+     {RowKind::kModuleNameRegex, fits_module_regex},
+     {RowKind::kModuleName, fits_module_name}}
 };
 constexpr std::array<const char*, 5> kKeys = {"global", "op_type", "module_type",
                                               "module_name_regex", "module_name"};
@@ -64,9 +62,9 @@ std::vector<AccuracyPass> passes_at(const Place& place, const std::vector<Accura
   return passes;
 }
 
-bool is_stronger(const PassRows::Row& a, const PassRows::Row& b) {
-  if (a.kind != b.kind) return a.kind < b.kind;
-  return a.kind == PassRows::Kind::kModuleName && a.key.size() > b.key.size();
+bool is_stronger(const RowKey& a, const RowKey& b) {
+  if (a.kind != b.kind) return a.kind > b.kind;
+  return a.kind == RowKind::kModuleName && a.name.size() > b.name.size();
 }
 
 }  // namespace
@@ -74,7 +72,8 @@ bool is_stronger(const PassRows::Row& a, const PassRows::Row& b) {
 bool PassRows::applies(AccuracyPass pass, const Node& node) const {
   const Row* strongest = nullptr;
   for (const Row& row : rows_)
-    if (row.fits(node) && (strongest == nullptr || is_stronger(row, *strongest))) strongest = &row;
+    if (row.fits(node) && (strongest == nullptr || is_stronger(row.key, strongest->key)))
+      strongest = &row;
   return strongest == nullptr || std::find(strongest->passes.begin(), strongest->passes.end(),
                                            pass) != strongest->passes.end();
 }
@@ -85,9 +84,7 @@ std::vector<std::string> PassRows::unused_rows(const Graph& graph) const {
   for (const Row& row : rows_) {
     if (std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) { return row.fits(*node); }))
       continue;
-    const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
-                                   [&](const KindRow& known) { return known.kind == row.kind; });
-    unused.push_back(describe_row(kind->key, row.key));
+    unused.push_back(describe(row.key));
   }
   return unused;
 }
@@ -105,15 +102,18 @@ std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
   check_keys(passes, kKeys);
   std::vector<PassRows::Row> rows;
   for (const KindRow& kind : kKinds) {
-    if (!passes.has(kind.key)) continue;
-    const Place table = passes.at(kind.key);
+    const char* const word = name_of(kind.kind);
+    if (!passes.has(word)) continue;
+    const Place table = passes.at(word);
     if (!table.value.is_object()) table.want("an object of lists of passes");
-    for (const auto& [key, value] : table.value.items())
-      rows.push_back({kind.kind, key, passes_at(table.at(key), running), kind.fits(key)});
+    for (const auto& [name, value] : table.value.items())
+      rows.push_back({
+          {kind.kind, name},
+          passes_at(table.at(name), running), kind.fits(name)
+      });
   }
   if (passes.has("global"))
-    rows.push_back({PassRows::Kind::kGlobal, "", passes_at(passes.at("global"), running),
-                    [](const Node&) { return true; }});
+    rows.push_back({{}, passes_at(passes.at("global"), running), [](const Node&) { return true; }});
   return PassRows(std::move(rows));
 }
 

@@ -1,7 +1,7 @@
 // "passes" of a --config file: which accuracy passes may change which part of the program.
 //
 //   "passes": {"global": ["smooth"], "op_type": {"aten.linear": ["round"]},
-//              "module_type": {"torch.nn.Conv2d": []}, "module_name_regex": {"blocks\\.[0-9]+": []},
+//              "module_type": {"torch.nn.Conv2d": []}, "module_name_regex": {"blocks.*": []},
 //              "module_name": {"head": ["round", "correct-bias"]}}
 //
 // The passes themselves are those of --effort high or --passes. The strongest row that fits decides
@@ -16,15 +16,14 @@
 
 #include "annotate/accuracy/accuracy_passes.h"
 #include "core/graph/graph.h"
+#include "quantizers/common/module_filter.h"
 
 namespace octet {
 
 class PassRows {
  public:
-  enum class Kind { kModuleName, kModuleRegex, kModuleType, kOpType, kGlobal };
   struct Row {
-    Kind kind;
-    std::string key;  // "" of kGlobal
+    RowKey key;  // no kCallIndex
     std::vector<AccuracyPass> passes;
     NodeFilter fits;
   };

@@ -386,8 +386,8 @@ TEST_CASE("out_dtype: an op that is not registered is named", "[core][interprete
     }
   };
   CHECK(message() ==
-        "run: %y (higher_order.out_dtype): no.such.default is not registered; load the library that "
-        "registers it with --library");
+        "run: %y (higher_order.out_dtype): no.such.default is not registered; load the library "
+        "that registers it with --library");
 }
 
 }  // namespace octet::test_reference

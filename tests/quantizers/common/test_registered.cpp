@@ -106,7 +106,7 @@ TEST_CASE("a registered quantizer without rows refuses settings", "[quantizers][
   register_once();
   CHECK_THROWS_WITH(parse_quantizer(R"({"base": "idle", "module_name": {"fc": null}})", "f.json"),
                     Contains("/module_name: the quantizer idle takes no settings; leave them out, "
-                             "or make it a DeclaredQuantizer"));
+                             "or make it a ConfigurableQuantizer"));
   CHECK_THROWS_WITH(
       parse_quantizer(R"({"base": "idle", "name": "other", "global": {}})", "f.json"),
       "quantizer: \"other\": the quantizer idle names itself; leave the \"name\" out");

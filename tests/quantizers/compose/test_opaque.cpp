@@ -269,9 +269,11 @@ TEST_CASE("faults of opaque parts are errors with their place", "[quantizers][op
   check(
       R"(["head"])",
       R"(/0: got "head", want an object such as {"module": "postprocess"} or {"op": "my_ns.my_op.default"})");
-  check("[{}]", "/0: opaque part: names nothing, want exactly one of module, op and ops");
+  check("[{}]",
+        "/0: opaque part: names nothing, want exactly one of module, module_type, op and ops");
   check(R"([{"module": "head", "op": "relu"}])",
-        "/0: opaque part: names several kinds of ops, want exactly one of module, op and ops");
+        "/0: opaque part: names several kinds of ops, want exactly one of module, module_type, op "
+        "and ops");
   check(R"([{"module": "haed"}])",
         "/0: module \"haed\" is no module of the model, the closest: head, head.fc, a");
   check(R"([{"op": "aten.linaer"}])",

@@ -214,7 +214,7 @@ TEST_CASE("faults in rows are named with their place", "[quantizers][json][decla
         "global, op_type, module_type, "
         "module_name_regex, module_name, call_index, opaque");
   CHECK(message_of(file_of(kLinearRow, R"j(, "module_name": {"fc": {"act": 1}})j")) ==
-        "quantizer: npu.json: /module_name/fc/act: unknown key, want one of ");
+        "quantizer: npu.json: /module_name/fc/act: unknown key, want one of dtype_config");
   CHECK(row_message(R"j({"inputs": {}})j") ==
         at + ": has no \"pattern\", want e.g. \"relu(linear(x, w, b?))\"");
   CHECK(row_message(R"j({"pattern": "relu(x)"})j") ==

@@ -86,12 +86,19 @@ TEST_CASE("every object of the schema has the keys that the reader takes",
       {"observer",          "npu",  "/specs/act/observer"       },
       {"symmetric_options", "base", "/global"                   },
       {"opaque_part",       "npu",  "/opaque/0"                 },
+      {"declared_options",  "npu",  "/global"                   },
   };
   for (const Object& object : objects) {
     CAPTURE(object.definition);
     CHECK(keys_of(definitions.at(object.definition).at("properties")) ==
           words_at(object.file, std::string(object.path) + "/no_such_key", 0));
   }
+  const Json with_choices = {
+      {"pattern",       "relu(x)"                              },
+      {"dtype_configs", Json::array({Json{{"no_such_key", 0}}})}
+  };
+  CHECK(keys_of(definitions.at("dtype_config").at("properties")) ==
+        words_at("npu", "/patterns/-", with_choices));
   const auto of_base = [](const char* base) {
     try {
       parse_quantizer(R"({"base": ")" + std::string(base) + R"(", "global": {"no_such_key": 0}})",

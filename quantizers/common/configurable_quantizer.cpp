@@ -1,0 +1,49 @@
+// Asks the table of settings.
+#include "quantizers/common/configurable_quantizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "quantizers/common/config_check.h"
+#include "quantizers/common/float_report.h"
+
+namespace octet {
+
+ConfigurableQuantizer::ConfigurableQuantizer(std::string name,
+                                             std::vector<QuantizationConfig> configs, Compat compat)
+    : name_(std::move(name)), configs_(std::move(configs)), compat_(compat) {
+  if (!configs_.empty()) rows_.set({}, configs_.front());
+}
+
+void ConfigurableQuantizer::check_model(const Graph& model) const {
+  if (!is_compat()) check_rows(rows_, name(), model);
+}
+
+void ConfigurableQuantizer::set_row(const RowKey& row, ConfigTable::Config config,
+                                    const std::string& place) {
+  refuse_in_compat(compat_, row.kind);
+  const std::optional<RowKey> kept = accept_row(row, config);
+  if (kept) rows_.set(*kept, std::move(config), place);
+}
+
+ConfigChoice ConfigurableQuantizer::config_of(const Match& match) const {
+  const ConfigTable::Choice choice = config_of(*match.nodes.back());
+  if (!choice.config) return {nullptr, choice.reason};
+  if (!std::all_of(match.nodes.begin(), match.nodes.end(),
+                   [&](const Node* node) { return config_of(*node).config; }))
+    return {};
+  return {choice.config, {}};
+}
+
+ConfigOf ConfigurableQuantizer::by_settings() const {
+  return [this](const AnnotationRule&, const Match& match) { return config_of(match); };
+}
+
+void ConfigurableQuantizer::report_float_ops(const Graph& graph, const Annotations& annotations,
+                                             const RuleState& state, Report& report,
+                                             std::span<const std::string> sharing_ops) const {
+  report_float_nodes(graph, annotations, {name(), rows_, {}, state, compute_ops(), sharing_ops},
+                     report);
+}
+
+}  // namespace octet

@@ -1,0 +1,113 @@
+// A quantizer with settings: those of JSON files and of --config (global, op_type, module_type,
+// module_name_regex, module_name, call_index), and the same in code. One of your own:
+//
+//   class AcmeQuantizer : public ConfigurableQuantizer {
+//    public:
+//     AcmeQuantizer() : ConfigurableQuantizer("acme") {}
+//     void annotate(Graph& graph, Annotations& annotations, Report& report) override {
+//       RuleState state;
+//       annotate_by_rules(graph, kRules, by_settings(), annotations, state);
+//       report_float_ops(graph, annotations, state, report);
+//     }
+//   };
+//   register_quantizer("acme", [](const QuantizerOptions&) {
+//     return std::make_unique<AcmeQuantizer>();
+//   });
+//
+// and {"base": "acme", "module_name": {"head": null}} keeps head float. Without rules, ask
+// config_of(node) before annotating a node.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "annotate/annotation/quantizer.h"
+#include "annotate/rules/annotation_rule.h"
+#include "quantizers/common/compat.h"
+#include "quantizers/common/module_filter.h"
+
+namespace octet {
+
+class ConfigurableQuantizer : public Quantizer {
+ public:
+  // `configs`: what settings choose among; the first is that of {} and the global one until another
+  // is set, the others go by name ({"dtype_config": "int16"}, QuantizationConfig::dtype_config).
+  // None: nothing is quantized until a row is set. The default says that the quantizer has its
+  // specs elsewhere, and settings decide no more than what stays float.
+  explicit ConfigurableQuantizer(std::string name,
+                                 std::vector<QuantizationConfig> configs = {QuantizationConfig()},
+                                 Compat compat = Compat::kNone);
+
+  std::string name() const override { return name_; }
+  // Throws Error for rows that name what the model lacks (config_check.h); not in compat.
+  void check_model(const Graph& model) const override;
+
+  // A config of nullopt leaves what the row covers float. Throws Error as ConfigTable::set does,
+  // and in compat for expressions and calls. `place`: where the row was said, for messages.
+  void set_row(const RowKey& row, ConfigTable::Config config, const std::string& place = {});
+
+  const ConfigTable& rows() const { return rows_; }
+  const std::vector<QuantizationConfig>& configs() const { return configs_; }
+
+  // What the settings say of a node: its config, or none and why.
+  ConfigTable::Choice config_of(const Node& node) const { return rows_.find(node); }
+  // Of a match: the config of its innermost op. None without a reason when the settings leave
+  // another of its ops float, so that a shorter rule takes the rest.
+  ConfigChoice config_of(const Match& match) const;
+  // For annotate_by_rules, while this lives.
+  ConfigOf by_settings() const;
+  // One entry for each op that computes and has no annotation, with the reason.
+  void report_float_ops(const Graph& graph, const Annotations& annotations, const RuleState& state,
+                        Report& report, std::span<const std::string> sharing_ops = {}) const;
+
+ protected:
+  // Asked before a row is set: the row that it is kept as, or nothing to skip it.
+  virtual std::optional<RowKey> accept_row(const RowKey& row, const ConfigTable::Config&) {
+    return row;
+  }
+  bool is_compat() const { return compat_ == Compat::kTorchao; }
+
+ private:
+  std::string name_;
+  std::vector<QuantizationConfig> configs_;
+  Compat compat_;
+  ConfigTable rows_;
+};
+
+// The rows one by one, for chains: Kind is the quantizer itself.
+template <typename Kind>
+class RowSetters {
+ public:
+  Kind& set_global(ConfigTable::Config config) { return set({}, std::move(config)); }
+  // `op`: "aten.linear.default", "aten.linear" or "linear".
+  Kind& set_operator_type(const std::string& op, ConfigTable::Config config) {
+    return set({RowKind::kOpType, op}, std::move(config));
+  }
+  // `type` as torch prints it: "torch.nn.modules.linear.Linear" or "torch.nn.Linear".
+  Kind& set_module_type(const std::string& type, ConfigTable::Config config) {
+    return set({RowKind::kModuleType, type}, std::move(config));
+  }
+  // Of whole paths. Not in compat.
+  Kind& set_module_name_regex(const std::string& regex, ConfigTable::Config config) {
+    return set({RowKind::kModuleNameRegex, regex}, std::move(config));
+  }
+  // `name` as in nn_module_stack: "block.conv"; covers everything within.
+  Kind& set_module_name(const std::string& name, ConfigTable::Config config) {
+    return set({RowKind::kModuleName, name}, std::move(config));
+  }
+  // Not in compat.
+  Kind& set_call_index(const CallIndex& call, ConfigTable::Config config) {
+    return set({RowKind::kCallIndex, {}, call}, std::move(config));
+  }
+
+ private:
+  Kind& set(const RowKey& row, ConfigTable::Config config) {
+    Kind& self = static_cast<Kind&>(*this);
+    self.set_row(row, std::move(config));
+    return self;
+  }
+};
+
+}  // namespace octet

@@ -1,0 +1,41 @@
+// Patterns, cells and checks that stand in the rows of several quantizers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotate/rules/annotation_rule.h"
+#include "quantizers/common/checks.h"
+#include "quantizers/common/weight_only.h"
+
+namespace octet::rule_rows {
+
+// x: activation, w: weight [out, in / groups, ...], b: bias, y: the other operand.
+inline const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
+inline const std::string kLinear = "linear(x, w, b?)";
+inline const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is [in, out]
+inline const std::string kMm = "mm(x, w)";           // likewise, without bias
+
+inline std::string norm_of(const std::string& pattern) {
+  return "batch_norm(" + pattern + ", ...)";
+}
+inline std::string clamp_of(const std::string& pattern) {
+  return "{relu|relu6|hardtanh|clamp}(" + pattern + ")";
+}
+
+using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
+using Checks = std::vector<RuleCheck>;
+
+// clang-format off
+inline const Inputs kWeighted   = {{"x", kInput}, {"w", kWeight}, {"b", kBias}};
+inline const Inputs kTransposed = {{"x", kInput}, {"w", weight_along(1)}, {"b", kBias}};
+inline const Inputs kColumns    = {{"x", kInput}, {"w", weight_along(1)}};
+inline const Inputs kBinary     = {{"x", kInput}, {"y", kInput}};
+inline const Inputs kList       = {{"x", all_same(Role::kInput)}};
+// clang-format on
+
+inline const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant,
+                                       constants_are_observable, groups_divide_weight};
+
+}  // namespace octet::rule_rows
