@@ -65,7 +65,7 @@ Makers makers_of(const std::string& name) {
   if (found != registered().end()) return found->second;
   throw Error("backend", name,
               fmt::format("is not in this build, want one of {}; build Octet with it, or load the "
-                          "library that registers it (--library, register_backend)",
+                          "library that registers it (--library, octet::register_backend)",
                           fmt::join(backend_names(), ", ")));
 }
 

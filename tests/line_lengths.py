@@ -1,5 +1,6 @@
 """Lines have at most 100 columns. Rows of a table, what stands between `clang-format off` and `on`,
-and text in raw strings (graphs, HTML) may be longer. Prints each line that is; exits 1 then."""
+and text in raw strings (graphs, HTML) may be longer. So may rows of tables and links on pages.
+Prints each line that is; exits 1 then."""
 
 import pathlib
 import re
@@ -34,11 +35,19 @@ def long_lines(text):
             yield number, len(line)
 
 
+def long_lines_of_page(text):
+    """(number, length) of each line of a page that is too long: prose and blocks."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > LIMIT and not line.startswith("|") and " " in line.strip():
+            yield number, len(line)
+
+
 def main(root):
-    names = subprocess.run(["git", "ls-files", "*.cpp", "*.h", "*.c"], cwd=root, text=True,
+    names = subprocess.run(["git", "ls-files", "*.cpp", "*.h", "*.c", "*.md"], cwd=root, text=True,
                            stdout=subprocess.PIPE, check=True).stdout.split()
     found = [(name, number, length) for name in names
-             for number, length in long_lines((root / name).read_text())]
+             for number, length in (long_lines_of_page if name.endswith(".md") else long_lines)(
+                 (root / name).read_text())]
     for name, number, length in found:
         print(f"{name}:{number}: {length} columns, want at most {LIMIT}")
     print(f"line_lengths: {len(names)} files, {len(found)} lines too long")

@@ -62,9 +62,10 @@ TEST_CASE("a file for a registered backend runs on it, and says so where it is a
   program.segments[1].backend = "answer";
   const std::string path = std::string(OCTET_BINARY_DIR) + "/answer.octet";
   save_program(program, path);
-  CHECK_THAT(error_of([&] { Session session(load_program(path)); }),
-             Contains("backend: answer: is not in this build, want one of") &&
-                 Contains("load the library that registers it (--library, register_backend)"));
+  CHECK_THAT(
+      error_of([&] { Session session(load_program(path)); }),
+      Contains("backend: answer: is not in this build, want one of") &&
+          Contains("load the library that registers it (--library, octet::register_backend)"));
 
   register_as("answer");
   CHECK(backend_names().back() == "answer");

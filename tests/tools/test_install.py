@@ -58,20 +58,38 @@ class Install(CommandTest):
         return result.stdout
 
     def built_project(self):
-        """Installs Octet and moves it, copies the example under another name and builds it. The command is the installed one from then on."""
+        """Installs Octet and moves it, copies the example under another name and builds it as its
+        README says. The command is the installed one from then on."""
         prefix = self.path("prefix")
         self.call("cmake", "--install", BUILD, "--prefix", self.path("before"))
         os.rename(self.path("before"), prefix)
+        self.command = os.path.join(prefix, "bin", "octet")
         self.call(os.path.join(TOOLS, "new_backend"), NAME, self.path("project"))
         flags = flags_of_build()
-        self.build(prefix, "build", *(f"-D{name}={value}" for name, value in flags.items()))
-        self.command = os.path.join(prefix, "bin", "octet")
-        self.ops, self.library = self.path("build/libmy_npu_ops.so"), self.path("build/libmy_npu.so")
+        variables = {"CXX": "CMAKE_CXX_COMPILER", "CXXFLAGS": "CMAKE_CXX_FLAGS",
+                     "LDFLAGS": "CMAKE_EXE_LINKER_FLAGS"}
+        settings = {name: flags.get(flag, "") for name, flag in variables.items()}
+        self.own_tests = self.block(0, CMAKE_BUILD_PARALLEL_LEVEL="2", **settings)
+        self.ops = self.path("project/build/libmy_npu_ops.so")
+        self.library = self.path("project/build/libmy_npu.so")
         # Python is built without sanitizers, so it cannot load a library that has them.
         self.python_ops = self.ops
         if "-fsanitize" in " ".join(flags.values()):
             self.build(prefix, "plain", target="my_npu_ops")
             self.python_ops = self.path("plain/libmy_npu_ops.so")
+
+    def block(self, number, **environment):
+        """Runs a block of the copied README in its folder, as it stands but for PREFIX; returns
+        what it prints."""
+        readme = pathlib.Path(self.path("project/README.md")).read_text()
+        text = re.findall(r"^```sh\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[number]
+        path = os.pathsep.join([os.path.dirname(self.command), os.environ["PATH"]])
+        text = text.replace("PREFIX_PATH=PREFIX", f"PREFIX_PATH={self.path('prefix')}")
+        result = subprocess.run(["sh", "-e", "-c", text], cwd=self.path("project"),
+                                env={**os.environ, **environment, "PATH": path},
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, text + result.stdout[-3000:] + result.stderr[-3000:])
+        return result.stdout
 
     def build(self, prefix, folder, *options, target="all"):
         self.call("cmake", "-S", self.path("project"), "-B", self.path(folder), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *options)
@@ -106,8 +124,13 @@ class Install(CommandTest):
         with self.subTest("the README's program"):
             self.check_readme()
         with self.subTest("its own tests pass"):
-            self.assertIn("All tests passed", self.call(self.path("build/test_my_npu")))
+            self.assertIn("All tests passed", self.own_tests)
         net, x = self.exported_model()
+        with self.subTest("its README's commands"):
+            for name, copy in (("model.pt2", "model.pt2"), ("x.pt", "x.pt"), ("calibration.pt", "data.pt")):
+                shutil.copy(self.path(name), self.path(f"project/{copy}"))
+            for number in (1, 2):
+                self.assertIn("f32[1, 10]\n", self.block(number))
         self.check_quantized(net, x)
         self.check_backends()
         self.check_runner()
@@ -172,7 +195,7 @@ class Install(CommandTest):
                 self.assertGreater(bench["runs"], 0)
 
     def check_runner(self):
-        runner = self.path("build/run_my_npu")
+        runner = self.path("project/build/run_my_npu")
         self.assertEqual(self.call(runner, self.path("onednn.octet")), "f32[1, 10]\n")
         self.assertEqual(self.call(runner, self.path(NAME + ".octet")), "f32[1, 10]\n")
         self.assertNotIn("libtorch", self.call("ldd", runner))
@@ -247,7 +270,7 @@ class Install(CommandTest):
         line = self.fails("run", self.path("onednn.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("none.pt"))
         self.assertRegex(line, r"the custom op my_npu\.swish\.default has no kernel in this process, .* \(--library\)$")
         line = self.fails("lower", self.path("q.pt2"), "--library", self.ops, "--backend", NAME, "--output", self.path("none.octet"))
-        self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of onednn, xnnpack, reference; .*\(--library, register_backend\)$")
+        self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of onednn, xnnpack, reference; .*\(--library, octet::register_backend\)$")
         line = self.fails("bench", self.path(NAME + ".octet"))
         self.assertRegex(line, rf"backend: {NAME}: is not in this build")
         # The same ops again, from another file.

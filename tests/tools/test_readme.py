@@ -39,7 +39,8 @@ class Readme(CommandTest):
 
     def line(self, start, blocks):
         """The only line of these blocks that starts so."""
-        lines = [line for text in blocks for line in text.splitlines() if line.startswith(start)]
+        joined = [re.sub(r"\\\n *", "", text) for text in blocks]
+        lines = [line for text in joined for line in text.splitlines() if line.startswith(start)]
         self.assertEqual(len(lines), 1, start)
         return lines[0]
 

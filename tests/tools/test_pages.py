@@ -1,0 +1,377 @@
+"""Every fenced block of every page is run here, run by another test, or has a reason why it is not.
+
+A block that PLAN does not know fails, and so does an entry of PLAN without a block. JSON is parsed,
+and quantizers' files are given to the command. Links between pages lead somewhere.
+"""
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import unittest
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from support import OCTET, CommandTest, SmallNet, sqnr
+from test_json_schema import KEYS, examples_of
+from test_mpi import has_mpi
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["OCTET_BUILD"])
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+SCRIPT = re.compile(r"(?<![\w/.-])tools/[\w/]+\.(?:py|sh)")
+
+
+class Run(NamedTuple):
+    """Run by this method of Pages."""
+    method: str
+
+
+class By(NamedTuple):
+    """Run by another test, a script in this folder."""
+    script: str
+
+
+class NotRun(NamedTuple):
+    """Not run as it stands; the scripts and options that it names exist."""
+    reason: str
+
+
+# page: how each block begins, and what becomes of it. Drawings (text) and JSON need no entry.
+PLAN = {
+    "README.md": {
+        "tools/demo.sh": NotRun("installs packages and fetches weights; CI runs the second line"),
+        "import torch\nfrom torch import nn": By("test_readme.py"),
+        "# data.pt: torch.save": By("test_readme.py"),
+        "import torch\nimport torch.ao": By("test_readme.py"),
+        "# One scale per token": Run("other_ways_to_quantize"),
+        "#include <cstdio>": By("test_install.py"),
+        "cmake_minimum_required": By("test_install.py"),
+    },
+    "annotate/FIGURES.md": {
+        "tools/models/export.py": NotRun("takes more than an hour and fetches weights"),
+    },
+    "annotate/OPAQUE.md": {"#include": Run("cpp_compiles")},
+    "annotate/QAT.md": {"#include": Run("cpp_compiles")},
+    "quantizers/README.md": {"#include": Run("cpp_compiles")},
+    "backends/runtime/FIGURES.md": {
+        "cmake -S . -B build/mobile": NotRun("builds the runtime anew, which takes minutes"),
+    },
+    "backends/runtime/README.md": {"#include": Run("c_program")},
+    "tools/README.md": {
+        "octet qat": Run("training"),
+        "records = []": Run("recorded_op"),
+        "echo": Run("recorded_op"),
+        "cmake --preset release": NotRun("takes hours, fetches weights and installs what it races"),
+        ".venv/bin/python tools/bench/race.py": NotRun("wants a Debian 13 root, and as above"),
+    },
+    "tools/example_backend/README.md": {
+        "cmake -S . -B build": By("test_install.py"),
+        "octet quantize": By("test_install.py"),
+        "octet lower": By("test_install.py"),
+    },
+}
+
+
+class Block(NamedTuple):
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self):
+        return f"{self.page}:{self.line} ({self.language}): {self.text.splitlines()[0]}"
+
+
+def pages():
+    """Page -> its text."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True,
+                           text=True).stdout.split()
+    return {name: (ROOT / name).read_text() for name in names if (ROOT / name).exists()}
+
+
+def blocks():
+    """All blocks of all pages."""
+    return [Block(page, text[:match.start()].count("\n") + 1, *match.groups())
+            for page, text in pages().items() for match in BLOCK.finditer(text)]
+
+
+def fate(block):
+    """The entry of PLAN for a block, or None."""
+    found = [value for start, value in PLAN.get(block.page, {}).items()
+             if block.text.startswith(start)]
+    return found[0] if found else None
+
+
+def anchors(text):
+    """The anchors of a page's headings, as they are made from the words."""
+    words = re.findall(r"^#+ (.*)$", BLOCK.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in words}
+
+
+class Net(nn.Module):
+    """A network that a table of rows can take as a whole."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 32, 3, stride=2), nn.ReLU(), nn.MaxPool2d(2))
+        self.gate = nn.Conv2d(32, 32, 3)
+        self.head = nn.Linear(32 * 5 * 5, 10)
+
+    def forward(self, x):
+        return self.head(torch.flatten(torch.relu(self.gate(self.stem(x))), 1))
+
+
+class Pages(CommandTest):
+    """The blocks that run here. Each has a folder with the files that it names."""
+
+    def only(self, method, language):
+        """The block that this method runs and that has this language."""
+        found = [b for b in blocks() if fate(b) == Run(method) and b.language == language]
+        self.assertEqual(len(found), 1, [str(block) for block in found])
+        return found[0].text
+
+    def shell(self, text):
+        """Runs the lines of a block in the folder, the command on the path."""
+        path = os.pathsep.join([os.path.dirname(OCTET), os.environ["PATH"]])
+        mpi = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "OMPI_MCA_hwloc_base_binding_policy": "none"}
+        env = {**os.environ, **mpi, "PATH": path, "OMP_NUM_THREADS": "1"}
+        result = subprocess.run(["sh", "-e", "-c", text], cwd=self.folder, env=env, timeout=900,
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, f"{text}\n{result.stdout}\n{result.stderr}"[-6000:])
+        return result.stdout + result.stderr
+
+    def export_net(self):
+        """model.pt2 with an open batch and weights that can be trained; data of all kinds."""
+        torch.manual_seed(0)
+        net = Net()
+        batch = torch.export.Dim("batch", min=1, max=64)
+        self.export(net, torch.randn(2, 3, 32, 32), dynamic_shapes=({0: batch},))
+        data = [(torch.randn(1, 3, 32, 32),) for _ in range(8)]
+        for name in ("data.pt", "part1.pt", "calibration.pt"):
+            self.save(name, data)
+        with torch.no_grad():
+            self.save("r.pt", [(net.gate(net.stem(x)),) for x, in data])
+        for name in ("train.pt", "validation.pt"):
+            self.save(name, [(torch.randn(8, 3, 32, 32), torch.arange(8)) for _ in range(3)])
+        return net, data
+
+    def test_other_ways_to_quantize(self):
+        net, data = self.export_net()
+        table = json.loads((ROOT / "quantizers/toy_npu.json").read_text())
+        self.write_json("my_npu.json", {key: table[key] for key in ("name", "specs", "patterns")})
+        self.write_json("whole.json", {"opaque": [{"module": "gate", "recorded": True}]})
+        self.octet("calibrate", self.path("model.pt2"), "--quantizer", "x86", "--calibration",
+                   self.path("data.pt"), "--state", self.path("s2.json"))
+        text = self.only("other_ways_to_quantize", "sh")
+        if not has_mpi():
+            text = "".join(line for line in text.splitlines(True) if "mpirun" not in line)
+        self.shell(text)
+        for name in ("int8.pt2", "int4.pt2", "s1.json", "a.json", "c"):
+            self.assertTrue(os.path.exists(self.path(name)), name)
+
+    def test_training(self):
+        self.export_net()
+        self.assertIn("epoch 1/10", self.shell(self.only("training", "sh")))
+        self.assertEqual(self.run_file("q.pt2", self.save("x.pt", (torch.ones(1, 3, 32, 32),)))[0]
+                         .shape, (1, 10))
+
+    def test_recorded_op(self):
+        net, data = self.export_net()
+        text, folder = self.only("recorded_op", "python"), os.getcwd()
+        os.chdir(self.folder)
+        try:
+            with torch.no_grad():
+                exec(compile(text, "tools/README.md", "exec"), {"torch": torch, "model": net})
+        finally:
+            os.chdir(folder)
+        self.shell(self.only("recorded_op", "sh"))
+        self.save("x.pt", data[0])
+        with torch.no_grad():
+            self.assertGreater(sqnr(net(*data[0]), self.run_file("q.pt2")[0]), 20)
+
+    def test_c_program(self):
+        """The program in C runs, with the shared runtime of the build."""
+        self.quantized_model()
+        self.octet("lower", self.path("q.pt2"), "--backend", "reference", "--output",
+                   self.path("model.octet"))
+        pathlib.Path(self.path("app.c")).write_text(self.only("c_program", "c"))
+        cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M))
+        flags = re.findall(r"-f(?:no-)?sanitize\S*", cache["CMAKE_CXX_FLAGS"])
+        library = BUILD / "backends"
+        subprocess.run([cache["CMAKE_C_COMPILER"], "-Wall", "-Werror", *flags, self.path("app.c"),
+                        "-o", self.path("app"), f"-I{ROOT}/backends/runtime", f"-L{library}",
+                        "-loctet_runtime", f"-Wl,-rpath,{library}"], check=True)
+        self.shell("./app")
+
+    def test_cpp_compiles(self):
+        """The fragments in C++, each in a function, in one file; only their syntax and types."""
+        includes, functions = [], []
+        for block in blocks():
+            if fate(block) == Run("cpp_compiles"):
+                lines = block.text.splitlines()
+                includes += [line for line in lines if line.startswith("#include")]
+                body = "\n".join(line for line in lines if not line.startswith("#include"))
+                functions.append(f"void block_{len(functions)}() {{\n{body}\n}}\n")
+        self.assertEqual(len(functions), 4)
+        source = self.path("blocks.cpp")
+        pathlib.Path(source).write_text("\n".join(includes + functions))
+        subprocess.run([*self.compiler(), "-w", "-fsyntax-only", f"-I{ROOT}", source], check=True)
+
+    def compiler(self):
+        """The command that compiles a source of the octet command, without its files."""
+        entries = json.loads((BUILD / "compile_commands.json").read_text())
+        command = next(shlex.split(entry["command"]) for entry in entries
+                       if "octet_command.dir" in entry["command"])
+        for option in ("-o", "-c"):
+            at = command.index(option)
+            del command[at:at + 2]
+        return command
+
+    def json_files(self):
+        """The files for quantizers that the pages show, in their order."""
+        return [value for block in blocks() if block.language == "json"
+                for value in examples_of(f"```json\n{block.text}```")
+                if any(key in value for key in KEYS)]
+
+    def test_json_files_are_accepted(self):
+        """By the command, for a network that has what they name."""
+        torch.manual_seed(0)
+        net, data = Named().eval(), [(torch.randn(1, 3, 16, 16),) for _ in range(4)]
+        self.export(net, *data[0])
+        self.save("data.pt", data)
+        with torch.no_grad():
+            self.save("r.pt", [(net.features(x),) for x, in data])
+        values = self.json_files()
+        self.assertGreaterEqual(len(values), 6)
+        self.write_json("npu.json", next(value for value in values if "patterns" in value))
+        for value in values:
+            with self.subTest(value=json.dumps(value)[:80]):
+                # The network's op has no kernel in C++: it stays out of what calibration runs.
+                parts = value.setdefault("opaque", [])
+                if not any(part.get("op") == "my_ns.nms.default" for part in parts):
+                    parts.append({"op": "my_ns.nms.default", "recorded": True})
+                self.write_json("file.json", value)
+                self.octet("quantize", self.path("model.pt2"), "--quantizer",
+                           self.path("file.json"), "--calibration", self.path("data.pt"),
+                           "--recorded", self.path("r.pt"), "--output", self.path("q.pt2"))
+                self.assertTrue(any("quantize" in node["target"]
+                                    for node in self.inspect("q.pt2")["nodes"]))
+
+
+@torch.library.custom_op("my_ns::nms", mutates_args=())
+def nms(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x)
+
+
+@nms.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class Decoder(nn.Module):
+    """A class of modules that a page names my.Decoder."""
+
+    def forward(self, x):
+        return torch.sigmoid(x)
+
+
+Decoder.__module__ = "my"
+
+
+class Named(nn.Module):
+    """The modules and ops that the JSON files of the pages name."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3)
+        self.fc = nn.Linear(32, 32)
+        self.head = nn.Linear(32, 32)
+        self.decoder = Decoder()
+        self.postprocess = nn.Sigmoid()
+
+    def features(self, x):
+        x = torch.relu(self.conv(x))
+        y = torch.tanh(x) * x
+        x = torch.cat([x + y, y], 1)
+        return nms(torch.mean(x, [2, 3]))
+
+    def forward(self, x):
+        x = self.head(torch.sigmoid(self.fc(self.features(x))))
+        return self.postprocess(self.decoder(x))
+
+
+class Accounts(unittest.TestCase):
+    """Nothing on the pages is left out."""
+
+    def test_every_block_is_planned(self):
+        used = set()
+        for block in blocks():
+            with self.subTest(block=str(block)):
+                self.assertNotEqual(block.language, "", "a drawing is text, commands are sh")
+                if block.language == "json":
+                    self.assertTrue(list(examples_of(f"```json\n{block.text}```")))
+                elif block.language != "text":
+                    self.assertIsNotNone(fate(block), "no entry in PLAN: run it or say why not")
+                    used.add(next((block.page, start) for start in PLAN[block.page]
+                                  if block.text.startswith(start)))
+        self.assertEqual(used, {(page, start) for page in PLAN for start in PLAN[page]})
+
+    def test_every_plan_is_kept(self):
+        for entries in PLAN.values():
+            for entry in entries.values():
+                if isinstance(entry, Run):
+                    self.assertTrue(hasattr(Pages, "test_" + entry.method), entry)
+                elif isinstance(entry, By):
+                    self.assertIn("README.md", (ROOT / "tests/tools" / entry.script).read_text())
+                else:
+                    self.assertTrue(entry.reason)
+
+    def test_scripts_that_are_not_run_have_the_options_that_the_pages_name(self):
+        for block in blocks():
+            if not isinstance(fate(block), NotRun):
+                continue
+            for line in block.text.replace("\\\n", " ").splitlines():
+                for call in re.split(r";|&&|#", line):
+                    for script in SCRIPT.findall(call):
+                        with self.subTest(block=str(block), script=script):
+                            source = (ROOT / script).read_text()
+                            for option in re.findall(r"(?<=\s)--[a-z][a-z-]*", call):
+                                self.assertIn(f'"{option}"', source)
+
+    def test_files_that_pages_name_exist(self):
+        """`folder/file` and `folder/file.h`, from the root or beside the page; `*` for any."""
+        for page, text in pages().items():
+            folders = [ROOT, (ROOT / page).parent]
+            for name in re.findall(r"`([\w.*-]+/[\w./*-]*)`", BLOCK.sub("", text)):
+                top = name.partition("/")[0]
+                places = [folder for folder in folders
+                          if top not in ("build", ".venv") and (folder / top).is_dir()]
+                with self.subTest(page=page, name=name):
+                    found = [path for folder in places for end in ("", ".*")
+                             for path in folder.glob(name.rstrip("/") + end)]
+                    self.assertTrue(found or not places)
+
+    def test_links_between_pages_lead_somewhere(self):
+        texts = pages()
+        for page, text in texts.items():
+            for link in LINK.findall(BLOCK.sub("", text)):
+                if link.startswith("http"):
+                    continue
+                name, _, anchor = link.partition("#")
+                with self.subTest(page=page, link=link):
+                    target = (ROOT / page).parent / name if name else ROOT / page
+                    self.assertTrue(target.exists())
+                    if anchor:
+                        self.assertIn(anchor, anchors(target.read_text()))
+
+
+if __name__ == "__main__":
+    unittest.main()
