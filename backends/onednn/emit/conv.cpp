@@ -199,6 +199,16 @@ ImageConvShape image_shape(const Dims& x, const Dims& w, const Dims& y, const Ge
           g.padding_begin[1]};
 }
 
+// With AMX oneDNN's kernels are the faster ones, but for few terms, which do not fill its tiles.
+bool suits_amx(const ImageConvShape& shape) {
+  constexpr int64_t kLeastChannels = 64;
+  static const bool has_amx = [] {
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+    return isa == dnnl::cpu_isa::avx512_core_amx || isa == dnnl::cpu_isa::avx512_core_amx_fp16;
+  }();
+  return has_amx && shape.channels >= kLeastChannels;
+}
+
 // By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one
 // channel a group or few channels in all; false when it is something else.
 bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
@@ -212,7 +222,7 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const ImageConvShape image = image_shape(x, w, y, g);
   const bool is_depthwise =
       groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(depthwise);
-  const bool is_image = groups == 1 && has_image_conv_kernel(image);
+  const bool is_image = groups == 1 && has_image_conv_kernel(image) && !suits_amx(image);
   if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image)) return false;
 
   Arithmetic plan = plan_arithmetic(builder, op, outputs, true);  // padding is bytes here, too
