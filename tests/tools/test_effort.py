@@ -142,30 +142,31 @@ class Effort(CommandTest):
         _, errors = self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--checkpoint", checkpoint, code=2)
         self.assertIn("give --effort high or --passes too", errors)
 
-    def biases(self, name):
-        return {key: value for key, value in torch.export.load(self.path(name)).state_dict.items() if key.endswith("bias")}
+    def equalized(self, *arguments):
+        """How many sets of channels --passes equalize scales."""
+        self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--passes", "equalize", "--report", self.path("r.json"), *arguments)
+        with open(self.path("r.json")) as file:
+            notes = json.load(file)["notes"]
+        return next(int(note.split()[1]) for note in notes if note.startswith("equalize: "))
 
     def test_passes_per_module(self):
-        """Where a --config file takes a pass from a module, its bias stays; elsewhere the pass works."""
-        data = ("--calibration", self.path("calibration.pt"))
-        self.quantize("plain.pt2", *data)
-        plain = self.biases("plain.pt2")
-        self.quantize("all.pt2", *data, "--passes", "correct-bias")
-        changed = {key for key, value in self.biases("all.pt2").items() if not torch.equal(value, plain[key])}
-        self.assertGreater(len(changed), 1)
-        kept = sorted(changed)[0]
-        module = kept.rpartition(".")[0]
+        """Rows of a --config file take a pass from modules, and the strongest row decides. What
+        there is to equalize lies between `depthwise` and `project`."""
+        whole = self.equalized()
+        self.assertGreater(whole, 0)
         for passes, expected in (
-            ({"module_name": {module: []}}, changed - {kept}),
-            ({"global": [], "module_name": {module: ["correct-bias"]}}, {kept}),
-            ({"global": []}, set()),
-            ({"module_name_regex": {".*": []}, "module_name": {module: ["correct-bias"]}}, {kept}),
+            ({}, whole),
+            ({"module_name": {"head": []}}, whole),
+            ({"module_name": {"project": []}}, 0),
+            ({"module_type": {"torch.nn.Conv2d": []}}, 0),
+            ({"op_type": {"aten.conv2d": []}}, 0),
+            ({"global": []}, 0),
+            ({"global": [], "op_type": {"conv2d": ["equalize"]}}, whole),
+            ({"module_name_regex": {".*": []}, "module_name": {"project": ["equalize"], "depthwise.0": ["equalize"]}}, whole),
+            ({"module_name": {"depthwise": [], "depthwise.0": ["equalize"]}}, whole),
         ):
             with self.subTest(passes=passes):
-                config = self.write_json("c.json", {"passes": passes})
-                self.quantize("q.pt2", *data, "--passes", "correct-bias", "--config", config)
-                now = self.biases("q.pt2")
-                self.assertEqual({key for key, value in now.items() if not torch.equal(value, plain[key])}, expected)
+                self.assertEqual(self.equalized("--config", self.write_json("c.json", {"passes": passes})), expected)
 
     def test_wrong_rows_of_passes(self):
         command = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"), "--calibration", self.path("calibration.pt"))

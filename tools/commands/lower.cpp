@@ -1,4 +1,5 @@
 // octet lower: a q/dq program becomes an .octet program for one backend.
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -69,6 +70,11 @@ void add_lower_command(CLI::App& app) {
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
+    const std::vector<std::string> known = backend_names();
+    if (options->libraries.empty() &&
+        std::find(known.begin(), known.end(), options->backend) == known.end())
+      throw CLI::ValidationError(
+          "--backend", fmt::format("{} not in {{{}}}", options->backend, fmt::join(known, ",")));
     if (options->explain) check_free_standard_output("--explain");
     const std::unique_ptr<BackendSupport> support = make_support(options->backend);
     Graph graph = read_pt2(options->model);
