@@ -32,6 +32,20 @@ class Block(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(x)))
 
 
+class Uneven(nn.Module):
+    """Two linears with a channel between them that is far larger than the others: what equalize is for."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Sequential(nn.Linear(8, 16), nn.ReLU()), nn.Linear(16, 8)
+        with torch.no_grad():
+            self.up[0].weight[3] *= 64
+            self.down.weight[:, 3] /= 64
+
+    def forward(self, x):
+        return self.down(self.up(x))
+
+
 class Effort(CommandTest):
     def setUp(self):
         super().setUp()
@@ -150,20 +164,23 @@ class Effort(CommandTest):
         return next(int(note.split()[1]) for note in notes if note.startswith("equalize: "))
 
     def test_passes_per_module(self):
-        """Rows of a --config file take a pass from modules, and the strongest row decides. What
-        there is to equalize lies between `depthwise` and `project`."""
+        """Rows of a --config file take a pass from modules, and the strongest row decides."""
+        torch.manual_seed(0)
+        self.export(Uneven().eval(), torch.randn(4, 8))
+        self.save("calibration.pt", [(torch.randn(4, 8),) for _ in range(4)])
         whole = self.equalized()
         self.assertGreater(whole, 0)
         for passes, expected in (
             ({}, whole),
-            ({"module_name": {"head": []}}, whole),
-            ({"module_name": {"project": []}}, 0),
-            ({"module_type": {"torch.nn.Conv2d": []}}, 0),
-            ({"op_type": {"aten.conv2d": []}}, 0),
+            ({"module_name": {"down": []}}, 0),
+            ({"module_type": {"torch.nn.Linear": []}}, 0),
+            ({"op_type": {"aten.linear": []}}, 0),
+            ({"op_type": {"aten.conv2d": []}}, whole),
             ({"global": []}, 0),
-            ({"global": [], "op_type": {"conv2d": ["equalize"]}}, whole),
-            ({"module_name_regex": {".*": []}, "module_name": {"project": ["equalize"], "depthwise.0": ["equalize"]}}, whole),
-            ({"module_name": {"depthwise": [], "depthwise.0": ["equalize"]}}, whole),
+            ({"global": [], "op_type": {"linear": ["equalize"]}}, whole),
+            ({"module_name_regex": {".*": []}, "module_name": {"up": ["equalize"]}}, 0),
+            ({"module_name_regex": {".*": []}, "module_name": {"up": ["equalize"], "down": ["equalize"]}}, whole),
+            ({"module_name": {"up": [], "up.0": ["equalize"]}}, whole),
         ):
             with self.subTest(passes=passes):
                 self.assertEqual(self.equalized("--config", self.write_json("c.json", {"passes": passes})), expected)
