@@ -22,7 +22,7 @@ struct SharedFields {
   std::optional<std::optional<int>> ch_axis;
   std::optional<double> scale;
   std::optional<int64_t> zero_point;
-  // the peer looks at the dtype alone and joins a scale per token with a scale per tensor
+  // torchao looks at the dtype alone and joins a scale per token with a scale per tensor
   std::optional<AffineOptions> affine = {};
   bool operator==(const SharedFields&) const = default;
 };

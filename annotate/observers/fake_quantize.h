@@ -72,7 +72,7 @@ class FakeQuantize : public Observer {
   at::Tensor zero_point_;
 };
 
-// Moving average and scale of one ATen op, as the peer's class of this name: forward uses that op's
+// Moving average and scale of one ATen op, as torchao's class of this name: forward uses that op's
 // scale and zero point, which differ from calculate_qparams() until use_trained_qparams().
 // Registered as "fused_moving_avg_obs_fake_quantize", which gives a FakeQuantize of the moving
 // average for channels along other axes than 0.

@@ -42,7 +42,7 @@ class HistogramObserver : public Observer {
     float min;
     float max;
   };
-  // The peer's search: gives up values at the ends while the error shrinks. Requires has_data().
+  // torchao's search: gives up values at the ends while the error shrinks. Requires has_data().
   Range search_range() const;
 
   // What was observed. Requires has_data().

@@ -1,5 +1,5 @@
 // The loops of the histogram observer over plain arrays. Float order and rounding are those of the
-// ATen ops that the peer calls, to the bit.
+// ATen ops that torchao calls, to the bit.
 #pragma once
 
 #include <cstddef>

@@ -15,13 +15,13 @@ namespace octet {
 
 // At first scale and zero point follow the observer, which is never disabled before it has data;
 // enable_range_learning() hands them to the optimizer. Symmetric schemes keep their zero point.
-// Registered as "learnable_fake_quantize", whose gradients are those above, as the peer's class of
+// Registered as "learnable_fake_quantize", whose gradients are those above, as torchao's class of
 // this name has them by default, and as "lsq_fake_quantize"; both with an observer in parentheses,
 // else the moving average.
 class LearnableFakeQuantize : public FakeQuantize {
  public:
   // What gradients of scale and zero point are multiplied with: nothing, or the paper's 1 / sqrt(N
-  // * quant_max) for N elements with one scale. The peer's use_grad_scaling is the second for
+  // * quant_max) for N elements with one scale. torchao's use_grad_scaling is the second for
   // tensors; per channel it takes all elements for N.
   enum class GradScaling { kOff, kPerScale };
 

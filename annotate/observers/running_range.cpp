@@ -1,4 +1,4 @@
-// Compiled without contraction of multiplications and additions: the averages are the peer's to the
+// Compiled without contraction of multiplications and additions: the averages are torchao's to the
 // bit.
 #include "annotate/observers/running_range.h"
 

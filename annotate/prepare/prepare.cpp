@@ -100,8 +100,8 @@ class Inserter {
         first_group_(static_cast<int>(first_group)),
         report_(report) {}
 
-  // A tensor that is changed in place between its making and its use is observed at its use. The
-  // peer observes what it was before.
+  // A tensor that is changed in place between its making and its use is observed at its use.
+  // torchao observes what it was before.
   void watch_writes() { writes_.emplace(graph_); }
 
   void run() {

@@ -16,13 +16,13 @@ constexpr std::array<std::string_view, 3> kOutDtypeOps = {
 
 bool is_8_bit(const Quantization& q) { return q.dtype == DType::kInt8 || q.dtype == DType::kUInt8; }
 
-// A static per-tensor 8-bit tensor; int8 alone in the peer's form.
+// A static per-tensor 8-bit tensor; int8 alone in torchao's form.
 bool is_static_tensor(const std::optional<Quantization>& q, ReferenceForm form) {
   return q && q->has_numbers() && !q->out_dtype &&
          (form == ReferenceForm::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
 }
 
-// Weights are 8-bit, per tensor or (not in the peer's form) per output channel with zero points 0.
+// Weights are 8-bit, per tensor or (not in torchao's form) per output channel with zero points 0.
 bool is_weight(const Graph& graph, const std::optional<Quantization>& q, ReferenceForm form) {
   if (!q || !is_8_bit(*q) || q->out_dtype) return false;
   if (!q->is_per_channel) return is_static_tensor(q, form);
@@ -69,7 +69,7 @@ Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight) {
   return emit.call(op.target(), std::move(arguments), std::move(meta));
 }
 
-// op(left, right) as int32: cut off in the peer's form, else rounded.
+// op(left, right) as int32: cut off in torchao's form, else rounded.
 Value* to_int32(Emitter& emit, const std::string& op, Value* left, const Argument& right,
                 ReferenceForm form) {
   if (form == ReferenceForm::kTorchao)
@@ -133,7 +133,7 @@ Value* build_sum_of_products(Graph& graph, const Match& match, ReferenceForm for
     return nullptr;
   const bool is_linear = in.op->is("aten.linear");
   if (!is_linear && (!in.w->input->meta || in.op->bool_or("transposed", false))) return nullptr;
-  // the peer's form cannot run without a bias
+  // torchao's form cannot run without a bias
   if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
   const int spatial = is_linear ? 0 : static_cast<int>(in.w->input->meta->sizes.size()) - 2;
   Emitter emit(graph, *match.root, *in.op);
@@ -179,7 +179,7 @@ Value* build_dynamic_linear(Graph& graph, const Match& match, ReferenceForm form
   return form == ReferenceForm::kTorchao ? sum : emit.cast(sum, DType::kFloat32);
 }
 
-// One addend in steps of the sum. The peer's add rounds each addend and its add_relu cuts each off;
+// One addend in steps of the sum. torchao's add rounds each addend and its add_relu cuts each off;
 // kRounded rounds their sum.
 Value* rescaled(Emitter& emit, const Quantization& in, const Quantization& out, bool is_cut_off,
                 ReferenceForm form) {
@@ -211,7 +211,7 @@ Value* build_add(Graph& graph, const Match& match, ReferenceForm form) {
   Value* sum = emit.binary("add", first, rescaled(emit, *y, *out, with_relu, form));
   if (!is_torchao) sum = emit.cast(emit.round(sum), DType::kInt32);
   Quantization range = *out;
-  // the peer clamps a plain sum to the whole of int8, whatever the range
+  // torchao clamps a plain sum to the whole of int8, whatever the range
   if (is_torchao && !with_relu) range.quant_min = -128;
   if (is_torchao && !with_relu) range.quant_max = 127;
   return finish(emit, sum, range, least_of(match, range));

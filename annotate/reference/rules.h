@@ -11,7 +11,7 @@
 namespace octet {
 
 enum class ReferenceForm {
-  kTorchao,  // the peer's arithmetic on the patterns that it knows: products are cut off to int32
+  kTorchao,  // torchao's arithmetic on the patterns that it knows: products are cut off to int32
   kRounded   // products are rounded to int32, as the q/dq graph rounds; more patterns
 };
 

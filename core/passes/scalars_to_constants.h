@@ -10,7 +10,7 @@ enum class ScalarOps { kFloatOnly, kAll };
 
 // Each number operand of aten.add.Tensor and aten.mul.Tensor (in-place twins not included) becomes
 // a 0-dim f32 buffer `_tensor_constant_0`, .... kFloatOnly leaves ops with a non-float result
-// alone; kAll converts them too, as the peer does (it turns integer arithmetic into float). Returns
+// alone; kAll converts them too, as torchao does (it turns integer arithmetic into float). Returns
 // the number of scalars converted.
 int scalars_to_constants(Graph& graph, ScalarOps ops = ScalarOps::kFloatOnly);
 

@@ -3,7 +3,7 @@
 
 namespace octet {
 
-// Octet's own, or the peer's with all their defects (see README.md for the differences).
+// Octet's own, or torchao's with all their defects (annotate/DIFFERENCES.md).
 enum class Compat { kNone, kTorchao };
 
 }  // namespace octet

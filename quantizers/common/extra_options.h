@@ -1,4 +1,4 @@
-// What the configurations of every int8 backend take beyond the peer's arguments.
+// What the configurations of every int8 backend take beyond torchao's arguments.
 #pragma once
 
 #include <cstdint>

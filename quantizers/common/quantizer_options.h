@@ -10,7 +10,7 @@
 namespace octet {
 
 struct QuantizerOptions {
-  bool compat_torchao = false;  // the peer's choices, its defects included
+  bool compat_torchao = false;  // torchao's choices, its defects included
   // overrides what each configuration says; the built-in names are per channel without it
   std::optional<bool> is_per_channel = {};
   std::optional<bool> is_dynamic = {};      // likewise; the built-in names are static without it

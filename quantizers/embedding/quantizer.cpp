@@ -1,4 +1,4 @@
-// Two rows, and the peer's way of writing them.
+// Two rows, and torchao's way of writing them.
 #include "quantizers/embedding/quantizer.h"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat
   weight.observer_or_fake_quant_ctr.name =
       compat == Compat::kTorchao ? "per_channel_min_max" : "whole_zero_point_min_max";
   // The least scale. A row whose scale would be less gets scale 1 and thereby zeros: tables of
-  // small numbers vanish with the peer's.
+  // small numbers vanish with torchao's.
   weight.observer_or_fake_quant_ctr.eps = compat == Compat::kTorchao ? kBackendEps : kFloatEps;
   if (bits == 4) {
     weight.quant_min = 0;
@@ -77,7 +77,7 @@ void EmbeddingQuantizer::annotate_compat(Graph& graph, Annotations& annotations)
     if (!choice.config || !weight) continue;
     QuantizationAnnotation annotation;
     annotation.rule = "embedding";
-    annotation.annotated = false;  // the peer does not claim the node
+    annotation.annotated = false;  // torchao does not claim the node
     annotation.set_input(weight, *choice.config->weight);
     annotations[node] = std::move(annotation);
   }

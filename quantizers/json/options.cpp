@@ -83,7 +83,7 @@ void read_own(const Place& place, OwnOptions& options) {
     options.weight_observer = observer_at(place.at("weight_observer"));
 }
 
-// What serves accuracy is on unless the peer's choices are asked for. Ranges of weights that change
+// What serves accuracy is on unless torchao's choices are asked for. Ranges of weights that change
 // in training are not searched.
 template <typename Options>
 Options default_options(const QuantizerOptions& overrides, bool is_qat) {

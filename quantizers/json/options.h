@@ -20,7 +20,7 @@ using ConfigReader = std::function<std::optional<QuantizationConfig>(
     const Place& place, const QuantizerOptions& overrides)>;
 
 // The members of SymmetricOptions. is_per_token and search_weight_ranges are true by default unless
-// the peer's choices are asked for.
+// torchao's choices are asked for.
 std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
 // The members of X86InductorOptions, or {"preset": "linear_dynamic_fp16"}.

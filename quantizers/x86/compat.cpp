@@ -1,4 +1,4 @@
-// The peer's steps: fusions, matmul, mul, then what lies between quantized ops; configuration by
+// torchao's steps: fusions, matmul, mul, then what lies between quantized ops; configuration by
 // configuration.
 #include "quantizers/x86/compat.h"
 

@@ -15,7 +15,7 @@
 
 namespace octet {
 
-// Annotates one graph, one configuration after the other in the order of the peer's precedence.
+// Annotates one graph, one configuration after the other in the order of torchao's precedence.
 class X86CompatAnnotator {
  public:
   // Whether a configuration covers the ops of one match.

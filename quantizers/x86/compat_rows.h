@@ -1,4 +1,4 @@
-// compat: what the peer's X86 quantizer takes, as tables, in its order. Matched by where the nodes
+// compat: what torchao's X86 quantizer takes, as tables, in its order. Matched by where the nodes
 // came from (see source_partitions.h).
 #pragma once
 
@@ -35,8 +35,8 @@ std::span<const std::string> x86_default_ops();
 std::span<const std::string> x86_quantizable_ops();
 
 // The op that a function or module class stands for: "torch.nn.functional.linear",
-// "torch.nn.Linear", "aten.linear" and "linear" are all "aten.linear.default". Nothing when the
-// peer cannot configure it.
+// "torch.nn.Linear", "aten.linear" and "linear" are all "aten.linear.default". Nothing when
+// torchao cannot configure it.
 std::optional<std::string> find_x86_op(const std::string& name);
 
 }  // namespace octet

@@ -1,5 +1,5 @@
-// What the X86 quantizer takes by itself, as tables: matched by structure alone. compat.h has the
-// peer's choices.
+// What the X86 quantizer takes by itself, as tables: matched by structure alone. compat.h has
+// torchao's choices.
 #pragma once
 
 #include <span>

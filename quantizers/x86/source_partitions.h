@@ -1,6 +1,6 @@
-// compat: the peer's notion of where a node came from. Nodes that one call of one module or
+// compat: torchao's notion of where a node came from. Nodes that one call of one module or
 // function was decomposed into make a partition. Default exports name the innermost module and a
-// few functions; strict ones name every function too. So the peer finds more in strict ones.
+// few functions; strict ones name every function too. So torchao finds more in strict ones.
 #pragma once
 
 #include <span>

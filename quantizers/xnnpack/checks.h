@@ -7,7 +7,7 @@
 
 namespace octet {
 
-// As the peer asks it: output channels / weight.shape[1] is 1.
+// As torchao asks it: output channels / weight.shape[1] is 1.
 Verdict has_one_group_by_shape(const RuleMatch& at);
 // Slot w has 4 dimensions and more than one input channel per group: the convolutions that quantize
 // dynamically.

@@ -64,7 +64,7 @@ bool XNNPACKQuantizer::has_static_config() const {
 void XNNPACKQuantizer::transform_for_annotation(Graph& graph) {
   scalars_to_constants(graph, is_compat() ? ScalarOps::kAll : ScalarOps::kFloatOnly);
   if (is_compat()) {
-    if (has_static_config()) remove_dead(graph);  // the peer does it while it looks for batch norms
+    if (has_static_config()) remove_dead(graph);  // torchao does it while it looks for batch norms
     return;
   }
   fold_pad(graph);
@@ -175,7 +175,7 @@ void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& a
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
     const std::span<const std::string> ops = operator_types_of(rule.name);
     if (!run.op.empty() && std::find(ops.begin(), ops.end(), run.op) == ops.end()) return {};
-    if (rule.name == "cat") return {run.config, {}};  // the peer asks no filter about it
+    if (rule.name == "cat") return {run.config, {}};  // torchao asks no filter about it
     const bool is_pool = rule.name == "adaptive_avg_pool2d";
     for (const Node* node : is_pool
                                 ? pool_partition(graph, *match.root)
@@ -190,7 +190,7 @@ void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& a
   };
   if (run.config->is_qat && !is_dynamic(*run.config)) {
     annotate_by_rules(graph, xnnpack_batch_norm_rules_compat(), choose, annotations, state);
-    // the peer leaves those within a pattern unmarked
+    // torchao leaves those within a pattern unmarked
     for (const Node* norm : graph.nodes_of("aten.batch_norm"))
       if (const QuantizationAnnotation* annotation = annotations.find(norm);
           annotation && !annotation->output_qspec)

@@ -1,5 +1,5 @@
-// The rows. First match wins, so longer patterns stand first; in the compat tables the order is the
-// peer's.
+// The rows. First match wins, so longer patterns stand first; in the compat tables the order is
+// torchao's.
 #include "quantizers/xnnpack/rules.h"
 
 #include <map>
@@ -100,7 +100,7 @@ const std::vector<AnnotationRule> kRulesCompat = {
     {"cat",                 "aten.cat.default(x...)",              kList,       same_as("x"), {},                       {}, {}, first_quantized_input_compat},
 };
 
-// The peer knows no convolutions with padding by name here, and takes dimension 0 of a transposed
+// torchao knows no convolutions with padding by name here, and takes dimension 0 of a transposed
 // weight.
 const std::vector<AnnotationRule> kBatchNormRulesCompat = {
     // name                    pattern                                  inputs     output   checks  owned

@@ -1,4 +1,5 @@
-// What the XNNPACK quantizer takes, as tables. The peer is ExecuTorch's XNNPACKQuantizer.
+// What the XNNPACK quantizer takes, as tables. torchao's side is ExecuTorch's
+// XNNPACKQuantizer.
 #pragma once
 
 #include <span>
@@ -11,7 +12,7 @@ namespace octet {
 // Octet's own rows, static and dynamic.
 std::span<const AnnotationRule> xnnpack_rules();
 std::span<const AnnotationRule> xnnpack_dynamic_rules();
-// The peer's choices, in its order.
+// torchao's choices, in its order.
 std::span<const AnnotationRule> xnnpack_rules_compat();
 std::span<const AnnotationRule> xnnpack_dynamic_rules_compat();
 
