@@ -1,5 +1,4 @@
-// What the XNNPACK quantizer takes, as tables. torchao's side is ExecuTorch's
-// XNNPACKQuantizer.
+// What the XNNPACK quantizer takes, as tables. torchao's side is ExecuTorch's XNNPACKQuantizer.
 #pragma once
 
 #include <span>
