@@ -309,7 +309,7 @@ class Flood {
   bool is_open_ = true;
 };
 
-// `value` of `user` (or of the observation point in front of it) gets new data: in place when
+// `value` of `user` (or of the observer node in front of it) gets new data: in place when
 // nobody else reads it.
 void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& data) {
   const GraphInput& input = *graph.find_input(value);

@@ -53,7 +53,7 @@ struct ChannelSpace {
 // values that neither the old nor the new clamp cuts.
 enum class ClampChoice { kRefuse, kAllow };
 
-// In graph order of the first maker. Observation points are looked through. A value that anything
+// In graph order of the first maker. Observer nodes are looked through. A value that anything
 // else reads or makes (a program output, a user input, an op that is not linear in it) has no
 // space. Bodies of control flow are left alone.
 std::vector<ChannelSpace> find_channel_spaces(Graph& graph,
@@ -71,7 +71,7 @@ void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& f
 // positions]; of a maker: double [channels, the rest].
 at::Tensor taker_weight(const Graph& graph, const ScaledOp& taker);
 at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker);
-// What the op reads as its weight, in front of which an observation point may stand.
+// What the op reads as its weight, in front of which an observer node may stand.
 Value* weight_operand(const ScaledOp& scaled);
 
 // The nearest power of two of each, by ratio: scaling by it and back changes no float, whatever is

@@ -21,7 +21,7 @@ std::unordered_set<int> find_constant_groups(const Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::unordered_set<int> groups;
   std::unordered_set<int> others;
-  for (const Node* point : observation_points(graph))
+  for (const Node* point : observer_nodes(graph))
     (constants.contains(point->output()) ? groups : others).insert(group_of(*point));
   for (const int group : others) groups.erase(group);
   return groups;

@@ -1,4 +1,4 @@
-// An observed graph run with the rounding that convert would put where its observation points are,
+// An observed graph run with the rounding that convert would put where its observer nodes are,
 // for searches that change scales between runs.
 #pragma once
 

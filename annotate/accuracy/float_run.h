@@ -1,4 +1,4 @@
-// An observed graph run as the float program that it was: its observation points hand on what they
+// An observed graph run as the float program that it was: its observer nodes hand on what they
 // get.
 #pragma once
 

@@ -42,7 +42,7 @@ bool has_factors(const Node& node) {
   return node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1;
 }
 
-// Whether nothing but one op reads the constant, be it through observation points.
+// Whether nothing but one op reads the constant, be it through observer nodes.
 bool has_one_reader(const Value* constant) {
   for (;; constant = constant->users().front()->output()) {
     if (!constant->has_one_user()) return false;

@@ -23,15 +23,15 @@ struct MatrixLayer {
   };
   Kind kind = Kind::kLinear;
   Node* op = nullptr;
-  Node* weight_point = nullptr;  // the observation point in front of the op's weight
+  Node* weight_point = nullptr;  // the observer node in front of the op's weight
   // what the point observes: a parameter or buffer, or a pure op on some
   Value* weight = nullptr;
   int weight_group = -1;         // of the weight's observer, index into ObservedGraph::observers
   int output_axis = 0;           // of the weight: the dimension of output channels
   int64_t groups = 1;            // of convolutions
-  Value* input = nullptr;        // as the op reads it: behind its observation point when it has one
+  Value* input = nullptr;        // as the op reads it: behind its observer node when it has one
   Value* float_input = nullptr;  // in front of that
-  // [out], constant, in front of its observation points; null: the op has none
+  // [out], constant, in front of its observer nodes; null: the op has none
   Value* bias = nullptr;
   // the bias is a parameter or buffer that this op alone uses: set_bias() may be called
   bool owns_bias = false;
@@ -49,7 +49,7 @@ struct LayerOperands {
 };
 const LayerOperands* find_operands(const Node& node);  // null: another op
 
-bool is_point(const Node* node);  // whether it is an observation point; null is none
+bool is_point(const Node* node);  // whether it is an observer node; null is none
 
 // In graph order. Not among them, each with an entry in the report under `stage`: weights that are
 // used elsewhere too (behind their point), weights behind more than one point, biases that are no

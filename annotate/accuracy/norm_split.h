@@ -13,7 +13,7 @@
 namespace octet {
 
 struct NormSplit {
-  // An observation point that linears read.
+  // An observer node that linears read.
   struct Point {
     Node* point = nullptr;
     Value* read_before = nullptr;  // what it read; for a new point, what the linears read

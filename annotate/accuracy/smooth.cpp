@@ -61,7 +61,7 @@ void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
   known.batches += 1;
 }
 
-// Of what an observation point hands on, where it is one's.
+// Of what an observer node hands on, where it is one's.
 std::string name_of(const Value* value) {
   const Node* maker = value->producer();
   return maker != nullptr && maker->target() == kObserveTarget ? observed_value(*maker)->name()

@@ -22,12 +22,12 @@ namespace octet {
 // step.
 Verdict can_run_stepwise(const Graph& graph);
 // The most bytes of tensors that are alive at a time while the batch runs, constants not counted.
-// Observation points hand on what they get.
+// Observer nodes hand on what they get.
 size_t peak_bytes(const Graph& graph, const std::vector<c10::IValue>& batch);
 
 class StepwiseRun {
  public:
-  // REQUIRES: can_run_stepwise(graph). Observation points hand on what they get, unless `handlers`
+  // REQUIRES: can_run_stepwise(graph). Observer nodes hand on what they get, unless `handlers`
   // says otherwise.
   StepwiseRun(Graph graph, std::vector<std::vector<c10::IValue>> batches,
               std::map<std::string, Handler> handlers = {});

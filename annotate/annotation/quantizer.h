@@ -36,8 +36,8 @@ class Quantizer {
   virtual void annotate(Graph& graph, Annotations& annotations, Report& report) = 0;
   // Throws Error when the annotated graph is not what the backend can run.
   virtual void validate(const Graph&, const Annotations&) {}
-  // Called with what prepare made of the annotations, once per graph and body, before observation
-  // points come in: may put other observers into the map, let places share one, or reset a pointer,
+  // Called with what prepare made of the annotations, once per graph and body, before observer
+  // nodes come in: may put other observers into the map, let places share one, or reset a pointer,
   // which leaves that place unobserved. Derived observers keep the sources that they were made
   // with.
   virtual void prepare_obs_or_fq_callback(const Graph&, ObserverMap&) {}

@@ -73,9 +73,8 @@ class Calibration {
   void choose_once() {
     const std::unordered_set<const Value*> constants = all_constant_values(observed_.graph);
     std::map<int, int> points_of_group;
-    for (const Node* point : observation_points(observed_.graph))
-      ++points_of_group[group_of(*point)];
-    for (const Node* point : observation_points(observed_.graph)) {
+    for (const Node* point : observer_nodes(observed_.graph)) ++points_of_group[group_of(*point)];
+    for (const Node* point : observer_nodes(observed_.graph)) {
       const Observer& observer = *observed_.observers[static_cast<size_t>(group_of(*point))];
       const bool running = observer.is_idempotent() &&
                            observer.args().choice.name.find("moving_average") == std::string::npos;
@@ -256,14 +255,14 @@ void observe_constants(ObservedGraph& observed) {
 
 bool needs_calibration(const ObservedGraph& observed) {
   const std::unordered_set<const Value*> constants = all_constant_values(observed.graph);
-  const std::vector<Node*> open = points_without_data(observed, observation_points(observed.graph));
+  const std::vector<Node*> open = points_without_data(observed, observer_nodes(observed.graph));
   return std::any_of(open.begin(), open.end(), [&](const Node* point) {
     return !constants.contains(observed_value(*point));
   });
 }
 
 int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
-  const std::vector<Node*> all = observation_points(observed.graph);
+  const std::vector<Node*> all = observer_nodes(observed.graph);
   if (points_without_data(observed, all).size() == all.size()) return 0;
   int count = 0;
   for (const Body& body : bodies_within(observed.graph)) {

@@ -45,10 +45,10 @@ size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IVa
 // quantization).
 void observe_constants(ObservedGraph& observed);
 
-// Whether an observation point of activations needs data that has not been seen.
+// Whether an observer node of activations needs data that has not been seen.
 bool needs_calibration(const ObservedGraph& observed);
 
-// Removes the observation points of each body (a branch, a loop) that saw no data while others did;
+// Removes the observer nodes of each body (a branch, a loop) that saw no data while others did;
 // the report says so of each op in it. Returns the number of such bodies. When nothing at all has
 // data nothing is removed.
 int leave_unseen_bodies_float(ObservedGraph& observed, Report& report);

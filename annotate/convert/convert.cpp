@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kNamespace = "quantized_decomposed.";
 
-// Replaces one observation point of a graph after the other by quantize and dequantize ops.
+// Replaces one observer node of a graph after the other by quantize and dequantize ops.
 class Converter {
  public:
   Converter(ObservedGraph& observed, Graph& graph, const ConvertOptions& options, Report& report)

@@ -1,4 +1,4 @@
-// Observation points become quantize and dequantize ops; constants behind a quantize op are stored
+// Observer nodes become quantize and dequantize ops; constants behind a quantize op are stored
 // quantized.
 #pragma once
 

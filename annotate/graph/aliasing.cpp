@@ -74,7 +74,7 @@ void Writes::find_roots() {
   }
 }
 
-// Nodes that came later, observation points, hand their input on.
+// Nodes that came later, observer nodes, hand their input on.
 std::vector<const Value*> Writes::roots_of(const Value& value) const {
   const Value* known = &value;
   while (known->producer() != nullptr && known->producer()->target() == kObserveTarget)

@@ -9,8 +9,8 @@
 
 namespace octet {
 
-// Constant inputs that the graph does not write to, and results of pure ops on them. Observation
-// points count as pure; dequantize ops do not, nor what follows them, so that stored quantized
+// Constant inputs that the graph does not write to, and results of pure ops on them. Observer
+// nodes count as pure; dequantize ops do not, nor what follows them, so that stored quantized
 // weights stay as they are.
 std::unordered_set<const Value*> find_constant_values(const Graph& graph);
 

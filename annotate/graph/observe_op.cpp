@@ -13,22 +13,21 @@ void collect_points(const Graph& graph, std::vector<Node*>& points) {
 
 }  // namespace
 
-std::vector<Node*> observation_points(const Graph& graph) {
+std::vector<Node*> observer_nodes(const Graph& graph) {
   std::vector<Node*> points;
   collect_points(graph, points);
   for (const Body& body : bodies_within(graph)) collect_points(*body.graph, points);
   return points;
 }
 
-int group_of(const Node& observation_point) {
-  const int64_t group = observation_point.int_or("group", -1);
-  OCTET_ASSERT(observation_point.target() == kObserveTarget && group >= 0,
-               observation_point.name());
+int group_of(const Node& observer_node) {
+  const int64_t group = observer_node.int_or("group", -1);
+  OCTET_ASSERT(observer_node.target() == kObserveTarget && group >= 0, observer_node.name());
   return static_cast<int>(group);
 }
 
-Value* observed_value(const Node& observation_point) {
-  Value* value = observation_point.find_input("input");
+Value* observed_value(const Node& observer_node) {
+  Value* value = observer_node.find_input("input");
   while (value->producer() != nullptr && value->producer()->target() == kObserveTarget)
     value = value->producer()->find_input("input");
   return value;

@@ -9,14 +9,14 @@
 namespace octet {
 
 // A node with argument "input" (a Value) and "group" (an int, index into ObservedGraph::observers):
-// an observation point.
+// an observer node.
 inline constexpr std::string_view kObserveTarget = "octet.observe.default";
 
-// All observation points in graph order, then those of each body of control flow; and the group of
+// All observer nodes in graph order, then those of each body of control flow; and the group of
 // one.
-std::vector<Node*> observation_points(const Graph& graph);
-int group_of(const Node& observation_point);
-// The value behind a chain of observation points.
-Value* observed_value(const Node& observation_point);
+std::vector<Node*> observer_nodes(const Graph& graph);
+int group_of(const Node& observer_node);
+// The value behind a chain of observer nodes.
+Value* observed_value(const Node& observer_node);
 
 }  // namespace octet

@@ -71,8 +71,8 @@ struct OpaquePart {
   bool is_recorded = false;
 
   // A pair of hooks for layers that observe and quantize themselves. The first one runs in
-  // prepare_pt2e before anything is annotated, the second one in convert_pt2e before observation
-  // points become q/dq ops. Each may replace the island's nodes by others: add nodes to the graph,
+  // prepare_pt2e before anything is annotated, the second one in convert_pt2e before observer
+  // nodes become q/dq ops. Each may replace the island's nodes by others: add nodes to the graph,
   // replace the uses of the outputs, erase the old nodes. What it adds is in the island afterwards.
   // The inputs and outputs keep their number and order, by which border specs find them.
   // calibrate() is told how to run custom nodes (CalibrateOptions::handlers). A part by module_type

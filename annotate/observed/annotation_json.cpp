@@ -174,7 +174,7 @@ Json qparams_json(const Observer& observer) {
 
 using GroupOfKey = std::unordered_map<EdgeOrNode, int, EdgeOrNodeHash>;
 
-// The group of the observation point that a node reads `value` through; -1 when there is none.
+// The group of the observer node that a node reads `value` through; -1 when there is none.
 int observed_group(const Node& node, const Value* value) {
   for (const Value* input : node.inputs()) {
     const Node* point = input->producer();
@@ -184,7 +184,7 @@ int observed_group(const Node& node, const Value* value) {
   return -1;
 }
 
-// The group of the observation point right behind a value; -1 when there is none.
+// The group of the observer node right behind a value; -1 when there is none.
 int observed_group(const Value& output) {
   for (const Node* user : output.users())
     if (user->target() == kObserveTarget) return group_of(*user);

@@ -7,7 +7,7 @@
 //    "groups": [{"group", "members": ["%x -> %conv", "%y"...], "spec": SPEC, "quant_min",
 //        "quant_max", "has_data", "qparams"}...]}
 //   TENSOR  {"tensor": "%x -> %conv", or "%y" of an output, "spec": SPEC, "group": a number, or
-//           null where no observation point was put}
+//           null where no observer node was put}
 //   SPEC    {"kind", "text", ...}; "text" is to_text of the spec, absent options are null. By kind:
 //     quantization  dtype, quant_min, quant_max, qscheme, ch_axis, is_dynamic,
 //                   observer: {name, eps, bins, averaging_constant, reduce_range}, of percentile
@@ -33,7 +33,7 @@
 
 namespace octet {
 
-// What the quantizer said, before observation points are put in: "has_data" is false, "qparams"
+// What the quantizer said, before observer nodes are put in: "has_data" is false, "qparams"
 // null, and "quant_min", "quant_max" are the spec's. Throws Error("prepare", ...) as
 // find_sharing_groups does.
 std::string annotations_to_json(const Graph& graph, const Annotations& annotations);

@@ -12,11 +12,11 @@
 
 namespace octet {
 
-// A graph with observation points, to be calibrated and then converted. Bodies of control flow have
+// A graph with observer nodes, to be calibrated and then converted. Bodies of control flow have
 // theirs within them; the groups count through all graphs, and so do the annotations.
 struct ObservedGraph {
   Graph graph;
-  // by group; a group without observation point keeps its observer
+  // by group; a group without observer node keeps its observer
   std::vector<std::shared_ptr<Observer>> observers;
   Annotations annotations;
   std::vector<Island> islands = {};  // the opaque parts, of the program and of its bodies

@@ -94,7 +94,7 @@ class Loader {
   void check_channels(size_t group, const Sites& sites, const SavedGroup& saved) const {
     const ObserverArgs& args = observed_.observers[group]->args();
     if (!is_per_channel(args.qscheme) || args.choice.affine || saved.state.min.empty()) return;
-    for (const Node* point : observation_points(observed_.graph)) {
+    for (const Node* point : observer_nodes(observed_.graph)) {
       const std::optional<TensorMeta>& meta = observed_value(*point)->meta;
       if (static_cast<size_t>(group_of(*point)) != group || !meta || !meta->is_static()) continue;
       const std::vector<int64_t> shape = meta->shape();

@@ -82,12 +82,12 @@ std::vector<SavedGroup> parse_groups(const std::string& text, const std::string&
   return groups;
 }
 
-// The sites of every group that has an observation point.
+// The sites of every group that has an observer node.
 std::map<size_t, Sites> sites_of_groups(const ObservedGraph& observed) {
   std::map<const Graph*, std::string> prefixes;
   for (const Body& body : bodies_within(observed.graph)) prefixes[body.graph] = body.path + ".";
   std::map<size_t, Sites> sites;
-  for (const Node* point : observation_points(observed.graph))
+  for (const Node* point : observer_nodes(observed.graph))
     sites[static_cast<size_t>(group_of(*point))].push_back(prefixes[&point->graph()] +
                                                            observed_value(*point)->name());
   return sites;

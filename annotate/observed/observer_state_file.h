@@ -30,7 +30,7 @@ std::vector<SavedGroup> parse_groups(const std::string& text, const std::string&
 // Throws Error("state", path, ...) when the file cannot be read.
 std::string read_state(const std::filesystem::path& path);
 
-// The sites of every group that has an observation point.
+// The sites of every group that has an observer node.
 std::map<size_t, Sites> sites_of_groups(const ObservedGraph& observed);
 bool holds(const Sites& all, const Sites& some);
 

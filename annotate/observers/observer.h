@@ -50,7 +50,7 @@ class Observer {
   virtual ~Observer() = default;
   // Takes in one batch. Throws Error("calibrate", "", ...) on NaN; calibrate() adds the subject.
   virtual void observe(const at::Tensor& x) = 0;
-  // What an observation point hands on after observe(x): x itself, but for fake-quants, which give
+  // What an observer node hands on after observe(x): x itself, but for fake-quants, which give
   // x quantized and dequantized.
   virtual at::Tensor forward(const at::Tensor& x) {
     observe(x);

@@ -25,7 +25,7 @@
 namespace octet {
 namespace {
 
-// What the observation points are for: calibration, or training, where values of fixed scale are
+// What the observer nodes are for: calibration, or training, where values of fixed scale are
 // fake-quantized.
 enum class Purpose { kCalibration, kTraining };
 
@@ -88,7 +88,7 @@ class GroupObservers {
   std::unordered_set<int> in_work_;
 };
 
-// Puts the observation points into one graph. Each node's inputs come first, then its output, node
+// Puts the observer nodes into one graph. Each node's inputs come first, then its output, node
 // by node in graph order. The observers of its groups are those from `first_group` on.
 class Inserter {
  public:
@@ -207,7 +207,7 @@ class Inserter {
     return it != origins_.end() && it->second == Origin::kBuffer;
   }
 
-  // Of every value that is there before observation points come in: user input wins over buffer,
+  // Of every value that is there before observer nodes come in: user input wins over buffer,
   // buffer over nothing.
   void find_origins() {
     for (const GraphInput& input : graph_.inputs())

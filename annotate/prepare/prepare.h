@@ -1,4 +1,4 @@
-// Puts observation points into a graph where a Quantizer wants them.
+// Puts observer nodes into a graph where a Quantizer wants them.
 #pragma once
 
 #include "annotate/annotation/annotation.h"
@@ -18,8 +18,8 @@ struct PrepareOptions {
 };
 
 // Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups,
-// asks the quantizer about their observers (prepare_obs_or_fq_callback) and inserts the observation
-// points; the same in each body of control flow that is quantized (annotate/graph/control_flow.h).
+// asks the quantizer about their observers (prepare_obs_or_fq_callback) and inserts the observer
+// nodes; the same in each body of control flow that is quantized (annotate/graph/control_flow.h).
 // Works around the quantizer's opaque parts (annotate/graph/opaque_parts.h). Without compat_torchao
 // constants move into the bodies, until convert. Annotated edges of tensors that are not floating
 // point are reported and left alone. Throws Error("prepare", ...) as check_spec,

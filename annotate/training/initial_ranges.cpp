@@ -17,7 +17,7 @@ namespace {
 // Per group, what a calibration calls the observed values.
 std::map<size_t, Sites> calibrated_sites(const ObservedGraph& training) {
   std::map<size_t, Sites> sites;
-  for (const Node* point : observation_points(training.graph))
+  for (const Node* point : observer_nodes(training.graph))
     sites[static_cast<size_t>(group_of(*point))].push_back(
         name_when_folded(*observed_value(*point)));
   return sites;
@@ -27,7 +27,7 @@ std::map<size_t, Sites> calibrated_sites(const ObservedGraph& training) {
 std::optional<size_t> scale_count(const ObservedGraph& training, size_t group) {
   const ObserverArgs& args = training.observers[group]->args();
   if (!is_per_channel(args.qscheme)) return 1;
-  for (const Node* point : observation_points(training.graph)) {
+  for (const Node* point : observer_nodes(training.graph)) {
     const std::optional<TensorMeta>& meta = observed_value(*point)->meta;
     const size_t axis = static_cast<size_t>(args.ch_axis.value_or(0));
     if (static_cast<size_t>(group_of(*point)) != group || !meta || !meta->is_static() ||

@@ -24,7 +24,7 @@ struct QatFusionOptions {
   bool compat_torchao = false;
 };
 
-// Between annotation and observation points. conv1d/2d/3d (.padding too), conv_transpose1d/2d/3d,
+// Between annotation and observer nodes. conv1d/2d/3d (.padding too), conv_transpose1d/2d/3d,
 // and linear on matrices, whose result only the batch norm reads; weight and statistics must be
 // data of the program. Annotations follow: a spec of the weight is then one of w * s, that of the
 // bias one of the zeros, and shared and derived specs that named those edges do too. Of a gamma of

@@ -18,7 +18,7 @@ Node* producer_of(const Value* value, std::string_view target) {
   return node != nullptr && node->target() == target ? node : nullptr;
 }
 
-// A pair as fuse() left it, observation points among it.
+// A pair as fuse() left it, observer nodes among it.
 struct FusedPair {
   Node* conv = nullptr;
   Node* bn = nullptr;
@@ -82,7 +82,7 @@ struct Point {
   int group = 0;
 };
 
-// The observation points between `value` and what they observe, outermost first.
+// The observer nodes between `value` and what they observe, outermost first.
 std::vector<Point> points_on(const Value* value) {
   std::vector<Point> points;
   for (const Node* point = producer_of(value, kObserveTarget); point != nullptr;

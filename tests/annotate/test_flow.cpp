@@ -64,11 +64,11 @@ std::string targets(const Graph& graph) {
   return fmt::format("{}", fmt::join(result, " "));
 }
 
-TEST_CASE("prepare: inputs and output of a linear get observation points", "[annotate][prepare]") {
+TEST_CASE("prepare: inputs and output of a linear get observer nodes", "[annotate][prepare]") {
   const ObservedGraph observed = prepare(linear_graph(), kLinear);
   CHECK(targets(observed.graph) ==
         "observe.default observe.default linear.default observe.default relu.default");
-  const std::vector<Node*> points = observation_points(observed.graph);
+  const std::vector<Node*> points = observer_nodes(observed.graph);
   REQUIRE(points.size() == 3);
   CHECK(observed_value(*points[0])->name() == "w");
   CHECK(observed_value(*points[1])->name() == "x");
@@ -87,7 +87,7 @@ TEST_CASE("prepare: one point serves two consumers with the same group", "[annot
               Json::array({
                   {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
   }));
-  const std::vector<Node*> points = observation_points(observed.graph);
+  const std::vector<Node*> points = observer_nodes(observed.graph);
   REQUIRE(points.size() == 1);
   CHECK(points[0]->output()->users().size() == 2);
   CHECK(observed.graph.find_node("c")->find_input("self")->name() == "x");
@@ -109,7 +109,7 @@ TEST_CASE("prepare: an edge with another dtype than its producer's output hangs 
                   {{"target", "aten.relu.default"},    {"output", kAct}          },
                   {{"target", "aten.sigmoid.default"}, {"inputs", {{"0", other}}}}
   }));
-  const std::vector<Node*> points = observation_points(observed.graph);
+  const std::vector<Node*> points = observer_nodes(observed.graph);
   REQUIRE(points.size() == 2);
   CHECK(points[1]->find_input("input") == points[0]->output());
   CHECK(observed_value(*points[1])->name() == "a");
@@ -126,7 +126,7 @@ TEST_CASE("prepare: a tensor that is not floating point is reported and left alo
       %y: i64[2] = aten.add.Tensor(%x, %x)
       return (%y))"),
                                               quantizer, report);
-  CHECK(observation_points(observed.graph).empty());
+  CHECK(observer_nodes(observed.graph).empty());
   REQUIRE(report.entries().size() == 2);
   CHECK(report.entries()[0].reason ==
         "%x is not observed: it is int64, want a floating-point tensor");

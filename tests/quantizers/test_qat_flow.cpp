@@ -179,10 +179,10 @@ TEST_CASE("training: it begins with the ranges of a calibration, whose batch nor
                                           *make_quantizer("xnnpack", {}), report);
   observer_state_from_json(calibrated, state, "s.json");
   std::map<std::string, QParams> wanted;
-  for (const Node* point : observation_points(calibrated.graph))
+  for (const Node* point : observer_nodes(calibrated.graph))
     wanted[observed_value(*point)->name()] =
         calibrated.observers.at(static_cast<size_t>(group_of(*point)))->calculate_qparams();
-  for (const Node* point : observation_points(training_graph.graph)) {
+  for (const Node* point : observer_nodes(training_graph.graph)) {
     const std::string name = observed_value(*point)->name();
     const auto found = wanted.find(name == "y" ? "c" : name);
     if (found == wanted.end()) continue;  // the scaled weight

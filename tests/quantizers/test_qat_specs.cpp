@@ -159,7 +159,7 @@ TEST_CASE("training: a transposed convolution with scales per channel is prepare
     %c: f32[1,6,8,8] = aten.conv_transpose2d.input(%x, %w)
     return (%c))"),
                        *quantizer, report);
-  CHECK(observation_points(observed.graph).size() == 3);
+  CHECK(observer_nodes(observed.graph).size() == 3);
 }
 
 }  // namespace octet::test_qat_specs

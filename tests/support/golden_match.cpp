@@ -16,7 +16,7 @@ std::string target_of(const Json& node) {
   return target.starts_with("torch.ops.") ? target.substr(10) : target;
 }
 
-// Ops that quantization adds; observation points among them.
+// Ops that quantization adds; observer nodes among them.
 bool is_added(const std::string& op, const std::string& target) {
   return op == "call_module" || target == kObserveTarget ||
          target.starts_with("quantized_decomposed.");
@@ -174,7 +174,7 @@ void GoldenMatch::match_added_node(const Json& golden, const Node& node, const s
   const std::string inside = fmt::format("{} <- {}", where, golden.at("name").get<std::string>());
   if (golden.at("op") == "call_module") {
     if (node.target() != kObserveTarget)
-      return differ(inside, fmt::format("{}, want an observation point", node.target()));
+      return differ(inside, fmt::format("{}, want an observer node", node.target()));
     match_group(golden, node, inside);
     return match_value(golden.at("args").at(0).get<std::string>().substr(1),
                        node.find_input("input"), inside);

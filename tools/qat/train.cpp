@@ -72,7 +72,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model,
 // Fake-quants that never observe want a range from the beginning.
 void check_frozen_ranges(const QatModel& model) {
   const ObservedGraph& prepared = model.prepared();
-  for (const Node* point : observation_points(prepared.graph)) {
+  for (const Node* point : observer_nodes(prepared.graph)) {
     const Observer& observer = *prepared.observers.at(static_cast<size_t>(group_of(*point)));
     const bool finds_own =
         dynamic_cast<const LearnableFakeQuantize*>(&observer) != nullptr || !observer.keeps_state();

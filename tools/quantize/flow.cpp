@@ -97,7 +97,7 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   ObservedGraph observed = flow.is_training
                                ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
                                : prepare_pt2e(std::move(graph), *quantizer, report, options);
-  if (observation_points(observed.graph).empty())
+  if (observer_nodes(observed.graph).empty())
     throw Error("quantize", flow.model,
                 fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose "
                             "another one or change its settings",

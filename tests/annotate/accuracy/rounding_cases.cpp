@@ -143,7 +143,7 @@ double output_error(const Graph& want, const Graph& got, const Batches& batches)
 
 Graph without_points(const ObservedGraph& observed) {
   Graph graph = std::move(*clone(observed.graph));
-  for (Node* point : observation_points(graph)) {
+  for (Node* point : observer_nodes(graph)) {
     graph.replace_uses(point->output(), point->find_input("input"));
     graph.erase(*point);
   }

@@ -44,7 +44,7 @@ BatchSource source_of(const Batches& batches);
 at::Tensor run_float(const ObservedGraph& observed, const std::vector<c10::IValue>& batch);
 // Mean squared difference of the first output of two graphs over batches.
 double output_error(const Graph& want, const Graph& got, const Batches& batches);
-// The float program: without observation points.
+// The float program: without observer nodes.
 Graph without_points(const ObservedGraph& observed);
 
 }  // namespace octet::test

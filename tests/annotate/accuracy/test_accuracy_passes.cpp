@@ -190,7 +190,7 @@ TEST_CASE("tuned ranges cut off what the result does not need, and derived scale
   const Batches data = outlier_batches(observed.graph);
   calibrate(observed, data);
   const auto scale_of = [&](const std::string& value) {
-    for (const Node* point : observation_points(observed.graph))
+    for (const Node* point : observer_nodes(observed.graph))
       if (observed_value(*point)->name() == value)
         return observed.observers[static_cast<size_t>(group_of(*point))]
             ->calculate_qparams()

@@ -291,7 +291,7 @@ class CallbackQuantizer : public test::RuleQuantizer {
   Callback callback_;
 };
 
-// The groups of the observation points of relus(), each annotated at its input with a range of its
+// The groups of the observer nodes of relus(), each annotated at its input with a range of its
 // own.
 std::vector<int> groups_after(CallbackQuantizer::Callback callback) {
   Json rules = Json::array();
@@ -305,7 +305,7 @@ std::vector<int> groups_after(CallbackQuantizer::Callback callback) {
   Report report;
   const ObservedGraph observed = prepare_pt2e(relus(), quantizer, report);
   std::vector<int> groups;
-  for (const Node* point : observation_points(observed.graph)) groups.push_back(group_of(*point));
+  for (const Node* point : observer_nodes(observed.graph)) groups.push_back(group_of(*point));
   for (const int group : groups) CHECK(group < static_cast<int>(observed.observers.size()));
   return groups;
 }

@@ -388,7 +388,7 @@ TEST_CASE(
       graph.find_value("x"), affine_spec("affine_placeholder", {.block_size = {}}));
   Report report;
   const ObservedGraph observed = insert_observers(std::move(graph), std::move(annotations), report);
-  CHECK(observation_points(observed.graph).size() == 2);
+  CHECK(observer_nodes(observed.graph).size() == 2);
 }
 
 }  // namespace octet::test_affine

@@ -116,7 +116,7 @@ constexpr const char* kQuantizedLinear =
 
 }  // namespace
 
-TEST_CASE("the observation points of a scan's body stand within it, and its constants too",
+TEST_CASE("the observer nodes of a scan's body stand within it, and its constants too",
           "[annotate][control]") {
   Report report;
   const ObservedGraph observed = prepare(with_weights(kScan), report);
@@ -137,7 +137,7 @@ TEST_CASE("groups count through the program and its bodies", "[annotate][control
   Report report;
   const ObservedGraph observed = prepare(with_weights(kCond), report);
   std::vector<int> groups;
-  for (const Node* point : observation_points(observed.graph)) groups.push_back(group_of(*point));
+  for (const Node* point : observer_nodes(observed.graph)) groups.push_back(group_of(*point));
   CHECK(groups == std::vector<int>{1, 0, 2, 4, 3, 5});
   CHECK(observed.observers.size() == 6);
 }
@@ -238,7 +238,7 @@ TEST_CASE("branches without any calibration are an error, not a float program",
 TEST_CASE("compat: branches of a cond stay float, with the reason", "[annotate][control]") {
   Report report;
   const ObservedGraph observed = prepare(with_weights(kCond), report, true);
-  CHECK(observation_points(observed.graph).empty());
+  CHECK(observer_nodes(observed.graph).empty());
   CHECK(reasons(report) ==
         "cond: bodies of higher_order.cond are not quantized (compat torchao)\n");
 }
@@ -361,7 +361,7 @@ graph(%w = param "l.weight": f32[2,2], %x: f32[1,2]):
     return (%a), "part", %x, %w) as call
   return (%y))"),
                                          report);
-  CHECK(observation_points(observed.graph).empty());
+  CHECK(observer_nodes(observed.graph).empty());
   CHECK(reasons(report) == "call: bodies of higher_order.invoke_subgraph are not quantized\n");
 }
 

@@ -235,7 +235,7 @@ graph(%w = param "l.weight": f32[2,2], %p: b8[], %x: f32[1,2]):
   PartialQuantizer quantizer({part});
   Report report;
   const ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
-  CHECK(observation_points(observed.graph).size() == 3);  // of %z
+  CHECK(observer_nodes(observed.graph).size() == 3);  // of %z
   std::string reasons;
   for (const ReportEntry& entry : report.entries())
     reasons += entry.node + ": " + entry.reason + "\n";

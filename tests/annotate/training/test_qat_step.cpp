@@ -52,7 +52,7 @@ void check_equal(const at::Tensor& x, float scale, int zero_point, int64_t low, 
                   want.result));
 }
 
-// The form of a pair in training, without observation points.
+// The form of a pair in training, without observer nodes.
 const char* const kFused =
     R"(graph(%x: f32[2,3,6,6], %w = param "w": f32[4,3,3,3], %b = param "b": f32[4], %g = param "g": f32[4],
       %h = param "h": f32[4], %m = buffer "running_mean": f32[4], %v = buffer "running_var": f32[4]):
