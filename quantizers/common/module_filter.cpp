@@ -12,11 +12,6 @@ namespace octet {
 
 namespace {
 
-ConfigTable::Choice choose(const RowKey& row, const ConfigTable::Config& config) {
-  if (config) return {&*config, {}};
-  return {nullptr, "excluded by " + describe(row)};
-}
-
 // The configuration of a row, whichever kind of row it is.
 template <typename Row>
 auto& row_config(Row& row) {
@@ -200,28 +195,35 @@ const std::pair<std::string, ConfigTable::Config>* find_covering(const ConfigTab
 
 }  // namespace
 
-ConfigTable::Choice ConfigTable::find(const Node& node) const {
+std::optional<RowKey> ConfigTable::row_of(const Node& node) const {
   for (const CallRow& row : calls_)
-    if (is_call(node, row.call)) return choose({RowKind::kCallIndex, {}, row.call}, row.config);
+    if (is_call(node, row.call)) return RowKey{RowKind::kCallIndex, {}, row.call};
   if (!module_names_.empty() || !module_types_.empty() || !module_regexes_.empty()) {
     std::vector<ModuleFrame> frames = module_stack(node);
     std::reverse(frames.begin(), frames.end());
     for (const ModuleFrame& frame : frames)
       if (const std::pair<std::string, Config>* row =
               find_covering(module_names_, module_path(frame)))
-        return choose({RowKind::kModuleName, row->first}, row->second);
+        return RowKey{RowKind::kModuleName, row->first};
     for (const ModuleFrame& frame : frames)
       for (const RegexRow& row : module_regexes_)
         if (row.regex->matches(module_path(frame)))
-          return choose({RowKind::kModuleNameRegex, row.regex->text()}, row.config);
+          return RowKey{RowKind::kModuleNameRegex, row.regex->text()};
     for (const ModuleFrame& frame : frames)
       for (const auto& [type, config] : module_types_)
-        if (is_module_type(frame, type)) return choose({RowKind::kModuleType, type}, config);
+        if (is_module_type(frame, type)) return RowKey{RowKind::kModuleType, type};
   }
   for (const auto& [op, config] : operator_types_)
-    if (is_op_type(node, op)) return choose({RowKind::kOpType, op}, config);
-  if (!global_) return {nullptr, "no configuration covers it and there is no global one"};
-  return choose({}, *global_);
+    if (is_op_type(node, op)) return RowKey{RowKind::kOpType, op};
+  return global_ ? std::optional(RowKey()) : std::nullopt;
+}
+
+ConfigTable::Choice ConfigTable::find(const Node& node) const {
+  const std::optional<RowKey> row = row_of(node);
+  if (!row) return {nullptr, "no configuration covers it and there is no global one"};
+  const Config& config = *find_row(*row);
+  if (config) return {&*config, {}};
+  return {nullptr, "excluded by " + describe(*row)};
 }
 
 std::vector<std::string> ConfigTable::unused_rows(const Graph& graph) const {

@@ -43,6 +43,7 @@ struct RowKey {
   RowKind kind = RowKind::kGlobal;
   std::string name = {};  // the op, class, expression or path; not of the global row and of calls
   CallIndex call = {};    // of calls
+  bool operator==(const RowKey&) const = default;
 };
 // "module_name", as JSON says it.
 const char* name_of(RowKind kind);
@@ -88,9 +89,13 @@ class ConfigTable {
   // "" when the row was said in code.
   std::string place_of(const RowKey& row) const;
 
-  // What applies to the node: the config, or none and why. The strongest wins: the call, then the
-  // longest module name, then the innermost module that a regex matches (several that match it: the
-  // one set first), then the innermost module type, then the op type, then the global config.
+  // The row that applies to the node; nothing when none covers it. The strongest wins: the call,
+  // then the longest module name, then the innermost module that a regex matches (several that
+  // match it: the one set first), then the innermost module type, then the op type, then the global
+  // row.
+  std::optional<RowKey> row_of(const Node& node) const;
+
+  // What applies to the node: the config, or none and why.
   struct Choice {
     const QuantizationConfig* config = nullptr;
     std::string reason;

@@ -2,46 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "quantizers/common/module_filter.h"
+#include "core/base/error.h"
 #include "quantizers/json/place.h"
 
 namespace octet {
 namespace {
 
-struct KindRow {
-  RowKind kind;
-  NodeFilter (*fits)(const std::string& key);
-};
-
-NodeFilter fits_module_name(const std::string& key) {
-  return [key](const Node& node) { return is_in_module(node, key); };
-}
-
-NodeFilter fits_module_regex(const std::string& key) {
-  return [regex = std::make_shared<ModuleRegex>(key)](const Node& node) {
-    return is_in_module_like(node, *regex);
-  };
-}
-
-NodeFilter fits_module_type(const std::string& key) {
-  return [key](const Node& node) { return is_in_module_type(node, key); };
-}
-
-NodeFilter fits_op_type(const std::string& key) {
-  return [key](const Node& node) { return is_op_type(node, key); };
-}
-
-constexpr std::array<KindRow, 4> kKinds = {
-    {{RowKind::kOpType, fits_op_type},
-     {RowKind::kModuleType, fits_module_type},
-     {RowKind::kModuleNameRegex, fits_module_regex},
-     {RowKind::kModuleName, fits_module_name}}
-};
+constexpr RowKind kNamedRows[] = {RowKind::kOpType, RowKind::kModuleType, RowKind::kModuleNameRegex,
+                                  RowKind::kModuleName};
 constexpr std::array<const char*, 5> kKeys = {"global", "op_type", "module_type",
                                               "module_name_regex", "module_name"};
 
@@ -62,31 +35,19 @@ std::vector<AccuracyPass> passes_at(const Place& place, const std::vector<Accura
   return passes;
 }
 
-bool is_stronger(const RowKey& a, const RowKey& b) {
-  if (a.kind != b.kind) return a.kind > b.kind;
-  return a.kind == RowKind::kModuleName && a.name.size() > b.name.size();
-}
-
 }  // namespace
 
-bool PassRows::applies(AccuracyPass pass, const Node& node) const {
-  const Row* strongest = nullptr;
-  for (const Row& row : rows_)
-    if (row.fits(node) && (strongest == nullptr || is_stronger(row.key, strongest->key)))
-      strongest = &row;
-  return strongest == nullptr || std::find(strongest->passes.begin(), strongest->passes.end(),
-                                           pass) != strongest->passes.end();
+void PassRows::set(const RowKey& row, std::vector<AccuracyPass> passes) {
+  table_.set(row, QuantizationConfig());
+  rows_.emplace_back(row, std::move(passes));
 }
 
-std::vector<std::string> PassRows::unused_rows(const Graph& graph) const {
-  std::vector<std::string> unused;
-  const std::vector<Node*> nodes = graph.nodes();
-  for (const Row& row : rows_) {
-    if (std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) { return row.fits(*node); }))
-      continue;
-    unused.push_back(describe(row.key));
-  }
-  return unused;
+bool PassRows::applies(AccuracyPass pass, const Node& node) const {
+  const std::optional<RowKey> key = table_.row_of(node);
+  if (!key) return true;
+  const auto row = std::find_if(rows_.begin(), rows_.end(),
+                                [&](const auto& known) { return known.first == *key; });
+  return std::find(row->second.begin(), row->second.end(), pass) != row->second.end();
 }
 
 std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
@@ -100,21 +61,23 @@ std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
         "says where accuracy passes apply, but none runs; give --effort high or --passes "
         "to octet quantize, or leave it out");
   check_keys(passes, kKeys);
-  std::vector<PassRows::Row> rows;
-  for (const KindRow& kind : kKinds) {
-    const char* const word = name_of(kind.kind);
-    if (!passes.has(word)) continue;
-    const Place table = passes.at(word);
+  PassRows rows;
+  for (const RowKind kind : kNamedRows) {
+    if (!passes.has(name_of(kind))) continue;
+    const Place table = passes.at(name_of(kind));
     if (!table.value.is_object()) table.want("an object of lists of passes");
-    for (const auto& [name, value] : table.value.items())
-      rows.push_back({
-          {kind.kind, name},
-          passes_at(table.at(name), running), kind.fits(name)
-      });
+    for (const auto& [name, value] : table.value.items()) {
+      const Place place = table.at(name);
+      std::vector<AccuracyPass> listed = passes_at(place, running);
+      try {
+        rows.set({kind, name}, std::move(listed));
+      } catch (const Error& error) {
+        place.refuse(error.without_stage());
+      }
+    }
   }
-  if (passes.has("global"))
-    rows.push_back({{}, passes_at(passes.at("global"), running), [](const Node&) { return true; }});
-  return PassRows(std::move(rows));
+  if (passes.has("global")) rows.set({}, passes_at(passes.at("global"), running));
+  return rows;
 }
 
 }  // namespace octet

@@ -4,9 +4,8 @@
 //              "module_type": {"torch.nn.Conv2d": []}, "module_name_regex": {"blocks.*": []},
 //              "module_name": {"head": ["round", "correct-bias"]}}
 //
-// The passes themselves are those of --effort high or --passes. The strongest row that fits decides
-// for a node: the longest module name, then a regular expression (the first that matches), then a
-// module type, then an op type, then "global"; where none fits, all passes apply.
+// The passes themselves are those of --effort high or --passes. Which row decides for a node is as
+// with the quantizers' settings (ConfigTable::row_of); where none fits, all passes apply.
 #pragma once
 
 #include <filesystem>
@@ -22,20 +21,18 @@ namespace octet {
 
 class PassRows {
  public:
-  struct Row {
-    RowKey key;  // no kCallIndex
-    std::vector<AccuracyPass> passes;
-    NodeFilter fits;
-  };
-
-  explicit PassRows(std::vector<Row> rows) : rows_(std::move(rows)) {}
+  // Throws Error as ConfigTable::set does.
+  void set(const RowKey& row, std::vector<AccuracyPass> passes);
 
   bool applies(AccuracyPass pass, const Node& node) const;
   // Rows that fit no node, as `module_name "x"`: most often a misspelling.
-  std::vector<std::string> unused_rows(const Graph& graph) const;
+  std::vector<std::string> unused_rows(const Graph& graph) const {
+    return table_.unused_rows(graph);
+  }
 
  private:
-  std::vector<Row> rows_;  // in no order
+  ConfigTable table_;  // which row a node has; its configurations say nothing
+  std::vector<std::pair<RowKey, std::vector<AccuracyPass>>> rows_;
 };
 
 // Null when the file says nothing about passes. running: the passes of this run. Throws
