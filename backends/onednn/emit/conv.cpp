@@ -168,22 +168,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   }
 }
 
-DepthwiseShape depthwise_shape(const Dims& x, const Dims& w, const Dims& y, const Geometry& g) {
-  return {x[0],
-          x[1],
-          x[2],
-          x[3],
-          y[2],
-          y[3],
-          w[2],
-          w[3],
-          g.stride[0],
-          g.stride[1],
-          g.padding_begin[0],
-          g.padding_begin[1]};
-}
-
-ImageConvShape image_shape(const Dims& x, const Dims& w, const Dims& y, const Geometry& g) {
+ByteWindowShape window_shape(const Dims& x, const Dims& w, const Dims& y, const Geometry& g) {
   return {x[0],
           x[1],
           w[0],
@@ -199,16 +184,6 @@ ImageConvShape image_shape(const Dims& x, const Dims& w, const Dims& y, const Ge
           g.padding_begin[1]};
 }
 
-// With AMX oneDNN's kernels are the faster ones, but for few terms, which do not fill its tiles.
-bool suits_amx(const ImageConvShape& shape) {
-  constexpr int64_t kLeastChannels = 64;
-  static const bool has_amx = [] {
-    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-    return isa == dnnl::cpu_isa::avx512_core_amx || isa == dnnl::cpu_isa::avx512_core_amx_fp16;
-  }();
-  return has_amx && shape.channels >= kLeastChannels;
-}
-
 // By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one
 // channel a group or few channels in all; false when it is something else.
 bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
@@ -218,17 +193,16 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t groups = op.integer("groups", 1), outputs = w[0];
   if (x.size() != 4) return false;
   const Geometry g = conv_geometry(op, x, w, y, false);
-  const DepthwiseShape depthwise = depthwise_shape(x, w, y, g);
-  const ImageConvShape image = image_shape(x, w, y, g);
+  const ByteWindowShape shape = window_shape(x, w, y, g);
   const bool is_depthwise =
-      groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(depthwise);
-  const bool is_image = groups == 1 && has_image_conv_kernel(image) && !suits_amx(image);
+      groups > 1 && groups == x[1] && groups == outputs && has_depthwise_kernel(shape);
+  const bool is_image = groups == 1 && has_image_conv_kernel(shape);
   if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image)) return false;
 
   Arithmetic plan = plan_arithmetic(builder, op, outputs, true);  // padding is bytes here, too
   if (!plan.is_integer) return false;
   std::optional<Residual> residual;
-  if (!plan.y.is_integer() && is_image && takes_residual(image))
+  if (!plan.y.is_integer() && is_image && takes_residual(shape))
     residual = find_residual(builder, op, plan, channels_last(y));
   if (residual && residual->r.quantity.type != ElementType::u8) return false;
   const Quantity written = residual ? residual->y : plan.y;
@@ -243,9 +217,9 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor& weights = builder.tensor(op.inputs[1]).data;
   if (is_depthwise) {
-    add_depthwise(builder, depthwise, weights, *scales, from.place, to.place);
+    add_depthwise(builder, shape, weights, *scales, from.place, to.place);
   } else {
-    add_image_conv(builder, image, weights, *scales, from.place, to.place,
+    add_image_conv(builder, shape, weights, *scales, from.place, to.place,
                    residual ? &residual->r.place : nullptr);
   }
   builder.define(output, to);
@@ -260,12 +234,12 @@ bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geom
   const Dims& y = builder.tensor(op.outputs[0]).shape;
   const int64_t groups = op.integer("groups", 1);
   if (x.size() != 4 || g.dilation[0] != 0 || g.dilation[1] != 0) return false;
-  const bool is_depthwise = groups > 1 && groups == x[1] && groups == w[0] &&
-                            fits_depthwise_kernel(depthwise_shape(x, w, y, g));
-  const ImageConvShape image = image_shape(x, w, y, g);
-  const bool is_image = groups == 1 && fits_image_conv_kernel(image);
+  const ByteWindowShape shape = window_shape(x, w, y, g);
+  const bool is_depthwise =
+      groups > 1 && groups == x[1] && groups == w[0] && fits_depthwise_kernel(shape);
+  const bool is_image = groups == 1 && fits_image_conv_kernel(shape);
   if (builder.output_quantity(op.outputs[0]).is_integer()) return is_depthwise || is_image;
-  return is_image && takes_residual(image);
+  return is_image && takes_residual(shape);
 }
 
 // By the tiles of bytes, on CPUs where those are the best kernels; false when it is in floats.

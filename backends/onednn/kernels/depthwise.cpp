@@ -21,7 +21,7 @@ constexpr int64_t kMostRows = 8;         // input rows of a band: two groups of 
 constexpr int64_t kScratch = 48 * 1024;  // bytes of interleaved columns, in the first-level cache
 
 struct Plan {
-  DepthwiseShape shape;
+  ByteWindowShape shape;
   ByteScales scales;
   int64_t band = 1;        // output rows done together
   int64_t groups = 1;      // of four input rows in a band
@@ -39,7 +39,7 @@ struct Plan {
   int64_t weight_end = 0;  // the same, of all rows
 };
 
-int64_t band_rows(const DepthwiseShape& s) {
+int64_t band_rows(const ByteWindowShape& s) {
   if (s.kernel_h > kMostRows) return 0;
   const int64_t for_one_group = s.kernel_h <= 4 ? (4 - s.kernel_h) / s.stride_h + 1 : 0;
   const int64_t most = for_one_group > 1 ? for_one_group
@@ -50,7 +50,7 @@ int64_t band_rows(const DepthwiseShape& s) {
 
 void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weights,
                 std::byte* all) {
-  const DepthwiseShape& s = plan.shape;
+  const ByteWindowShape& s = plan.shape;
   int8_t* to = reinterpret_cast<int8_t*>(all) + block.weights * kVector;
   for (int64_t row = 0; row < plan.band; ++row)
     for (int64_t kw = 0; kw < s.kernel_w; ++kw)
@@ -65,7 +65,7 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
             }
 }
 
-Plan make_plan(const DepthwiseShape& shape, const ByteScales& scales, const Tensor& weights) {
+Plan make_plan(const ByteWindowShape& shape, const ByteScales& scales, const Tensor& weights) {
   Plan plan;
   plan.shape = shape;
   plan.scales = scales;
@@ -211,7 +211,7 @@ OCTET_VNNI_INLINE void multiply_row(const Plan& p, const ChannelBlock& block, in
 template <int kVectors>
 OCTET_VNNI void run_block(const Plan& p, const ChannelBlock& block, const uint8_t* x, uint8_t* y,
                           int64_t out_row) {
-  const DepthwiseShape& s = p.shape;
+  const ByteWindowShape& s = p.shape;
   alignas(kVector) uint8_t padding[kVector];
   alignas(kVector) __m512i scratch[kScratch / kVector];
   std::fill_n(padding, kVector, p.scales.padding);
@@ -254,7 +254,7 @@ OCTET_VNNI void run_block(const Plan& p, const ChannelBlock& block, const uint8_
 }
 
 void run(const Plan& p, const uint8_t* x, uint8_t* y) {
-  const DepthwiseShape& s = p.shape;
+  const ByteWindowShape& s = p.shape;
   const int64_t bands = (s.out_height + p.band - 1) / p.band,
                 blocks = static_cast<int64_t>(p.blocks.size());
   for_parts(s.batch * bands * blocks, p.band * s.out_width * s.channels * s.kernel_h / blocks,
@@ -280,11 +280,11 @@ void run(const Plan&, const uint8_t*, uint8_t*) {}
 
 }  // namespace
 
-bool has_depthwise_kernel(const DepthwiseShape& shape) {
+bool has_depthwise_kernel(const ByteWindowShape& shape) {
   return has_vnni() && fits_depthwise_kernel(shape);
 }
 
-bool fits_depthwise_kernel(const DepthwiseShape& shape) {
+bool fits_depthwise_kernel(const ByteWindowShape& shape) {
   // A stride of 2 with a small kernel leaves nothing to share between rows; on large images oneDNN
   // is then as fast (EPYC, one thread: 56 to 62 us).
   if (shape.stride_h > 1 && shape.kernel_h <= 4 && shape.out_width >= 28) return false;
@@ -292,7 +292,7 @@ bool fits_depthwise_kernel(const DepthwiseShape& shape) {
          shape.stride_h <= 4 && shape.stride_w <= 4;
 }
 
-void add_depthwise(SegmentBuilder& builder, const DepthwiseShape& shape, const Tensor& weights,
+void add_depthwise(SegmentBuilder& builder, const ByteWindowShape& shape, const Tensor& weights,
                    const ByteScales& scales, const Place& x, const Place& y) {
   OCTET_ASSERT(has_depthwise_kernel(shape), "a depthwise shape that the kernel does not take");
   const std::shared_ptr<const Plan> plan =

@@ -17,7 +17,7 @@ constexpr int64_t kScratch = 32 * 1024;  // bytes of input rows
 constexpr int64_t kMostPointwise = 640;  // input channels of a 1x1 convolution
 
 struct Plan {
-  ImageConvShape shape;
+  ByteWindowShape shape;
   ByteScales scales;
   int64_t words = 1;     // of four bytes, in a kernel row
   int64_t tile = 1;      // output columns done together
@@ -31,7 +31,7 @@ struct Plan {
 
 // A 1x1 convolution: what lies under a pixel is one run of whole words in x itself. From few
 // channels to many: else oneDNN is faster.
-bool is_pointwise(const ImageConvShape& s) {
+bool is_pointwise(const ByteWindowShape& s) {
   const bool is_plain = s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 &&
                         s.padding_h == 0 && s.padding_w == 0;
   return is_plain && s.width == s.out_width && s.height == s.out_height && s.channels % 4 == 0 &&
@@ -39,7 +39,7 @@ bool is_pointwise(const ImageConvShape& s) {
 }
 
 // Bytes of an input row under `columns` output columns, up to the end of the last word.
-int64_t row_bytes(const ImageConvShape& s, int64_t columns) {
+int64_t row_bytes(const ByteWindowShape& s, int64_t columns) {
   return ((columns - 1) * s.stride_w * s.channels + (s.kernel_w * s.channels + 3) / 4 * 4 +
           kVector - 1) /
          kVector * kVector;
@@ -47,7 +47,7 @@ int64_t row_bytes(const ImageConvShape& s, int64_t columns) {
 
 void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weights,
                 std::byte* all) {
-  const ImageConvShape& s = plan.shape;
+  const ByteWindowShape& s = plan.shape;
   const int64_t lanes = block.vectors * kLanes, kernel = s.kernel_h * s.kernel_w;
   // of the output that stands in a lane: its first weight; -1: there is none
   std::vector<int64_t> first(static_cast<size_t>(lanes), -1);
@@ -70,7 +70,7 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
 }
 
 // Of a 1x1 convolution several rows are one, so that weights that were read serve for more pixels.
-ImageConvShape with_long_rows(ImageConvShape shape) {
+ByteWindowShape with_long_rows(ByteWindowShape shape) {
   constexpr int64_t kPixels = 112;
   if (!is_pointwise(shape)) return shape;
   int64_t rows = 1;
@@ -83,8 +83,8 @@ ImageConvShape with_long_rows(ImageConvShape shape) {
   return shape;
 }
 
-Plan make_plan(const ImageConvShape& given, const ByteScales& scales, const Tensor& weights) {
-  const ImageConvShape shape = with_long_rows(given);
+Plan make_plan(const ByteWindowShape& given, const ByteScales& scales, const Tensor& weights) {
+  const ByteWindowShape shape = with_long_rows(given);
   Plan plan;
   plan.shape = shape;
   plan.scales = scales;
@@ -178,7 +178,7 @@ OCTET_VNNI void multiply_row(const Plan& p, const ChannelBlock& block, const uin
 // The input rows under `columns` output columns from `begin` on.
 void copy_rows(const Plan& p, const uint8_t* x, int64_t out_row, int64_t begin, int64_t columns,
                uint8_t* scratch) {
-  const ImageConvShape& s = p.shape;
+  const ByteWindowShape& s = p.shape;
   const int64_t first = begin * s.stride_w - s.padding_w,
                 last = first + (columns - 1) * s.stride_w + s.kernel_w;
   const int64_t from = std::clamp<int64_t>(first, 0, s.width),
@@ -206,7 +206,7 @@ void multiply_block(const Plan& p, const ChannelBlock& block, const uint8_t* row
 
 // One output row of all images counted through.
 void run_row(const Plan& p, const uint8_t* x, const Target& to, int64_t row) {
-  const ImageConvShape& s = p.shape;
+  const ByteWindowShape& s = p.shape;
   const uint8_t* image = x + row / s.out_height * s.height * s.width * s.channels;
   alignas(kVector) uint8_t scratch[kScratch];
   for (int64_t begin = 0; begin < s.out_width; begin += p.tile) {
@@ -218,7 +218,7 @@ void run_row(const Plan& p, const uint8_t* x, const Target& to, int64_t row) {
 }
 
 void run(const Plan& p, const uint8_t* x, const Target& to) {
-  const ImageConvShape& s = p.shape;
+  const ByteWindowShape& s = p.shape;
   const int64_t rows = s.batch * s.out_height,
                 row_work = s.out_width * s.outputs * s.kernel_h * p.words;
   if (!is_pointwise(s)) {
@@ -249,20 +249,20 @@ void run(const Plan&, const uint8_t*, const Target&) {}
 
 }  // namespace
 
-bool takes_residual(const ImageConvShape& shape) {
+bool takes_residual(const ByteWindowShape& shape) {
   return is_pointwise(shape) && shape.outputs % 64 == 0;
 }
 
-bool has_image_conv_kernel(const ImageConvShape& shape) {
+bool has_image_conv_kernel(const ByteWindowShape& shape) {
   return has_vnni() && fits_image_conv_kernel(shape);
 }
 
-bool fits_image_conv_kernel(const ImageConvShape& shape) {
+bool fits_image_conv_kernel(const ByteWindowShape& shape) {
   const bool is_image = shape.channels <= 4 && shape.kernel_h * row_bytes(shape, 1) <= kScratch;
   return shape.outputs >= 8 && (is_image || is_pointwise(shape));
 }
 
-void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, const Tensor& weights,
+void add_image_conv(SegmentBuilder& builder, const ByteWindowShape& shape, const Tensor& weights,
                     const ByteScales& scales, const Place& x, const Place& y,
                     const Place* residual) {
   OCTET_ASSERT(has_image_conv_kernel(shape) && (residual == nullptr || takes_residual(shape)),

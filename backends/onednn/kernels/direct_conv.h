@@ -12,26 +12,18 @@
 
 namespace octet::onednn {
 
-// x: u8 [N, C, H, W] channels-last; y: u8 or s8 [N, O, its own H and W], channels-last. Kernel [O,
-// C, kernel_h, kernel_w] of s8, row-major.
-struct ImageConvShape {
-  int64_t batch = 1, channels = 3, outputs = 1;
-  int64_t height = 1, width = 1, out_height = 1, out_width = 1;
-  int64_t kernel_h = 1, kernel_w = 1;
-  int64_t stride_h = 1, stride_w = 1;
-  int64_t padding_h = 0, padding_w = 0;  // in front
-};
+// Kernel [O, C, kernel_h, kernel_w] of s8, row-major.
 
 // Whether the shape is one that the kernel was written for; and this CPU has the instructions, too.
-bool fits_image_conv_kernel(const ImageConvShape& shape);
-bool has_image_conv_kernel(const ImageConvShape& shape);
+bool fits_image_conv_kernel(const ByteWindowShape& shape);
+bool has_image_conv_kernel(const ByteWindowShape& shape);
 
 // Whether it can add a tensor of y's shape, u8 and channels-last, before y is rounded. Requires
 // has_image_conv_kernel(shape).
-bool takes_residual(const ImageConvShape& shape);
+bool takes_residual(const ByteWindowShape& shape);
 
 // Appends one step. Requires has_image_conv_kernel(shape). residual: null for none.
-void add_image_conv(SegmentBuilder& builder, const ImageConvShape& shape, const Tensor& weights,
+void add_image_conv(SegmentBuilder& builder, const ByteWindowShape& shape, const Tensor& weights,
                     const ByteScales& scales, const Place& x, const Place& y,
                     const Place* residual);
 

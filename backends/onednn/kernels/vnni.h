@@ -28,6 +28,16 @@ namespace octet::onednn {
 inline constexpr int64_t kVector = 64;  // bytes
 inline constexpr int64_t kLanes = 16;   // sums of 32 bits in a vector
 
+// A convolution of bytes: x u8 [N, C, H, W] channels-last, y u8 or s8 [N, O, its own H and W],
+// channels-last, undilated.
+struct ByteWindowShape {
+  int64_t batch = 1, channels = 1, outputs = 1;
+  int64_t height = 1, width = 1, out_height = 1, out_width = 1;
+  int64_t kernel_h = 1, kernel_w = 1;
+  int64_t stride_h = 1, stride_w = 1;
+  int64_t padding_h = 0, padding_w = 0;  // in front
+};
+
 inline bool has_vnni() { return may_use(Isa::kAvx512Vnni); }
 
 // Channels that are summed side by side: 64 in four vectors, up to 32 in two, up to 16 in one.

@@ -41,18 +41,22 @@ QuantizationSpec spec_of(DType dtype) {
   return spec;
 }
 
-// Linear, and relu behind it, by rules.
+// Linear, and relu after it.
+std::vector<AnnotationRule> linear_rules() {
+  const QuantizationSpec act = spec_of(DType::kInt8);
+  return {
+      {"linear_relu", "relu(linear(x, w, b?))", {{"x", act}}, act},
+      {"linear",      "linear(x, w, b?)",       {{"x", act}}, act}
+  };
+}
+
+// By rules.
 class ByRules : public ConfigurableQuantizer {
  public:
   ByRules() : ConfigurableQuantizer("by_rules") {}
   void annotate(Graph& graph, Annotations& annotations, Report& report) override {
-    const QuantizationSpec act = spec_of(DType::kInt8);
-    const std::vector<AnnotationRule> rules = {
-        {"linear_relu", "relu(linear(x, w, b?))", {{"x", act}}, act},
-        {"linear",      "linear(x, w, b?)",       {{"x", act}}, act}
-    };
     RuleState state;
-    annotate_by_rules(graph, rules, by_settings(), annotations, state);
+    annotate_by_rules(graph, linear_rules(), by_settings(), annotations, state);
     report_float_ops(graph, annotations, state, report);
   }
 };
@@ -91,16 +95,12 @@ class Plain : public Quantizer {
  public:
   std::string name() const override { return "plain"; }
   void annotate(Graph& graph, Annotations& annotations, Report& report) override {
-    const QuantizationSpec act = spec_of(DType::kInt8);
-    const std::vector<AnnotationRule> rules = {
-        {"linear_relu", "relu(linear(x, w, b?))", {{"x", act}}, act},
-        {"linear",      "linear(x, w, b?)",       {{"x", act}}, act}
-    };
     RuleState state;
     static const QuantizationConfig config;
     annotate_by_rules(
-        graph, rules, [](const AnnotationRule&, const Match&) { return ConfigChoice{&config, {}}; },
-        annotations, state);
+        graph, linear_rules(),
+        [](const AnnotationRule&, const Match&) { return ConfigChoice{&config, {}}; }, annotations,
+        state);
     for (const Node* node : graph.nodes())
       if (!annotations.find(node) || annotations.find(node)->input_qspec_map.empty())
         report.add({"annotate", node->name(), node->target(), "", "not plain"});
