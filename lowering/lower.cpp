@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/passes/fold_input_free.h"
-#include "core/passes/pass_trace.h"
+#include "core/passes/pass.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/fuse/op_table.h"
 #include "lowering/import/graph.h"
@@ -21,29 +21,48 @@
 
 namespace octet {
 
-Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
-              Report& report) {
-  const std::unique_ptr<Graph> folded = clone(graph);
-  trace_of("lower", *folded).run("fold_input_free", [&] { fold_input_free(*folded); });
-  Program program;
-  const PassTrace trace("lower", [&] { return to_text(program); }, [&] { verify(program); });
-  trace.run("import", [&] { program = import_graph(*folded); });
-  if (options.fuse)
-    trace.run("fuse", [&] { fuse(program); });
-  else
-    count_macs(program);
+namespace {
+
+Program import_for(const BackendSupport& support, const Graph& graph, Fallback fallback) {
+  Program program = import_graph(graph, fallback == Fallback::kTorch);
   program.backend = support.name();
   program.versions = support.versions();
   program.versions["octet"] = OCTET_VERSION;
-  const SupportAtSizes support_at_sizes(support);
-  trace.run("split_refused", [&] { split_refused(program, support_at_sizes, report); });
-  trace.run("partition", [&] {
-    partition(program, support_at_sizes,
-              options.fallback == Fallback::kReference ? "reference" : "", report);
-  });
-  trace.run("order_filters", [&] { order_filters(program, support); });
+  return program;
+}
+
+void check(const Program& program) {
   verify(program);
   for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
+}
+
+}  // namespace
+
+Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
+              Report& report) {
+  const std::unique_ptr<Graph> folded = clone(graph);
+  run_passes(
+      "lower", *folded,
+      {
+          {"fold_input_free", [&] { return fold_input_free(*folded, FoldFrom::kConstants); }},
+  });
+  const SupportAtSizes at_sizes(support);
+  const std::string fallback = options.fallback == Fallback::kNone ? "" : "reference";
+  Program program;
+  run_passes("lower",
+             {
+                 [&] { return to_text(program);},
+                  [&] { verify(program);}
+  },
+             {
+                 {"import", [&] { program = import_for(support, *folded, options.fallback); }},
+                 {"fuse", [&] { fuse(program); }, options.fuse},
+                 {"count_macs", [&] { count_macs(program); }, !options.fuse},
+                 {"split_refused", [&] { split_refused(program, at_sizes, report); }},
+                 {"partition", [&] { partition(program, at_sizes, fallback, report); }},
+                 {"order_filters", [&] { order_filters(program, support); }},
+             });
+  check(program);
   report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(),
                           program.segments.size(), program.segments.size() == 1 ? "" : "s",
                           program.backend));

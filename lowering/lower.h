@@ -8,10 +8,11 @@
 
 namespace octet {
 
-enum class Fallback { kReference, kNone };
+enum class Fallback { kReference, kTorch, kNone };
 
 struct LowerOptions {
-  // where ops run that the backend refuses; kNone: refuse the whole program
+  // where ops run that the backend refuses; kTorch: on the reference, and those that it has not
+  // either with LibTorch (backends/torch); kNone: refuse the whole program
   Fallback fallback = Fallback::kReference;
   bool fuse = true;  // false: the graph op by op, as imported
 };

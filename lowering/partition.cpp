@@ -123,7 +123,8 @@ std::vector<std::string> choose_backends(Program& program, const BackendSupport&
   std::vector<std::string> left_out;
   for (const ProgramOp& op : program.ops) {
     const Verdict verdict = support.accepts(program, op);
-    chosen.push_back(verdict ? support.name() : fallback);
+    const bool is_kept_whole = op.kind == "aten";  // what backends/torch runs
+    chosen.push_back(verdict ? support.name() : is_kept_whole ? "torch" : fallback);
     if (verdict) continue;
     note_reason(program, report, op, verdict.reason());
     left_out.push_back(fmt::format("{} ({}): {}", op.name, op.kind, verdict.reason()));

@@ -17,7 +17,7 @@ for backend in onednn xnnpack; do
   step "lower to $backend"
   $octet lower $out/int8.pt2 --backend $backend --output $out/int8.$backend.octet
 done
-step "classify the held-back photographs"
+step "classify the held-out photographs"
 remarks=$out/remarks.txt
 : >$remarks
 for backend in onednn xnnpack; do

@@ -7,9 +7,10 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "backends/torch/torch_backend.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
-#include "core/passes/pass_trace.h"
+#include "core/passes/pass.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
 #include "tools/common/signals.h"
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
   octet::clean_up_on_signals(!octet::is_one_of_several());
+  octet::register_torch_backend();
   try {
     app.parse(argc, argv);  // runs the subcommand's callback
     for (const std::string& name : octet::names_without_pass())

@@ -13,7 +13,7 @@
 #include "annotate/accuracy/equalize.h"
 #include "annotate/accuracy/fresh_observers.h"
 #include "annotate/accuracy/gptq.h"
-#include "annotate/accuracy/held_back_check.h"
+#include "annotate/accuracy/held_out_check.h"
 #include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"
@@ -90,7 +90,7 @@ class EffortRun {
       run(AccuracyPass::kRanges);
       return run_chain(behind);
     }
-    const HeldBackData check(observed_.graph, held_back_data());
+    const HeldOutData check(observed_.graph, held_out_data());
     const LayerSnapshot start(observed_);
     run_chain(behind);
     const double before = check.error(observed_);
@@ -99,7 +99,7 @@ class EffortRun {
     run(AccuracyPass::kRanges);
     if (ranges_changed_ == 0) return without.restore(observed_);
     run_chain(behind);
-    const HeldBackGain gain{before, check.error(observed_)};
+    const HeldOutGain gain{before, check.error(observed_)};
     report_.note(fmt::format("ranges: with the passes behind {}", gain.description()));
     if (!gain.is_enough()) without.restore(observed_);
   }
@@ -114,16 +114,16 @@ class EffortRun {
  private:
   // The batches that a pass may use, the others are for the check of its work.
   BatchSource usable_data() const {
-    return [source = open_(), left = batches_ - held_back_count()]() mutable {
+    return [source = open_(), left = batches_ - held_out_count()]() mutable {
       return left-- == 0 ? std::nullopt : source();
     };
   }
-  size_t held_back_count() const { return batches_ < 2 ? 0 : std::max<size_t>(1, batches_ / 4); }
+  size_t held_out_count() const { return batches_ < 2 ? 0 : std::max<size_t>(1, batches_ / 4); }
 
   // What is behind those, or the only batch.
-  BatchSource held_back_data() const {
+  BatchSource held_out_data() const {
     BatchSource source = open_();
-    for (size_t i = 0; batches_ > 1 && i < batches_ - held_back_count(); ++i) source();
+    for (size_t i = 0; batches_ > 1 && i < batches_ - held_out_count(); ++i) source();
     return source;
   }
 
@@ -134,7 +134,7 @@ class EffortRun {
       return run_or_repeat(pass, [&](Report& report) { work(open_(), report); });
     if (!reference_) reference_ = clone(observed_.graph);
     auto check =
-        std::make_unique<HeldBackCheck>(observed_, HeldBackData(*reference_, held_back_data()));
+        std::make_unique<HeldOutCheck>(observed_, HeldOutData(*reference_, held_out_data()));
     run_or_repeat(pass, [&](Report& report) {
       // rounding chooses biases itself, better from those of the float program
       if (first_check_) first_check_->undo();
@@ -180,8 +180,8 @@ class EffortRun {
 
   void smooth(const SmoothOptions& options) {
     const bool can_check = static_cast<bool>(can_run_stepwise(observed_.graph));
-    std::optional<HeldBackData> check;
-    if (can_check) check.emplace(observed_.graph, held_back_data());
+    std::optional<HeldOutData> check;
+    if (can_check) check.emplace(observed_.graph, held_out_data());
     const double before = can_check ? check->error(observed_) : 0;
     const std::vector<std::shared_ptr<Observer>> calibrated = observed_.observers;
     const std::vector<SmoothedSpace> smoothed =
@@ -190,7 +190,7 @@ class EffortRun {
     observed_.observers = fresh_observers(observed_);
     octet::calibrate(observed_, open_());
     if (!can_check) return;
-    const HeldBackGain gain{before, check->error(observed_)};
+    const HeldOutGain gain{before, check->error(observed_)};
     report_.note("smooth: " + gain.description());
     if (gain.is_enough()) return;
     undo_smoothing(observed_, smoothed);
@@ -271,7 +271,7 @@ class EffortRun {
   ObservedGraph& observed_;
   const DataOpener& open_;
   size_t batches_;
-  std::unique_ptr<HeldBackCheck> first_check_;
+  std::unique_ptr<HeldOutCheck> first_check_;
   std::unique_ptr<Graph> reference_;  // the float program, before weights and biases change
   Report& report_;
   const EffortProgress& progress_;

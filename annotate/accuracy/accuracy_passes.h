@@ -69,7 +69,7 @@ struct EffortJournal {
 };
 
 // Calibrates, with the passes before and behind; kSmooth calibrates anew. A quarter of the batches
-// is held back from all passes: where they make the program's outputs on these not better by 0.3
+// is held out from all passes: where they make the program's outputs on these not better by 0.3
 // dB, their work is undone, with a note. kRanges is judged by what the passes behind it make of it:
 // they run without it and with it. With a single batch that serves for all. REQUIRES: observed is
 // prepared and not calibrated. batches: how many the data has. Throws what the passes and

@@ -5,6 +5,8 @@
 #include <array>
 #include <numeric>
 
+#include "core/base/shape.h"
+
 namespace octet {
 namespace {
 
@@ -56,7 +58,7 @@ ChannelDims wide_dims(const std::vector<int64_t>& shape, size_t first, size_t la
 std::vector<int64_t> permutation_of(const Node& node, int64_t rank) {
   std::vector<int64_t> order(static_cast<size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
-  const auto positive = [rank](int64_t dim) { return dim < 0 ? dim + rank : dim; };
+  const auto positive = [rank](int64_t dim) { return wrap_dim(dim, rank); };
   if (node.is("aten.permute")) {
     std::vector<int64_t> dims = node.ints_or("dims", {});
     std::transform(dims.begin(), dims.end(), dims.begin(), positive);

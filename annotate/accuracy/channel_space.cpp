@@ -7,34 +7,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include <ATen/ops/isfinite.h>
-
+#include "annotate/accuracy/channel_ops.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/observe_op.h"
 #include "core/base/error.h"
+#include "core/base/shape.h"
 #include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {
-
-enum class ChannelPosition { kSecond, kLast };
-
-struct OpForm {
-  std::string_view op;
-  std::string_view input, weight, bias;
-  int64_t output_axis;  // of the weight
-  int64_t input_axis;   // of the weight; -1: it takes no channels
-  ChannelPosition position;
-};
-constexpr std::array<OpForm, 7> kOpForms = {
-    {{"aten.conv1d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
-     {"aten.conv2d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
-     {"aten.conv3d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
-     {"aten.linear", "input", "weight", "bias", 0, 1, ChannelPosition::kLast},
-     {"aten.addmm", "mat1", "mat2", "self", 1, 0, ChannelPosition::kLast},
-     {"aten.mm", "self", "mat2", "", 1, 0, ChannelPosition::kLast},
-     {"aten.layer_norm", "input", "weight", "bias", 0, -1, ChannelPosition::kLast}}
-};
 
 // f(s * x) = s * f(x) for s > 0, element by element or within a channel; the first argument is the
 // input.
@@ -51,21 +32,8 @@ constexpr std::array<std::string_view, 12> kHomogeneous = {"aten.relu",
                                                            "aten.adaptive_avg_pool2d",
                                                            "aten.max_pool3d"};
 
-const OpForm* find_op_form(const Node& node) {
-  const auto form = std::find_if(kOpForms.begin(), kOpForms.end(),
-                                 [&](const OpForm& row) { return node.is(row.op); });
-  return form == kOpForms.end() ? nullptr : form;
-}
-
 bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
-}
-
-Value* constant_behind(Value* value) {
-  while (value != nullptr && value->producer() != nullptr &&
-         value->producer()->target() == kObserveTarget)
-    value = value->producer()->find_input("input");
-  return value;
 }
 
 int64_t rank_of(const Value& value) {
@@ -158,8 +126,8 @@ class Flood {
     if (value == nullptr || !constants_.contains(value)) return nullptr;
     for (Value* step = value; step->producer() != nullptr;
          step = step->producer()->find_input("input"))
-      if (step->producer()->target() != kObserveTarget || !step->has_one_user()) return nullptr;
-    Value* constant = constant_behind(value);
+      if (!is_observer_node(step->producer()) || !step->has_one_user()) return nullptr;
+    Value* constant = through_observers(value);
     const Tensor* tensor = graph_.find_constant(constant);
     return tensor != nullptr && is_floating_point(tensor->dtype()) ? constant : nullptr;
   }
@@ -204,7 +172,7 @@ class Flood {
     return input == nullptr ||
            rank_of(*input) !=
                static_cast<int64_t>(
-                   graph_.find_constant(constant_behind(node.find_input(form.weight)))
+                   graph_.find_constant(through_observers(node.find_input(form.weight)))
                        ->shape()
                        .size());
   }
@@ -213,7 +181,7 @@ class Flood {
   void spread(Node& node, const ChannelPlace& place, Direction direction) {
     Value* output = node.output_or_null();
     if (output == nullptr) return fail();
-    if (node.target() == kObserveTarget) return both(node.find_input("input"), output, place.dims);
+    if (is_observer_node(&node)) return both(node.find_input("input"), output, place.dims);
     if (std::any_of(kHomogeneous.begin(), kHomogeneous.end(),
                     [&](std::string_view op) { return node.is(op); }))
       return both(node.find_input("self"), output, place.dims);
@@ -282,7 +250,7 @@ class Flood {
     const std::vector<int64_t> reduced = node.ints_or("dim", {});
     if (input == nullptr || reduced.empty() || place.dims.size() != 1) return fail();
     for (int64_t dim : reduced)
-      if ((dim < 0 ? dim + rank_of(*input) : dim) <= place.dims.front()) return fail();
+      if (wrap_dim(dim, rank_of(*input)) <= place.dims.front()) return fail();
     both(input, node.output(), place.dims);
   }
 
@@ -308,47 +276,6 @@ class Flood {
   std::vector<ChannelPlace> pending_;
   bool is_open_ = true;
 };
-
-// `value` of `user` (or of the observer node in front of it) gets new data: in place when
-// nobody else reads it.
-void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& data) {
-  const GraphInput& input = *graph.find_input(value);
-  const std::string fqn = input.fqn;
-  const InputKind kind = input.kind;
-  const auto same_fqn = std::count_if(graph.inputs().begin(), graph.inputs().end(),
-                                      [&](const GraphInput& other) { return other.fqn == fqn; });
-  Tensor tensor = from_aten(data.contiguous());
-  if (value->has_one_user() && same_fqn == 1) {
-    if (value->meta)
-      for (size_t i = 0; i < tensor.strides().size(); ++i)
-        value->meta->strides[i] = {tensor.strides()[i], ""};
-    if (value->meta) value->meta->storage_offset = {};
-    graph.constants.at(fqn).tensor = std::move(tensor);
-    return;
-  }
-  Node* reader = &op;
-  for (Value* argument : op.inputs())
-    for (Value* step = argument;
-         step->producer() != nullptr && step->producer()->target() == kObserveTarget;) {
-      Node* point = step->producer();
-      step = point->find_input("input");
-      if (step == value) reader = point;
-    }
-  reader->replace_input(value, graph.add_constant(fqn, std::move(tensor), kind));
-}
-
-at::Tensor data_of(const Graph& graph, const Value* value) {
-  return to_aten(*graph.find_constant(value));
-}
-
-// The constants as they stand now: scaling one space may have replaced those of another.
-Value* weight_of(const Node& op) {
-  return constant_behind(op.find_input(find_op_form(op)->weight));
-}
-Value* find_bias_of(const Node& op) {
-  const OpForm& form = *find_op_form(op);
-  return form.bias.empty() ? nullptr : constant_behind(op.find_input(form.bias));
-}
 
 }  // namespace
 
@@ -378,59 +305,6 @@ bool all_ops_are(const ChannelSpace& space, const NodeFilter& filter) {
   const auto is_chosen = [&](const ScaledOp& scaled) { return !filter || filter(*scaled.op); };
   return std::all_of(space.makers.begin(), space.makers.end(), is_chosen) &&
          std::all_of(space.takers.begin(), space.takers.end(), is_chosen);
-}
-
-void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors) {
-  OCTET_ASSERT(factors.dim() == 1 && factors.size(0) == space.channels &&
-                   at::isfinite(factors).all().item<bool>() && factors.gt(0).all().item<bool>(),
-               "one positive factor a channel");
-  const at::Tensor exact = factors.to(at::kDouble);
-  for (const ScaledOp& maker : space.makers) {
-    Value* constant = weight_of(*maker.op);
-    const at::Tensor weight = data_of(graph, constant);
-    std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
-    shape[static_cast<size_t>(maker.axis)] = -1;
-    replace_constant(graph, *maker.op, constant,
-                     weight.to(at::kDouble).div(exact.reshape(shape)).to(weight.scalar_type()));
-    Value* bias_constant = find_bias_of(*maker.op);
-    if (bias_constant == nullptr) continue;
-    const at::Tensor bias = data_of(graph, bias_constant);
-    replace_constant(graph, *maker.op, bias_constant,
-                     bias.to(at::kDouble).div(exact).to(bias.scalar_type()));
-  }
-  for (const ScaledOp& taker : space.takers) {
-    Value* constant = weight_of(*taker.op);
-    const at::Tensor weight = data_of(graph, constant);
-    std::vector<int64_t> shape(static_cast<size_t>(weight.dim()) + 1, 1);
-    shape[0] = taker.groups;
-    shape[static_cast<size_t>(taker.axis) + 1] = space.channels / taker.groups;
-    std::vector<int64_t> grouped = weight.sizes().vec();
-    grouped.insert(grouped.begin(), taker.groups);
-    if (taker.groups > 1) grouped[1] /= taker.groups;
-    const at::Tensor scaled =
-        weight.to(at::kDouble).reshape(grouped).mul(exact.reshape(shape)).reshape(weight.sizes());
-    replace_constant(graph, *taker.op, constant, scaled.to(weight.scalar_type()));
-  }
-}
-
-at::Tensor taker_weight(const Graph& graph, const ScaledOp& taker) {
-  at::Tensor weight = data_of(graph, weight_of(*taker.op)).to(at::kDouble);
-  if (taker.axis == 0) weight = weight.t();
-  return weight.reshape({taker.groups, weight.size(0) / taker.groups, weight.size(1), -1});
-}
-
-at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker) {
-  const at::Tensor weight =
-      data_of(graph, weight_of(*maker.op)).to(at::kDouble).transpose(0, maker.axis);
-  return weight.reshape({weight.size(0), -1});
-}
-
-Value* weight_operand(const ScaledOp& scaled) {
-  return scaled.op->find_input(find_op_form(*scaled.op)->weight);
-}
-
-at::Tensor round_to_powers_of_two(const at::Tensor& factors) {
-  return factors.to(at::kDouble).log2().round().exp2();
 }
 
 }  // namespace octet

@@ -8,7 +8,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/accuracy/channel_space.h"
+#include "annotate/accuracy/channel_scaling.h"
 
 namespace octet {
 namespace {

@@ -43,7 +43,7 @@ FakeQuantRun::FakeQuantRun(const ObservedGraph& observed,
 
 void FakeQuantRun::settle_before(int group) {
   for (const Node* node : run_.graph().nodes()) {
-    if (node->target() != kObserveTarget || group_of(*node) != group) continue;
+    if (!is_observer_node(node) || group_of(*node) != group) continue;
     run_.run_to(*node, false);
     return;
   }

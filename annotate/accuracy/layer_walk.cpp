@@ -73,8 +73,8 @@ Graph quantized_program(const ObservedGraph& observed, const std::vector<MatrixL
           copy.graph.add_constant(layer.name() + "_bias", from_aten(bias_of(layer).contiguous()));
       names.bias = copy.graph.find_input(bias)->fqn;
       Node* reader = twins.at(layer.bias)->users().front();
-      Value* read = reader->target() == kObserveTarget ? reader->output() : twins.at(layer.bias);
-      while (reader->target() == kObserveTarget) {
+      Value* read = is_observer_node(reader) ? reader->output() : twins.at(layer.bias);
+      while (is_observer_node(reader)) {
         read = reader->output();
         reader = read->users().front();
       }

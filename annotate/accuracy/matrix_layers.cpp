@@ -32,11 +32,6 @@ constexpr std::array<LayerOperands, 9> kRows = {
      }
 };
 
-Value* before_points(Value* value) {
-  while (is_point(value->producer())) value = value->producer()->find_input("input");
-  return value;
-}
-
 // addmm with factors is beta * bias + alpha * product.
 bool has_factors(const Node& node) {
   return node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1;
@@ -46,7 +41,7 @@ bool has_factors(const Node& node) {
 bool has_one_reader(const Value* constant) {
   for (;; constant = constant->users().front()->output()) {
     if (!constant->has_one_user()) return false;
-    if (!is_point(constant->users().front())) return true;
+    if (!is_observer_node(constant->users().front())) return true;
   }
 }
 
@@ -86,7 +81,7 @@ class Finder {
  private:
   static bool is_observed(const Node& node, const LayerOperands& row) {
     const Value* weight = node.find_input(row.weight);
-    return weight != nullptr && is_point(weight->producer());
+    return weight != nullptr && is_observer_node(weight->producer());
   }
 
   void refuse(const Node& node, const std::string& reason) {
@@ -108,8 +103,8 @@ class Finder {
     layer.groups = row->kind == LayerKind::kConvolution ? node.int_or("groups", 1) : 1;
     layer.input = node.find_input(row->input);
     if (layer.input == nullptr || !constants_.contains(layer.weight)) return;
-    layer.float_input = before_points(layer.input);
-    if (is_point(layer.weight->producer()))
+    layer.float_input = through_observers(layer.input);
+    if (is_observer_node(layer.weight->producer()))
       return refuse(node, "its weight is observed more than once; it stays as it is");
     if (!layer.weight_point->output()->has_one_user())
       return refuse(node, "its weight is used by several ops; it stays as it is");
@@ -128,7 +123,7 @@ class Finder {
     if (argument == nullptr || argument->is_none()) return true;
     Value* bias = argument->value_or_null();
     if (bias == nullptr) return true;
-    bias = before_points(bias);
+    bias = through_observers(bias);
     if (!constants_.contains(bias) ||
         constant_tensor(observed_.graph, bias).sizes() != at::IntArrayRef{channels})
       return false;
@@ -205,8 +200,6 @@ const LayerOperands* find_operands(const Node& node) {
   });
   return row == kRows.end() ? nullptr : &*row;
 }
-
-bool is_point(const Node* node) { return node != nullptr && node->target() == kObserveTarget; }
 
 std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage,
                                             Report& report) {

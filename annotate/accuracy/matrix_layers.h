@@ -49,8 +49,6 @@ struct LayerOperands {
 };
 const LayerOperands* find_operands(const Node& node);  // null: another op
 
-bool is_point(const Node* node);  // whether it is an observer node; null is none
-
 // In graph order. Not among them, each with an entry in the report under `stage`: weights that are
 // used elsewhere too (behind their point), weights behind more than one point, biases that are no
 // constant [out], and layers within bodies of control flow. Ops without an observed constant weight

@@ -18,7 +18,7 @@ bool is_linear_of(const Node& node, const Value* input) {
       node.find_input(operands->input) != input)
     return false;
   const Value* weight = node.find_input(operands->weight);
-  return weight != nullptr && weight != input && is_point(weight->producer());
+  return weight != nullptr && weight != input && is_observer_node(weight->producer());
 }
 
 bool derives_from(const ObservedGraph& observed, int group) {
@@ -46,7 +46,7 @@ class Readers {
     for (Node* user : value->users()) {
       if (user->is("aten.dropout") && !user->bool_or("train", true))
         look(user->output());
-      else if (is_point(user))
+      else if (is_observer_node(user))
         add(*user, value);
       else
         has_others_ = true;
@@ -99,13 +99,8 @@ void retarget(Graph& graph, NormSplit& split) {
       continue;
     }
     Node* shared = point.point;
-    point.point =
-        graph.insert(std::string(kObserveTarget),
-                     {
-                         {"input", scaled                     },
-                         {"group", int64_t{point.group_before}}
-    },
-                     shared->name() + "_smoothed", scaled->meta, graph.find_next(*split.copy));
+    point.point = insert_observer_node(graph, scaled, point.group_before,
+                                       shared->name() + "_smoothed", graph.find_next(*split.copy));
     for (Node* reader : point.readers)
       reader->replace_input(point.read_before, point.point->output());
   }

@@ -15,6 +15,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include "annotate/accuracy/channel_scaling.h"
 #include "annotate/accuracy/float_run.h"
 #include "annotate/accuracy/padding_mask.h"
 #include "annotate/graph/observe_op.h"
@@ -62,11 +63,7 @@ void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
 }
 
 // Of what an observer node hands on, where it is one's.
-std::string name_of(const Value* value) {
-  const Node* maker = value->producer();
-  return maker != nullptr && maker->target() == kObserveTarget ? observed_value(*maker)->name()
-                                                               : value->name();
-}
+std::string name_of(const Value* value) { return through_observers(value)->name(); }
 
 StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces,
                       const BatchSource& data, const ProgressCallback& progress) {
@@ -109,7 +106,7 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
 
 const Observer* find_operand_observer(const ObservedGraph& observed, const Value* operand) {
   const Node* point = operand == nullptr ? nullptr : operand->producer();
-  if (point == nullptr || point->target() != kObserveTarget) return nullptr;
+  if (!is_observer_node(point)) return nullptr;
   return observed.observers[static_cast<size_t>(group_of(*point))].get();
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "annotate/accuracy/float_run.h"
 #include "annotate/graph/aliasing.h"
-#include "annotate/graph/observe_op.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 
@@ -13,13 +13,6 @@ namespace {
 
 using c10::IValue;
 using Values = std::vector<IValue>;
-
-std::map<std::string, Handler> pass_through() {
-  return {
-      {std::string(kObserveTarget),
-       [](const Node&, const Values& arguments) { return Values{arguments.at(0)}; }}
-  };
-}
 
 size_t bytes_of(const IValue& value) {
   return value.isTensor() && value.toTensor().defined() ? value.toTensor().nbytes() : 0;
@@ -64,7 +57,7 @@ size_t peak_bytes(const Graph& graph, const std::vector<IValue>& batch) {
     peak = std::max(peak, now);
     for (const Value* value : freed_by[&node]) now -= std::exchange(alive[value], 0);
   };
-  Interpreter(graph, {.after_node = after_node, .handlers = pass_through()}).run(batch);
+  Interpreter(graph, {.after_node = after_node, .handlers = pass_through_observers()}).run(batch);
   return peak;
 }
 
@@ -83,7 +76,7 @@ StepwiseRun::StepwiseRun(Graph graph, std::vector<std::vector<IValue>> batches,
       handlers_(std::move(handlers)),
       nodes_(graph_.nodes()),
       alive_(batches_.size()) {
-  handlers_.merge(pass_through());
+  handlers_.merge(pass_through_observers());
   for (size_t i = 0; i < nodes_.size(); ++i) position_[nodes_[i]] = i;
 }
 

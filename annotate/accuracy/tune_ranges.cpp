@@ -77,7 +77,7 @@ class RangeSearch {
     const std::unordered_set<const Value*> constants = find_constant_values(observed_.graph);
     std::vector<int> groups;
     for (const Node* node : observed_.graph.nodes()) {
-      if (node->target() != kObserveTarget || constants.contains(node->output())) continue;
+      if (!is_observer_node(node) || constants.contains(node->output())) continue;
       const int group = group_of(*node);
       if (is_tunable(observer(group)) && applies_to(*node) &&
           std::find(groups.begin(), groups.end(), group) == groups.end())

@@ -43,11 +43,11 @@ struct SplitData {
 // The last ones of `samples` by number, or of the only one by its first dimension; where there is
 // only one row, it serves both.
 SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& samples,
-                     double held_back, const at::Tensor& bias, const std::string& stage) {
+                     double held_out, const at::Tensor& bias, const std::string& stage) {
   std::vector<LayerSample> fit = samples;
   std::vector<LayerSample> check;
   if (samples.size() > 1) {
-    const auto count = static_cast<size_t>(std::clamp(std::lround(held_back * samples.size()), 1L,
+    const auto count = static_cast<size_t>(std::clamp(std::lround(held_out * samples.size()), 1L,
                                                       static_cast<long>(samples.size()) - 1));
     check.assign(samples.end() - static_cast<ptrdiff_t>(count), samples.end());
     fit.resize(samples.size() - count);
@@ -55,7 +55,7 @@ SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& s
              size > 1 && samples.front().float_output.size(0) == size &&
              (layer.kind != MatrixLayer::Kind::kConvolution ||
               samples.front().quantized_input.dim() == weight_of(layer).dim())) {
-    const int64_t count = std::clamp<int64_t>(std::lround(held_back * size), 1, size - 1);
+    const int64_t count = std::clamp<int64_t>(std::lround(held_out * size), 1, size - 1);
     const LayerSample& all = samples.front();
     fit = {
         {all.quantized_input.narrow(0, 0, size - count),
@@ -82,7 +82,7 @@ class LayerRounder {
         options_(options),
         weight_(weight_of(layer_)),
         bias_(bias_of(layer_)),
-        data_(split_data(layer_, walk.samples(), options.held_back, bias_, stage)),
+        data_(split_data(layer_, walk.samples(), options.held_out, bias_, stage)),
         near_(values(matrices(grid_.nearest(weight_)))) {}
 
   LayerRounding run() {
@@ -184,10 +184,10 @@ std::string description(const LayerRounding& result) {
 
 void check(const RoundingOptions& options, const std::string& stage) {
   if (options.settings.empty()) throw Error(stage, "settings", "none, got 0, want at least 1");
-  if (!(options.held_back > 0 && options.held_back < 1))
+  if (!(options.held_out > 0 && options.held_out < 1))
     throw Error(
-        stage, "held_back",
-        fmt::format("got {}, want a number between 0 and 1; 0.25 is usual", options.held_back));
+        stage, "held_out",
+        fmt::format("got {}, want a number between 0 and 1; 0.25 is usual", options.held_out));
   for (const RoundingSetting& setting : options.settings) {
     if (!(setting.damping > 0 && std::isfinite(setting.damping)))
       throw Error(stage, "damping",
@@ -221,7 +221,7 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
         weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer),
                     "%" + layer.weight->name());
     const LayerRounding result = LayerRounder(walk, grid, method, options, stage).run();
-    report.detail(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held back{}", stage,
+    report.detail(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held out{}", stage,
                               result.layer, result.before_db, result.after_db,
                               description(result)));
     results.push_back(result);

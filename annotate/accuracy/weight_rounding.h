@@ -50,7 +50,7 @@ struct RoundingOptions {
   };  // at least one
   // of the batches (of one batch: of its first dimension): what decides between the settings and
   // the nearest rounding; in (0, 1)
-  double held_back = 0.25;
+  double held_out = 0.25;
   bool correct_bias = true;  // try a new bias too, where a layer has one of its own
   size_t max_bytes = WalkOptions().max_bytes;
   // the float program where passes before have changed weights or biases; null: as the observed
@@ -63,7 +63,7 @@ struct RoundingOptions {
 
 struct LayerRounding {
   std::string layer;
-  // output's energy to squared error on the held-back data, with the nearest rounding
+  // output's energy to squared error on the held-out data, with the nearest rounding
   double before_db = 0;
   double after_db = 0;        // with the rounding chosen (and the bias), found without that data
   bool is_better = false;     // the rounding is another than the nearest
@@ -72,8 +72,8 @@ struct LayerRounding {
 };
 
 // Rounds the weights of all matrix layers that have a grid. REQUIRES: observed is calibrated. Part
-// of the data is held back: what is best there is used, and found anew with all data. A layer keeps
-// the nearest rounding, and its bias, where nothing was better on the data held back. One entry in
+// of the data is held out: what is best there is used, and found anew with all data. A layer keeps
+// the nearest rounding, and its bias, where nothing was better on the data held out. One entry in
 // the report for each layer left out, under `stage`, and a note for each rounded one. When the
 // program cannot be run stepwise nothing changes, and a note says why. Throws Error(stage, ...) for
 // bad options and data as LayerWalk and collect_statistics do.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/base/shape.h"
 
 namespace octet {
 namespace {
@@ -12,7 +13,7 @@ using Kind = Granularity::Kind;
 
 // The dimension `axis` of a tensor of rank `rank`; negative ones count from the end.
 size_t dimension(int axis, size_t rank, const std::string& subject) {
-  const int64_t index = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+  const int64_t index = wrap_dim(axis, rank);
   if (index < 0 || index >= static_cast<int64_t>(rank))
     throw Error(
         "annotate", subject,

@@ -228,7 +228,7 @@ void observe_constants_of(const Graph& graph, ObservedGraph& observed) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::vector<const Value*> wanted;
   for (const Node* node : graph.nodes())
-    if (node->target() == kObserveTarget && constants.contains(node->output()))
+    if (is_observer_node(node) && constants.contains(node->output()))
       wanted.push_back(node->output());
   if (wanted.empty()) return;
   const Graph part = extract_constant_part(graph, wanted);

@@ -17,7 +17,7 @@
 #include "annotate/reference/representation.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
-#include "core/passes/pass_trace.h"
+#include "core/passes/pass.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/verify.h"
 
@@ -34,7 +34,7 @@ class Converter {
 
   void run() {
     for (Node* node : graph_.nodes())
-      if (node->target() == kObserveTarget) replace(*node);
+      if (is_observer_node(node)) replace(*node);
   }
 
  private:
@@ -76,7 +76,7 @@ class Converter {
     const std::string subject =
         fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
     if (!observer.has_data()) {
-      if (!options_.compat_torchao)
+      if (options_.compat == Compat::kNone)
         throw Error("convert", subject,
                     fmt::format("the {} observer saw no data, got 0 samples, want at least 1; "
                                 "calibrate before converting{}",
@@ -169,8 +169,8 @@ class Converter {
 
   // torchao does not find the eps of a fake-quant.
   double dynamic_eps(const Observer& observer) const {
-    const bool is_lost =
-        options_.compat_torchao && dynamic_cast<const FakeQuantize*>(&observer) != nullptr;
+    const bool is_lost = options_.compat == Compat::kTorchao &&
+                         dynamic_cast<const FakeQuantize*>(&observer) != nullptr;
     return is_lost ? kFloatEps : observer.args().choice.eps.value_or(kFloatEps);
   }
 
@@ -242,53 +242,83 @@ class Converter {
 // One graph: the program or a body in it.
 void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& options,
                    Report& report) {
-  const PassTrace trace = trace_of("convert", graph);
-  trace.run("insert_qdq", [&] { Converter(observed, graph, options, report).run(); });
-  trace.run("duplicate_dequantize", [&] { duplicate_dequantize(graph, observed.annotations); });
-  trace.run("port_metadata", [&] { port_qdq_metadata(graph, observed.annotations); });
-  if (options.fold_quantize_into_mutable_buffers)
-    trace.run("fold_mutable_buffers", [&] { fold_quantize_into_mutable_buffers(graph, report); });
-  if (options.fold_quantize) trace.run("fold_quantize", [&] { fold_quantized_constants(graph); });
-  if (options.fold_quantize && !options.compat_torchao)
-    trace.run("fold_float16", [&] { fold_float16_constants(graph); });
+  run_passes(
+      "convert", graph,
+      {
+          {"insert_qdq", [&] { Converter(observed, graph, options, report).run(); }},
+          {"duplicate_dequantize",
+           [&] { return duplicate_dequantize(graph, observed.annotations); }},
+          {"port_metadata", [&] { port_qdq_metadata(graph, observed.annotations); }},
+          {"fold_mutable_buffers",
+           [&] { return fold_quantize_into_mutable_buffers(graph, report); },
+           options.fold_quantize_into_mutable_buffers},
+          {"fold_quantize", [&] { return fold_quantized_constants(graph); }, options.fold_quantize},
+          {"fold_float16", [&] { return fold_float16_constants(graph); },
+           options.fold_quantize && options.compat == Compat::kNone},
+  });
   verify(graph);
   report_float_ops(graph, observed.annotations, report);
   if (!options.reference_representation) return;
-  trace.run("reference_representation", [&] {
-    to_reference_representation(
-        graph, options.compat_torchao ? ReferenceForm::kTorchao : ReferenceForm::kRounded, report);
+  run_passes("convert", graph,
+             {
+                 {"reference_representation",
+                  [&] { return to_reference_representation(graph, options.compat, report); }},
   });
   verify(graph);
 }
 
-}  // namespace
+void convert_bodies(ObservedGraph& observed, const ConvertOptions& options, Report& report) {
+  for (const Body& body : bodies_within(observed.graph))
+    report_on_body(body, report,
+                   [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
+}
 
-Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report) {
-  if (options.fold_quantize_into_mutable_buffers && !options.fold_quantize)
-    throw Error("convert", "options",
-                "fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
-  if (!options.compat_torchao) leave_unseen_bodies_float(observed, report);
+// Opaque parts with a hook of their own.
+void convert_opaque_parts(ObservedGraph& observed) {
   for (Island& island : observed.islands) {
     if (!island.observed_to_quantized) continue;
     // the hook may put another node in its place
     for (const Node* node : island.nodes) observed.annotations.erase(node);
     island.observed_to_quantized(observed, island);
   }
-  if (!options.compat_torchao) use_trained_qparams(observed.observers);
-  const PassTrace trace = trace_of("convert", observed.graph);
-  trace.run("fold_conv_bn_qat",
-            [&] { fold_conv_bn_qat(observed.graph, {.compat_torchao = options.compat_torchao}); });
-  check_scale_limits(observed);
-  for (const Body& body : bodies_within(observed.graph))
-    report_on_body(body, report,
-                   [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
-  convert_graph(observed, observed.graph, options, report);
-  const int moved = trace.run("move_constants_out_of_bodies",
-                              [&] { return move_constants_out_of_bodies(observed.graph); });
+}
+
+void check_options(const ConvertOptions& options) {
+  if (options.fold_quantize_into_mutable_buffers && !options.fold_quantize)
+    throw Error("convert", "options",
+                "fold_quantize_into_mutable_buffers needs fold_quantize, got it off; turn it on");
+}
+
+}  // namespace
+
+Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report& report) {
+  check_options(options);
+  Graph& graph = observed.graph;
+  const bool is_own = options.compat == Compat::kNone;
+  run_passes("convert", graph,
+             {
+                 {"leave_unseen_bodies_float",
+                  [&] { return leave_unseen_bodies_float(observed, report); }, is_own},
+                 {"convert_opaque_parts", [&] { convert_opaque_parts(observed); }},
+                 {"use_trained_qparams", [&] { use_trained_qparams(observed.observers); }, is_own},
+                 {"fold_conv_bn_qat", [&] { return fold_conv_bn_qat(graph, options.compat); }},
+                 {"check_scale_limits", [&] { check_scale_limits(observed); }},
+                 {"convert_bodies", [&] { convert_bodies(observed, options, report); }},
+  });
+  convert_graph(observed, graph, options, report);
+  int moved = 0;
+  run_passes("convert", graph,
+             {
+                 {"move_constants_out_of_bodies",
+                  [&] { return moved = move_constants_out_of_bodies(graph); }},
+  });
   if (moved > 0 && options.fold_quantize)
-    trace.run("remove_dead", [&] { remove_dead(observed.graph, DeadInputs::kRemove); });
-  verify(observed.graph);
-  return std::move(observed.graph);
+    run_passes("convert", graph,
+               {
+                   {"remove_dead", [&] { return remove_dead(graph, DeadInputs::kRemove); }},
+    });
+  verify(graph);
+  return std::move(graph);
 }
 
 }  // namespace octet

@@ -2,6 +2,7 @@
 // quantized.
 #pragma once
 
+#include "annotate/annotation/compat.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
@@ -15,8 +16,8 @@ struct ConvertOptions {
   bool fold_quantize_into_mutable_buffers = false;
   // integer arithmetic instead of q/dq: see annotate/reference/representation.h
   bool reference_representation = false;
-  // an observer without data gives scale 1 and zero point 0, as torchao does, and a note
-  bool compat_torchao = false;
+  // kTorchao: an observer without data gives scale 1 and zero point 0, and a note
+  Compat compat = Compat::kNone;
 };
 
 // The q/dq graph:

@@ -30,11 +30,12 @@ std::vector<Node*> users_without_sizes(const Value& value) {
   return users;
 }
 
-bool is_any_quantize(const Node* node) {
+// What convert inserts with a scale of its own.
+bool is_inserted_quantize(const Node* node) {
   return is_quantize(node) ||
          (node != nullptr && node->target() == "torchao.quantize_affine.default");
 }
-bool is_any_dequantize(const Node* node) {
+bool is_inserted_dequantize(const Node* node) {
   return is_dequantize(node) ||
          (node != nullptr && node->target() == "torchao.dequantize_affine.default");
 }
@@ -42,7 +43,7 @@ bool is_any_dequantize(const Node* node) {
 // The value at the other end of a chain of quantize and dequantize ops.
 const Value* quantized_value(const Node* node) {
   const Value* value = nullptr;
-  while (is_any_quantize(node) || is_any_dequantize(node)) {
+  while (is_inserted_quantize(node) || is_inserted_dequantize(node)) {
     value = node->find_input("input");
     if (value == nullptr) return nullptr;
     node = value->producer();
@@ -82,7 +83,7 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
     if (annotation == nullptr) continue;
     for (Value* input : node->inputs()) {
       Node* dequantize = input->producer();
-      if (!is_any_dequantize(dequantize) ||
+      if (!is_inserted_dequantize(dequantize) ||
           annotation->find_input(quantized_value(dequantize)) == nullptr)
         continue;
       port_metadata(*dequantize, node->metadata);
@@ -93,7 +94,7 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
     }
     if (!annotation->output_qspec || node->output_or_null() == nullptr) continue;
     const std::vector<Node*> users = users_without_sizes(*node->output());
-    if (users.size() == 1 && is_any_quantize(users.front()))
+    if (users.size() == 1 && is_inserted_quantize(users.front()))
       port_metadata(*users.front(), node->metadata);
   }
 }
@@ -132,7 +133,7 @@ bool is_to_float16(const Node* node) {
 
 }  // namespace
 
-int fold_quantized_constants(Graph& graph) { return fold_constants(graph, is_any_quantize); }
+int fold_quantized_constants(Graph& graph) { return fold_constants(graph, is_inserted_quantize); }
 int fold_float16_constants(Graph& graph) { return fold_constants(graph, is_to_float16); }
 
 }  // namespace octet

@@ -76,9 +76,7 @@ void Writes::find_roots() {
 
 // Nodes that came later, observer nodes, hand their input on.
 std::vector<const Value*> Writes::roots_of(const Value& value) const {
-  const Value* known = &value;
-  while (known->producer() != nullptr && known->producer()->target() == kObserveTarget)
-    known = known->producer()->find_input("input");
+  const Value* known = through_observers(&value);
   const auto found = roots_.find(known);
   return found == roots_.end() ? std::vector<const Value*>{known} : found->second;
 }

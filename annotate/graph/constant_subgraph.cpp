@@ -6,15 +6,16 @@
 
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {
 namespace {
 
-bool is_dequantize(const Node& node) {
-  return node.target().starts_with("quantized_decomposed.dequantize") ||
-         node.target().starts_with("torchao.dequantize_affine") ||
+// Computes a float tensor from the one that is stored.
+bool is_decoding(const Node& node) {
+  return is_any_dequantize(&node) ||
          node.target() == "quantized_decomposed.convert_element_type.no_fuse";
 }
 
@@ -38,8 +39,8 @@ std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
 }
 
 bool is_pure(const Node& node) {
-  if (node.target() == kObserveTarget) return true;
-  if (is_dequantize(node) || (has_side_effects(node) && !is_detach(node))) return false;
+  if (is_observer_node(&node)) return true;
+  if (is_decoding(node) || (has_side_effects(node) && !is_detach(node))) return false;
   return std::all_of(node.results().begin(), node.results().end(),
                      [](const ResultSlot& slot) { return slot.kind == ResultSlot::Kind::kSingle; });
 }
@@ -94,6 +95,11 @@ std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
     for (const Value* output : node->outputs()) constants.insert(output);
   }
   return constants;
+}
+
+bool ConstantValues::contains(const Value* value) {
+  if (!values_) values_ = find_constant_values(graph_);
+  return values_->contains(value);
 }
 
 Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>& wanted) {

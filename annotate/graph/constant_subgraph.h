@@ -2,6 +2,7 @@
 // before any data comes.
 #pragma once
 
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -13,6 +14,17 @@ namespace octet {
 // nodes count as pure; dequantize ops do not, nor what follows them, so that stored quantized
 // weights stay as they are.
 std::unordered_set<const Value*> find_constant_values(const Graph& graph);
+
+// The same, found when first asked for. The graph must outlive it and stay as it is.
+class ConstantValues {
+ public:
+  explicit ConstantValues(const Graph& graph) : graph_(graph) {}
+  bool contains(const Value* value);
+
+ private:
+  const Graph& graph_;
+  std::optional<std::unordered_set<const Value*>> values_;
+};
 
 // A graph without user inputs that computes `wanted` (a subset of `constants`) and returns them in
 // that order. It shares the constants' storage.

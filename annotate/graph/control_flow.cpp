@@ -85,10 +85,10 @@ bool is_condition(const Node& node, size_t argument) {
 }
 
 // Why a body is left float; "" when it is quantized.
-std::string objection(const Node& node, size_t argument, BodyChoice choice) {
+std::string objection(const Node& node, size_t argument, Compat compat) {
   const CallForm* form = find_form(node);
   if (form == nullptr) return fmt::format("bodies of {} are not quantized", node.target());
-  if (choice == BodyChoice::kTorchao && !form->peer_quantizes)
+  if (compat == Compat::kTorchao && !form->peer_quantizes)
     return fmt::format("bodies of {} are not quantized (compat torchao)", node.target());
   if (is_condition(node, argument)) return "it decides whether a loop goes on";
   if (!can_edit(node, *form))
@@ -96,7 +96,7 @@ std::string objection(const Node& node, size_t argument, BodyChoice choice) {
   return {};
 }
 
-void collect_bodies(const Graph& graph, const Body& enclosing, BodyChoice choice,
+void collect_bodies(const Graph& graph, const Body& enclosing, Compat compat,
                     std::vector<Body>& bodies) {
   for (const Node* node : graph.nodes())
     for (size_t i = 0; i < node->arguments().size(); ++i) {
@@ -104,9 +104,9 @@ void collect_bodies(const Graph& graph, const Body& enclosing, BodyChoice choice
       if (inner == nullptr) continue;
       const std::string& name = node->arguments()[i].value.find<Subgraph>()->name;
       const Body body{inner, enclosing.path.empty() ? name : enclosing.path + "." + name, node,
-                      enclosing.reason.empty() ? objection(*node, i, choice) : enclosing.reason};
+                      enclosing.reason.empty() ? objection(*node, i, compat) : enclosing.reason};
       bodies.push_back(body);
-      collect_bodies(*inner, body, choice, bodies);
+      collect_bodies(*inner, body, compat, bodies);
     }
 }
 
@@ -228,16 +228,16 @@ int move_out(Graph& graph, Node& node, const CallForm& form) {
 
 }  // namespace
 
-std::vector<Body> bodies_within(const Graph& graph, BodyChoice choice) {
+std::vector<Body> bodies_within(const Graph& graph, Compat compat) {
   std::vector<Body> bodies;
-  collect_bodies(graph, {}, choice, bodies);
+  collect_bodies(graph, {}, compat, bodies);
   return bodies;
 }
 
-void report_float_bodies(const Graph& graph, BodyChoice choice, Report& report) {
+void report_float_bodies(const Graph& graph, Compat compat, Report& report) {
   std::unordered_set<const Graph*> float_graphs;
   std::unordered_set<const Node*> reported;
-  for (const Body& body : bodies_within(graph, choice)) {
+  for (const Body& body : bodies_within(graph, compat)) {
     if (body.reason.empty()) continue;
     float_graphs.insert(body.graph);
     const bool is_asked = find_form(*body.call) != nullptr &&

@@ -11,14 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "annotate/annotation/compat.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
 
 namespace octet {
-
-// kOwn: bodies of scan, while_loop, cond and map. kTorchao: of scan and while_loop. The condition
-// of a while_loop never.
-enum class BodyChoice { kOwn, kTorchao };
 
 struct Body {
   Graph* graph = nullptr;
@@ -27,11 +24,13 @@ struct Body {
   std::string reason;  // why it is left float, with all that is in it; "" when it is quantized
 };
 // All subgraphs of the graph, those of subgraphs included, each behind the one that it is in.
-std::vector<Body> bodies_within(const Graph& graph, BodyChoice choice = BodyChoice::kOwn);
+// Bodies of scan, while_loop, cond and map are quantized, torchao's way those of scan and
+// while_loop alone; the condition of a while_loop never is.
+std::vector<Body> bodies_within(const Graph& graph, Compat compat = Compat::kNone);
 
 // An entry for each call some body of which is left float (the condition of a while_loop excepted),
 // with the reason.
-void report_float_bodies(const Graph& graph, BodyChoice choice, Report& report);
+void report_float_bodies(const Graph& graph, Compat compat, Report& report);
 
 // Nodes of the body that belong to no module (exports leave it out) get the module of the call.
 void inherit_module(const Body& body);

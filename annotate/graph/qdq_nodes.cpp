@@ -48,11 +48,13 @@ std::optional<DType> dtype_of(const Node& node, std::string_view name) {
 bool is_quantize(const Node* node) { return !kind_of(node, "quantize_").empty(); }
 bool is_dequantize(const Node* node) { return !kind_of(node, "dequantize_").empty(); }
 
+bool is_any_dequantize(const Node* node) {
+  return node != nullptr && (node->target().starts_with("quantized_decomposed.dequantize") ||
+                             node->target().starts_with("torchao.dequantize"));
+}
+
 bool is_dequantized(const Value* value) {
-  if (value == nullptr || value->producer() == nullptr) return false;
-  const std::string& target = value->producer()->target();
-  return target.starts_with("quantized_decomposed.dequantize") ||
-         target.starts_with("torchao.dequantize");
+  return value != nullptr && is_any_dequantize(value->producer());
 }
 
 std::optional<Quantization> find_quantization(const Node* node) {

@@ -12,8 +12,9 @@ namespace octet {
 // quantize_per_tensor, quantize_per_channel in any overload; their dequantize twins.
 bool is_quantize(const Node* node);    // false for null
 bool is_dequantize(const Node* node);  // false for null
-// Whether any dequantize op made it, those per token, per group and of torchao too. False for null.
-bool is_dequantized(const Value* value);
+// Any dequantize op, those per token, per group and of torchao too; and whether one made the value.
+bool is_any_dequantize(const Node* node);  // false for null
+bool is_dequantized(const Value* value);   // false for null
 
 // The arguments of one such node.
 struct Quantization {

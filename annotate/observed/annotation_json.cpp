@@ -178,8 +178,7 @@ using GroupOfKey = std::unordered_map<EdgeOrNode, int, EdgeOrNodeHash>;
 int observed_group(const Node& node, const Value* value) {
   for (const Value* input : node.inputs()) {
     const Node* point = input->producer();
-    if (point != nullptr && point->target() == kObserveTarget && observed_value(*point) == value)
-      return group_of(*point);
+    if (is_observer_node(point) && observed_value(*point) == value) return group_of(*point);
   }
   return -1;
 }
@@ -187,7 +186,7 @@ int observed_group(const Node& node, const Value* value) {
 // The group of the observer node right behind a value; -1 when there is none.
 int observed_group(const Value& output) {
   for (const Node* user : output.users())
-    if (user->target() == kObserveTarget) return group_of(*user);
+    if (is_observer_node(user)) return group_of(*user);
   return -1;
 }
 

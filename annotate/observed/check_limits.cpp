@@ -75,7 +75,7 @@ const Observer* find_observer(const ObservedGraph& observed, const EdgeOrNode& k
     return observed.observers.at(static_cast<size_t>(group_of(point))).get();
   };
   const auto is_point_on = [](const Node* node, const Value* value) {
-    return node != nullptr && node->target() == kObserveTarget && observed_value(*node) == value;
+    return is_observer_node(node) && observed_value(*node) == value;
   };
   if (const Edge* edge = std::get_if<Edge>(&key)) {
     for (const Value* input : edge->user->inputs())

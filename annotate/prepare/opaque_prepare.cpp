@@ -153,6 +153,7 @@ OpaquePrepare::OpaquePrepare(Quantizer& quantizer, Work work)
 }
 
 void OpaquePrepare::check(const Graph& program, Report& report) const {
+  quantizer_.check_model(program);
   if (!has_parts_) return;
   std::vector<const Graph*> graphs = {&program};
   for (const Body& body : bodies_within(program)) graphs.push_back(body.graph);

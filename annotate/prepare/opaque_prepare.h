@@ -33,9 +33,9 @@ class OpaquePrepare {
   // Around the parts of `quantizer`, which may have none. All must outlive this.
   OpaquePrepare(Quantizer& quantizer, Work work);
 
-  // Throws Error when a part contradicts itself or its module is not in the program, and as the
-  // check_model of the parts' quantizers does. A file about a backend serves many programs, so an
-  // op may be absent; a note says so.
+  // Throws Error as the check_model of the quantizers does, the parts' own included, and when a
+  // part contradicts itself or its module is not in the program. A file about a backend serves many
+  // programs, so an op may be absent; a note says so.
   void check(const Graph& program, Report& report) const;
 
   // The work on the program itself; then on a body of control flow. Parts are hidden: their ops are

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "annotate/annotation/annotation.h"
+#include "annotate/annotation/compat.h"
 #include "annotate/annotation/quantizer.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/observed/observed_graph.h"
@@ -14,15 +15,16 @@ struct PrepareOptions {
   enum class FoldBn { kAuto, kOff };
   FoldBn fold_bn = FoldBn::kAuto;
   ImplicitSharing implicit_sharing = ImplicitSharing::kOn;
-  bool compat_torchao = false;  // folds batch norms even where others see the convolution's output
+  // kTorchao: also folds batch norms where others see the convolution's output
+  Compat compat = Compat::kNone;
 };
 
 // Folds batch norms, lets the quantizer transform, annotate and validate, finds the sharing groups,
 // asks the quantizer about their observers (prepare_obs_or_fq_callback) and inserts the observer
 // nodes; the same in each body of control flow that is quantized (annotate/graph/control_flow.h).
-// Works around the quantizer's opaque parts (annotate/graph/opaque_parts.h). Without compat_torchao
-// constants move into the bodies, until convert. Annotated edges of tensors that are not floating
-// point are reported and left alone. Throws Error("prepare", ...) as check_spec,
+// Works around the quantizer's opaque parts (annotate/graph/opaque_parts.h). Unless compat says
+// torchao, constants move into the bodies, until convert. Annotated edges of tensors that are not
+// floating point are reported and left alone. Throws Error("prepare", ...) as check_spec,
 // find_sharing_groups and make_observer do.
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
                            const PrepareOptions& options = {});

@@ -5,6 +5,7 @@
 
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/base/shape.h"
 
 namespace octet {
 namespace {
@@ -119,8 +120,8 @@ Value* Emitter::transpose(Value* value, int64_t first, int64_t second) {
   std::optional<TensorMeta> meta = value->meta;
   if (meta) {
     const auto rank = static_cast<int64_t>(meta->sizes.size());
-    const auto a = static_cast<size_t>(first < 0 ? first + rank : first);
-    const auto b = static_cast<size_t>(second < 0 ? second + rank : second);
+    const auto a = static_cast<size_t>(wrap_dim(first, rank));
+    const auto b = static_cast<size_t>(wrap_dim(second, rank));
     std::swap(meta->sizes.at(a), meta->sizes.at(b));
     std::swap(meta->strides.at(a), meta->strides.at(b));
   }

@@ -69,8 +69,8 @@ class GroupwiseSum {
   }
 
   // [groups, 1, outputs]. torchao's kernels keep scales as bfloat16.
-  Value* weight_scales(Value* scale, ReferenceForm form) {
-    if (form == ReferenceForm::kTorchao)
+  Value* weight_scales(Value* scale, Compat compat) {
+    if (compat == Compat::kTorchao)
       scale = emit_.cast(emit_.cast(scale, DType::kBFloat16), DType::kFloat32);
     const std::vector<int64_t> sizes = {columns_ / group_, 1, outputs_};
     return reshape(
@@ -155,7 +155,7 @@ std::vector<int64_t> weight_shape(const Match& match, const AffineOperand& x) {
 
 }  // namespace
 
-Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceForm form) {
+Value* build_reference_int4_linear(Graph& graph, const Match& match, Compat compat) {
   const Node& quantize = *match.consumer("x");
   const Node& dequantize = *match.consumer("w");
   AffineOperand x = affine_operand(quantize);
@@ -165,17 +165,17 @@ Value* build_reference_int4_linear(Graph& graph, const Match& match, ReferenceFo
     return nullptr;
   if (w.zero_point != nullptr && !is_all_zero(graph, w.zero_point)) return nullptr;
   if (w.block_size.size() != 2 || w.block_size[0] != 1 || w.block_size[1] < 1) return nullptr;
-  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
+  if (compat == Compat::kTorchao && match.find("b") == nullptr) return nullptr;
   Emitter emit(graph, *match.root, *match.root);
   GroupwiseSum parts(emit, row_count(x, shape[1]), shape[1], shape[0], w.block_size[1]);
   x.input = quantize.output();
   Value* activations = parts.activations(x);
   Value* sum =
-      parts.sum(activations, parts.weights(w.input, -8, 7), parts.weight_scales(w.scale, form));
+      parts.sum(activations, parts.weights(w.input, -8, 7), parts.weight_scales(w.scale, compat));
   return finish(emit, parts, sum, x, match);
 }
 
-Value* build_reference_token_linear(Graph& graph, const Match& match, ReferenceForm form) {
+Value* build_reference_token_linear(Graph& graph, const Match& match, Compat compat) {
   const Node& quantize = *match.consumer("x");
   AffineOperand x = affine_operand(quantize);
   const std::optional<Quantization> w = find_quantization(match.consumer("w"));
@@ -193,8 +193,9 @@ Value* build_reference_token_linear(Graph& graph, const Match& match, ReferenceF
   x.input = quantize.output();
   Value* activations = parts.activations(x);
   Value* weights = parts.weights(w->input, w->quant_min, w->quant_max);
-  const Argument scale =
-      w->is_per_channel ? Argument(parts.weight_scales(w->scale.value_or_null(), form)) : w->scale;
+  const Argument scale = w->is_per_channel
+                             ? Argument(parts.weight_scales(w->scale.value_or_null(), compat))
+                             : w->scale;
   return finish(emit, parts, parts.sum(activations, weights, scale), x, match);
 }
 

@@ -16,8 +16,8 @@ constexpr std::array<DType, 4> kDequantized = {DType::kInt8, DType::kUInt8, DTyp
                                                DType::kInt32};
 
 template <size_t N>
-bool has_form(const Quantization& q, ReferenceForm form, const std::array<DType, N>& dtypes) {
-  if (form == ReferenceForm::kTorchao) return q.dtype == DType::kInt8;
+bool has_form(const Quantization& q, Compat compat, const std::array<DType, N>& dtypes) {
+  if (compat == Compat::kTorchao) return q.dtype == DType::kInt8;
   return std::find(dtypes.begin(), dtypes.end(), q.dtype) != dtypes.end() && !q.out_dtype;
 }
 
@@ -26,29 +26,29 @@ Value* add_zero_point(Emitter& emit, Value* value, const char* op, const Argumen
 }
 
 // x / scale; with a stored scale the rounded form multiplies by the reciprocal, as quantize ops do.
-Value* in_steps(Emitter& emit, Value* x, const Argument& scale, ReferenceForm form) {
+Value* in_steps(Emitter& emit, Value* x, const Argument& scale, Compat compat) {
   const double* number = scale.find<double>();
-  if (form == ReferenceForm::kTorchao || number == nullptr) return emit.binary("div", x, scale);
+  if (compat == Compat::kTorchao || number == nullptr) return emit.binary("div", x, scale);
   return emit.binary("mul", x, 1.0 / *number);
 }
 
 }  // namespace
 
-Value* build_reference_quantize(Graph& graph, Node& quantize, ReferenceForm form) {
+Value* build_reference_quantize(Graph& graph, Node& quantize, Compat compat) {
   const std::optional<Quantization> q = find_quantization(&quantize);
-  if (!q || !has_form(*q, form, kQuantized)) return nullptr;
+  if (!q || !has_form(*q, compat, kQuantized)) return nullptr;
   Emitter emit(graph, quantize, quantize);
   Value* x = q->input;
   if (q->is_per_channel) x = emit.transpose(x, q->axis, -1);
-  x = emit.cast(emit.round(in_steps(emit, x, q->scale, form)), DType::kInt32);
+  x = emit.cast(emit.round(in_steps(emit, x, q->scale, compat)), DType::kInt32);
   x = emit.clamp(add_zero_point(emit, x, "add", q->zero_point), q->quant_min, q->quant_max);
   if (q->is_per_channel) x = emit.transpose(x, q->axis, -1);
   return emit.cast(x, q->dtype);
 }
 
-Value* build_reference_dequantize(Graph& graph, Node& dequantize, ReferenceForm form) {
+Value* build_reference_dequantize(Graph& graph, Node& dequantize, Compat compat) {
   const std::optional<Quantization> q = find_quantization(&dequantize);
-  if (!q || !has_form(*q, form, kDequantized)) return nullptr;
+  if (!q || !has_form(*q, compat, kDequantized)) return nullptr;
   Emitter emit(graph, dequantize, dequantize);
   Value* x = emit.clamp(q->input, q->quant_min, q->quant_max);
   if (!q->is_per_channel) {

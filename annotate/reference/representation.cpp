@@ -14,14 +14,14 @@ namespace {
 // Replaces the result of `root`; the nodes in front of it go when nothing else uses them.
 void replace(Graph& graph, Node& root, Value* value) { graph.replace_uses(root.output(), value); }
 
-int apply(Graph& graph, const ReferenceRule& rule, ReferenceForm form) {
+int apply(Graph& graph, const ReferenceRule& rule, Compat compat) {
   const Pattern pattern = parse_pattern(rule.pattern);
   int rewrites = 0;
   for (Node* node : graph.nodes()) {
     const Value* result = node->output_or_null();
     if (result == nullptr || result->is_unused()) continue;
     const std::optional<Match> found = match(pattern, *node);
-    Value* value = found ? rule.build(graph, *found, form) : nullptr;
+    Value* value = found ? rule.build(graph, *found, compat) : nullptr;
     if (value == nullptr) continue;
     replace(graph, *node, value);
     ++rewrites;
@@ -30,7 +30,7 @@ int apply(Graph& graph, const ReferenceRule& rule, ReferenceForm form) {
   return rewrites;
 }
 
-int apply_to_single_ops(Graph& graph, ReferenceForm form, Report& report) {
+int apply_to_single_ops(Graph& graph, Compat compat, Report& report) {
   std::map<std::string, int> left;
   int rewrites = 0;
   for (Node* node : graph.nodes()) {
@@ -38,8 +38,8 @@ int apply_to_single_ops(Graph& graph, ReferenceForm form, Report& report) {
         node->target().starts_with("torchao.dequantize_affine"))
       ++left["affine blocks"];
     if (!is_quantize(node) && !is_dequantize(node)) continue;
-    Value* value = is_quantize(node) ? build_reference_quantize(graph, *node, form)
-                                     : build_reference_dequantize(graph, *node, form);
+    Value* value = is_quantize(node) ? build_reference_quantize(graph, *node, compat)
+                                     : build_reference_dequantize(graph, *node, compat);
     if (value == nullptr) {
       const Argument* dtype = node->find_argument("dtype");
       ++left[dtype != nullptr && dtype->find<DType>() != nullptr
@@ -60,11 +60,11 @@ int apply_to_single_ops(Graph& graph, ReferenceForm form, Report& report) {
 
 }  // namespace
 
-int to_reference_representation(Graph& graph, ReferenceForm form, Report& report) {
+int to_reference_representation(Graph& graph, Compat compat, Report& report) {
   int rewrites = 0;
   for (const ReferenceRule& rule : compute_reference_rules())
-    if (rule.in_torchao || form == ReferenceForm::kRounded) rewrites += apply(graph, rule, form);
-  rewrites += apply_to_single_ops(graph, form, report);
+    if (rule.in_torchao || compat == Compat::kNone) rewrites += apply(graph, rule, compat);
+  rewrites += apply_to_single_ops(graph, compat, report);
   remove_dead(graph, DeadInputs::kRemove);
   return rewrites;
 }

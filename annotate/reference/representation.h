@@ -13,10 +13,10 @@ namespace octet {
 //   linear, conv, dynamic linear   out_dtype(op, int32, x - zero_point, w - zero_point), bias in
 //       steps of scale(x) * scale(w), one multiplier
 //   add, add+relu, max_pool2d      int32 arithmetic and a multiplier an input
-// kRounded gives what the q/dq graph gives but for ties and float noise; kTorchao what
+// kNone gives what the q/dq graph gives but for ties and float noise; kTorchao what
 // convert_pt2e(use_reference_representation=True) gives. choose_qparams and the types without
 // integer form (uint16, float8; in kTorchao all but int8) stay as they are and are noted in the
 // report. Returns the number of rewrites.
-int to_reference_representation(Graph& graph, ReferenceForm form, Report& report);
+int to_reference_representation(Graph& graph, Compat compat, Report& report);
 
 }  // namespace octet

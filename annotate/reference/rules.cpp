@@ -17,17 +17,17 @@ constexpr std::array<std::string_view, 3> kOutDtypeOps = {
 bool is_8_bit(const Quantization& q) { return q.dtype == DType::kInt8 || q.dtype == DType::kUInt8; }
 
 // A static per-tensor 8-bit tensor; int8 alone in torchao's form.
-bool is_static_tensor(const std::optional<Quantization>& q, ReferenceForm form) {
+bool is_static_tensor(const std::optional<Quantization>& q, Compat compat) {
   return q && q->has_numbers() && !q->out_dtype &&
-         (form == ReferenceForm::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
+         (compat == Compat::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
 }
 
 // Weights are 8-bit, per tensor or (not in torchao's form) per output channel with zero points 0.
-bool is_weight(const Graph& graph, const std::optional<Quantization>& q, ReferenceForm form) {
+bool is_weight(const Graph& graph, const std::optional<Quantization>& q, Compat compat) {
   if (!q || !is_8_bit(*q) || q->out_dtype) return false;
-  if (!q->is_per_channel) return is_static_tensor(q, form);
+  if (!q->is_per_channel) return is_static_tensor(q, compat);
   const Value* zero_points = q->zero_point.value_or_null();
-  return form == ReferenceForm::kRounded && q->axis == 0 &&
+  return compat == Compat::kNone && q->axis == 0 &&
          (q->zero_point.is_none() || (zero_points != nullptr && is_all_zero(graph, zero_points)));
 }
 
@@ -71,8 +71,8 @@ Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight) {
 
 // op(left, right) as int32: cut off in torchao's form, else rounded.
 Value* to_int32(Emitter& emit, const std::string& op, Value* left, const Argument& right,
-                ReferenceForm form) {
-  if (form == ReferenceForm::kTorchao)
+                Compat compat) {
+  if (compat == Compat::kTorchao)
     return emit.call_int32("aten." + op + ".Tensor", {left, right}, left->meta);
   return emit.cast(emit.round(emit.binary(op, left, right)), DType::kInt32);
 }
@@ -83,10 +83,10 @@ Value* along_channels(Emitter& emit, Value* value, int spatial) {
 }
 
 Value* add_bias(Emitter& emit, Value* sum, Value* bias, const Argument& scale, int spatial,
-                ReferenceForm form) {
+                Compat compat) {
   if (bias == nullptr) return sum;
   return emit.binary("add", sum,
-                     along_channels(emit, to_int32(emit, "div", bias, scale, form), spatial));
+                     along_channels(emit, to_int32(emit, "div", bias, scale, compat), spatial));
 }
 
 Value* finish(Emitter& emit, Value* value, const Quantization& out, int64_t least) {
@@ -125,43 +125,43 @@ Operands find_operands(const Match& match) {
 }
 
 // q(op(dq(x), dq(w), b?)): linear and convolutions.
-Value* build_sum_of_products(Graph& graph, const Match& match, ReferenceForm form) {
+Value* build_sum_of_products(Graph& graph, const Match& match, Compat compat) {
   const std::optional<Quantization> out = find_quantization(match.root);
   const Operands in = find_operands(match);
-  if (!is_static_tensor(out, form) || !is_static_tensor(in.x, form) ||
-      !is_weight(graph, in.w, form))
+  if (!is_static_tensor(out, compat) || !is_static_tensor(in.x, compat) ||
+      !is_weight(graph, in.w, compat))
     return nullptr;
   const bool is_linear = in.op->is("aten.linear");
   if (!is_linear && (!in.w->input->meta || in.op->bool_or("transposed", false))) return nullptr;
   // torchao's form cannot run without a bias
-  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
+  if (compat == Compat::kTorchao && match.find("b") == nullptr) return nullptr;
   const int spatial = is_linear ? 0 : static_cast<int>(in.w->input->meta->sizes.size()) - 2;
   Emitter emit(graph, *match.root, *in.op);
   Value* x = widen(emit, in.x->input, *in.x);
   Value* sum = accumulate(emit, *in.op, x, widen(emit, in.w->input, *in.w));
   const Argument scale = emit.scale("mul", in.w->scale, in.x->scale);
-  sum = add_bias(emit, sum, match.find("b"), scale, spatial, form);
+  sum = add_bias(emit, sum, match.find("b"), scale, spatial, compat);
   Argument factor = emit.scale("div", scale, out->scale);
   if (Value* factors = factor.value_or_null()) factor = along_channels(emit, factors, spatial);
-  return finish(emit, to_int32(emit, "mul", sum, factor, form), *out, least_of(match, *out));
+  return finish(emit, to_int32(emit, "mul", sum, factor, compat), *out, least_of(match, *out));
 }
 
 // linear(dq(q(x)), dq(w), b?) with scale and zero point from choose_qparams: the float result of an
 // integer sum.
-Value* build_dynamic_linear(Graph& graph, const Match& match, ReferenceForm form) {
+Value* build_dynamic_linear(Graph& graph, const Match& match, Compat compat) {
   Node& linear = *match.root;
   Node* dequantize = producer_of(linear, "input");
   const Node* choose = find_choose_qparams(dequantize);
   const std::optional<Quantization> x = find_quantization(dequantize);
   const std::optional<Quantization> w = find_quantization(producer_of(linear, "weight"));
   if (choose == nullptr || !x || x->is_per_channel || x->out_dtype || !is_8_bit(*x) ||
-      !is_weight(graph, w, form))
+      !is_weight(graph, w, compat))
     return nullptr;
-  if (form == ReferenceForm::kTorchao &&
+  if (compat == Compat::kTorchao &&
       (choose->target() != "quantized_decomposed.choose_qparams.tensor" ||
        x->dtype != DType::kInt8))
     return nullptr;
-  if (form == ReferenceForm::kTorchao && match.find("b") == nullptr) return nullptr;
+  if (compat == Compat::kTorchao && match.find("b") == nullptr) return nullptr;
   Emitter emit(graph, linear, linear);
   Value* quantized =
       emit.cast(emit.round(emit.binary("div", match.find("x"), x->scale)), DType::kInt32);
@@ -174,41 +174,41 @@ Value* build_dynamic_linear(Graph& graph, const Match& match, ReferenceForm form
   if (!w->is_per_channel) weight = emit.binary("sub", weight, w->zero_point);
   Value* sum = accumulate(emit, linear, wide, weight);
   const Argument scale = emit.binary("mul", x->scale, w->scale);
-  sum = emit.binary("mul", add_bias(emit, sum, match.find("b"), scale, 0, form), scale);
+  sum = emit.binary("mul", add_bias(emit, sum, match.find("b"), scale, 0, compat), scale);
   // choose_qparams gives float64
-  return form == ReferenceForm::kTorchao ? sum : emit.cast(sum, DType::kFloat32);
+  return compat == Compat::kTorchao ? sum : emit.cast(sum, DType::kFloat32);
 }
 
 // One addend in steps of the sum. torchao's add rounds each addend and its add_relu cuts each off;
-// kRounded rounds their sum.
+// Octet rounds their sum.
 Value* rescaled(Emitter& emit, const Quantization& in, const Quantization& out, bool is_cut_off,
-                ReferenceForm form) {
+                Compat compat) {
   Value* wide = emit.binary("sub", emit.cast(in.input, DType::kInt32), in.zero_point);
   const Argument factor = emit.scale("div", in.scale, out.scale);
-  if (form == ReferenceForm::kRounded) return emit.binary("mul", wide, factor);
-  return to_int32(emit, "mul", wide, factor,
-                  is_cut_off ? ReferenceForm::kTorchao : ReferenceForm::kRounded);
+  if (compat == Compat::kNone) return emit.binary("mul", wide, factor);
+  return to_int32(emit, "mul", wide, factor, is_cut_off ? Compat::kTorchao : Compat::kNone);
 }
 
-Value* build_add(Graph& graph, const Match& match, ReferenceForm form) {
+Value* build_add(Graph& graph, const Match& match, Compat compat) {
   Node& add = compute_op(match);
   const Node* left = producer_of(add, "self");
   const Node* right = producer_of(add, "other");
   const std::optional<Quantization> x = find_quantization(left);
   const std::optional<Quantization> y = find_quantization(right);
   const std::optional<Quantization> out = find_quantization(match.root);
-  if (!is_static_tensor(x, form) || !is_static_tensor(y, form) || !is_static_tensor(out, form))
+  if (!is_static_tensor(x, compat) || !is_static_tensor(y, compat) ||
+      !is_static_tensor(out, compat))
     return nullptr;
   if (add.float_or("alpha", 1) != 1) return nullptr;
-  const bool is_torchao = form == ReferenceForm::kTorchao;
+  const bool is_torchao = compat == Compat::kTorchao;
   const bool has_one_range = x->quant_min == y->quant_min && x->quant_min == out->quant_min &&
                              x->quant_max == y->quant_max && x->quant_max == out->quant_max;
   if (is_torchao && (left == right || add.target() != "aten.add.Tensor" || !has_one_range))
     return nullptr;
   Emitter emit(graph, *match.root, add);
   const bool with_relu = has_relu(match);
-  Value* first = rescaled(emit, *x, *out, with_relu, form);
-  Value* sum = emit.binary("add", first, rescaled(emit, *y, *out, with_relu, form));
+  Value* first = rescaled(emit, *x, *out, with_relu, compat);
+  Value* sum = emit.binary("add", first, rescaled(emit, *y, *out, with_relu, compat));
   if (!is_torchao) sum = emit.cast(emit.round(sum), DType::kInt32);
   Quantization range = *out;
   // torchao clamps a plain sum to the whole of int8, whatever the range
@@ -217,11 +217,11 @@ Value* build_add(Graph& graph, const Match& match, ReferenceForm form) {
   return finish(emit, sum, range, least_of(match, range));
 }
 
-Value* build_max_pool2d(Graph& graph, const Match& match, ReferenceForm form) {
+Value* build_max_pool2d(Graph& graph, const Match& match, Compat compat) {
   Node& pool = compute_op(match);
   const std::optional<Quantization> x = find_quantization(producer_of(pool, "self"));
   const std::optional<Quantization> out = find_quantization(match.root);
-  if (!is_static_tensor(x, form) || !is_static_tensor(out, form)) return nullptr;
+  if (!is_static_tensor(x, compat) || !is_static_tensor(out, compat)) return nullptr;
   Emitter emit(graph, *match.root, pool);
   Value* wide = emit.cast(emit.clamp(x->input, x->quant_min, x->quant_max), DType::kInt32);
   std::vector<NamedArgument> arguments = pool.arguments();
@@ -233,7 +233,7 @@ Value* build_max_pool2d(Graph& graph, const Match& match, ReferenceForm form) {
   if (pool.outputs().size() == 2)
     graph.add_result(*largest->producer(), graph.fresh_name("indices"), pool.outputs()[1]->meta);
   Value* value = emit.binary("mul", largest, emit.scale("div", x->scale, out->scale));
-  if (form == ReferenceForm::kRounded) value = emit.cast(emit.round(value), DType::kInt32);
+  if (compat == Compat::kNone) value = emit.cast(emit.round(value), DType::kInt32);
   return finish(emit, value, *out, out->quant_min);
 }
 

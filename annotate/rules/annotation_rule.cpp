@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/graph/constant_subgraph.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -172,14 +173,15 @@ void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotatio
 }
 
 // Empty when nothing speaks against annotating the match.
-std::string objection(const AnnotationRule& rule, const RuleMatch& at, const RuleState& state) {
+std::string objection(const AnnotationRule& rule, const RuleMatch& at, const RuleState& state,
+                      ConstantValues& constants) {
   for (const std::string& slot : rule.owned)
     for (const Value* value : at.match.find_all(slot))
       if (is_taken(value, at.annotations, state))
         return fmt::format("%{} already belongs to another quantized op", value->name());
   for (RuleCheck check : rule.checks)
     if (const Verdict verdict = check(at); !verdict) return verdict.reason();
-  return objection(rule.constraints, at.graph, at.match);
+  return objection(rule.constraints, constants, at.match);
 }
 
 void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
@@ -209,6 +211,7 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
 int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
                       const ConfigOf& config_of, Annotations& annotations, RuleState& state) {
   const std::vector<Node*> nodes = graph.nodes();
+  ConstantValues constants(graph);
   int count = 0;
   for (const AnnotationRule& rule : rules) {
     const Pattern pattern = parse_pattern(rule.pattern);
@@ -226,7 +229,7 @@ int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
         continue;
       }
       const RuleMatch at{*found, graph, *choice.config, annotations};
-      if (const std::string reason = objection(rule, at, state); !reason.empty()) {
+      if (const std::string reason = objection(rule, at, state, constants); !reason.empty()) {
         state.refusals[&at.anchor()] = reason;
         continue;
       }

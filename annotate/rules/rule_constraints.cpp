@@ -33,7 +33,7 @@ std::string rank_objection(const TensorConstraint& constraint, const Value& valu
   return {};
 }
 
-std::string tensor_objection(const TensorConstraint& constraint, const Graph& graph,
+std::string tensor_objection(const TensorConstraint& constraint, ConstantValues& constants,
                              const Value& value) {
   if (const std::string reason = dtype_objection(constraint.dtypes, value); !reason.empty())
     return reason;
@@ -41,7 +41,7 @@ std::string tensor_objection(const TensorConstraint& constraint, const Graph& gr
   if (constraint.one_user && !value.has_one_user())
     return fmt::format("has {} users{}, want one", value.users().size(),
                        value.is_output() ? " and is an output" : "");
-  if (constraint.is_constant && !find_constant_values(graph).contains(&value))
+  if (constraint.is_constant && !constants.contains(&value))
     return "is computed at run time, want a constant";
   return {};
 }
@@ -69,14 +69,16 @@ const TensorConstraint* RuleConstraints::find(std::string_view slot) const {
   return found == slots.end() ? nullptr : &found->second;
 }
 
-std::string objection(const RuleConstraints& constraints, const Graph& graph, const Match& match) {
+std::string objection(const RuleConstraints& constraints, ConstantValues& constants,
+                      const Match& match) {
   for (const auto& [slot, constraint] : constraints.slots)
     for (const Value* value : match.find_all(slot))
-      if (const std::string reason = tensor_objection(constraint, graph, *value); !reason.empty())
+      if (const std::string reason = tensor_objection(constraint, constants, *value);
+          !reason.empty())
         return fmt::format("input %{} {} (constraint of slot {})", value->name(), reason, slot);
   const Value* output = match.root->output_or_null();
   if (constraints.output && output != nullptr)
-    if (const std::string reason = tensor_objection(*constraints.output, graph, *output);
+    if (const std::string reason = tensor_objection(*constraints.output, constants, *output);
         !reason.empty())
       return fmt::format("output %{} {} (constraint of the output)", output->name(), reason);
   return groups_objection(constraints.groups, match);

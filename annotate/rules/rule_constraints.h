@@ -12,6 +12,8 @@
 
 namespace octet {
 
+class ConstantValues;  // annotate/graph/constant_subgraph.h
+
 // Of each value that a slot binds, or of the pattern's result; empty fields ask nothing.
 struct TensorConstraint {
   std::vector<DType> dtypes = {};  // in the float graph
@@ -33,7 +35,9 @@ struct RuleConstraints {
 };
 
 // Why the row does not take the match, in words that complete "stayed float: ..."; empty: it does.
-// What is not known (the rank of a value without meta) does not meet a constraint.
-std::string objection(const RuleConstraints& constraints, const Graph& graph, const Match& match);
+// What is not known (the rank of a value without meta) does not meet a constraint. `constants`: of
+// the graph that the match is in.
+std::string objection(const RuleConstraints& constraints, ConstantValues& constants,
+                      const Match& match);
 
 }  // namespace octet

@@ -32,15 +32,16 @@ constexpr std::array<Row, 9> kRows = {
      {"aten.linear", Form::kLinear, InCompat::kNo}}
 };
 
-const Row* find_row(const Node& node, const QatFusionOptions& options) {
+const Row* find_row(const Node& node, Compat compat) {
   for (const Row& row : kRows)
-    if (node.is(row.op) && !(options.compat_torchao && row.in_compat == InCompat::kNo)) return &row;
+    if (node.is(row.op) && !(compat == Compat::kTorchao && row.in_compat == InCompat::kNo))
+      return &row;
   return nullptr;
 }
 
 // What keeps a batch norm behind a convolution from being trained with it; "" when nothing does.
 std::string objection(const Graph& graph, const Node& conv, const Node& bn, const Row& row,
-                      const QatFusionOptions& options) {
+                      Compat compat) {
   if (!bn.find_input("input")->has_one_user())
     return fmt::format("others read %{} too", conv.output()->name());
   const Value* weight = conv.find_input("weight");
@@ -49,9 +50,9 @@ std::string objection(const Graph& graph, const Node& conv, const Node& bn, cons
     if (value == nullptr || graph.find_constant(value) == nullptr)
       return "its weight or the running statistics are no data of the program";
   const bool is_affine = bn.find_input("weight") != nullptr && bn.find_input("bias") != nullptr;
-  if (options.compat_torchao && !is_affine)
+  if (compat == Compat::kTorchao && !is_affine)
     return "the batch norm has no gamma and beta (compat torchao)";
-  if (options.compat_torchao && row.form == Form::kTransposed && conv.int_or("groups", 1) != 1)
+  if (compat == Compat::kTorchao && row.form == Form::kTransposed && conv.int_or("groups", 1) != 1)
     return "the transposed convolution has groups (compat torchao)";
   const size_t rank = graph.find_constant(weight)->shape().size();
   const std::optional<TensorMeta>& output = conv.output()->meta;
@@ -62,12 +63,12 @@ std::string objection(const Graph& graph, const Node& conv, const Node& bn, cons
 
 class Fusion {
  public:
-  Fusion(Graph& graph, Annotations& annotations, const QatFusionOptions& options)
-      : graph_(graph), annotations_(annotations), options_(options) {}
+  Fusion(Graph& graph, Annotations& annotations, Compat compat)
+      : graph_(graph), annotations_(annotations), compat_(compat) {}
 
   void fuse(Node& conv, Node& bn, Form form) {
-    if (options_.compat_torchao) place_as_torchao(conv, bn);
-    if (options_.compat_torchao) set_torchao_literals(bn);
+    if (compat_ == Compat::kTorchao) place_as_torchao(conv, bn);
+    if (compat_ == Compat::kTorchao) set_torchao_literals(bn);
     Value* weight = conv.find_input("weight");
     Value* bias = conv.find_input("bias");
     std::vector<int64_t> output_shape(graph_.find_constant(weight)->shape().size(), 1);
@@ -178,7 +179,7 @@ class Fusion {
                            {"other", deviation}
     },
                        gamma);
-    if (options_.compat_torchao) return scale;
+    if (compat_ == Compat::kTorchao) return scale;
     Value* is_zero = add(conv, "aten.eq.Scalar",
                          {
                              {"self",  gamma     },
@@ -248,26 +249,25 @@ class Fusion {
 
   Graph& graph_;
   Annotations& annotations_;
-  const QatFusionOptions& options_;
+  Compat compat_;
 };
 
 }  // namespace
 
-int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report,
-                     const QatFusionOptions& options) {
+int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, Compat compat) {
   int count = 0;
   for (Node* bn : graph.nodes_of("aten.batch_norm")) {
     const Value* input = bn->find_input("input");
     Node* conv = input == nullptr ? nullptr : input->producer();
-    const Row* row = conv == nullptr ? nullptr : find_row(*conv, options);
+    const Row* row = conv == nullptr ? nullptr : find_row(*conv, compat);
     if (row == nullptr) continue;
-    const std::string reason = objection(graph, *conv, *bn, *row, options);
+    const std::string reason = objection(graph, *conv, *bn, *row, compat);
     if (!reason.empty()) {
       report.note(fmt::format("prepare: %{} is not trained as one with %{}: {}", bn->name(),
                               conv->name(), reason));
       continue;
     }
-    Fusion(graph, annotations, options).fuse(*conv, *bn, row->form);
+    Fusion(graph, annotations, compat).fuse(*conv, *bn, row->form);
     ++count;
   }
   return count;

@@ -26,11 +26,6 @@ struct FusedPair {
   Value* bias = nullptr;  // may be null
 };
 
-const Value* behind_points(const Value* value) {
-  while (const Node* point = producer_of(value, kObserveTarget)) value = point->find_input("input");
-  return value;
-}
-
 // What a broadcast factor or addend was before it got its shape; null when `value` is none.
 Value* before_reshape(const Value* value) {
   const Node* reshape = producer_of(value, "aten.reshape.default");
@@ -65,13 +60,13 @@ std::optional<FusedPair> find_fused_pair(Node& bn) {
   if (quotient == nullptr || quotient->find_input("self") == nullptr) return std::nullopt;
   pair.conv = quotient->find_input("self")->producer();
   if (pair.conv == nullptr) return std::nullopt;
-  const Node* product = find_product(behind_points(pair.conv->find_input("weight")));
+  const Node* product = find_product(through_observers(pair.conv->find_input("weight")));
   if (product == nullptr) return std::nullopt;
   const Value* scale = before_reshape(product->find_input("other"));
   if (scale == nullptr || scale != before_reshape(quotient->find_input("other")))
     return std::nullopt;
   pair.weight = scaled_weight(*product);
-  const bool has_zeros = producer_of(behind_points(pair.conv->find_input("bias")),
+  const bool has_zeros = producer_of(through_observers(pair.conv->find_input("bias")),
                                      "aten.zeros_like.default") != nullptr;
   if (has_zeros != (pair.bias != nullptr)) return std::nullopt;
   return pair;
@@ -85,9 +80,9 @@ struct Point {
 // The observer nodes between `value` and what they observe, outermost first.
 std::vector<Point> points_on(const Value* value) {
   std::vector<Point> points;
-  for (const Node* point = producer_of(value, kObserveTarget); point != nullptr;
-       point = producer_of(point->find_input("input"), kObserveTarget))
-    points.push_back({point->name(), group_of(*point)});
+  for (; value != nullptr && is_observer_node(value->producer());
+       value = value->producer()->find_input("input"))
+    points.push_back({value->producer()->name(), group_of(*value->producer())});
   return points;
 }
 
@@ -110,20 +105,14 @@ void observe_again(Graph& graph, Node& conv, const std::string& argument,
                    const std::vector<Point>& points) {
   for (auto point = points.rbegin(); point != points.rend(); ++point) {
     Value* value = conv.find_input(argument);
-    std::vector<NamedArgument> arguments = {
-        {"input", value                },
-        {"group", int64_t{point->group}}
-    };
-    conv.set_argument(argument, graph
-                                    .insert(std::string(kObserveTarget), std::move(arguments),
-                                            point->name, value->meta, &conv)
-                                    ->output());
+    conv.set_argument(
+        argument, insert_observer_node(graph, value, point->group, point->name, &conv)->output());
   }
 }
 
 // The counter of batches that torch keeps beside the statistics. torchao leaves it where the batch
 // norm is not of two dimensions.
-void erase_counter(Graph& graph, const Node& bn, const QatFusionOptions& options) {
+void erase_counter(Graph& graph, const Node& bn, Compat compat) {
   constexpr std::string_view kMean = "running_mean";
   std::string fqn = graph.find_input(bn.find_input("running_mean"))->fqn;
   if (!fqn.ends_with(kMean)) return;
@@ -138,7 +127,7 @@ void erase_counter(Graph& graph, const Node& bn, const QatFusionOptions& options
       return frame.type == "torch.nn.modules.batchnorm.BatchNorm2d";
     });
     const bool counts = user->target() == "aten.add_.Tensor" && user->output()->is_unused();
-    if (counts && (is_2d || !options.compat_torchao)) graph.erase(*user);
+    if (counts && (is_2d || compat == Compat::kNone)) graph.erase(*user);
   }
 }
 
@@ -163,7 +152,7 @@ int move_scale_to_weight(Graph& graph) {
     if (!pair || !pair->conv->output()->has_one_user()) continue;
     Node& conv = *pair->conv;
     Value* weight = conv.find_input("weight");
-    const Node* product = producer_of(behind_points(weight), "aten.mul.Tensor");
+    const Node* product = producer_of(through_observers(weight), "aten.mul.Tensor");
     // groups reshape it
     if (product == nullptr) continue;
     // torchao's: ours minds a gamma of 0
@@ -191,7 +180,7 @@ int move_scale_to_weight(Graph& graph) {
   return count;
 }
 
-int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options) {
+int fold_conv_bn_qat(Graph& graph, Compat compat) {
   struct Observed {
     Node* conv = nullptr;
     std::vector<Point> weight;
@@ -211,12 +200,12 @@ int fold_conv_bn_qat(Graph& graph, const QatFusionOptions& options) {
     set_weight_or_bias(graph, conv, "weight", pair->weight);
     if (pair->bias != nullptr) set_weight_or_bias(graph, conv, "bias", pair->bias);
     bn->set_argument("training", false);
-    erase_counter(graph, *bn, options);
+    erase_counter(graph, *bn, compat);
     norms.insert(bn);
   }
   if (observed.empty()) return 0;
   const int count =
-      fold_conv_bn(graph, {.check_users = !options.compat_torchao,
+      fold_conv_bn(graph, {.check_users = compat == Compat::kNone,
                            .only = [&](const Node& bn) { return norms.contains(&bn); }});
   for (const Observed& each : observed) {
     observe_again(graph, *each.conv, "weight", each.weight);

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "core/base/tensor.h"
+#include "core/base/shape.h"
 
 namespace octet::onednn {
 namespace {
@@ -55,6 +55,12 @@ int64_t bytes_of(ElementType type) {
   return type == ElementType::u8 || type == ElementType::s8 ? 1 : 4;
 }
 
+QuantParams as_unsigned(QuantParams quant_params) {
+  if (quant_params.type == ElementType::s8)
+    quant_params = {ElementType::u8, quant_params.scale, quant_params.zero_point + 128};
+  return quant_params;
+}
+
 int64_t Stored::numel() const { return product(shape); }
 
 Stored with_rank(Stored stored, size_t rank) {
@@ -66,11 +72,7 @@ Stored with_rank(Stored stored, size_t rank) {
   return stored;
 }
 
-Dims row_major(const Dims& shape) {
-  std::vector<size_t> order(shape.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  return strides_in_order(shape, order);
-}
+Dims row_major(const Dims& shape) { return contiguous_strides(shape); }
 
 Dims channels_last(const Dims& shape) {
   std::vector<size_t> order(shape.size());
@@ -87,7 +89,7 @@ bool same_strides(const Dims& shape, const Dims& a, const Dims& b) {
 }
 
 std::string to_text(const Stored& stored) {
-  const char* type = dnnl_dt2str(dnnl::memory::convert_to_c(stored.quantity.type));
+  const char* type = dnnl_dt2str(dnnl::memory::convert_to_c(stored.quant_params.type));
   if (same_strides(stored.shape, stored.strides, row_major(stored.shape)))
     return fmt::format("{} rows", type);
   const bool is_channels_last =

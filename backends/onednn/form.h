@@ -33,23 +33,26 @@ struct Place {
 };
 
 // Type, scale and zero point. Floats: scale 1, zero point 0.
-struct Quantity {
+struct QuantParams {
   ElementType type = ElementType::f32;
   float scale = 1;
   int zero_point = 0;
-  bool operator==(const Quantity&) const = default;
+  bool operator==(const QuantParams&) const = default;
   bool is_integer() const { return type != ElementType::f32; }
   int lowest() const { return type == ElementType::s8 ? -128 : 0; }  // of u8 and s8
   int highest() const { return type == ElementType::s8 ? 127 : 255; }
 };
 
+// u8 or s8 as u8 with its zero point shifted; f32 stays.
+QuantParams as_unsigned(QuantParams quant_params);
+
 struct Stored {
   Place place;
-  Quantity quantity;
+  QuantParams quant_params;
   Dims shape;
   Dims strides;  // in elements; 0 repeats
   int64_t numel() const;
-  dnnl::memory::desc desc() const { return dnnl::memory::desc(shape, quantity.type, strides); }
+  dnnl::memory::desc desc() const { return dnnl::memory::desc(shape, quant_params.type, strides); }
 };
 
 // The same elements with more dimensions, of size 1, in front.

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/ops.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -95,8 +97,12 @@ Verdict check_recurrent(const Program& program, const ProgramOp& op) {
 
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const size_t rank = program.input(op, 0).shape.size();
-  return rank != 4 ? Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank))
-                   : Verdict::accept();
+  if (rank != 4)
+    return Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank));
+  const std::string mode = op.text("mode", "nearest");
+  if (mode != "nearest" && mode != "bilinear")
+    return Verdict::refuse(fmt::format("the mode {} is not done here", mode));
+  return Verdict::accept();
 }
 
 const OpRow kOps[] = {
@@ -124,10 +130,10 @@ const OpRow kOps[] = {
     {"softmax",               no_check,        emit_softmax              },
     {"layer_norm",            check_norm,      emit_layer_norm           },
     {"batch_norm",            check_norm,      emit_batch_norm           },
-    {"quantize",              no_check,        emit_change_of_quantity   },
-    {"dequantize",            no_check,        emit_change_of_quantity   },
+    {"quantize",              no_check,        emit_requantize           },
+    {"dequantize",            no_check,        emit_requantize           },
     {"fake_quantize_dynamic", no_check,        emit_fake_quantize_dynamic},
-    {"requantize",            no_check,        emit_change_of_quantity   },
+    {"requantize",            no_check,        emit_requantize           },
     {"reshape",               no_check,        emit_reshape              },
     {"permute",               no_check,        emit_permute              },
     {"cat",                   no_check,        emit_cat                  },
@@ -179,7 +185,7 @@ void emit_segment(SegmentBuilder& builder, const Program& program, const Segment
       emit_op(builder, *product->second);
     emit_op(builder, op);
   }
-  builder.finish_outputs();
+  finish_outputs(builder);
 }
 
 }  // namespace octet::onednn

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "lowering/program/mapped_file.h"
+#include "core/base/mapped_file.h"
 
 namespace octet::onednn {
 namespace {

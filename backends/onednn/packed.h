@@ -24,7 +24,7 @@ struct PackedForm {
 
 // What `pack` gives, or gave before for the same elements in memory, or what PackedCache::current()
 // has of the same contents; kept as long as somebody has it. Only to be read. The constant's pages
-// in a mapped file are given back (lowering/program/mapped_file.h). Thread-safe. A constant that is
+// in a mapped file are given back (core/base/mapped_file.h). Thread-safe. A constant that is
 // not contiguous is not shared.
 std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack);

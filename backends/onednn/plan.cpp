@@ -115,8 +115,8 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads)
     constants_.push_back(buffers[i].constant);
   }
   for (Step& step : builder.steps()) add_step(step, buffers);
-  if (!builder.saturating_ops().empty())
-    warnings_.push_back(saturation_warning(builder.saturating_ops()));
+  if (!builder.saturation().ops().empty())
+    warnings_.push_back(saturation_warning(builder.saturation().ops()));
 }
 
 void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {

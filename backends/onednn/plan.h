@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/onednn/builder.h"
+#include "backends/onednn/builder/segment_builder.h"
 #include "lowering/program/backend.h"
 
 namespace octet::onednn {

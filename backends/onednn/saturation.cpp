@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backends/onednn/clamp.h"
 #include "backends/onednn/functions.h"
-#include "backends/onednn/kernels/byte_loops.h"
 
 namespace octet::onednn {
 namespace {
@@ -39,7 +39,7 @@ uint8_t highest_written(const Program& program, const ProgramOp& op,
   }
   const std::optional<double> most = op.find_real("post_max");
   if (!most) return kHighest;
-  const Quantity steps{ElementType::u8, y.qparams->scale[0], y.qparams->zero_point[0] + shift};
+  const QuantParams steps{ElementType::u8, y.qparams->scale[0], y.qparams->zero_point[0] + shift};
   return static_cast<uint8_t>(clamp_in_steps(steps, Clamp{std::nullopt, most}).high);
 }
 
@@ -78,6 +78,21 @@ int greatest_magnitude(const Tensor& weights) {
 
 bool fits_16_bits(uint8_t highest, int magnitude) {
   return 2 * magnitude * static_cast<int>(highest) <= 32767;
+}
+
+uint8_t Saturation::highest_byte(int index) {
+  if (highest_bytes_.empty()) highest_bytes_ = highest_bytes(program_);
+  return highest_bytes_[static_cast<size_t>(index)];
+}
+
+bool Saturation::may_saturate(const ProgramOp& op, int magnitude) {
+  if (!sums_in_16_bits() || fits_16_bits(highest_byte(op.inputs[0]), magnitude)) return false;
+  ops_.insert(op.name);
+  return true;
+}
+
+bool Saturation::may_saturate(const ProgramOp& op, const Tensor& weights) {
+  return sums_in_16_bits() && may_saturate(op, greatest_magnitude(weights));
 }
 
 Warning saturation_warning(const std::set<std::string>& names) {

@@ -30,6 +30,24 @@ int greatest_magnitude(const Tensor& weights);
 // always fits.
 bool fits_16_bits(uint8_t highest, int magnitude);
 
+// Which products of a program are computed in floats for this reason.
+class Saturation {
+ public:
+  explicit Saturation(const Program& program) : program_(program) {}
+  // The greatest byte that the tensor can hold, kept as u8.
+  uint8_t highest_byte(int index);
+  // Whether the product of the op's first input and weights of at most `magnitude` is one. Such ops
+  // are remembered.
+  bool may_saturate(const ProgramOp& op, int magnitude);
+  bool may_saturate(const ProgramOp& op, const Tensor& weights);  // int8
+  const std::set<std::string>& ops() const { return ops_; }
+
+ private:
+  const Program& program_;
+  std::vector<uint8_t> highest_bytes_;  // per tensor; empty until it is asked for
+  std::set<std::string> ops_;           // names
+};
+
 // Tells about ops that are computed in floats for this reason; `names` is not empty.
 Warning saturation_warning(const std::set<std::string>& names);
 

@@ -6,53 +6,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/library.h"
 #include "backends/onednn/ops.h"
 
 namespace octet {
 namespace {
 
-std::string print(const Attribute& attribute) {
-  struct Printer {
-    std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(int64_t value) const { return fmt::to_string(value); }
-    std::string operator()(double value) const { return fmt::to_string(value); }
-    std::string operator()(const std::string& value) const { return value; }
-    std::string operator()(const std::vector<int64_t>& values) const {
-      return fmt::format("{}", values);
-    }
-    std::string operator()(const std::vector<double>& values) const {
-      return fmt::format("{}", values);
-    }
-  };
-  return std::visit(Printer{}, attribute);
-}
-
-// Equal for ops that the library treats alike: kinds, dtypes, shapes, the presence of zero points,
-// attributes.
-std::string signature(const Program& program, const ProgramOp& op) {
-  std::string text = op.kind;
-  const auto append_tensor = [&](int index) {
-    if (index < 0) {
-      text += " -";
-      return;
-    }
-    const ProgramTensor& t = program.tensor(index);
-    text += fmt::format(" {}{}{}", name_of(t.dtype), t.shape, t.is_constant() ? "c" : "");
-    if (!t.qparams) return;
-    bool is_symmetric = true;
-    for (int32_t zero_point : t.qparams->zero_point) is_symmetric = is_symmetric && zero_point == 0;
-    text += fmt::format("q{}x{}", t.qparams->axis, t.qparams->scale.size());
-    if (t.qparams->is_per_tensor() && !t.is_constant())
-      text += fmt::format(":{}:{}", t.qparams->scale[0], t.qparams->zero_point[0]);
-    text += is_symmetric ? "s" : "a";
-  };
-  for (int index : op.inputs) append_tensor(index);
-  text += " ->";
-  for (int index : op.outputs) append_tensor(index);
-  for (const std::pair<const std::string, Attribute>& attribute : op.attributes)
-    text += fmt::format(" {}={}", attribute.first, print(attribute.second));
-  return text;
+// Dtype, shape, and how the tensor is quantized. Of constants not by which scales, but by how many
+// and whether there are zero points.
+std::string describe_tensor(const ProgramTensor& t) {
+  std::string text = fmt::format("{}{}{}", name_of(t.dtype), t.shape, t.is_constant() ? "c" : "");
+  if (!t.qparams) return text;
+  bool is_symmetric = true;
+  for (int32_t zero_point : t.qparams->zero_point) is_symmetric = is_symmetric && zero_point == 0;
+  text += fmt::format("q{}x{}", t.qparams->axis, t.qparams->scale.size());
+  if (t.qparams->is_per_tensor() && !t.is_constant())
+    text += fmt::format(":{}:{}", t.qparams->scale[0], t.qparams->zero_point[0]);
+  return text + (is_symmetric ? "s" : "a");
 }
 
 Verdict check_tensors(const Program& program, const ProgramOp& op) {
@@ -90,7 +61,7 @@ Verdict prove(const Program& program, const ProgramOp& op, const onednn::OpRow& 
     const Segment segment = segment_of(program, op);
     onednn::SegmentBuilder builder(program, segment, onednn::SegmentBuilder::Purpose::kProve);
     row.emit(builder, op);
-    builder.finish_outputs();
+    finish_outputs(builder);
     return Verdict::accept();
   } catch (const onednn::Refusal& refusal) {
     return Verdict::refuse(refusal.reason);
@@ -111,13 +82,8 @@ Verdict OneDnnSupport::accepts(const Program& program, const ProgramOp& op) cons
   if (row == nullptr) return Verdict::refuse(fmt::format("oneDNN has no {}", op.kind));
   if (Verdict tensors = check_tensors(program, op); !tensors) return tensors;
   if (Verdict checked = row->check(program, op); !checked) return checked;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const std::string key = signature(program, op);
-  const std::map<std::string, Verdict>::const_iterator known = proofs_.find(key);
-  if (known != proofs_.end()) return known->second;
-  const Verdict verdict = prove(program, op, *row);
-  proofs_.emplace(key, verdict);
-  return verdict;
+  return proofs_.find_or_prove(op_signature(program, op, describe_tensor),
+                               [&] { return prove(program, op, *row); });
 }
 
 }  // namespace octet

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "backends/common/proof_cache.h"
 #include "lowering/program/backend.h"
 
 namespace octet {
@@ -19,8 +19,7 @@ class OneDnnSupport : public BackendSupport {
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::map<std::string, Verdict> proofs_;
+  mutable ProofCache proofs_;
 };
 
 }  // namespace octet

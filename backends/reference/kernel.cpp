@@ -286,7 +286,7 @@ Buffer<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t chann
 
 Sizes strides_of(std::span<const int64_t> shape) {
   Sizes strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  write_contiguous_strides(shape, strides);
   return strides;
 }
 
@@ -317,9 +317,12 @@ const ProgramTensor* find_input(const Program& program, const ProgramOp& op, siz
   return i < op.inputs.size() && op.inputs[i] >= 0 ? &program.tensor(op.inputs[i]) : nullptr;
 }
 
-Verdict check_counts(const ProgramOp& op, size_t required, size_t most) {
-  if (op.outputs.size() != 1)
-    return Verdict::refuse(fmt::format("{} has {} outputs, want 1", op.kind, op.outputs.size()));
+Verdict check_counts(const ProgramOp& op, size_t required, size_t most, size_t least_outputs,
+                     size_t most_outputs) {
+  if (op.outputs.size() < least_outputs || op.outputs.size() > most_outputs)
+    return Verdict::refuse(
+        fmt::format("{} has {} outputs, want {}", op.kind, op.outputs.size(),
+                    op.outputs.size() < least_outputs ? least_outputs : most_outputs));
   if (op.inputs.size() > most)
     return Verdict::refuse(
         fmt::format("{} has {} inputs, want at most {}", op.kind, op.inputs.size(), most));
@@ -327,12 +330,6 @@ Verdict check_counts(const ProgramOp& op, size_t required, size_t most) {
     if (i >= op.inputs.size() || op.inputs[i] < 0)
       return Verdict::refuse(fmt::format("{} lacks input {}", op.kind, i));
   return Verdict::accept();
-}
-
-std::optional<size_t> find_dim(int64_t dim, size_t rank) {
-  const int64_t positive = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
-  if (positive < 0 || positive >= static_cast<int64_t>(rank)) return std::nullopt;
-  return static_cast<size_t>(positive);
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {

@@ -11,6 +11,7 @@
 
 #include "backends/reference/scratch.h"
 #include "core/base/report.h"
+#include "core/base/shape.h"
 #include "lowering/program/program.h"
 
 namespace octet::reference {
@@ -39,7 +40,7 @@ struct KernelCall {
 // Whether the kernel reads what is stored for that input itself, so that nobody expands it: the
 // table of an embedding.
 inline bool reads_as_stored(const ProgramOp& op, size_t input, const ProgramTensor& tensor) {
-  return tensor.stored && op.kind == "embedding" && input == 0;
+  return tensor.stored && input == 0 && (op.kind == "embedding" || op.kind == "embedding_bag");
 }
 
 // NaN wins, as in torch.
@@ -63,6 +64,13 @@ struct KernelRow {
 std::span<const KernelRow> conv_kernels();
 std::span<const KernelRow> matmul_kernels();
 std::span<const KernelRow> elementwise_kernels();
+std::span<const KernelRow> binary_kernels();
+std::span<const KernelRow> unary_kernels();
+std::span<const KernelRow> index_kernels();
+std::span<const KernelRow> order_kernels();
+std::span<const KernelRow> sample_kernels();
+std::span<const KernelRow> bag_kernels();
+std::span<const KernelRow> column_kernels();
 std::span<const KernelRow> pool_kernels();
 std::span<const KernelRow> reduce_kernels();
 std::span<const KernelRow> recurrent_kernels();
@@ -183,10 +191,9 @@ inline constexpr int64_t kLargestAttribute = int64_t{1} << 30;
 // The tensor behind input i; null when absent.
 const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i);
 // Refuses when fewer than `required` inputs are there, more than `most` are given, or the output
-// count is not 1.
-Verdict check_counts(const ProgramOp& op, size_t required, size_t most);
-// A dimension number in [-rank, rank) made positive; nullopt otherwise.
-std::optional<size_t> find_dim(int64_t dim, size_t rank);
+// count is out of range.
+Verdict check_counts(const ProgramOp& op, size_t required, size_t most, size_t least_outputs = 1,
+                     size_t most_outputs = 1);
 std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace octet::reference

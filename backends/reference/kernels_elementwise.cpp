@@ -1,107 +1,34 @@
-// One element in, one element out: arithmetic, clamps, functions, conversions.
+// One element in, one element out: clamps, prelu, conversions.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "backends/reference/kernel.h"
-#include "core/base/error.h"
+#include "backends/reference/elements.h"
 #include "lowering/program/blocks.h"
 #include "lowering/program/dynamic_range.h"
-#include "lowering/program/real_functions.h"
 
 namespace octet::reference {
 namespace {
 
-// ---- two operands
-
-template <typename Function>
-void binary(const KernelCall& call, const Function& function) {
-  const Reals<double> a = doubles(call, 0);
-  const Reals<double> b = doubles(call, 1);
-  const std::vector<int64_t>& shape = call.output_shape();
-  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
-  if (call.input_shape(0) == shape && call.input_shape(1) == shape) {
-    for (size_t i = 0; i < y.size(); ++i)
-      y[i] = function(a[static_cast<int64_t>(i)], b[static_cast<int64_t>(i)]);
-  } else {
-    StridedWalk walk_a(shape, broadcast_strides(call.input_shape(0), shape));
-    StridedWalk walk_b(shape, broadcast_strides(call.input_shape(1), shape));
-    for (double& value : y) {
-      value = function(a[walk_a.offset()], b[walk_b.offset()]);
-      walk_a.next();
-      walk_b.next();
-    }
-  }
-  store<double>(call, y);
-}
-
-void add(const KernelCall& call) {
-  const double alpha = call.op.real("alpha", 1);
-  binary(call, [alpha](double a, double b) { return a + alpha * b; });
-}
-void sub(const KernelCall& call) {
-  const double alpha = call.op.real("alpha", 1);
-  binary(call, [alpha](double a, double b) { return a - alpha * b; });
-}
-void mul(const KernelCall& call) {
-  binary(call, [](double a, double b) { return a * b; });
-}
-void div(const KernelCall& call) {
-  binary(call, [](double a, double b) { return a / b; });
-}
-void minimum(const KernelCall& call) { binary(call, lesser); }
-void maximum(const KernelCall& call) { binary(call, greater); }
-
-template <typename T>
-void choose(const KernelCall& call) {
-  const std::vector<int64_t>& shape = call.output_shape();
-  const Reals<float> condition = floats(call, 0);
-  const Reals<T> operands[] = {Reals<T>(call.inputs[1], call.input(1)),
-                               Reals<T>(call.inputs[2], call.input(2))};
-  Buffer<StridedWalk> walks;
-  for (size_t i = 0; i < 3; ++i)
-    walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
-  Buffer<T> y(static_cast<size_t>(call.outputs[0].numel()));
-  for (T& value : y) {
-    const size_t chosen = condition[walks[0].offset()] != 0 ? 0 : 1;
-    value = operands[chosen][walks[1 + chosen].offset()];
-    for (StridedWalk& walk : walks) walk.next();
-  }
-  store<T>(call, y);
-}
-
-void where(const KernelCall& call) {
-  const bool is_float =
-      call.input(1).dtype == DType::kFloat32 && call.input(2).dtype == DType::kFloat32;
-  is_float ? choose<float>(call) : choose<double>(call);
-}
-
 // ---- one operand
 
-template <typename Function>
-void map_floats(const KernelCall& call, const Function& function) {
-  const Reals<float> x = floats(call, 0);
-  Buffer<float> y(x.size());
-  for (size_t i = 0; i < y.size(); ++i)
-    y[i] = static_cast<float>(function(static_cast<double>(x[static_cast<int64_t>(i)])));
-  store<float>(call, y);
+void clamp_whole(const KernelCall& call) {
+  const int64_t low = least_integer(call.op, "min"), high = greatest_integer(call.op, "max");
+  Buffer<int64_t> y = elements<int64_t>(call, 0);
+  for (int64_t& value : y) value = std::min(std::max(value, low), high);
+  store_elements<int64_t>(call, y);
 }
 
 void clamp(const KernelCall& call) {
+  if (is_all_whole(call)) return clamp_whole(call);
   const double low = call.op.real("min", -INFINITY);
   const double high = call.op.real("max", INFINITY);
   const Reals<double> x = doubles(call, 0);
   Buffer<double> y(x.data(), x.data() + x.size());
   for (double& value : y) value = std::isnan(value) ? value : std::min(std::max(value, low), high);
   store<double>(call, y);
-}
-
-void unary(const KernelCall& call) {
-  const RealFunction& function = *find_real_function(call.text("fn", ""));
-  const double alpha = call.op.real("alpha", function.alpha);
-  map_floats(call, [&function, alpha](double x) { return function.value(x, alpha); });
 }
 
 void prelu(const KernelCall& call) {
@@ -142,6 +69,7 @@ void convert(const KernelCall& call) {
 }
 
 void cast(const KernelCall& call) {
+  if (is_all_whole(call)) return store_elements<int64_t>(call, elements<int64_t>(call, 0));
   const Reals<double> x = doubles(call, 0);
   store<double>(call, {x.data(), x.size()});
 }
@@ -196,24 +124,6 @@ void fake_quantize_dynamic(const KernelCall& call) {
 
 // ---- checks
 
-Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inputs) {
-  if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
-  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
-  for (size_t i = 0; i < inputs; ++i) {
-    const std::vector<int64_t>& x = find_input(program, op, i)->shape;
-    if (!is_broadcastable(x, y))
-      return Verdict::refuse(
-          fmt::format("input {} does not broadcast to {}", shape_text(x), shape_text(y)));
-  }
-  return Verdict::accept();
-}
-Verdict check_binary(const Program& program, const ProgramOp& op) {
-  return check_broadcast(program, op, 2);
-}
-Verdict check_where(const Program& program, const ProgramOp& op) {
-  return check_broadcast(program, op, 3);
-}
-
 Verdict check_same_shape(const Program& program, const ProgramOp& op, size_t inputs) {
   if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
@@ -264,12 +174,6 @@ Verdict check_convert(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-Verdict check_unary(const Program& program, const ProgramOp& op) {
-  if (find_real_function(op.text("fn", "")) == nullptr)
-    return Verdict::refuse(fmt::format("unknown function \"{}\"", op.text("fn", "")));
-  return check_one(program, op);
-}
-
 Verdict check_prelu(const Program& program, const ProgramOp& op) {
   if (Verdict shapes = check_same_shape(program, op, 2); !shapes) return shapes;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
@@ -280,15 +184,7 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kElementwiseKernels[] = {
-    {"add",                   add,                   check_binary },
-    {"sub",                   sub,                   check_binary },
-    {"mul",                   mul,                   check_binary },
-    {"div",                   div,                   check_binary },
-    {"minimum",               minimum,               check_binary },
-    {"maximum",               maximum,               check_binary },
-    {"where",                 where,                 check_where  },
     {"clamp",                 clamp,                 check_one    },
-    {"unary",                 unary,                 check_unary  },
     {"prelu",                 prelu,                 check_prelu  },
     {"quantize",              convert,               check_convert},
     {"dequantize",            convert,               check_convert},

@@ -1,10 +1,10 @@
-// Normalizations: softmax, layer_norm, batch_norm, group_norm.
+// Normalizations: softmax, log_softmax, layer_norm, batch_norm, group_norm.
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "backends/reference/kernel.h"
+#include "backends/reference/elements.h"
 
 namespace octet::reference {
 namespace {
@@ -29,6 +29,23 @@ void softmax(const KernelCall& call) {
       for (int64_t i = 0; i < split.size; ++i)
         y[static_cast<size_t>(base + i * split.inner)] /= sum;
     }
+  store<double>(call, y);
+}
+
+// x less the logarithm of the sum of all e^x.
+void log_softmax(const KernelCall& call) {
+  const DimSplit split = *find_split(call.op, call.input_shape(0));
+  Buffer<double> y = elements<double>(call, 0);
+  for (int64_t line = 0; line < split.outer * split.inner; ++line) {
+    const int64_t base = line / split.inner * split.size * split.inner + line % split.inner;
+    const auto at = [&](int64_t i) -> double& {
+      return y[static_cast<size_t>(base + i * split.inner)];
+    };
+    double greatest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < split.size; ++i) greatest = std::max(greatest, at(i));
+    for (int64_t i = 0; i < split.size; ++i) sum += std::exp(at(i) - greatest);
+    for (int64_t i = 0; i < split.size; ++i) at(i) -= greatest + std::log(sum);
+  }
   store<double>(call, y);
 }
 
@@ -165,10 +182,11 @@ Verdict check_group_norm(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kNormKernels[] = {
-    {"softmax",    softmax,    check_softmax   },
-    {"layer_norm", layer_norm, check_layer_norm},
-    {"batch_norm", batch_norm, check_batch_norm},
-    {"group_norm", group_norm, check_group_norm},
+    {"softmax",     softmax,     check_softmax   },
+    {"log_softmax", log_softmax, check_softmax   },
+    {"layer_norm",  layer_norm,  check_layer_norm},
+    {"batch_norm",  batch_norm,  check_batch_norm},
+    {"group_norm",  group_norm,  check_group_norm},
 };
 
 }  // namespace

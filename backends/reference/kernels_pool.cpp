@@ -1,11 +1,11 @@
-// Windows and reductions: max_pool, avg_pool, adaptive_avg_pool, mean.
+// Windows and reductions: max_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "backends/reference/kernel.h"
+#include "backends/reference/elements.h"
 
 namespace octet::reference {
 namespace {
@@ -19,8 +19,12 @@ struct Window {
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
 };
 
+bool is_adaptive(const ProgramOp& op) {
+  return op.kind == "adaptive_avg_pool" || op.kind == "adaptive_max_pool";
+}
+
 const char* size_key(const ProgramOp& op) {
-  return op.kind == "adaptive_avg_pool" ? "output_size" : "kernel_size";
+  return is_adaptive(op) ? "output_size" : "kernel_size";
 }
 
 size_t spatial_rank(const ProgramOp& op) { return op.integers(size_key(op)).size(); }
@@ -83,17 +87,34 @@ void for_each_window(const KernelCall& call, const Window& w, const Pool& pool) 
   store<double>(call, y);
 }
 
+// The greatest element of a window and its place in the plane: the first of equals, the last NaN.
+struct Greatest {
+  double value = -INFINITY;
+  int64_t at = -1;
+  void take(double x, int64_t i) {
+    if (at >= 0 && x <= value) return;
+    if (at >= 0 && std::isnan(value) && !std::isnan(x)) return;
+    value = x;
+    at = i;
+  }
+};
+
+void store_places(const KernelCall& call, const Sizes& places) {
+  if (call.outputs.size() > 1)
+    std::copy(places.begin(), places.end(), call.outputs[1].data<int64_t>());
+}
+
 void max_pool(const KernelCall& call) {
   const Window w = make_window(call);
   const Reals<float> x = floats(call, 0);
+  Sizes places;
   for_each_window(call, w, [&](int64_t plane, const Size3& start) {
-    double greatest = -INFINITY;
-    visit_window(w, start, [&](int64_t i) {
-      const double value = x[plane * w.in_pixels() + i];
-      if (value > greatest || std::isnan(value)) greatest = value;
-    });
-    return greatest;
+    Greatest greatest;
+    visit_window(w, start, [&](int64_t i) { greatest.take(x[plane * w.in_pixels() + i], i); });
+    if (call.outputs.size() > 1) places.push_back(greatest.at);
+    return greatest.value;
   });
+  store_places(call, places);
 }
 
 void avg_pool(const KernelCall& call) {
@@ -118,27 +139,47 @@ void avg_pool(const KernelCall& call) {
   });
 }
 
+// Calls visit(index into the plane) for each input pixel of output pixel i of all planes.
+template <typename Visit>
+void visit_share(const Window& w, int64_t i, const Visit& visit) {
+  const Size3 out = {i / w.out[2] / w.out[1] % w.out[0], i / w.out[2] % w.out[1], i % w.out[2]};
+  const auto begin = [&](size_t d) { return out[d] * w.in[d] / w.out[d]; };
+  const auto end = [&](size_t d) { return ((out[d] + 1) * w.in[d] + w.out[d] - 1) / w.out[d]; };
+  for (int64_t z = begin(0); z < end(0); ++z)
+    for (int64_t y = begin(1); y < end(1); ++y)
+      for (int64_t x = begin(2); x < end(2); ++x) visit((z * w.in[1] + y) * w.in[2] + x);
+}
+
 void adaptive_avg_pool(const KernelCall& call) {
   const Window w = make_window(call);
   const Reals<float> x = floats(call, 0);
   Buffer<double> result;
-  const auto begin = [&](size_t d, int64_t o) { return o * w.in[d] / w.out[d]; };
-  const auto end = [&](size_t d, int64_t o) {
-    return ((o + 1) * w.in[d] + w.out[d] - 1) / w.out[d];
-  };
   for (int64_t i = 0, n = w.planes * w.out_pixels(); i < n; ++i) {
-    const int64_t ox = i % w.out[2], oy = i / w.out[2] % w.out[1],
-                  oz = i / w.out[2] / w.out[1] % w.out[0], plane = i / w.out_pixels();
     double sum = 0;
-    for (int64_t z = begin(0, oz); z < end(0, oz); ++z)
-      for (int64_t y = begin(1, oy); y < end(1, oy); ++y)
-        for (int64_t xx = begin(2, ox); xx < end(2, ox); ++xx)
-          sum += x[plane * w.in_pixels() + (z * w.in[1] + y) * w.in[2] + xx];
-    const int64_t count =
-        (end(0, oz) - begin(0, oz)) * (end(1, oy) - begin(1, oy)) * (end(2, ox) - begin(2, ox));
+    int64_t count = 0;
+    visit_share(w, i, [&](int64_t at) {
+      sum += x[i / w.out_pixels() * w.in_pixels() + at];
+      ++count;
+    });
     result.push_back(sum / static_cast<double>(count));
   }
   store<double>(call, result);
+}
+
+void adaptive_max_pool(const KernelCall& call) {
+  const Window w = make_window(call);
+  const Reals<double> x = doubles(call, 0);
+  Buffer<double> result;
+  Sizes places;
+  for (int64_t i = 0, n = w.planes * w.out_pixels(); i < n; ++i) {
+    Greatest greatest;
+    visit_share(w, i,
+                [&](int64_t at) { greatest.take(x[i / w.out_pixels() * w.in_pixels() + at], at); });
+    result.push_back(greatest.value);
+    places.push_back(greatest.at);
+  }
+  store<double>(call, result);
+  store_places(call, places);
 }
 
 // ---- checks
@@ -176,7 +217,8 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
 }
 
 Verdict check_pool(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const bool gives_places = op.kind == "max_pool" || op.kind == "adaptive_max_pool";
+  if (Verdict counts = check_counts(op, 1, 1, 1, gives_places ? 2 : 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   const size_t spatial = spatial_rank(op);
@@ -186,7 +228,7 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   const size_t lead = x.size() - spatial;
   std::vector<int64_t> want = x;
   if (Verdict attributes = check_pool_attributes(op, spatial); !attributes) return attributes;
-  if (op.kind == "adaptive_avg_pool") {
+  if (is_adaptive(op)) {
     const std::vector<int64_t> sizes = op.integers("output_size");
     for (size_t d = 0; d < spatial; ++d) want[lead + d] = sizes[d];
   } else {
@@ -202,13 +244,16 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   if (y != want)
     return Verdict::refuse(
         fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
-  return Verdict::accept();
+  if (op.outputs.size() == 1) return Verdict::accept();
+  if (Verdict dtype = check_index_output(program, op, 1); !dtype) return dtype;
+  return check_output_shape(program, op, 1, want);
 }
 
 constexpr KernelRow kPoolKernels[] = {
     {"max_pool",          max_pool,          check_pool},
     {"avg_pool",          avg_pool,          check_pool},
     {"adaptive_avg_pool", adaptive_avg_pool, check_pool},
+    {"adaptive_max_pool", adaptive_max_pool, check_pool},
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
-// Reductions over any dimensions: mean, and sum, max, min, prod as "reduce".
+// Reductions over any dimensions: mean, and sum, prod, max, min, any, all as "reduce".
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "backends/reference/kernel.h"
+#include "backends/reference/elements.h"
 
 namespace octet::reference {
 namespace {
@@ -18,10 +18,9 @@ Buffer<bool> reduced_dims(std::span<const int64_t> dims, size_t rank) {
 
 // Results of `combine` over the reduced elements of x, begun with `start`; *count: how many go into
 // each.
-template <typename Combine>
-Buffer<double> reduce_elements(const KernelCall& call, double start, int64_t* count,
-                               const Combine& combine) {
-  const Reals<float> x = floats(call, 0);
+template <typename T, typename X, typename Combine>
+Buffer<T> reduce_elements(const KernelCall& call, const X& x, T start, int64_t* count,
+                          const Combine& combine) {
   const std::vector<int64_t>& shape = call.input_shape(0);
   const Buffer<bool> is_reduced = reduced_dims(call.integers("dims"), shape.size());
   Sizes kept(shape.begin(), shape.end());
@@ -32,26 +31,53 @@ Buffer<double> reduce_elements(const KernelCall& call, double start, int64_t* co
       kept[d] = 1;
     }
   StridedWalk walk(shape, broadcast_strides(kept, shape));
-  Buffer<double> y(static_cast<size_t>(product(kept)), start);
-  for (int64_t i = 0, n = static_cast<int64_t>(x.size()); i < n; ++i, walk.next()) {
-    double& value = y[static_cast<size_t>(walk.offset())];
-    value = combine(value, static_cast<double>(x[i]));
+  Buffer<T> y(static_cast<size_t>(product(kept)), start);
+  for (size_t i = 0; i < x.size(); ++i, walk.next()) {
+    T& value = y[static_cast<size_t>(walk.offset())];
+    value = combine(value, static_cast<T>(x.data()[i]));
   }
   return y;
 }
 
+template <typename Combine>
+Buffer<double> reduce_reals(const KernelCall& call, double start, int64_t* count,
+                            const Combine& combine) {
+  if (call.input(0).dtype == DType::kFloat64)
+    return reduce_elements(call, doubles(call, 0), start, count, combine);
+  return reduce_elements(call, floats(call, 0), start, count, combine);
+}
+
 double plus(double a, double b) { return a + b; }
 double times(double a, double b) { return a * b; }
+double either(double a, double b) { return a != 0 || b != 0 ? 1 : 0; }
+double both(double a, double b) { return a != 0 && b != 0 ? 1 : 0; }
+
+// In 64 bits, which wrap.
+int64_t whole_plus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t whole_times(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+int64_t whole_greater(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t whole_lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t whole_either(int64_t a, int64_t b) { return a != 0 || b != 0 ? 1 : 0; }
+int64_t whole_both(int64_t a, int64_t b) { return a != 0 && b != 0 ? 1 : 0; }
+
 struct Reduction {
   const char* name;
   double start;
   double (*combine)(double, double);
+  int64_t whole_start;  // of integers and bools that stand for themselves
+  int64_t (*whole)(int64_t, int64_t);
 };
 constexpr Reduction kReductions[] = {
-    {"sum",  0,         plus   },
-    {"prod", 1,         times  },
-    {"max",  -INFINITY, greater},
-    {"min",  INFINITY,  lesser },
+    {"sum",  0,         plus,    0,         whole_plus   },
+    {"prod", 1,         times,   1,         whole_times  },
+    {"max",  -INFINITY, greater, INT64_MIN, whole_greater},
+    {"min",  INFINITY,  lesser,  INT64_MAX, whole_lesser },
+    {"any",  0,         either,  0,         whole_either },
+    {"all",  1,         both,    1,         whole_both   },
 };
 
 const Reduction* find_reduction(const ProgramOp& op) {
@@ -64,13 +90,16 @@ const Reduction* find_reduction(const ProgramOp& op) {
 void reduce(const KernelCall& call) {
   const Reduction& reduction = *find_reduction(call.op);
   int64_t count = 0;
-  const Buffer<double> y = reduce_elements(call, reduction.start, &count, reduction.combine);
-  store<double>(call, y);
+  if (is_all_whole(call))
+    return store_elements<int64_t>(
+        call, reduce_elements(call, elements<int64_t>(call, 0), reduction.whole_start, &count,
+                              reduction.whole));
+  store<double>(call, reduce_reals(call, reduction.start, &count, reduction.combine));
 }
 
 void mean(const KernelCall& call) {
   int64_t count = 0;
-  Buffer<double> y = reduce_elements(call, 0, &count, plus);
+  Buffer<double> y = reduce_reals(call, 0, &count, plus);
   for (double& value : y) value /= static_cast<double>(count);
   store<double>(call, y);
 }
@@ -97,7 +126,12 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
 Verdict check_reduce(const Program& program, const ProgramOp& op) {
   if (find_reduction(op) == nullptr)
     return Verdict::refuse(fmt::format("unknown reduction \"{}\"", op.text("fn", "")));
-  return check_mean(program, op);
+  if (Verdict shapes = check_mean(program, op); !shapes) return shapes;
+  const std::string name = op.text("fn", "");
+  if ((name == "any" || name == "all") && program.output(op).dtype != DType::kBool)
+    return Verdict::refuse(
+        fmt::format("{} gives bools, its output is {}", name, name_of(program.output(op).dtype)));
+  return Verdict::accept();
 }
 
 constexpr KernelRow kReduceKernels[] = {

@@ -1,4 +1,4 @@
-// Moving elements: reshape, permute, cat, slice, expand, pad, upsample, embedding. Where input and
+// Moving elements: reshape, permute, cat, slice, expand, pad, embedding. Where input and
 // output store elements alike (dtype and qparams), bytes are moved; otherwise they go through
 // reals.
 #include <algorithm>
@@ -8,54 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "backends/reference/kernel.h"
+#include "backends/reference/elements.h"
 #include "core/base/error.h"
 
 namespace octet::reference {
 namespace {
-
-bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b) {
-  return a.dtype == b.dtype && (a.qparams == b.qparams || !a.qparams || !b.qparams);
-}
-
-// Moves elements as words of their size.
-template <typename Word, typename Source>
-void gather_words(const KernelCall& call, const Source& source, Word fill) {
-  Word* out = reinterpret_cast<Word*>(call.outputs[0].raw());
-  const Word* in = reinterpret_cast<const Word*>(call.inputs[0].raw());
-  for (int64_t i = 0, count = call.outputs[0].numel(); i < count; ++i) {
-    const int64_t at = source();
-    out[i] = at < 0 ? fill : in[at];
-  }
-}
-
-// Gathers output element i from input 0 at source(i); a negative source gives `fill`.
-template <typename Source>
-void gather(const KernelCall& call, const Source& source, double fill = 0) {
-  const ProgramTensor& from = call.input(0);
-  const ProgramTensor& to = call.output();
-  if (!is_stored_alike(from, to) || fill != 0) {
-    const Reals<double> x = doubles(call, 0);
-    Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
-    for (double& value : y) {
-      const int64_t at = source();
-      value = at < 0 ? fill : x[at];
-    }
-    return store<double>(call, y);
-  }
-  // Alike: bytes. What is filled in is 0 in real units, so the zero point.
-  const int64_t zero = to.qparams ? to.qparams->zero_point[0] : 0;
-  switch (size_of(to.dtype)) {
-    case 1:
-      return gather_words<uint8_t>(call, source, static_cast<uint8_t>(zero));
-    case 2:
-      return gather_words<uint16_t>(call, source, static_cast<uint16_t>(zero));
-    case 4:
-      return gather_words<uint32_t>(call, source, static_cast<uint32_t>(zero));
-    default:
-      return gather_words<uint64_t>(call, source, static_cast<uint64_t>(zero));
-  }
-}
 
 void reshape(const KernelCall& call) {
   if (is_stored_alike(call.input(0), call.output())) {
@@ -64,13 +21,13 @@ void reshape(const KernelCall& call) {
     return;
   }
   int64_t next = 0;
-  gather(call, [&next] { return next++; });
+  move_elements(call, [&next] { return next++; });
 }
 
 // Strides of the input in the order of the output's dimensions.
 void gather_strided(const KernelCall& call, Sizes strides, int64_t offset) {
   StridedWalk walk(call.output_shape(), std::move(strides));
-  gather(call, [&walk, offset] {
+  move_elements(call, [&walk, offset] {
     const int64_t at = offset + walk.offset();
     walk.next();
     return at;
@@ -104,7 +61,7 @@ void pad(const KernelCall& call) {
   const std::vector<int64_t>& out = call.output_shape();
   const Sizes strides = strides_of(in);
   Sizes index(out.size(), 0);
-  gather(
+  move_elements(
       call,
       [&] {
         int64_t at = 0;
@@ -150,54 +107,6 @@ void cat(const KernelCall& call) {
     start += call.input_shape(i)[dim];
   }
   if (!is_alike) store<double>(call, y);
-}
-
-// ---- upsample
-
-// Input positions and the weight of the second one, for one output coordinate.
-struct Tap {
-  int64_t low = 0;
-  int64_t high = 0;
-  double weight = 0;
-};
-
-Tap tap_at(const KernelCall& call, double scale, int64_t out, int64_t in_size) {
-  if (call.text("mode", "nearest") == "nearest") {
-    const int64_t at = std::min(
-        static_cast<int64_t>(std::floor(static_cast<float>(out) * static_cast<float>(scale))),
-        in_size - 1);
-    return {at, at, 0};
-  }
-  const double position = call.op.flag("align_corners")
-                              ? static_cast<double>(out) * scale
-                              : std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
-  const int64_t low = std::min(static_cast<int64_t>(position), in_size - 1);
-  return {low, std::min(low + 1, in_size - 1), position - static_cast<double>(low)};
-}
-
-void upsample(const KernelCall& call) {
-  const std::vector<int64_t>& in = call.input_shape(0);
-  const std::vector<int64_t>& out = call.output_shape();
-  const Buffer<double> scales = call.reals("scales");
-  const Reals<float> x = floats(call, 0);
-  Buffer<double> y;
-  y.reserve(static_cast<size_t>(call.outputs[0].numel()));
-  for (int64_t plane = 0; plane < in[0] * in[1]; ++plane)
-    for (int64_t oy = 0; oy < out[2]; ++oy) {
-      const Tap row = tap_at(call, scales[0], oy, in[2]);
-      for (int64_t ox = 0; ox < out[3]; ++ox) {
-        const Tap column = tap_at(call, scales[1], ox, in[3]);
-        const auto at = [&](int64_t iy, int64_t ix) {
-          return static_cast<double>(x[(plane * in[2] + iy) * in[3] + ix]);
-        };
-        const double top = at(row.low, column.low) * (1 - column.weight) +
-                           at(row.low, column.high) * column.weight;
-        const double bottom = at(row.high, column.low) * (1 - column.weight) +
-                              at(row.high, column.high) * column.weight;
-        y.push_back(top * (1 - row.weight) + bottom * row.weight);
-      }
-    }
-  store<double>(call, y);
 }
 
 void embedding(const KernelCall& call) {
@@ -322,19 +231,6 @@ Verdict check_cat(const Program& program, const ProgramOp& op) {
   return check_want(program, op, want);
 }
 
-Verdict check_upsample(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
-  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& y = output_shape(program, op);
-  const std::vector<double> scales = op.reals("scales");
-  if (x.size() != 4 || y.size() != 4 || x[0] != y[0] || x[1] != y[1] || scales.size() != 2 ||
-      product(x) == 0)
-    return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
-  for (double scale : scales)
-    if (!(scale >= 0 && scale < 1e9)) return Verdict::refuse(fmt::format("scale {}", scale));
-  return Verdict::accept();
-}
-
 Verdict check_embedding(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
   const ProgramTensor& weight = *find_input(program, op, 0);
@@ -354,7 +250,6 @@ constexpr KernelRow kShapeKernels[] = {
     {"expand",    expand,    check_expand   },
     {"pad",       pad,       check_pad      },
     {"cat",       cat,       check_cat      },
-    {"upsample",  upsample,  check_upsample },
     {"embedding", embedding, check_embedding},
 };
 

@@ -18,7 +18,10 @@ const reference::KernelRow* find_kernel(const std::string& kind) {
   for (const auto& rows :
        {reference::conv_kernels(), reference::matmul_kernels(), reference::elementwise_kernels(),
         reference::pool_kernels(), reference::norm_kernels(), reference::shape_kernels(),
-        reference::reduce_kernels(), reference::recurrent_kernels(), reference::custom_kernels()})
+        reference::reduce_kernels(), reference::recurrent_kernels(), reference::custom_kernels(),
+        reference::binary_kernels(), reference::unary_kernels(), reference::index_kernels(),
+        reference::order_kernels(), reference::sample_kernels(), reference::bag_kernels(),
+        reference::column_kernels()})
     for (const reference::KernelRow& row : rows)
       if (kind == row.kind) return &row;
   return nullptr;

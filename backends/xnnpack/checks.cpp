@@ -9,6 +9,7 @@
 #include "backends/xnnpack/filter.h"
 #include "backends/xnnpack/ops.h"
 #include "backends/xnnpack/window.h"
+#include "core/base/shape.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -248,7 +249,7 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
   if (!verdict) return verdict;
   const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());
   std::vector<int64_t> dims = op.integers("dims");
-  for (int64_t& dim : dims) dim += dim < 0 ? rank : 0;
+  for (int64_t& dim : dims) dim = wrap_dim(dim, rank);
   std::sort(dims.begin(), dims.end());
   const std::vector<int64_t> spatial =
       rank == 3 ? std::vector<int64_t>{2} : std::vector<int64_t>{2, 3};

@@ -6,7 +6,7 @@
 #include "backends/xnnpack/fallback_ops.h"
 #include "backends/xnnpack/stage.h"
 #include "core/base/error.h"
-#include "lowering/program/mapped_file.h"
+#include "core/base/mapped_file.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet::xnnpack {

@@ -10,6 +10,7 @@
 #include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/ops.h"
 #include "core/base/error.h"
+#include "core/base/shape.h"
 #include "lowering/program/real_functions.h"
 
 namespace octet::xnnpack {
@@ -19,8 +20,8 @@ using Shape = std::vector<int64_t>;
 
 // A dimension number from the front; -1 when there is no such dimension.
 int64_t from_front(int64_t dim, size_t rank) {
-  const int64_t positive = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
-  return positive < 0 || positive >= static_cast<int64_t>(rank) ? -1 : positive;
+  const std::optional<size_t> found = find_dim(dim, rank);
+  return found ? static_cast<int64_t>(*found) : -1;
 }
 
 // Steps between the elements of a tensor in that order, by logical dimension.
@@ -240,9 +241,10 @@ std::vector<OwnCopy> unary_copies(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
   const RealFunction& function = *find_real_function(op.text("fn", ""));
-  const double alpha = op.real("alpha", function.alpha);
+  const double alpha = op.real("alpha", function.alpha),
+               threshold = op.real("threshold", kSoftplusThreshold);
   result.copy.table = table_of(program.input(op, 0), program.output(op),
-                               [&](double real) { return function.value(real, alpha); });
+                               [&](double real) { return function.value(real, alpha, threshold); });
   return {result};
 }
 

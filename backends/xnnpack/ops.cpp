@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/shape.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -55,9 +56,8 @@ std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
 
 std::vector<Forms> softmax_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& shape = program.input(op, 0).shape;
-  const int64_t rank = static_cast<int64_t>(shape.size());
-  const int64_t dim = op.integer("dim", -1);
-  if ((dim < 0 ? dim + rank : dim) == rank - 1) return {kPlain, kAllRows};
+  const int64_t dim = wrap_dim(op.integer("dim", -1), shape.size());
+  if (dim == std::ssize(shape) - 1) return {kPlain, kAllRows};
   return {kChannelsLast};
 }
 
@@ -76,7 +76,7 @@ std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t> dims = op.integers("dims");
   const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());
   std::vector<int64_t> from_front = dims;
-  for (int64_t& dim : from_front) dim += dim < 0 ? rank : 0;
+  for (int64_t& dim : from_front) dim = wrap_dim(dim, rank);
   const std::vector<int64_t> to_back =
       rank == 3 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{0, 2, 3, 1};
   const std::vector<int64_t> to_front =

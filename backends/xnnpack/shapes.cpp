@@ -9,6 +9,7 @@
 #include "backends/xnnpack/fallback_ops.h"
 #include "backends/xnnpack/ops.h"
 #include "backends/xnnpack/window.h"
+#include "core/base/shape.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -176,10 +177,9 @@ Verdict check_permute_shape(const Program& program, const ProgramOp& op) {
   if (dims.size() != in.size()) return Verdict::refuse("dims are not one per dimension");
   Shape want;
   for (int64_t dim : dims) {
-    const int64_t from_front = dim + (dim < 0 ? static_cast<int64_t>(in.size()) : 0);
-    if (from_front < 0 || from_front >= static_cast<int64_t>(in.size()))
-      return Verdict::refuse(fmt::format("dimension {} does not exist", dim));
-    want.push_back(in[static_cast<size_t>(from_front)]);
+    const std::optional<size_t> found = find_dim(dim, in.size());
+    if (!found) return Verdict::refuse(fmt::format("dimension {} does not exist", dim));
+    want.push_back(in[*found]);
   }
   return expect_shape(program.output(op), want);
 }

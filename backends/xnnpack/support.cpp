@@ -10,33 +10,13 @@
 namespace octet {
 namespace {
 
-std::string text_of(const Attribute& attribute) {
-  return std::visit([](const auto& value) { return fmt::format("{}", value); }, attribute);
-}
-
-void append_signature(std::string& text, const ProgramTensor& tensor) {
-  fmt::format_to(std::back_inserter(text), " {}{}[{}]", tensor.is_constant() ? "constant " : "",
-                 short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
-  if (tensor.qparams.has_value()) {
-    fmt::format_to(std::back_inserter(text), "*{}+{}", fmt::join(tensor.qparams->scale, ","),
-                   fmt::join(tensor.qparams->zero_point, ","));
-  }
-}
-
 // All that the library's answer depends on: everything but the values of constants.
-std::string signature_of(const Program& program, const ProgramOp& op) {
-  std::string text = op.kind;
-  for (const std::pair<const std::string, Attribute>& attribute : op.attributes) {
-    fmt::format_to(std::back_inserter(text), " {}={}", attribute.first, text_of(attribute.second));
-  }
-  for (int index : op.inputs) {
-    if (index < 0)
-      text += " -";
-    else
-      append_signature(text, program.tensor(index));
-  }
-  text += " ->";
-  for (int index : op.outputs) append_signature(text, program.tensor(index));
+std::string describe_tensor(const ProgramTensor& tensor) {
+  std::string text = fmt::format("{}{}[{}]", tensor.is_constant() ? "constant " : "",
+                                 short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
+  if (tensor.qparams.has_value())
+    text += fmt::format("*{}+{}", fmt::join(tensor.qparams->scale, ","),
+                        fmt::join(tensor.qparams->zero_point, ","));
   return text;
 }
 
@@ -64,10 +44,8 @@ Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) con
   Verdict verdict = xnnpack::check_op(program, op);
   // what we do ourselves needs no proof
   if (!verdict || !xnnpack::is_native(program, op)) return verdict;
-  const std::string signature = signature_of(program, op);
-  auto it = proofs_.find(signature);
-  if (it == proofs_.end()) it = proofs_.emplace(signature, prove(program, op)).first;
-  return it->second;
+  return proofs_.find_or_prove(op_signature(program, op, describe_tensor),
+                               [&] { return prove(program, op); });
 }
 
 bool XNNPACKSupport::wants_channels_last_filter(const Program& program, const ProgramOp& op) const {

@@ -5,11 +5,12 @@
 #include <map>
 #include <string>
 
+#include "backends/common/proof_cache.h"
 #include "lowering/program/backend.h"
 
 namespace octet {
 
-// Remembers its proofs by signature, so that asking for equal ops again is free. Not thread-safe.
+// Remembers its proofs by signature, so that asking for equal ops again is free.
 class XNNPACKSupport : public BackendSupport {
  public:
   std::string name() const override { return "xnnpack"; }
@@ -20,7 +21,7 @@ class XNNPACKSupport : public BackendSupport {
   bool wants_channels_last_filter(const Program& program, const ProgramOp& op) const override;
 
  private:
-  mutable std::map<std::string, Verdict> proofs_;
+  mutable ProofCache proofs_;
 };
 
 }  // namespace octet

@@ -1,9 +1,9 @@
 #include "core/base/tensor.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <numeric>
+#include <new>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -106,17 +106,6 @@ Tensor Tensor::clone() const {
     for (size_t d = index.size(); d-- > 0 && ++index[d] == shape_[d];) index[d] = 0;
   }
   return copy;
-}
-
-std::vector<int64_t> contiguous_strides(std::span<const int64_t> shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
-  return strides;
-}
-
-int64_t product(std::span<const int64_t> shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 std::string describe(const Tensor& tensor) {

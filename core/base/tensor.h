@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/dtype.h"
+#include "core/base/shape.h"
 
 namespace octet {
 
@@ -70,9 +71,6 @@ class Tensor {
   int64_t offset_ = 0;
 };
 
-// Row-major strides of `shape`.
-std::vector<int64_t> contiguous_strides(std::span<const int64_t> shape);
-int64_t product(std::span<const int64_t> shape);
 // "f32[2, 3]"
 std::string describe(const Tensor& tensor);
 

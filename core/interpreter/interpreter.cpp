@@ -1,8 +1,6 @@
 #include "core/interpreter/interpreter.h"
 
 #include <algorithm>
-#include <cstring>
-#include <unordered_set>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
@@ -10,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/constants.h"
 #include "core/interpreter/higher_order_ops.h"
 #include "core/interpreter/inputs.h"
 #include "core/interpreter/ivalue_convert.h"
@@ -47,60 +45,6 @@ struct Step {
 struct Block {
   const Graph* graph = nullptr;
   std::vector<Step> steps;
-};
-
-// The constants of a graph as torch tensors. What is written to is first replaced by a copy,
-// storage by storage, so that views, tied weights and the tensors already made from it see the
-// write, and the graph's bytes do not.
-class Constants {
- public:
-  explicit Constants(const Graph& graph) {
-    for (const auto& [fqn, constant] : graph.constants) {
-      if (!constant.tensor.defined()) continue;
-      const std::shared_ptr<Storage>& storage = constant.tensor.storage();
-      auto found = storages_.find(storage.get());
-      if (found == storages_.end())
-        found = storages_.emplace(storage.get(), to_aten_storage(storage)).first;
-      shared_.emplace(found->second.unsafeGetStorageImpl(), storage);
-      tensors_.emplace(fqn, to_aten(constant.tensor, found->second));
-    }
-  }
-
-  const at::Tensor* find(const std::string& fqn) const {
-    const auto found = tensors_.find(fqn);
-    return found == tensors_.end() ? nullptr : &found->second;
-  }
-
-  // To be called before anything writes into `tensor`.
-  void before_write(const at::Tensor& tensor) {
-    if (!tensor.defined() || !tensor.has_storage()) return;
-    c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-    const auto found = shared_.find(storage);
-    if (found == shared_.end() || written_.contains(storage)) return;
-    const Tensor bytes = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(found->second->size)});
-    if (found->second->size > 0) std::memcpy(bytes.raw(), found->second->data, found->second->size);
-    storage->set_data_ptr_noswap(data_of(bytes.storage()));
-    written_.insert(storage);
-  }
-
-  void reset() {
-    for (c10::StorageImpl* storage : written_)
-      storage->set_data_ptr_noswap(data_of(shared_.at(storage)));
-    written_.clear();
-  }
-
- private:
-  static at::DataPtr data_of(const std::shared_ptr<Storage>& storage) {
-    return at::DataPtr(
-        storage->data, new std::shared_ptr<Storage>(storage),
-        [](void* context) { delete static_cast<std::shared_ptr<Storage>*>(context); },
-        c10::Device(c10::DeviceType::CPU));
-  }
-
-  std::unordered_map<const Storage*, c10::Storage> storages_;
-  std::unordered_map<c10::StorageImpl*, std::shared_ptr<Storage>> shared_;
-  std::unordered_set<c10::StorageImpl*> written_;
-  std::map<std::string, at::Tensor> tensors_;
 };
 
 // batch_norm and instance_norm update their running statistics without saying so in their schema.

@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "core/base/shape.h"
 #include "core/ops/qdq_kernels.h"
 
 namespace octet::qdq {
@@ -23,7 +24,7 @@ using c10::Scalar;
 int64_t check_axis(const at::Tensor& input, int64_t axis) {
   TORCH_CHECK(axis < input.dim() && axis >= -input.dim(), "expecting axis to be < ", input.dim(),
               ", but got ", axis);
-  return axis < 0 ? axis + input.dim() : axis;
+  return wrap_dim(axis, input.dim());
 }
 
 // The order of dimensions with `axis` and 0 swapped; applied twice it is the identity.

@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
+#include "core/base/shape.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/ops/op_schema.h"
 
@@ -98,16 +99,15 @@ int64_t moved_dimension(const Node& node, int64_t dim) {
   const int64_t rank = rank_of(input);
   const int64_t output_rank = rank_of(node.output_or_null());
   if (rank < 0 || output_rank < 0) return -1;
-  const auto positive = [&](int64_t index) { return index < 0 ? index + rank : index; };
   if (node.target() == "aten.transpose.int") {
-    const int64_t first = positive(node.int_or("dim0", 0));
-    const int64_t second = positive(node.int_or("dim1", 0));
+    const int64_t first = wrap_dim(node.int_or("dim0", 0), rank);
+    const int64_t second = wrap_dim(node.int_or("dim1", 0), rank);
     return dim == first ? second : dim == second ? first : dim;
   }
   if (node.is("aten.permute")) {
     const std::vector<int64_t> order = node.ints_or("dims", {});
     for (size_t i = 0; i < order.size(); ++i)
-      if (positive(order[i]) == dim) return static_cast<int64_t>(i);
+      if (wrap_dim(order[i], rank) == dim) return static_cast<int64_t>(i);
     return -1;
   }
   const bool is_reshape =

@@ -19,19 +19,29 @@ bool is_quantization(const Node& node) {
                      [&](const char* prefix) { return node.target().starts_with(prefix); });
 }
 
-// Plain tensors of known shapes, one a result slot.
+// Plain tensors of known shapes.
 bool gives_tensors(const Node& node) {
+  const auto is_known = [](const Value* value) {
+    return value != nullptr && value->kind() == ValueKind::kTensor && value->meta &&
+           value->meta->is_static();
+  };
   return !node.results().empty() &&
-         std::all_of(node.results().begin(), node.results().end(), [](const ResultSlot& slot) {
-           return slot.kind == ResultSlot::Kind::kSingle &&
-                  slot.values[0]->kind() == ValueKind::kTensor && slot.values[0]->meta &&
-                  slot.values[0]->meta->is_static();
+         std::all_of(node.results().begin(), node.results().end(), [&](const ResultSlot& slot) {
+           const bool is_tensors =
+               slot.kind == ResultSlot::Kind::kSingle || slot.kind == ResultSlot::Kind::kList;
+           return is_tensors && std::all_of(slot.values.begin(), slot.values.end(), is_known);
          });
 }
 
-bool is_pure_aten(const Node& node) {
+// Writes into its first input, and into nothing else.
+bool is_in_place(const Node& node) {
+  const std::string name = node.target().substr(0, node.target().rfind('.'));
+  return name.ends_with('_') && !name.ends_with("__") && !node.inputs().empty();
+}
+
+bool can_be_folded(const Node& node) {
   return node.target().starts_with("aten.") && !node.is("aten.empty") && !is_quantization(node) &&
-         !has_side_effects(node) && gives_tensors(node);
+         (!has_side_effects(node) || is_in_place(node)) && gives_tensors(node);
 }
 
 std::set<const Value*> fixed_constants(const Graph& graph) {
@@ -54,11 +64,12 @@ std::vector<Value*> values_of(const Node& node) {
 
 class Folding {
  public:
-  explicit Folding(Graph& graph) : graph_(graph) {}
+  Folding(Graph& graph, FoldFrom from) : graph_(graph), from_(from) {}
 
   int run() {
-    choose();
-    if (nodes_.empty() || is_written_to()) return 0;
+    do choose();
+    while (ban_written());
+    if (nodes_.empty()) return 0;
     std::vector<Value*> results = read_by_others();
     const std::vector<c10::IValue> tensors = compute(results);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -73,27 +84,67 @@ class Folding {
  private:
   void choose() {
     const std::set<const Value*> fixed = fixed_constants(graph_);
+    nodes_.clear();
+    folded_.clear();
     for (Node* node : graph_.nodes()) {
-      if (!is_pure_aten(*node)) continue;
+      if (!can_be_folded(*node)) continue;
       const std::vector<Value*> values = values_of(*node);
       const auto is_folded = [&](const Value* value) { return folded_.contains(value); };
       const bool depends_on_nothing =
-          std::all_of(values.begin(), values.end(),
-                      [&](const Value* v) { return is_folded(v) || fixed.contains(v); });
-      if (!depends_on_nothing ||
-          (!values.empty() && std::none_of(values.begin(), values.end(), is_folded)))
-        continue;
+          std::all_of(values.begin(), values.end(), [&](const Value* value) {
+            return is_folded(value) || (fixed.contains(value) && !banned_.contains(value));
+          });
+      const std::vector<Value*> results = node->outputs();
+      const bool is_banned = std::any_of(results.begin(), results.end(), [&](const Value* value) {
+        return banned_.contains(value);
+      });
+      if (!depends_on_nothing || is_banned) continue;
+      if (is_in_place(*node) && !is_folded(values.front())) continue;
+      const bool is_of_constants =
+          !values.empty() && std::none_of(values.begin(), values.end(), is_folded);
+      if (is_of_constants && (from_ == FoldFrom::kNothing || grows(*node, values))) continue;
       nodes_.push_back(node);
       for (const Value* value : node->outputs()) folded_.insert(value);
     }
   }
 
-  bool is_written_to() const {
-    return std::any_of(folded_.begin(), folded_.end(), [](const Value* value) {
-      return std::any_of(value->users().begin(), value->users().end(), [](const Node* user) {
-        return has_side_effects(*user) && !user->outputs().empty();
-      });
+  // What a value may share memory with: the first inputs back to what is not folded.
+  std::vector<const Value*> memory_of(const Value* value) const {
+    std::vector<const Value*> chain = {value};
+    while (folded_.contains(value) && !value->producer()->inputs().empty()) {
+      value = value->producer()->inputs().front();
+      chain.push_back(value);
+    }
+    return chain;
+  }
+
+  bool is_chosen(const Node* node) const {
+    const std::vector<Value*> results = node->outputs();
+    return !results.empty() && folded_.contains(results.front());
+  }
+
+  // Reads memory of `root` that the fold holds, before the writer runs.
+  bool is_read_before(const Node& writer, const Value* root) const {
+    return std::any_of(folded_.begin(), folded_.end(), [&](const Value* value) {
+      return memory_of(value).back() == root &&
+             std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
+               return !is_chosen(user) && graph_.is_before(*user, writer);
+             });
     });
+  }
+
+  // Values that something outside of the fold writes to, and those of which somebody outside reads
+  // what they were before a write, stay out of it. True when there were any.
+  bool ban_written() {
+    const size_t before = banned_.size();
+    for (const Node* node : graph_.nodes()) {
+      if (!has_side_effects(*node) || node->outputs().empty() || node->inputs().empty()) continue;
+      const std::vector<const Value*> memory = memory_of(node->inputs().front());
+      const bool is_inside = is_chosen(node);
+      if (!is_inside || is_read_before(*node, memory.back()))
+        banned_.insert(memory.begin(), memory.end());
+    }
+    return banned_.size() != before;
   }
 
   std::vector<Value*> read_by_others() const {
@@ -122,20 +173,48 @@ class Folding {
       std::vector<NamedArgument> arguments = node->arguments();
       for (NamedArgument& argument : arguments) rewrite_values(argument.value, copy_of);
       Node* twin = part.add_node(node->target(), std::move(arguments), node->name());
-      for (Value* value : node->outputs())
-        copies[value] = part.add_result(*twin, value->name(), value->meta);
+      for (const ResultSlot& slot : node->results()) {
+        if (slot.kind == ResultSlot::Kind::kSingle) {
+          Value* value = slot.values[0];
+          copies[value] = part.add_result(*twin, value->name(), value->meta);
+          continue;
+        }
+        std::vector<std::string> names;
+        std::vector<std::optional<TensorMeta>> metas;
+        for (const Value* value : slot.values) {
+          names.push_back(value->name());
+          metas.push_back(value->meta);
+        }
+        const std::vector<Value*> list = part.add_list_result(*twin, names, metas);
+        for (size_t i = 0; i < list.size(); ++i) copies[slot.values[i]] = list[i];
+      }
     }
     for (Value* value : results) part.add_output({copies.at(value), OutputKind::kUserOutput, ""});
     return Interpreter(part).run({});
   }
 
+  // A constant of 16 or 8 bits stays one, and a row that is repeated stays a row.
+  bool grows(const Node& node, const std::vector<Value*>& values) const {
+    constexpr int64_t kSmall = 1 << 16;
+    int64_t before = 0, after = 0;
+    for (const Value* value : values) {
+      const Tensor& constant = *graph_.find_constant(value);
+      before += constant.numel() * static_cast<int64_t>(size_of(constant.dtype()));
+    }
+    for (const Value* value : node.outputs())
+      after += product(value->meta->shape()) * static_cast<int64_t>(size_of(value->meta->dtype));
+    return after > before && after > kSmall;
+  }
+
   Graph& graph_;
+  const FoldFrom from_;
   std::vector<Node*> nodes_;
   std::set<const Value*> folded_;
+  std::set<const Value*> banned_;
 };
 
 }  // namespace
 
-int fold_input_free(Graph& graph) { return Folding(graph).run(); }
+int fold_input_free(Graph& graph, FoldFrom from) { return Folding(graph, from).run(); }
 
 }  // namespace octet

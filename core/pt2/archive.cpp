@@ -1,11 +1,5 @@
 #include "core/pt2/archive.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -16,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 #include "core/pt2/crc32.h"
 
@@ -25,9 +20,7 @@ namespace octet {
 struct ArchiveMapping {
   std::byte* data = nullptr;
   size_t size = 0;
-  ~ArchiveMapping() {
-    if (data != nullptr) munmap(data, size);
-  }
+  std::shared_ptr<void> owner;
 };
 
 namespace {
@@ -38,29 +31,20 @@ using caffe2::serialize::PyTorchStreamWriter;
 constexpr uint64_t kContainerVersion = 6;  // of torch's zip dialect, in .data/version
 constexpr size_t kLocalHeaderSize = 30;    // of a zip entry, before its name
 
-std::shared_ptr<ArchiveMapping> map_file(const std::filesystem::path& path,
-                                         const std::string& stage) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    throw Error(stage, path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-  struct stat facts = {};
-  const bool is_file = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
-  if (!is_file || facts.st_size == 0) {
-    close(file);
+std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
+                                            const std::string& stage) {
+  const MappedFile file = map_file(path, FileAccess::kCopyOnWrite);
+  if (file.fault == MappedFile::Fault::kNotOpened)
+    throw Error(stage, path.string(), fmt::format("cannot be read: {}", std::strerror(file.code)));
+  if (file.fault == MappedFile::Fault::kNoFile || file.fault == MappedFile::Fault::kEmpty)
     throw Error(stage, path.string(),
-                is_file ? "is empty, want a zip archive that torch wrote"
-                        : "is no file, want a zip archive that torch wrote");
-  }
-  auto mapping = std::make_shared<ArchiveMapping>();
-  void* data = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_NORESERVE, file, 0);
-  const int code = errno;
-  close(file);
-  if (data == MAP_FAILED)
-    throw Error(stage, path.string(), fmt::format("cannot be mapped: {}", std::strerror(code)));
-  mapping->data = static_cast<std::byte*>(data);
-  mapping->size = static_cast<size_t>(facts.st_size);
-  return mapping;
+                file.fault == MappedFile::Fault::kEmpty
+                    ? "is empty, want a zip archive that torch wrote"
+                    : "is no file, want a zip archive that torch wrote");
+  if (file.fault == MappedFile::Fault::kNotMapped)
+    throw Error(stage, path.string(),
+                fmt::format("cannot be mapped: {}", std::strerror(file.code)));
+  return std::make_shared<ArchiveMapping>(ArchiveMapping{file.data, file.size, file.owner});
 }
 
 // Reads beyond the end give zeros and a short count, which the zip reader takes for damage.
@@ -159,7 +143,7 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
     : state_(std::make_unique<State>()) {
   state_->path = path.string();
   state_->stage = std::move(stage);
-  state_->mapping = map_file(path, state_->stage);
+  state_->mapping = map_archive(path, state_->stage);
   if (state_->mapping->size < 4 || std::memcmp(state_->mapping->data, "PK\3\4", 4) != 0)
     throw Error(state_->stage, state_->path,
                 "is no archive that torch wrote: it does not begin as a zip; give what torch.save "

@@ -21,9 +21,11 @@ void add_sources(ProgramOp& op, const ProgramOp& swallowed) {
   op.sources.insert(op.sources.end(), swallowed.sources.begin(), swallowed.sources.end());
 }
 
+// Indices, a second output, depend on the order of all elements, also of those that become equal
+// when quantized.
 bool is_movement(const ProgramOp& op) {
   const OpRow* row = find_op_row(op.kind);
-  return row != nullptr && row->nature == Nature::kMovement &&
+  return row != nullptr && row->nature == Nature::kMovement && op.outputs.size() == 1 &&
          (op.kind != "pad" || op.real("value", 0) == 0);
 }
 

@@ -146,7 +146,7 @@ void import_matmul(Importer& importer, const Node& node) {
 // beta * self + alpha * (mat1 @ mat2)
 void import_addmm(Importer& importer, const Node& node) {
   if (node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1)
-    return importer.refuse(node, "with alpha or beta other than 1");
+    return import_scaled_addmm(importer, node);
   const Sizes shape = importer.sizes_of(*node.outputs().front());
   const int product = importer.emit_step(
       node, "matmul", {importer.operand(node, "mat1"), importer.operand(node, "mat2")}, shape,
@@ -275,8 +275,10 @@ void import_layer_norm(Importer& importer, const Node& node) {
 }
 
 void import_batch_norm(Importer& importer, const Node& node) {
-  if (node.bool_or("training", false))
+  if (node.bool_or("training", false)) {
+    if (importer.operand(node, "running_mean") < 0) return import_own_statistics(importer, node);
     return importer.refuse(node, "in training mode; export in eval mode");
+  }
   for (size_t i = 1; i < node.outputs().size(); ++i)
     if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
   const int mean = importer.operand(node, "running_mean"),

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/base/shape.h"
 #include "lowering/import/importer.h"
 #include "lowering/import/size.h"
 #include "lowering/program/custom_kernel.h"
@@ -32,7 +33,9 @@ OpName split_target(const std::string& target) {
 const ImportRow* find_import_row(const std::string& op) {
   for (const auto& rows : {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
                            quantization_import_rows(), statistics_import_rows(),
-                           recurrent_import_rows(), attention_import_rows()})
+                           recurrent_import_rows(), attention_import_rows(), function_import_rows(),
+                           indexing_import_rows(), rearrange_import_rows(), composed_import_rows(),
+                           product_import_rows(), upsample_import_rows(), filled_import_rows()})
     for (const ImportRow& row : rows)
       if (op == row.op) return &row;
   return nullptr;
@@ -45,26 +48,6 @@ bool is_custom(const std::string& target) {
       "torchao.", "quantized."};
   return std::none_of(std::begin(kOwn), std::end(kOwn),
                       [&](const char* prefix) { return target.starts_with(prefix); });
-}
-
-// Results that may share memory with their first input.
-bool is_view(const Node& node) {
-  static const char* const kViews[] = {
-      "aten.view",       "aten.reshape",   "aten.flatten",   "aten.unsqueeze",
-      "aten.squeeze",    "aten.permute",   "aten.transpose", "aten.t",
-      "aten.slice",      "aten.select",    "aten.expand",    "aten.split",
-      "aten.chunk",      "aten.unbind",    "aten.alias",     "aten.detach",
-      "aten.unflatten",  "aten.narrow",    "aten.to",        "aten.dropout",
-      "aten.contiguous", "aten.expand_as", "aten.view_as",   "aten.split_with_sizes"};
-  return std::any_of(std::begin(kViews), std::end(kViews),
-                     [&](const char* op) { return node.is(op); });
-}
-
-bool is_used_after(const Value& value, const Node& node) {
-  if (value.is_output()) return true;
-  return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) {
-    return user != &node && value.graph().is_before(node, *user);
-  });
 }
 
 }  // namespace
@@ -85,11 +68,10 @@ std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
   return values;
 }
 
-int64_t positive_dim(int64_t dim, size_t rank) {
-  return dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
-}
+int64_t positive_dim(int64_t dim, size_t rank) { return wrap_dim(dim, rank); }
 
-Importer::Importer(const Graph& graph) : graph_(graph) {}
+Importer::Importer(const Graph& graph, bool keep_unknown)
+    : graph_(graph), keep_unknown_(keep_unknown) {}
 
 void Importer::fail(const Node& node, const std::string& what) const {
   throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what);
@@ -105,6 +87,13 @@ int Importer::add_tensor(ProgramTensor tensor) {
     tensor.name = fmt::format("{}_{}", base, suffix);
   program_.tensors.push_back(std::move(tensor));
   return static_cast<int>(program_.tensors.size()) - 1;
+}
+
+std::string Importer::unique_op_name(const std::string& base) {
+  std::string name = base;
+  for (int suffix = 1; !op_names_.insert(name).second; ++suffix)
+    name = fmt::format("{}_{}", base, suffix);
+  return name;
 }
 
 int Importer::add_constant(const std::string& name, Tensor data,
@@ -140,7 +129,7 @@ ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& va
                                  Attributes attributes) {
   ProgramOp op;
   op.kind = kind;
-  op.name = node.name();
+  op.name = unique_op_name(node.name());
   op.inputs = std::move(inputs);
   for (Value* value : values) {
     const DType dtype = value->meta ? value->meta->dtype : DType::kFloat32;
@@ -170,7 +159,7 @@ int Importer::emit_step(const Node& node, const std::string& kind, std::vector<i
   const int output = add_intermediate(fmt::format("{}_{}", node.name(), kind), dtype, sizes);
   ProgramOp op;
   op.kind = kind;
-  op.name = tensor(output).name;
+  op.name = unique_op_name(tensor(output).name);
   op.inputs = std::move(inputs);
   op.outputs = {output};
   op.attributes = std::move(attributes);
@@ -181,32 +170,18 @@ int Importer::emit_step(const Node& node, const std::string& kind, std::vector<i
 
 void Importer::alias(Value* value, int tensor) { tensors_[value] = tensor; }
 
-// What an in-place op writes is seen through its input from then on. That is followed for the input
-// itself, not for other views of it.
-void Importer::check_in_place(const Node& node) const {
-  Value* written = node.inputs().empty() ? nullptr : node.inputs().front();
-  if (written == nullptr) return;
-  if (written->producer() == nullptr)
-    fail(node, fmt::format("writes into %{}, an input of the program; make it functional (out of "
-                           "place) before the export",
-                           written->name()));
-  for (const Node* user : written->users()) {
-    if (user == &node || !is_view(*user) || !graph_.is_before(*user, node)) continue;
-    for (const Value* view : user->outputs())
-      if (is_used_after(*view, node))
-        fail(node, fmt::format("writes into %{}, of which %{} is a view that is used later; make "
-                               "it functional before the export",
-                               written->name(), view->name()));
-  }
-  for (const Node* producer = written->producer(); producer != nullptr && is_view(*producer);) {
-    const Value* base = producer->inputs().empty() ? nullptr : producer->inputs().front();
-    if (base == nullptr) return;
-    if (is_used_after(*base, node) || base->producer() == nullptr)
-      fail(node, fmt::format("writes into a view of %{}, which is used elsewhere; make it "
-                             "functional before the export",
-                             base->name()));
-    producer = base->producer();
-  }
+void Importer::give(const Node& node, Value* value, int tensor) {
+  alias(value, tensor);
+  if (program_.ops.empty()) return;
+  ProgramOp& op = program_.ops.back();
+  const bool is_of_node =
+      op.outputs == std::vector<int>{tensor} && op.sources == std::vector<std::string>{node.name()};
+  if (!is_of_node || !names_.insert(value->name()).second) return;
+  names_.erase(this->tensor(tensor).name);
+  program_.tensor(tensor).name = value->name();
+  if (value == node.outputs().front()) op.name = unique_op_name(node.name());
+  const std::vector<ModuleFrame> frames = module_stack(node);
+  if (!frames.empty()) op.module = frames.back().path;
 }
 
 void Importer::stand_in(const Node& node) {
@@ -230,21 +205,39 @@ bool gives_symbols(const Node& node) {
 
 }  // namespace
 
+namespace {
+
+bool touches_complex(const Node& node) {
+  const auto is_complex_tensor = [](const Value* value) {
+    return value->kind() == ValueKind::kTensor && value->meta && is_complex(value->meta->dtype);
+  };
+  const std::vector<Value*> inputs = node.inputs(), outputs = node.outputs();
+  return std::any_of(inputs.begin(), inputs.end(), is_complex_tensor) ||
+         std::any_of(outputs.begin(), outputs.end(), is_complex_tensor);
+}
+
+}  // namespace
+
 void Importer::import_node(const Node& node) {
   if (gives_symbols(node)) return;
   const OpName name = split_target(node.target());
   const ImportRow* row = find_import_row(name.base);
-  const size_t refused = refusals_.size();
+  const size_t refused = refusals_.size(), op_count = program_.ops.size();
   if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
     import_custom(*this, node);
   } else if (row == nullptr) {
     refuse(node, "");
+  } else if (touches_complex(node)) {
+    refuse(node, "of complex numbers");
   } else {
-    if (name.is_in_place) check_in_place(node);
     row->import(*this, node);
-    if (name.is_in_place && refusals_.size() == refused)
-      tensors_[node.inputs().front()] = tensors_.at(node.outputs().front());
   }
+  if (refusals_.size() != refused && keep_unknown_) {
+    program_.ops.resize(op_count);  // what a row emitted before it refused
+    refusals_.resize(refused);
+    if (const std::string why = keep_whole(*this, node); !why.empty()) refuse(node, why);
+  }
+  if (name.is_in_place && refusals_.size() == refused) write_back(node);
   if (refusals_.size() != refused) stand_in(node);
 }
 
@@ -286,8 +279,9 @@ Program Importer::run() {
         "lower",
         fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
         fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before "
-                    "the export{}",
+                    "the export{}{}",
                     lines.size(), lines.size() == 1 ? "" : "s", fmt::join(lines, ", "),
+                    keep_unknown_ ? "" : ", or run them with LibTorch (--fallback torch)",
                     has_custom
                         ? ", or load a library that registers kernels for custom ops (--library)"
                         : ""));
@@ -296,6 +290,8 @@ Program Importer::run() {
   return std::move(program_);
 }
 
-Program import_graph(const Graph& graph) { return Importer(graph).run(); }
+Program import_graph(const Graph& graph, bool keep_unknown) {
+  return Importer(graph, keep_unknown).run();
+}
 
 }  // namespace octet

@@ -10,6 +10,9 @@ namespace octet {
 // constants keep their storage when contiguous. Throws Error("lower", node, ...): a symbolic size,
 // an output that mutates a buffer, an in-place op whose effect others see, and ops without a
 // meaning in program.h (all at once).
-Program import_graph(const Graph& graph);
+//
+// keep_unknown: nodes without such a meaning become ops of kind "aten" that hold them whole
+// (backends/torch), where they take and give tensors alone.
+Program import_graph(const Graph& graph, bool keep_unknown = false);
 
 }  // namespace octet

@@ -23,7 +23,7 @@ struct Sizes : std::vector<SizeExpr> {
 
 class Importer {
  public:
-  explicit Importer(const Graph& graph);
+  Importer(const Graph& graph, bool keep_unknown);
   // Imports every node. Throws Error that names all ops without a row.
   Program run();
 
@@ -65,6 +65,8 @@ class Importer {
   // An attribute of the last op: a size, or a list of them.
   void set_size(const std::string& key, const SizeExpr& size);
   void set_sizes(const std::string& key, const Sizes& sizes);
+  // An op's last tensor is the node's result: both get the node's names. Of another tensor: alias.
+  void give(const Node& node, Value* value, int tensor);
   // `value` is the same as an existing tensor.
   void alias(Value* value, int tensor);
   int add_constant(const std::string& name, Tensor data, std::optional<TensorQParams> qparams = {});
@@ -82,14 +84,21 @@ class Importer {
   void declare_symbols();
   void import_node(const Node& node);
   void import_outputs();
-  void check_in_place(const Node& node) const;
+  // writes.cpp: what an in-place op wrote is seen through its input, what that is a view of, and
+  // other views of it.
+  void write_back(const Node& node);
+  bool write_to(const Node& writer, Value* value, int tensor);
+  void refresh_views(const Node& writer, const Value* root);
+  std::string unique_op_name(const std::string& base);
   void stand_in(const Node& node);  // results of a refused node, so that the import can go on
 
   const Graph& graph_;
+  const bool keep_unknown_;
   Program program_;
   SymbolValues hints_;
   std::unordered_map<const Value*, int> tensors_;
   std::unordered_set<std::string> names_;
+  std::unordered_set<std::string> op_names_;
   struct Refusal {
     const Node* node;
     std::string why;
@@ -110,13 +119,39 @@ std::span<const ImportRow> quantization_import_rows();
 std::span<const ImportRow> attention_import_rows();
 std::span<const ImportRow> statistics_import_rows();
 std::span<const ImportRow> recurrent_import_rows();
+std::span<const ImportRow> function_import_rows();
+std::span<const ImportRow> indexing_import_rows();
+std::span<const ImportRow> rearrange_import_rows();
+std::span<const ImportRow> composed_import_rows();
+std::span<const ImportRow> product_import_rows();
+std::span<const ImportRow> upsample_import_rows();
+std::span<const ImportRow> filled_import_rows();
+
+// What rows of one file leave to another one.
+// A function of the op `binary`, of self and other or exponent.
+void import_binary_function(Importer& importer, const Node& node, const char* function);
+void import_clamp_tensors(Importer& importer, const Node& node);
+// argmax or argmin of self along dim, as `value`.
+void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value);
+// mode: reflect, replicate, circular.
+void import_borders(Importer& importer, const Node& node, std::string_view mode);
+// batch_norm by the statistics of its input.
+void import_own_statistics(Importer& importer, const Node& node);
+// addmm with alpha or beta.
+void import_scaled_addmm(Importer& importer, const Node& node);
 // An op of any name for which a kernel is registered (custom_kernel.h).
 void import_custom(Importer& importer, const Node& node);
+
+// Emits the node as an op of kind "aten", for the backend torch. Returns why it cannot, else "".
+std::string keep_whole(Importer& importer, const Node& node);
 
 // Throws Error when a size of the value is symbolic.
 std::vector<int64_t> static_shape(const Value& value);
 // One number repeated when a list of `count` is wanted.
 std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count);
 int64_t positive_dim(int64_t dim, size_t rank);
+inline bool is_complex(DType dtype) {
+  return dtype != DType::kBool && !is_integer(dtype) && !is_floating_point(dtype);
+}
 
 }  // namespace octet

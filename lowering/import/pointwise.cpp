@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
@@ -51,8 +52,9 @@ void import_maximum(Importer& importer, const Node& node) {
 
 void import_div(Importer& importer, const Node& node) {
   const Argument* rounding = node.find_argument("rounding_mode");
-  if (rounding != nullptr && !rounding->is_none())
-    return importer.refuse(node, "with a rounding mode");
+  const std::string* mode = rounding == nullptr ? nullptr : rounding->find<std::string>();
+  if (mode != nullptr)
+    return import_binary_function(importer, node, *mode == "floor" ? "div_floor" : "div_trunc");
   emit_binary(importer, node, "div");
 }
 
@@ -101,13 +103,15 @@ std::optional<double> bound(const Node& node, const char* name) {
 
 void import_clamp(Importer& importer, const Node& node) {
   if (node.find_input("min") != nullptr || node.find_input("max") != nullptr)
-    return importer.refuse(node, "with tensors as bounds");
+    return import_clamp_tensors(importer, node);
   emit_clamp(importer, node, bound(node, "min"), bound(node, "max"));
 }
 void import_clamp_min(Importer& importer, const Node& node) {
+  if (node.find_input("min") != nullptr) return import_clamp_tensors(importer, node);
   emit_clamp(importer, node, node.float_or("min", 0), std::nullopt);
 }
 void import_clamp_max(Importer& importer, const Node& node) {
+  if (node.find_input("max") != nullptr) return import_clamp_tensors(importer, node);
   emit_clamp(importer, node, std::nullopt, node.float_or("max", 0));
 }
 
@@ -148,16 +152,20 @@ void import_gelu(Importer& importer, const Node& node) {
 }
 
 void import_elu(Importer& importer, const Node& node) {
-  if (node.float_or("scale", 1) != 1 || node.float_or("input_scale", 1) != 1)
-    return importer.refuse(node, "with scale or input_scale other than 1");
-  emit_unary(importer, node, "elu", node.float_or("alpha", 1));
+  if (node.float_or("input_scale", 1) != 1)
+    return importer.refuse(node, "with input_scale other than 1");
+  const double scale = node.float_or("scale", 1);
+  if (scale == 1) return emit_unary(importer, node, "elu", node.float_or("alpha", 1));
+  Steps s(importer, node);
+  const int y = s.unary("elu", s.operand("self"), node.float_or("alpha", 1));
+  s.give(s.mul(y, s.number(scale, y)));
 }
 
 void import_pow(Importer& importer, const Node& node) {
   const Argument* exponent = node.find_argument("exponent");
   if (exponent == nullptr || exponent->value_or_null() != nullptr ||
       node.find_input("self") == nullptr)
-    return importer.refuse(node, "whose exponent is a tensor");
+    return import_binary_function(importer, node, "pow");
   emit_unary(importer, node, "pow", node.float_or("exponent", 1));
 }
 
@@ -171,6 +179,13 @@ constexpr ImportRow kPointwiseRows[] = {
     {"aten.rsub",        import_rsub       },
     {"aten.mul",         import_mul        },
     {"aten.div",         import_div        },
+    {"aten.divide",      import_div        },
+    {"aten.true_divide", import_div        },
+    {"aten.multiply",    import_mul        },
+    {"aten.subtract",    import_sub        },
+    {"aten.clip",        import_clamp      },
+    {"aten.negative",    import_neg        },
+    {"aten.absolute",    import_abs        },
     {"aten.minimum",     import_minimum    },
     {"aten.maximum",     import_maximum    },
     {"aten.where",       import_where      },

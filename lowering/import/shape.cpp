@@ -224,8 +224,7 @@ void import_expand(Importer& importer, const Node& node) {
 void import_pad(Importer& importer, const Node& node) {
   const Argument* mode = node.find_argument("mode");
   const std::string* word = mode == nullptr ? nullptr : mode->find<std::string>();
-  if (word != nullptr && *word != "constant")
-    return importer.refuse(node, fmt::format("with mode \"{}\"", *word));
+  if (word != nullptr && *word != "constant") return import_borders(importer, node, *word);
   const std::vector<int64_t> given = node.ints_or("pad", {});  // last dimension first
   const size_t rank = importer.input_shape(node, "self").size();
   std::vector<int64_t> pads(2 * rank, 0);
@@ -240,181 +239,63 @@ void import_pad(Importer& importer, const Node& node) {
                 {{"pads", pads}, {"value", node.float_or("value", 0)}});
 }
 
-// Input steps per output pixel along one dimension; nothing when they depend on symbols.
-std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
-                                     std::optional<double> factor, bool align_corners) {
-  if (factor && *factor > 0 && !align_corners) return 1 / *factor;
-  if (!in.is_number() || !out.is_number()) return std::nullopt;
-  if (align_corners)
-    return out.number() > 1
-               ? static_cast<double>(in.number() - 1) / static_cast<double>(out.number() - 1)
-               : 0.0;
-  return static_cast<double>(in.number()) / static_cast<double>(out.number());
-}
-
-// Input steps per output pixel, per dimension; nothing, with a refusal, when one is not known.
-std::optional<std::vector<double>> upsample_scales(Importer& importer, const Node& node,
-                                                   const Sizes& in, const Sizes& out) {
-  static const char* const kNames[2][2] = {
-      {"scales",   "scales"  },
-      {"scales_h", "scales_w"}
-  };
-  const bool align_corners = node.bool_or("align_corners", false);
-  const size_t spatial = in.size() - 2;
-  const Argument* factors = node.find_argument("scale_factors");
-  const std::vector<double>* list =
-      factors == nullptr ? nullptr : factors->find<std::vector<double>>();
-  std::vector<double> scales;
-  for (size_t d = 0; d < spatial; ++d) {
-    std::optional<double> factor;
-    const char* name = kNames[spatial - 1][d];
-    const Argument* own = node.find_argument(name);
-    if (list != nullptr && list->size() == spatial) factor = (*list)[d];
-    if (own != nullptr && !own->is_none()) factor = node.float_or(name, 1);
-    const std::optional<double> scale =
-        upsample_scale(in[2 + d], out[2 + d], factor, align_corners);
-    if (!scale) {
-      importer.refuse(node, fmt::format("from {} to {} without a scale factor", in[2 + d].to_text(),
-                                        out[2 + d].to_text()));
-      return std::nullopt;
-    }
-    scales.push_back(*scale);
-  }
-  return scales;
-}
-
-// A line is an image of one row.
-void emit_upsample(Importer& importer, const Node& node, const char* mode) {
-  int x = self_of(importer, node);
-  const DType dtype = importer.tensor(x).dtype;
-  const Sizes in = importer.sizes(x), out = importer.sizes_of(*node.outputs().front());
-  std::optional<std::vector<double>> scales = upsample_scales(importer, node, in, out);
-  if (!scales) return;
-  const bool is_line = in.size() == 3;
-  if (is_line) {
-    scales->insert(scales->begin(), 1.0);
-    x = importer.emit_step(node, "reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
-  }
-  Attributes attributes = {
-      {"mode", std::string(mode)},
-      {"align_corners", node.bool_or("align_corners", false)},
-      {"scales", *scales}
-  };
-  if (is_line) {
-    x = importer.emit_step(node, "upsample", {x}, {out[0], out[1], 1, out[2]}, dtype,
-                           std::move(attributes));
-    importer.emit(node, "reshape", {x});
-  } else {
-    importer.emit(node, "upsample", {x}, std::move(attributes));
-  }
-}
-void import_upsample_nearest(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "nearest");
-}
-void import_upsample_bilinear(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "bilinear");
-}
-
-// ---- constants
-
-// Of a size that is not fixed: one element, expanded.
-void make_filled(Importer& importer, const Node& node, double fill) {
-  Value* value = node.outputs().front();
-  const Sizes sizes = importer.sizes_of(*value);
-  const bool is_fixed = !is_symbolic(sizes);
-  Tensor data = Tensor::zeros(
-      DType::kFloat32, is_fixed ? static_shape(*value) : std::vector<int64_t>(sizes.size(), 1));
-  if (value->meta->dtype != DType::kFloat32 && fill != 0)
-    return importer.refuse(node, fmt::format("of dtype {}", name_of(value->meta->dtype)));
-  if (value->meta->dtype != DType::kFloat32) data = Tensor::zeros(value->meta->dtype, data.shape());
-  if (fill != 0) std::fill_n(data.data<float>(), data.numel(), static_cast<float>(fill));
-  const int constant =
-      importer.add_constant(is_fixed ? value->name() : value->name() + "_value", data);
-  is_fixed ? importer.alias(value, constant)
-           : static_cast<void>(importer.emit(node, "expand", {constant}));
-}
-
-// Numbers from 0 up to a size: the first ones of a constant with as many as the size can be. Those
-// of a fixed size are folded before.
-void import_arange(Importer& importer, const Node& node) {
-  constexpr int64_t kMost = 1 << 20;
-  const Value* value = node.outputs().front();
-  const Sizes sizes = importer.sizes_of(*value);
-  const int64_t count = importer.greatest(sizes[0]);
-  const DType dtype = value->meta->dtype;
-  if (node.int_or("start", 0) != 0 || node.int_or("step", 1) != 1)
-    return importer.refuse(node, "from another start than 0 or in other steps than 1");
-  if (count < 0 || count > kMost)
-    return importer.refuse(
-        node, fmt::format("of {} numbers, want a symbol with a greatest size of at most {}",
-                          sizes[0].to_text(), kMost));
-  if (dtype != DType::kInt64 && dtype != DType::kFloat32)
-    return importer.refuse(node, fmt::format("of dtype {}", name_of(dtype)));
-  Tensor data = Tensor::zeros(dtype, {count});
-  for (int64_t i = 0; i < count; ++i)
-    dtype == DType::kInt64 ? static_cast<void>(data.data<int64_t>()[i] = i)
-                           : static_cast<void>(data.data<float>()[i] = static_cast<float>(i));
-  emit_slice(importer, node, node.outputs().front(),
-             importer.add_constant(node.name() + "_numbers", data), 0, 0);
-}
-
-void import_zeros(Importer& importer, const Node& node) { make_filled(importer, node, 0); }
-void import_ones(Importer& importer, const Node& node) { make_filled(importer, node, 1); }
-void import_full(Importer& importer, const Node& node) {
-  make_filled(importer, node, node.float_or("fill_value", 0));
-}
-
 constexpr ImportRow kShapeRows[] = {
-    {"aten.view",                    import_reshape          },
-    {"aten._unsafe_view",            import_reshape          },
-    {"aten.view_copy",               import_reshape          },
-    {"aten.reshape",                 import_reshape          },
-    {"aten.flatten",                 import_reshape          },
-    {"aten.unflatten",               import_reshape          },
-    {"aten.unsqueeze",               import_reshape          },
-    {"aten.squeeze",                 import_reshape          },
-    {"aten.alias",                   import_alias            },
-    {"aten.detach",                  import_alias            },
-    {"aten.clone",                   import_alias            },
-    {"aten.contiguous",              import_alias            },
-    {"aten.lift_fresh_copy",         import_alias            },
-    {"aten.dropout",                 import_dropout          },
-    {"aten.feature_dropout",         import_dropout          },
-    {"aten._assert_tensor_metadata", import_nothing          },
-    {"aten.to",                      import_cast             },
-    {"aten._to_copy",                import_cast             },
-    {"aten.permute",                 import_permute          },
-    {"aten.transpose",               import_transpose        },
-    {"aten.t",                       import_transpose        },
-    {"aten.pixel_shuffle",           import_pixel_shuffle    },
-    {"aten.slice",                   import_slice            },
-    {"aten.narrow",                  import_narrow           },
-    {"aten.select",                  import_select           },
-    {"aten.split",                   import_split            },
-    {"aten.split_with_sizes",        import_split            },
-    {"aten.chunk",                   import_split            },
-    {"aten.unbind",                  import_unbind           },
-    {"aten.embedding",               import_embedding        },
-    {"aten.cat",                     import_cat              },
-    {"aten.stack",                   import_stack            },
-    {"aten.expand",                  import_expand           },
-    {"aten.expand_as",               import_expand           },
-    {"aten.pad",                     import_pad              },
-    {"aten.constant_pad_nd",         import_pad              },
-    {"aten.upsample_nearest1d",      import_upsample_nearest },
-    {"aten.upsample_nearest2d",      import_upsample_nearest },
-    {"aten.upsample_linear1d",       import_upsample_bilinear},
-    {"aten.upsample_bilinear2d",     import_upsample_bilinear},
-    {"aten._assert_scalar",          import_nothing          },
-    {"aten.sym_constrain_range",     import_nothing          },
-    {"aten.arange",                  import_arange           },
-    {"aten.zeros",                   import_zeros            },
-    {"aten.new_zeros",               import_zeros            },
-    {"aten.zeros_like",              import_zeros            },
-    {"aten.ones",                    import_ones             },
-    {"aten.ones_like",               import_ones             },
-    {"aten.full",                    import_full             },
-    {"aten.full_like",               import_full             },
+    {"aten.view",                    import_reshape      },
+    {"aten._unsafe_view",            import_reshape      },
+    {"aten.view_copy",               import_reshape      },
+    {"aten.reshape",                 import_reshape      },
+    {"aten.flatten",                 import_reshape      },
+    {"aten.unflatten",               import_reshape      },
+    {"aten.unsqueeze",               import_reshape      },
+    {"aten.squeeze",                 import_reshape      },
+    {"aten.ravel",                   import_reshape      },
+    {"aten.view_as",                 import_reshape      },
+    {"aten.reshape_as",              import_reshape      },
+    {"aten.atleast_1d",              import_reshape      },
+    {"aten.atleast_2d",              import_reshape      },
+    {"aten.atleast_3d",              import_reshape      },
+    {"aten.positive",                import_alias        },
+    {"aten.resolve_conj",            import_alias        },
+    {"aten.resolve_neg",             import_alias        },
+    {"aten.conj",                    import_alias        },
+    {"aten.real",                    import_alias        },
+    {"aten.alias",                   import_alias        },
+    {"aten.detach",                  import_alias        },
+    {"aten.clone",                   import_alias        },
+    {"aten.contiguous",              import_alias        },
+    {"aten.lift_fresh_copy",         import_alias        },
+    {"aten.dropout",                 import_dropout      },
+    {"aten.feature_dropout",         import_dropout      },
+    {"aten._assert_tensor_metadata", import_nothing      },
+    {"aten.to",                      import_cast         },
+    {"aten._to_copy",                import_cast         },
+    {"aten.type_as",                 import_cast         },
+    {"aten.permute",                 import_permute      },
+    {"aten.transpose",               import_transpose    },
+    {"aten.t",                       import_transpose    },
+    {"aten.pixel_shuffle",           import_pixel_shuffle},
+    {"aten.slice",                   import_slice        },
+    {"aten.narrow",                  import_narrow       },
+    {"aten.select",                  import_select       },
+    {"aten.split",                   import_split        },
+    {"aten.split_with_sizes",        import_split        },
+    {"aten.chunk",                   import_split        },
+    {"aten.unsafe_split",            import_split        },
+    {"aten.unsafe_split_with_sizes", import_split        },
+    {"aten.unsafe_chunk",            import_split        },
+    {"aten.tensor_split",            import_split        },
+    {"aten.unbind",                  import_unbind       },
+    {"aten.embedding",               import_embedding    },
+    {"aten.cat",                     import_cat          },
+    {"aten.concat",                  import_cat          },
+    {"aten.concatenate",             import_cat          },
+    {"aten.stack",                   import_stack        },
+    {"aten.expand",                  import_expand       },
+    {"aten.expand_as",               import_expand       },
+    {"aten.pad",                     import_pad          },
+    {"aten.constant_pad_nd",         import_pad          },
+    {"aten._assert_scalar",          import_nothing      },
+    {"aten.sym_constrain_range",     import_nothing      },
 };
 
 }  // namespace

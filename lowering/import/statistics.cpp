@@ -2,26 +2,21 @@
 #include <algorithm>
 
 #include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
 
 void emit_reduction(Importer& importer, const Node& node, const char* function,
                     std::vector<int64_t> dims, bool keepdim) {
-  const int x = importer.operand(node, "self");
-  const DType dtype = importer.tensor(x).dtype;
+  Steps s(importer, node);
+  const int x = s.operand("self");
   const Value* result = node.outputs().front();
-  if (!is_floating_point(dtype) || !result->meta || result->meta->dtype != dtype)
-    return importer.refuse(node, "of integers, or with another dtype for the result");
-  const size_t rank = importer.tensor(x).shape.size();
-  for (int64_t& dim : dims) dim = positive_dim(dim, rank);
-  if (dims.empty())
-    for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
-  importer.emit(node, "reduce",
-                {
-                    x
-  },
-                {{"fn", std::string(function)}, {"dims", dims}, {"keepdim", keepdim}});
+  const DType dtype = result->meta ? result->meta->dtype : s.dtype(x);
+  if (is_complex(s.dtype(x)) || is_complex(dtype))
+    return importer.refuse(node, "of complex numbers");
+  if (s.rank(x) == 0) return s.give(x);
+  s.give(s.reduce(function, x, std::move(dims), keepdim, dtype));
 }
 
 void import_sum(Importer& importer, const Node& node) {
@@ -36,9 +31,14 @@ void import_amin(Importer& importer, const Node& node) {
 
 // Over everything or, with a dimension, with indices.
 void emit_extreme(Importer& importer, const Node& node, const char* function) {
-  if (node.find_argument("other") != nullptr) return importer.refuse(node, "of two tensors");
-  if (node.outputs().size() > 1 && !node.outputs().back()->is_unused())
-    return importer.refuse(node, "whose indices are used");
+  const bool is_max = std::string_view(function) == "max";
+  if (node.find_argument("other") != nullptr) {
+    Steps s(importer, node);
+    return s.give(
+        s.arithmetic(is_max ? "maximum" : "minimum", s.operand("self"), s.operand("other")));
+  }
+  if (node.outputs().size() > 1 && !node.outputs()[1]->is_unused())
+    import_arg_reduce(importer, node, is_max ? "argmax" : "argmin", node.outputs()[1]);
   const Argument* dim = node.find_argument("dim");
   const std::vector<int64_t> dims =
       dim == nullptr ? std::vector<int64_t>{} : std::vector<int64_t>{node.int_or("dim", 0)};

@@ -1,22 +1,17 @@
 // Reading .octet files that anyone may have written: nothing in them is used before it was checked,
 // and nothing is allocated that the file's own size does not bound.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/mapped_file.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
-#include "lowering/program/mapped_file.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"
 
@@ -27,30 +22,22 @@ using namespace artifact;
 using Json = nlohmann::json;
 
 // The whole file, mapped copy-on-write.
-std::shared_ptr<Storage> map_file(const std::string& name) {
-  // a pipe is refused, not waited for
-  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0)
+std::shared_ptr<Storage> map_artifact(const std::string& name) {
+  const MappedFile file = map_file(name, FileAccess::kCopyOnWrite);
+  if (file.fault == MappedFile::Fault::kNotOpened)
     throw Error("artifact", name,
-                fmt::format("cannot be opened ({}); check the path", std::strerror(errno)));
-  struct stat status{};
-  const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-  const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
-  void* address = size < 8
-                      ? MAP_FAILED
-                      : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
-  const int fault = errno;
-  ::close(descriptor);
-  if (!is_file) throw Error("artifact", name, "is no file; give what `octet lower` wrote");
-  if (size < 8)
+                fmt::format("cannot be opened ({}); check the path", std::strerror(file.code)));
+  if (file.fault == MappedFile::Fault::kNoFile)
+    throw Error("artifact", name, "is no file; give what `octet lower` wrote");
+  if (file.fault == MappedFile::Fault::kNotMapped)
+    throw Error("artifact", name, fmt::format("cannot be mapped ({})", std::strerror(file.code)));
+  if (file.size < 8)
     throw Error("artifact", name,
-                fmt::format("has {} bytes, want at least 8; the file is cut off", size));
-  if (address == MAP_FAILED)
-    throw Error("artifact", name, fmt::format("cannot be mapped ({})", std::strerror(fault)));
+                fmt::format("has {} bytes, want at least 8; the file is cut off", file.size));
   auto storage = std::make_shared<Storage>();
-  storage->data = static_cast<std::byte*>(address);
-  storage->size = size;
-  storage->owner = std::shared_ptr<void>(address, Unmap{size});
+  storage->data = file.data;
+  storage->size = file.size;
+  storage->owner = file.owner;
   return storage;
 }
 
@@ -323,7 +310,7 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
 }  // namespace
 
 Program load_program(const std::filesystem::path& path, const LoadOptions& options) {
-  return read_program(path.string(), map_file(path.string()), options);
+  return read_program(path.string(), map_artifact(path.string()), options);
 }
 
 Program load_program(std::span<const std::byte> bytes, const LoadOptions& options) {

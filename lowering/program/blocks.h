@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "core/base/shape.h"
 
 namespace octet {
 
@@ -13,8 +16,7 @@ namespace octet {
 template <typename Sizes = std::vector<int64_t>, typename Visit>
 void for_each_block_run(const std::vector<int64_t>& shape, const Sizes& blocks,
                         const Visit& visit) {
-  int64_t total = 1;
-  for (int64_t size : shape) total *= size;
+  const int64_t total = product(shape);
   if (total == 0) return;
   // The trailing dimensions that are in one block whole, and the part of the next one, make a run.
   size_t outer = shape.size();
@@ -30,7 +32,7 @@ void for_each_block_run(const std::vector<int64_t>& shape, const Sizes& blocks,
     digits[outer - 1] = blocks[outer - 1];
     elements[outer - 1] = 1;
   }
-  for (size_t d = outer; d-- > 1;) strides[d - 1] = strides[d] * blocks[d];
+  write_contiguous_strides(std::span<const int64_t>(blocks).first(outer), strides);
   Sizes index(outer, 0);
   for (int64_t first = 0; first < total; first += run) {
     int64_t block = 0;

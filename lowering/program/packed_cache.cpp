@@ -1,10 +1,5 @@
 #include "lowering/program/packed_cache.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -14,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/checksum.h"
@@ -44,18 +40,8 @@ std::string digits_of(std::span<const std::byte> bytes) {
 
 // Nothing when there is no such file.
 PackedBlock map_whole(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return {};
-  struct stat status{};
-  const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-  const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
-  void* address =
-      size == 0 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  ::close(descriptor);
-  if (address == MAP_FAILED) return {};
-  return {std::shared_ptr<std::byte>(static_cast<std::byte*>(address),
-                                     [size](std::byte* from) { ::munmap(from, size); }),
-          size};
+  const MappedFile file = map_file(path, FileAccess::kReadOnly);
+  return {std::shared_ptr<std::byte>(file.owner, file.data), file.size};
 }
 
 // Null when the bytes are no description. begin: where the blocks are.

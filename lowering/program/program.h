@@ -4,7 +4,8 @@
 // Meaning of an op: read each integer input as real = scale * (q - zero_point), compute in real
 // numbers, apply the post-ops, and write each integer output as q = clamp(round_half_even(real /
 // scale) + zero_point, range of its dtype). A backend may fuse and use integer arithmetic; it stays
-// within one output step of that. backends/reference is that meaning, spelled out.
+// within one output step of that. backends/reference is that meaning, spelled out. Integers without
+// scale and bools are themselves; ops of nothing but them compute in 64 bits, which wrap.
 #pragma once
 
 #include <cstdint>
@@ -83,17 +84,39 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //   matmul          (p) a [..., M, K], b [..., K, N]
 //   add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double, default 1)
 //                   div, minimum, maximum  (p) a, b (broadcast)
-//   max_pool            x; kernel_size, stride, padding, dilation, ceil_mode
+//   binary              a, b (broadcast); fn: eq, ne, lt, le, gt, ge, logical_and, logical_or,
+//                   logical_xor (-> bool); bitwise_and, bitwise_or, bitwise_xor, left_shift,
+//                   right_shift (integers, bools); pow, remainder (the divisor's sign), fmod,
+//                   div_floor, div_trunc, atan2
+//   max_pool            x -> y, indices? (int64, flat in the plane); kernel_size, stride, padding,
+//                       dilation, ceil_mode
 //   avg_pool        (p) x; kernel_size, stride, padding, ceil_mode, count_include_pad,
 //                   divisor_override (int, 0: none)
 //   adaptive_avg_pool (p) x; output_size
+//   adaptive_max_pool   x -> y, indices? (int64, flat in the plane); output_size
+//   im2col              x [N,C,H,W] -> [N,C*kernel,windows]; kernel_size, stride, padding, dilation
+//   col2im              x [N,C*kernel,windows] -> [N,C,H,W]: sums of what meets; output_size,
+//                       kernel_size, stride, padding, dilation; both also without N
 //   mean            (p) x; dims, keepdim
-//   reduce          (p) x; fn: sum, max, min, prod; dims (default: all), keepdim
+//   reduce          (p) x; fn: sum, max, min, prod, any, all (-> bool); dims (default: all),
+//                   keepdim
+//   arg_reduce          x -> int64; fn: argmax, argmin; dim (default: the flattened x), keepdim;
+//                   the first of equals, of NaNs if there are any
+//   cumulative          x -> y, indices? (int64; of max and min); fn: sum, prod, max, min,
+//                   logsumexp; dim (default: -1)
+//   sort, topk          x -> values, indices (int64); stable, NaN is the greatest; dim
+//                       (default: -1); sort: descending; topk: k, largest (default: true)
 //   clamp               x; min?, max? (doubles)       (relu: min = 0)
 //   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh,
-//                       leaky_relu(alpha), elu(alpha), exp, neg, abs, sqrt, rsqrt, pow(alpha)
+//                       leaky_relu(alpha), elu(alpha), selu, celu(alpha), softplus(alpha,
+//                           threshold: default 20), softsign, mish, log_sigmoid, exp, exp2, expm1,
+//                           log, log2, log10, log1p, erf, erfc, sin, cos, tan, asin, acos, atan,
+//                           sinh, cosh, asinh, acosh, atanh, neg, abs, sign, square, reciprocal,
+//                           sqrt, rsqrt, pow(alpha), ceil, floor, round (half to even), trunc
+//                       bitwise_not (integers, bools)
+//                       logical_not, isnan, isinf, isfinite (-> bool)
 //   prelu               x, weight [C] or [1]      where  condition (bool), a, b (broadcast)
-//   softmax             x; dim
+//   softmax, log_softmax  x; dim (default: -1)
 //   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
 //   batch_norm          x, mean [C], var [C], weight?, bias?; eps
 //   group_norm          x [N,C,...], weight? [C], bias? [C]; groups, eps
@@ -111,9 +134,26 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //                       slice  x; dim, start, step
 //   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim
 //                       first], value (double)
-//   upsample            x; mode (nearest, bilinear), align_corners, scales [per spatial dimension:
-//                       input step per output pixel]
+//   upsample            x [N,C,spatial]; mode (nearest, nearest_exact; linear, bilinear, trilinear
+//                       by the number of dimensions; bicubic; antialiased: bilinear_aa,
+//                       bicubic_aa), align_corners, scales [per spatial dimension: input step per
+//                       output pixel]
+//   grid_sample         x [N,C,spatial], grid [N,out,2 or 3]; mode (bilinear, nearest, bicubic),
+//                       padding_mode (zeros, border, reflection), align_corners
 //   embedding           weight [V, D], indices
+//   embedding_bag       weight [V, D], indices, offsets?, per_sample_weights? (of sums) ->
+//                       [bags, D]; mode (sum, mean, max; default: sum), padding_idx (default: -1,
+//                       none), include_last_offset; without offsets each row of indices is a bag
+//   gather              x, index (of x's rank, the output's shape); dim (default: 0)
+//   scatter             x, index, src (of x's rank, or 0-dim: one value for all); dim (default: 0),
+//                       reduce (none, sum, prod, amax, amin, mean), include_self (default: true)
+//   index               x, index?... (one per leading dimension of x, absent where that is taken
+//                       whole; broadcast together; where they are not adjacent, their dimensions
+//                       are the result's first)
+//   index_put           x, values (broadcast to the result of `index`), index?...; accumulate
+//   flip                x; dims
+//                       index tensors are int64 or int32; those of index and index_put may be
+//                           negative: from the end
 //   cast                between real dtypes    copy  x
 //                       custom  tensors -> tensors; custom_op (its name) and the op's arguments:
 //                       custom_kernel.h

@@ -23,9 +23,9 @@
 #include <string>
 #include <vector>
 
+#include "annotate/annotation/compat.h"
 #include "annotate/annotation/quantizer.h"
 #include "annotate/rules/annotation_rule.h"
-#include "quantizers/common/compat.h"
 #include "quantizers/common/module_filter.h"
 
 namespace octet {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "annotate/annotation/annotation.h"
+#include "annotate/annotation/compat.h"
 #include "annotate/graph/module_names.h"
 #include "core/graph/graph.h"
-#include "quantizers/common/compat.h"
 #include "quantizers/common/module_regex.h"
 
 namespace octet {

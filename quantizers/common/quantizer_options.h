@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <optional>
 
-#include "quantizers/common/compat.h"
+#include "annotate/annotation/compat.h"
 
 namespace octet {
 
 struct QuantizerOptions {
-  bool compat_torchao = false;  // torchao's choices, its defects included
+  Compat compat = Compat::kNone;
   // overrides what each configuration says; the built-in names are per channel without it
   std::optional<bool> is_per_channel = {};
   std::optional<bool> is_dynamic = {};      // likewise; the built-in names are static without it
@@ -26,8 +26,6 @@ struct QuantizerOptions {
   bool learns_ranges = false;
   // a JSON file whose rows (see quantizers/json/quantizer.h) are set on top; may be empty
   std::filesystem::path config = {};
-
-  Compat compat() const { return compat_torchao ? Compat::kTorchao : Compat::kNone; }
 };
 
 }  // namespace octet

@@ -6,31 +6,21 @@
 
 #include "annotate/graph/float_ops.h"
 #include "core/base/error.h"
+#include "quantizers/common/forwarding_quantizer.h"
 
 namespace octet {
 namespace {
 
-class SettledQuantizer : public ConfigurableQuantizer {
+class SettledQuantizer : public ForwardingQuantizer<ConfigurableQuantizer> {
  public:
   explicit SettledQuantizer(std::unique_ptr<Quantizer> inner)
-      : ConfigurableQuantizer(inner->name()), inner_(std::move(inner)) {}
+      : ForwardingQuantizer(std::move(inner), inner->name()) {}
 
   void check_model(const Graph& model) const override {
     ConfigurableQuantizer::check_model(model);
-    inner_->check_model(model);
+    inner().check_model(model);
   }
-  const std::vector<OpaquePart>* opaque_parts() const override { return inner_->opaque_parts(); }
-  void transform_for_annotation(Graph& graph) override { inner_->transform_for_annotation(graph); }
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
-  void validate(const Graph& graph, const Annotations& annotations) override {
-    inner_->validate(graph, annotations);
-  }
-  void prepare_obs_or_fq_callback(const Graph& graph, ObserverMap& observers) override {
-    inner_->prepare_obs_or_fq_callback(graph, observers);
-  }
-
- private:
-  std::unique_ptr<Quantizer> inner_;
 };
 
 void SettledQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
@@ -46,7 +36,7 @@ void SettledQuantizer::annotate(Graph& graph, Annotations& annotations, Report& 
           {"annotate", node->name(), node->target(), innermost_module(*node), choice.reason});
   }
   Report own;
-  inner_->annotate(graph, annotations, own);
+  inner().annotate(graph, annotations, own);
   for (const auto& [name, node] : left_float) annotations.erase(node);
   for (const ReportEntry& entry : own.entries())
     if (!left_float.contains(entry.node)) report.add(entry);

@@ -100,22 +100,22 @@ QuantizerPart configurable(std::unique_ptr<ConfigurableQuantizer> quantizer,
 }
 
 QuantizerPart make_xnnpack(const std::string& name, const QuantizerOptions& options) {
-  return configurable(std::make_unique<XNNPACKQuantizer>(options.compat(), name),
-                      symmetric_config_at, options,
+  return configurable(std::make_unique<XNNPACKQuantizer>(options.compat, name), symmetric_config_at,
+                      options,
                       {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits",
                        "group_size", "reduce_range"});
 }
 
 QuantizerPart make_x86(const std::string& name, const QuantizerOptions& options) {
   return configurable(
-      std::make_unique<X86InductorQuantizer>(options.compat(), name), x86_config_at, options,
+      std::make_unique<X86InductorQuantizer>(options.compat, name), x86_config_at, options,
       {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
 }
 
 // The modes are as good as heeded: activations stay float in all.
 QuantizerPart make_embedding(const std::string& name, const QuantizerOptions& options) {
   std::unique_ptr<EmbeddingQuantizer> quantizer =
-      std::make_unique<EmbeddingQuantizer>(options.compat(), name);
+      std::make_unique<EmbeddingQuantizer>(options.compat, name);
   quantizer->set_global(std::nullopt);
   QuantizerPart result = configurable(std::move(quantizer), embedding_config_at, options,
                                       {"is_dynamic", "is_weight_only", "weight_bits"});
@@ -255,7 +255,7 @@ QuantizerPart make_built_in(const std::string& base, const QuantizerOptions& opt
 }
 
 QuantizerPart make_declared(DeclaredBackend backend, const QuantizerOptions& options) {
-  return with_own_configs(std::make_unique<DeclaredQuantizer>(std::move(backend), options.compat()),
+  return with_own_configs(std::make_unique<DeclaredQuantizer>(std::move(backend), options.compat),
                           options);
 }
 

@@ -89,8 +89,8 @@ template <typename Options>
 Options default_options(const QuantizerOptions& overrides, bool is_qat) {
   Options options;
   options.is_qat = is_qat;
-  options.own.is_per_token = !overrides.compat_torchao;
-  options.own.search_weight_ranges = !overrides.compat_torchao && !is_qat;
+  options.own.is_per_token = overrides.compat == Compat::kNone;
+  options.own.search_weight_ranges = overrides.compat == Compat::kNone && !is_qat;
   options.own.learns_ranges = overrides.learns_ranges;
   return options;
 }
@@ -111,7 +111,7 @@ void override_symmetric(SymmetricOptions& options, const QuantizerOptions& overr
 
 QuantizationConfig x86_config(const X86InductorOptions& options,
                               const QuantizerOptions& overrides) {
-  if (options.own.is_weight_only && overrides.compat_torchao)
+  if (options.own.is_weight_only && overrides.compat == Compat::kTorchao)
     throw Error("quantizer", "is_weight_only",
                 "torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao");
   return get_default_x86_inductor_quantization_config(options);
@@ -162,7 +162,7 @@ std::optional<QuantizationConfig> embedding_config_at(const Place& place,
   int64_t bits = place.has("weight_bits") ? int_at(place.at("weight_bits")) : 8;
   bits = overrides.weight_bits.value_or(bits);
   try {
-    return get_embedding_quantization_config(bits, overrides.compat());
+    return get_embedding_quantization_config(bits, overrides.compat);
   } catch (const Error& error) {
     place.refuse(error.without_stage());
   }
@@ -210,7 +210,7 @@ QuantizationConfig default_x86_config(const QuantizerOptions& overrides) {
 }
 
 QuantizationConfig default_embedding_config(const QuantizerOptions& overrides) {
-  return get_embedding_quantization_config(overrides.weight_bits.value_or(8), overrides.compat());
+  return get_embedding_quantization_config(overrides.weight_bits.value_or(8), overrides.compat);
 }
 
 }  // namespace octet

@@ -266,7 +266,7 @@ TEST_CASE("convert: an observer without data is an error, and scale 1 with a not
           "convert: %w (observer group 1): the per_channel_min_max observer saw no data"));
   observe_constants(observed);
   Report report;
-  const Graph graph = convert_pt2e(std::move(observed), {.compat_torchao = true}, report);
+  const Graph graph = convert_pt2e(std::move(observed), {.compat = Compat::kTorchao}, report);
   CHECK(report.notes().size() == 2);
   CHECK(graph.nodes()[1]->float_or("scale", 0) == 1.0);
 }

@@ -109,9 +109,10 @@ int ProgramBuilder::op(const std::string& kind, std::vector<int> inputs, const s
   return index;
 }
 
-int ProgramBuilder::second_output(const std::string& output, std::vector<int64_t> shape) {
+int ProgramBuilder::second_output(const std::string& output, std::vector<int64_t> shape,
+                                  DType dtype) {
   program_.ops.back().outputs.push_back(
-      add({output, DType::kFloat32, std::move(shape), {}, ProgramTensor::Role::kIntermediate, {}}));
+      add({output, dtype, std::move(shape), {}, ProgramTensor::Role::kIntermediate, {}}));
   return program_.ops.back().outputs.back();
 }
 

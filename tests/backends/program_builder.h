@@ -44,8 +44,9 @@ class ProgramBuilder {
   int op(const std::string& kind, std::vector<int> inputs, const std::string& output, DType dtype,
          std::vector<int64_t> shape, std::optional<TensorQParams> qparams = {},
          Attributes attributes = {});
-  // A further output of the last op, of floats.
-  int second_output(const std::string& output, std::vector<int64_t> shape);
+  // A further output of the last op.
+  int second_output(const std::string& output, std::vector<int64_t> shape,
+                    DType dtype = DType::kFloat32);
   void output(int tensor);
   // The program without segments, verified.
   Program finish();

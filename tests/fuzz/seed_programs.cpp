@@ -227,6 +227,96 @@ Program stored_forms() {
   return b.finish();
 }
 
+// What chooses, puts and orders elements.
+Program choices() {
+  constexpr DType kI64 = DType::kInt64, kBool = DType::kBool;
+  const auto named = [](const char* key, const char* value) {
+    return Attributes{
+        {key, std::string(value)}
+    };
+  };
+  const Attributes first = {
+      {"dim", int64_t{0}}
+  };
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {3, 4}), at = b.input("at", kI64, {2, 4});
+  const int rows = b.constant("rows", random_integers(kI64, {2}));
+  const int some = b.op("gather", {x, at}, "some", kF32, {2, 4}, {}, first);
+  const int spread =
+      b.op("scatter", {x, at, some}, "spread", kF32, {3, 4}, {}, named("reduce", "mean"));
+  const int part = b.op("index", {spread, -1, rows}, "part", kF32, {3, 2});
+  const int put = b.op("index_put",
+                       {
+                           spread, part, -1, rows
+  },
+                       "put", kF32, {3, 4}, {}, {{"accumulate", true}});
+  const int turned = b.op("flip",
+                          {
+                              put
+  },
+                          "turned", kF32, {3, 4}, {}, {{"dims", ints({0, 1})}});
+  const int sorted = b.op("sort", {turned}, "sorted", kF32, {3, 4}, {}, first);
+  const int order = b.second_output("order", {3, 4}, kI64);
+  const int most = b.op("topk",
+                        {
+                            sorted
+  },
+                        "most", kF32, {3, 2}, {}, {{"k", int64_t{2}}});
+  b.output(b.second_output("places", {3, 2}, kI64));
+  b.output(b.op("arg_reduce", {most}, "best", kI64, {}, {}, named("fn", "argmax")));
+  const int sums = b.op("cumulative", {order}, "sums", kI64, {3, 4}, {}, named("fn", "sum"));
+  const int rest =
+      b.op("binary", {sums, order}, "rest", kI64, {3, 4}, {}, named("fn", "left_shift"));
+  const int less = b.op("binary", {rest, order}, "less", kBool, {3, 4}, {}, named("fn", "lt"));
+  const int other = b.op("unary", {less}, "other", kBool, {3, 4}, {}, named("fn", "logical_not"));
+  b.output(b.op("reduce", {other}, "any", kBool, {}, {}, named("fn", "any")));
+  return b.finish();
+}
+
+// What reads between pixels, windows as columns, and bags of rows.
+Program samples() {
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {1, 2, 3, 3}), grid = b.input("grid", kF32, {1, 4, 4, 2});
+  const int bent =
+      b.op("grid_sample",
+           {
+               x, grid
+  },
+           "bent", kF32, {1, 2, 4, 4}, {},
+           {{"mode", std::string("bicubic")}, {"padding_mode", std::string("reflection")}});
+  Attributes window = {
+      {"kernel_size", ints({2, 2})},
+      {"stride",      ints({2, 1})},
+      {"padding",     ints({0, 1})}
+  };
+  const int columns = b.op("im2col", {bent}, "columns", kF32, {1, 8, 10}, {}, window);
+  window["output_size"] = ints({4, 4});
+  const int image = b.op("col2im", {columns}, "image", kF32, {1, 2, 4, 4}, {}, window);
+  const int small = b.op(
+      "upsample",
+      {
+          image
+  },
+      "small", kF32, {1, 2, 3, 3}, {},
+      {{"mode", std::string("bicubic_aa")}, {"scales", std::vector<double>{4.0 / 3, 4.0 / 3}}});
+  const int peaks = b.op("adaptive_max_pool",
+                         {
+                             small
+  },
+                         "peaks", kF32, {1, 2, 2, 2}, {}, {{"output_size", ints({2, 2})}});
+  b.output(b.second_output("places", {1, 2, 2, 2}, DType::kInt64));
+  b.output(b.op("log_softmax", {peaks}, "logs", kF32, {1, 2, 2, 2}));
+  const int table = b.constant("table", random_floats({5, 3})),
+            rows = b.input("rows", DType::kInt64, {4}),
+            bounds = b.constant("bounds", Tensor::zeros(DType::kInt64, {2}));
+  b.output(b.op("embedding_bag",
+                {
+                    table, rows, bounds
+  },
+                "bags", kF32, {2, 3}, {}, {{"mode", std::string("mean")}}));
+  return b.finish();
+}
+
 }  // namespace
 
 std::vector<SeedProgram> seed_programs() {
@@ -242,6 +332,8 @@ std::vector<SeedProgram> seed_programs() {
       {"functions",    functions()            },
       {"recurrences",  recurrences()          },
       {"stored_forms", stored_forms()         },
+      {"choices",      choices()              },
+      {"samples",      samples()              },
       {"conv",         small_conv("reference")},
   };
   for (const SeedProgram& seed : plain)

@@ -64,15 +64,27 @@ std::string error_of(const Graph& graph) {
   return "no error";
 }
 
+namespace {
+
+Tensor random_input(DType dtype, const std::vector<int64_t>& shape, uint32_t seed) {
+  if (dtype == DType::kFloat32) return random_floats(shape, -1, 1, seed);
+  if (dtype != DType::kBool) return random_integers(dtype, shape, seed, 0, 1);
+  const Tensor numbers = random_integers(DType::kUInt8, shape, seed, 0, 1);
+  const Tensor flags = Tensor::zeros(dtype, shape);
+  for (int64_t i = 0; i < flags.numel(); ++i)
+    flags.data<bool>()[i] = numbers.data<uint8_t>()[i] != 0;
+  return flags;
+}
+
+}  // namespace
+
 Difference compare_with_interpreter(const Graph& graph, bool fuse) {
   std::vector<c10::IValue> inputs;
   std::vector<Tensor> tensors;
   uint32_t seed = 77;
   for (const Value* value : graph.user_inputs()) {
     const std::vector<int64_t> shape = value->meta->shape();
-    tensors.push_back(value->meta->dtype == DType::kFloat32
-                          ? random_floats(shape, -1, 1, seed++)
-                          : random_integers(value->meta->dtype, shape, seed++, 0, 1));
+    tensors.push_back(random_input(value->meta->dtype, shape, seed++));
     inputs.emplace_back(to_aten(tensors.back()));
   }
   const std::vector<c10::IValue> want = Interpreter(graph).run(inputs);

@@ -127,7 +127,8 @@ TEST_CASE("custom op: without a kernel the error names the op and what to do",
   CHECK_THROWS_WITH(lowered_for("reference", text),
                     "lower: y (test_custom.unknown.default): has no kernel in the reference "
                     "backend; 1 such op: y (test_custom.unknown.default); "
-                    "replace them before the export, or load a library that registers kernels for "
+                    "replace them before the export, or run them with LibTorch (--fallback torch), "
+                    "or load a library that registers kernels for "
                     "custom ops (--library)");
 }
 

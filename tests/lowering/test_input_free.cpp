@@ -50,6 +50,29 @@ TEST_CASE("only what takes no tensor starts a fold, and weights stay quantized",
   CHECK(fold_input_free(graph) == 0);
 }
 
+TEST_CASE("a mask that is made by writes is folded with them", "[lowering][input_free]") {
+  const Graph graph = make_graph(R"(graph(%x: f32[4,4]):
+  %a: f32[4,4] = aten.ones.default([4,4])
+  %u: f32[4,4] = aten.triu.default(%a, 1)
+  %m: f32[4,4] = aten.mul_.Scalar(%u, -5.0)
+  [%top: f32[2,4], %low: f32[2,4]] = aten.split.Tensor(%m, 2)
+  %f: f32[2,4] = aten.fill_.Scalar(%low, 2.0)
+  %y: f32[4,4] = aten.add.Tensor(%x, %u)
+  return (%y))");
+  CHECK(lowered(graph) == "y: f32[4,4] = add(x f32[4,4], c_u f32[4,4])\nreturn y\n");
+  CHECK(compare_with_interpreter(graph).greatest == 0);
+}
+
+TEST_CASE("constants are computed with where a program is lowered", "[lowering][input_free]") {
+  const Graph graph = make_graph(R"(graph(%w = param "w": f32[4,3], %x: f32[4,3]):
+  %m: f32[4,1] = aten.mean.dim(%w, [1], True)
+  %c: f32[4,3] = aten.sub.Tensor(%w, %m)
+  %y: f32[4,3] = aten.mul.Tensor(%x, %c)
+  return (%y))");
+  CHECK(lowered(graph).find("mean") == std::string::npos);
+  CHECK(compare_with_interpreter(graph).greatest < 1e-6);
+}
+
 TEST_CASE("what is written to later and what is random is not folded", "[lowering][input_free]") {
   Graph written = make_graph(R"(graph(%x: f32[4]):
   %a: f32[4] = aten.zeros.default([4])

@@ -94,14 +94,14 @@ def measure(octet, work, row):
     torch.manual_seed(0)
     model = row.model().eval().requires_grad_(False)
     batches = [tuple(make(torch.Generator().manual_seed(100 * k + i), k) for i, make in enumerate(row.inputs)) for k in range(5)]
-    held_back = batches.pop()
-    program = torch.export.export(model, held_back)
+    held_out = batches.pop()
+    program = torch.export.export(model, held_out)
     torch.export.save(program, work / "model.pt2")
     torch.save(batches, work / "data.pt")
-    want = model(*held_back)
+    want = model(*held_out)
     want = want[0] if isinstance(want, (tuple, list)) else want
-    peer = attempt(lambda: figures(quantize_with_peer(program, batches, row.peer), held_back, want, work / "peer.pt2"))
-    own = attempt(lambda: figures(quantize_with_octet(octet, work, row), held_back, want, work / "own.pt2"))
+    peer = attempt(lambda: figures(quantize_with_peer(program, batches, row.peer), held_out, want, work / "peer.pt2"))
+    own = attempt(lambda: figures(quantize_with_octet(octet, work, row), held_out, want, work / "own.pt2"))
     floats = []
     if not isinstance(own, str):
         report = json.loads((work / "report.json").read_text())

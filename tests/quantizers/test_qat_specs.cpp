@@ -83,7 +83,7 @@ TEST_CASE(
   CHECK_THAT(annotated("xnnpack", kLinear, options), Contains("%x: int8 -128..127 dynamic") &&
                                                          Contains("per_token") &&
                                                          Contains("affine_fake_quantize"));
-  options.compat_torchao = true;
+  options.compat = Compat::kTorchao;
   CHECK_THAT(annotated("xnnpack", kLinear, options),
              Contains("%x: int8 -128..127 per_tensor_affine dynamic fake_quantize"));
   options = training();
@@ -117,7 +117,7 @@ TEST_CASE("training: scales are learned where the options or an observer's name 
              Contains("%x: uint8 0..255 per_tensor_affine lsq_fake_quantize") &&
                  Contains("%w: int8 -128..127 per_channel_symmetric axis 0 lsq_fake_quantize"));
   options.is_dynamic = true;
-  options.compat_torchao = true;
+  options.compat = Compat::kTorchao;
   CHECK_THAT(annotated("xnnpack", kLinear, options),
              Contains("dynamic fake_quantize") && Contains("axis 0 lsq_fake_quantize"));
   const std::unique_ptr<Quantizer> chosen = parse_quantizer(

@@ -236,7 +236,7 @@ std::vector<std::string> compare_flow(const GoldenCase& golden, Quantizer& quant
   at::set_num_threads(1);  // as the oracle: the order of float sums depends on it
   Report report;
   PrepareOptions options;
-  options.compat_torchao = true;
+  options.compat = Compat::kTorchao;
   ObservedGraph observed =
       prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report, options);
   std::vector<std::string> differences = compare_prepared(observed, golden);
@@ -246,7 +246,8 @@ std::vector<std::string> compare_flow(const GoldenCase& golden, Quantizer& quant
   if (!differences.empty()) return differences;
   const Graph converted = convert_pt2e(
       std::move(observed),
-      {.fold_quantize = golden.meta.value("fold_quantize", true), .compat_torchao = true}, report);
+      {.fold_quantize = golden.meta.value("fold_quantize", true), .compat = Compat::kTorchao},
+      report);
   differences = compare_converted(converted, golden);
   if (!differences.empty()) return differences;
   return compare_outputs(Interpreter(converted).run(golden.example()), golden);

@@ -147,6 +147,7 @@ class Install(CommandTest):
             if path.is_file() and "torch" not in path.relative_to(prefix).parts:
                 content = path.read_bytes()
                 self.assertFalse([place for place in places if place in content], path)
+        self.call(sys.executable, "-B", ROOT / "tests/public_headers.py", ROOT, "--installed", prefix / "include/octet")
         # What the command loads is the prefix's and the system's.
         loaded = re.findall(r"=> (\S+)", self.call("ldd", prefix / "bin/octet"))
         self.assertFalse([path for path in loaded if path.startswith(str(ROOT)) and not path.startswith(str(prefix))], loaded)

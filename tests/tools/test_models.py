@@ -17,12 +17,12 @@ import torch
 from support import OCTET, CommandTest, last_scale, sqnr
 
 EXPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "models", "export.py")
-COUNT = 6  # held-back crops
+COUNT = 6  # held-out crops
 
 
 class Models(CommandTest):
     def prepare(self, name):
-        subprocess.run([sys.executable, EXPORT, name, "--out", self.folder, "--calibration", "8", "--held-back", str(COUNT)], check=True, capture_output=True)
+        subprocess.run([sys.executable, EXPORT, name, "--out", self.folder, "--calibration", "8", "--held-out", str(COUNT)], check=True, capture_output=True)
         self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
         self.octet("inspect", self.path("q.pt2"))
 

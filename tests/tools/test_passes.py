@@ -27,8 +27,12 @@ class Passes(CommandTest):
         pieces, _ = self.traced(*quantize, OCTET_DEBUG="passes")
         names = [name for (_, name), _ in pieces]
         self.assertEqual(names, sorted(names, key=["move_constants_into_bodies", "fold_conv_bn", "transform_for_annotation", "annotate", "insert_observers",
-                                                   "fold_conv_bn_qat", "insert_qdq", "duplicate_dequantize", "port_metadata", "fold_quantize", "fold_float16",
-                                                   "move_constants_out_of_bodies"].index))
+                                                   "leave_unseen_bodies_float", "convert_opaque_parts", "use_trained_qparams", "fold_conv_bn_qat",
+                                                   "check_scale_limits", "convert_bodies", "insert_qdq", "duplicate_dequantize", "port_metadata", "fold_quantize",
+                                                   "fold_float16", "move_constants_out_of_bodies"].index))
+        texts = dict(pieces)
+        self.assertIn("octet.observe.default", texts["convert", "leave_unseen_bodies_float"])
+        self.assertEqual(texts["convert", "check_scale_limits"].strip(), "(unchanged)")
         self.assertIn("octet.observe.default", dict(pieces)["prepare", "insert_observers"])
         pieces, _ = self.traced(*lower, OCTET_DEBUG="passes")
         self.assertEqual([key for key, _ in pieces], [("lower", name) for name in ("fold_input_free", "import", "fuse", "split_refused", "partition", "order_filters")])

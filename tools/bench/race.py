@@ -196,7 +196,7 @@ def main():
     parser.add_argument("--variants", type=words, default=["float", "int8", "int8dyn"])
     parser.add_argument("--threads", type=words, default=["1", "2"])
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--evaluated", type=int, default=24, help="held-back inputs for the fidelity, 0 for none")
+    parser.add_argument("--evaluated", type=int, default=24, help="held-out inputs for the fidelity, 0 for none")
     parser.add_argument("--folder", default=os.path.join(ROOT, "build", "race"))
     parser.add_argument("--binaries", default=os.path.join(ROOT, "build", "release", "bin"), help="where octet and octet_kernel_peak are, built for release")
     parser.add_argument("--stages", type=words, default=STAGES)

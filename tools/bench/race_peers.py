@@ -5,7 +5,7 @@
     race_peers.py compile VARIANT FOLDER N      Inductor's code for N threads, to FOLDER/inductor/; a worker calls this when it is not there yet
     race_peers.py size PEER                     MB of the libraries that run a program of this peer, 0 when that is not asked
 
-FOLDER is what tools/models/export.py writes: model.pt2, calibration.pt, held_back.pt.
+FOLDER is what tools/models/export.py writes: model.pt2, calibration.pt, held_out.pt.
 """
 import importlib
 import json
@@ -312,7 +312,7 @@ def work(peer, variant, folder, threads):
         if word == "BENCH":
             answers.write(json.dumps(worker.bench(float(rest[0]))) + "\n")
         elif word == "EVAL":
-            batches = load(folder, "held_back.pt")[:int(rest[1])]
+            batches = load(folder, "held_out.pt")[:int(rest[1])]
             torch.save([y.clone() for y in worker.outputs(batches)], rest[0])
             answers.write("DONE\n")
 

@@ -71,7 +71,7 @@ def fidelity_rows(folder, results):
         if "outputs" not in row or row["variant"] == "float":
             continue
         outputs, floats = torch.load(row["outputs"]), torch.load(os.path.join(folder, row["model"], "float.pt"))
-        batches = torch.load(os.path.join(folder, row["model"], "held_back.pt"))
+        batches = torch.load(os.path.join(folder, row["model"], "held_out.pt"))
         pairs = [(a.reshape(b.shape), b) for a, b in zip(floats, outputs)]
         if len(batches[0]) == 2:  # sentences: token ids and mask; padding is nobody's result
             pairs = [(pooled(a, batch[1]), pooled(b, batch[1])) for (a, b), batch in zip(pairs, batches)]

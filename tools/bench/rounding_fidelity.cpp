@@ -3,7 +3,7 @@
 //       DIR: as tools/models/export.py writes it
 // METHOD: high (what --effort high runs), passes:ranges+round, or rounding alone: nearest,
 // second-order, adaptive; options behind it after a colon, as in second-order:damping=0.1,bias=0.
-// For each: median SQNR to float over the held-back batches (of sentences: of the embedding, pooled
+// For each: median SQNR to float over the held-out batches (of sentences: of the embedding, pooled
 // and normalized), share of equal top-1, mean dB per layer on calibration data before and after,
 // seconds.
 #include <algorithm>
@@ -40,7 +40,7 @@ struct Settings {
   std::optional<int64_t> bits;
   std::optional<int64_t> group_size;
   std::string config;
-  size_t held_back = 96;
+  size_t held_out = 96;
 };
 
 using Options = std::map<std::string, double>;
@@ -76,7 +76,7 @@ std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data,
     options.settings = {
         {option(given, "damping", 0.01), option(given, "follow", 0)}
     };
-  options.held_back = option(given, "held_back", options.held_back);
+  options.held_out = option(given, "held_out", options.held_out);
   options.correct_bias = option(given, "bias", 1) != 0;
   if (name == "second-order")
     return round_second_order(
@@ -156,10 +156,10 @@ void measure(const Settings& settings, const std::string& method) {
   const Graph reference = read_pt2(settings.folder + "/model.pt2");
   Interpreter run_quantized(quantized);
   Interpreter run_float(reference);
-  BatchReader unseen(settings.folder + "/held_back.pt");
+  BatchReader unseen(settings.folder + "/held_out.pt");
   std::vector<double> ratios;
   int equal = 0;
-  while (!unseen.done() && ratios.size() < settings.held_back) {
+  while (!unseen.done() && ratios.size() < settings.held_out) {
     const std::vector<c10::IValue> batch = unseen.next();
     const at::Tensor mask = padding_mask_of(batch, find_padding_mask(reference));
     const at::Tensor want = pooled(run_float.run(batch).at(0).toTensor(), mask);
@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
   app.add_option("--weight-bits", settings.bits);
   app.add_option("--group-size", settings.group_size);
   app.add_option("--config", settings.config);
-  app.add_option("--held-back", settings.held_back, "At most so many batches");
+  app.add_option("--held-out", settings.held_out, "At most so many batches");
   CLI11_PARSE(app, argc, argv);
   try {
     for (const std::string& method : settings.methods) measure(settings, method);

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/base/output_file.h"
-#include "core/passes/pass_trace.h"
+#include "core/passes/pass.h"
 
 namespace octet {
 

@@ -25,7 +25,7 @@ void add_bench_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 
-// --print-after NAME: core/passes/pass_trace.h.
+// --print-after NAME: core/passes/pass.h.
 void add_print_after_option(CLI::App& command);
 
 // As core/base/output_file.h writes; throws Error("output", path, ...).

@@ -32,11 +32,13 @@ void add_fuse_command(CLI::App& app) {
     load_libraries(options->libraries);
     Graph graph = read_pt2(options->model);
     verify(graph);
-    run_passes(graph,
-               {
-                   {"fold_conv_bn", [](Graph& g) { return fold_conv_bn(g); }}
+    run_passes("fuse", graph,
+               [](const std::string& line) {
+                 log_line(line);
     },
-               [](const std::string& line) { log_line(line); });
+               {
+                   {"fold_conv_bn", [&] { return fold_conv_bn(graph); }},
+               });
     write_pt2(graph, options->output);
   });
 }

@@ -61,8 +61,11 @@ void add_lower_command(CLI::App& app) {
   command
       ->add_option(
           "--fallback", options->fallback,
-          "What runs the ops that the backend refuses: reference, or none (then they are an error)")
-      ->check(CLI::IsMember({"reference", "none"}))
+          "What runs the ops that the backend refuses: reference; torch (reference, and LibTorch "
+          "for "
+          "ops that it has not: the file then runs where LibTorch is); or none (then they are an "
+          "error)")
+      ->check(CLI::IsMember({"reference", "torch", "none"}))
       ->capture_default_str();
   command->add_flag("--explain", options->explain,
                     "Print every op, where it runs, and why not on the backend");
@@ -80,7 +83,9 @@ void add_lower_command(CLI::App& app) {
     Graph graph = read_pt2(options->model);
     verify(graph);
     LowerOptions lower_options;
-    lower_options.fallback = options->fallback == "none" ? Fallback::kNone : Fallback::kReference;
+    lower_options.fallback = options->fallback == "none"    ? Fallback::kNone
+                             : options->fallback == "torch" ? Fallback::kTorch
+                                                            : Fallback::kReference;
     Report report;
     const Program program = lower(graph, *support, lower_options, report);
     save_program(program, options->output);

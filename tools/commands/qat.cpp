@@ -150,7 +150,7 @@ void train_and_write(const QatOptions& options) {
   if (!options.state.empty()) load_ranges(model.prepared(), options.state);
   QatTrainer(model, float_model, options.train).run();
   const Graph graph =
-      convert_pt2e(std::move(model).finish(), {.compat_torchao = options.flow.is_compat()}, report);
+      convert_pt2e(std::move(model).finish(), {.compat = options.flow.compat}, report);
   write_pt2(graph, options.output);
   if (!report.entries().empty())
     log_line(fmt::format("float: {} ops; octet quantize --report says why of each",

@@ -299,7 +299,7 @@ void quantize(const QuantizeOptions& options) {
     annotations = annotations_to_json(observed);
   if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
   ConvertOptions convert_options;
-  convert_options.compat_torchao = options.flow.is_compat();
+  convert_options.compat = options.flow.compat;
   convert_options.reference_representation = options.reference;
   Graph converted = convert_pt2e(std::move(observed), convert_options, report);
   if (options.drops_example_inputs) drop_example_inputs(converted);

@@ -34,7 +34,7 @@ std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
       {"sigmoid",      "sigmoid(x)",               {{"x", kAct}},                                    fixed(1.0 / 256, -128)},
       {"swish",        "acme.swish.default(x)",    {{"x", kAct}},                                    kAct},
   };
-  return std::make_unique<DeclaredQuantizer>(DeclaredBackend{"acme", rules}, options.compat());
+  return std::make_unique<DeclaredQuantizer>(DeclaredBackend{"acme", rules}, options.compat);
 }
 // clang-format on
 

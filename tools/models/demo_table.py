@@ -53,7 +53,7 @@ def main():
 
     # Latency: bursts of the three in turn, so that a busy machine slows all alike; the median of the bursts.
     net = torch.export.load(path("model.pt2")).module()
-    x = torch.load(path("held_back.pt"))[0][0]
+    x = torch.load(path("held_out.pt"))[0][0]
     files = {"float": path("model.pt2"), **{b: path(f"int8.{b}.octet") for b in BACKENDS}}
     bursts = {name: [] for name in files}
     for _ in range(3):

@@ -7,8 +7,8 @@
     resnet18, resnet50, mobilenet_v2    torchvision's architectures, seeded weights, batch-norm statistics from photographs
     vit_small                   likewise, seeded weights
 
-Writes model.pt2 (torch.export.save), calibration.pt (a list of input tuples), inputs/KK.pt (one held-back input each), held_back.pt (a list),
-float.pt (the float outputs for them), titles.json and labels.json. Calibration and held-back data have different sources.
+Writes model.pt2 (torch.export.save), calibration.pt (a list of input tuples), inputs/KK.pt (one held-out input each), held_out.pt (a list),
+float.pt (the float outputs for them), titles.json and labels.json. Calibration and held-out data have different sources.
 """
 import argparse
 import json
@@ -38,11 +38,11 @@ MODELS = {
 SEEN_CROPS = 96  # that settings of accuracy passes were chosen with
 
 
-def data(normalization, calibration_count, held_back_count, size, is_final):
+def data(normalization, calibration_count, held_out_count, size, is_final):
     """Two lists of (title, inputs)."""
     if normalization is None:
-        return sentences(calibration_count, held_back_count, networks.minilm_folder(), is_final)
-    crops = photographs(calibration_count, held_back_count, *normalization, size, skipped=SEEN_CROPS if is_final else 0)
+        return sentences(calibration_count, held_out_count, networks.minilm_folder(), is_final)
+    crops = photographs(calibration_count, held_out_count, *normalization, size, skipped=SEEN_CROPS if is_final else 0)
     return [[(title, (x,)) for title, x in part] for part in crops]
 
 
@@ -59,7 +59,7 @@ def main():
     parser.add_argument("model", choices=sorted(MODELS))
     parser.add_argument("--out", required=True)
     parser.add_argument("--calibration", type=int, default=16, help="crops or sentences to calibrate with")
-    parser.add_argument("--held-back", type=int, default=24, help="crops or sentences to evaluate on; there are 54 sentences at most")
+    parser.add_argument("--held-out", type=int, default=24, help="crops or sentences to evaluate on; there are 54 sentences at most")
     parser.add_argument("--size", type=int, default=224, help="of photographs")
     parser.add_argument("--dynamic", action="store_true", help="any batch from 1 to 64; of minilm also any length from 2 to 512")
     parser.add_argument("--final", action="store_true",
@@ -68,22 +68,22 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     make, normalization = MODELS[options.model]
-    calibration, held_back = data(normalization, options.calibration, options.held_back, options.size, options.final)
+    calibration, held_out = data(normalization, options.calibration, options.held_out, options.size, options.final)
     if options.dynamic and options.model == "minilm":
         make = networks.minilm_any_length
     net = make(calibration).requires_grad_(False)
     os.makedirs(os.path.join(options.out, "inputs"), exist_ok=True)
     path = lambda name: os.path.join(options.out, name)
     with torch.no_grad():
-        exported = dynamic_export(net, held_back[0][1], options.strict) if options.dynamic else \
-            torch.export.export(net, held_back[0][1], strict=options.strict)
+        exported = dynamic_export(net, held_out[0][1], options.strict) if options.dynamic else \
+            torch.export.export(net, held_out[0][1], strict=options.strict)
         torch.export.save(exported, path("model.pt2"))
-        torch.save([net(*inputs) for _, inputs in held_back], path("float.pt"))
+        torch.save([net(*inputs) for _, inputs in held_out], path("float.pt"))
     torch.save([inputs for _, inputs in calibration], path("calibration.pt"))
-    torch.save([inputs for _, inputs in held_back], path("held_back.pt"))
-    for k, (_, inputs) in enumerate(held_back):
+    torch.save([inputs for _, inputs in held_out], path("held_out.pt"))
+    for k, (_, inputs) in enumerate(held_out):
         torch.save(inputs, path(f"inputs/{k:02d}.pt"))
-    json.dump([title for title, _ in held_back], open(path("titles.json"), "w"))
+    json.dump([title for title, _ in held_out], open(path("titles.json"), "w"))
     from torchvision_labels import imagenet_labels
     json.dump(imagenet_labels(), open(path("labels.json"), "w"))
 

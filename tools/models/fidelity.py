@@ -5,7 +5,7 @@
     fidelity.py DIR ... [--rows TEXT,...]     a table of what each option adds, in Markdown, beside the peers
     fidelity.py DIR ... --set passes          a table of what each accuracy pass adds, alone and to --effort high, and of the seconds it takes
 
-Each DIR is what export.py wrote. Figures are medians over its held-back inputs: the signal to noise ratio of the outputs against the float ones (of
+Each DIR is what export.py wrote. Figures are medians over its held-out inputs: the signal to noise ratio of the outputs against the float ones (of
 sentences: of the embeddings, pooled over the words that are there and normalized) and, of photographs, how many have the float label. A .pt2 runs
 in PyTorch, an .octet through `octet run`. Results are kept in DIR/fidelity.json; --redo measures again what --rows names (parts of titles).
 """
@@ -41,8 +41,8 @@ def first(outputs):
 
 
 def program_outputs(path, folder):
-    """The first output for each held-back input."""
-    batches = load(folder, "held_back.pt")
+    """The first output for each held-out input."""
+    batches = load(folder, "held_out.pt")
     if path.endswith(".octet"):
         with tempfile.TemporaryDirectory() as scratch:
             for k in range(len(batches)):
@@ -57,7 +57,7 @@ def program_outputs(path, folder):
 
 
 def figures(path, folder):
-    floats, batches = load(folder, "float.pt"), load(folder, "held_back.pt")
+    floats, batches = load(folder, "float.pt"), load(folder, "held_out.pt")
     results = list(program_outputs(path, folder))
     if len(batches[0]) == 2:  # sentences: token ids and mask
         floats, results = ([pooled(y, batch[1]) for y, batch in zip(ys, batches)] for ys in (floats, results))
@@ -73,7 +73,7 @@ def quantized_ops(path):
 
 def measure(row, folder):
     """Quantizes the model as the row says and gives its figures; None where the row does not apply."""
-    if row.is_for_sentences and len(load(folder, "held_back.pt")[0]) == 1:
+    if row.is_for_sentences and len(load(folder, "held_out.pt")[0]) == 1:
         return None
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "q.pt2")

@@ -77,7 +77,7 @@ def register_ops():
 
 OPENVINO, ORT, ORT_DYNAMIC = "OpenVINO 2026.4, NNCF 3.4", "ONNX Runtime 1.31, uint8 x int8", "ONNX Runtime 1.31, dynamic"
 EXECUTORCH, EXECUTORCH_DYNAMIC = "ExecuTorch 1.5.1 on its own runtime", "ExecuTorch 1.5.1 on its own runtime, dynamic"  # one scale per token there
-# With the same model, calibration and evaluation data as export.py --held-back 96 gives.
+# With the same model, calibration and evaluation data as export.py --held-out 96 gives.
 CITED = {
     (OPENVINO, "efficientnet_lite0_plain"): {"sqnr": 10.55, "top1": 73},
     (ORT, "efficientnet_lite0_plain"): {"sqnr": 18.12, "top1": 76},

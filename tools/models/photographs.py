@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 CALIBRATION = ["skimage/astronaut.png", "skimage/motorcycle_left.png", "sklearn/china.jpg", "skimage/hubble_deep_field.jpg"]
-HELD_BACK = ["skimage/chelsea.png", "skimage/coffee.png", "sklearn/flower.jpg", "skimage/rocket.jpg",
+HELD_OUT = ["skimage/chelsea.png", "skimage/coffee.png", "sklearn/flower.jpg", "skimage/rocket.jpg",
              "skimage/retina.jpg", "skimage/camera.png", "skimage/ihc.png", "skimage/coins.png"]
 
 
@@ -46,9 +46,9 @@ def _crops(names, count, mean, std, size, rng):
     return result
 
 
-def photographs(calibration_count, held_back_count, mean, std, size=224, skipped=0):
-    """Two lists of (title, tensor [1, 3, size, size]): for calibration, and held back for evaluation. The same on every call. skipped: so many of those held
+def photographs(calibration_count, held_out_count, mean, std, size=224, skipped=0):
+    """Two lists of (title, tensor [1, 3, size, size]): for calibration, and held out for evaluation. The same on every call. skipped: so many of those held
     back are left out in front."""
     rng = np.random.default_rng(0)
     return (_crops(CALIBRATION, calibration_count, mean, std, size, rng),
-            _crops(HELD_BACK, skipped + held_back_count, mean, std, size, rng)[skipped:])
+            _crops(HELD_OUT, skipped + held_out_count, mean, std, size, rng)[skipped:])

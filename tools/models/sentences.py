@@ -1,4 +1,4 @@
-"""English sentences out of the descriptions of scikit-learn's data sets, as MiniLM's inputs: every second one to calibrate with, the others held back."""
+"""English sentences out of the descriptions of scikit-learn's data sets, as MiniLM's inputs: every second one to calibrate with, the others held out."""
 import glob
 import os
 import re
@@ -25,8 +25,8 @@ def _all_sentences():
     return list(dict.fromkeys(found))
 
 
-def sentences(calibration_count, held_back_count, model_folder, is_final=False):
-    """Two lists of (sentence, (input_ids, attention_mask)), int64 [1, 128] each: for calibration, and held back. The same on every call. is_final: held back
+def sentences(calibration_count, held_out_count, model_folder, is_final=False):
+    """Two lists of (sentence, (input_ids, attention_mask)), int64 [1, 128] each: for calibration, and held out. The same on every call. is_final: held out
     are those of the calibration's half that are not calibrated with."""
     from transformers import AutoTokenizer
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
@@ -36,4 +36,4 @@ def sentences(calibration_count, held_back_count, model_folder, is_final=False):
         return text, (tokens["input_ids"], tokens["attention_mask"])
     found = _all_sentences()
     others = found[0::2][calibration_count:] if is_final else found[1::2]
-    return [encoded(text) for text in found[0::2][:calibration_count]], [encoded(text) for text in others[:held_back_count]]
+    return [encoded(text) for text in found[0::2][:calibration_count]], [encoded(text) for text in others[:held_out_count]]

@@ -55,7 +55,9 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
                      "What recorded opaque parts gave in PyTorch: torch.save of a list of tuples "
                      "of tensors, one for each batch of --calibration");
   command
-      .add_option("--compat", flow.compat, "torchao: its choices to the letter, defects included")
+      .add_option_function<std::string>(
+          "--compat", [&flow](const std::string&) { flow.compat = Compat::kTorchao; },
+          "torchao: its choices to the letter, defects included")
       ->check(CLI::IsMember({"torchao"}));
 }
 
@@ -79,7 +81,7 @@ Graph read_model(const QuantizeFlow& flow) {
 
 ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report) {
   QuantizerOptions quantizer_options;
-  quantizer_options.compat_torchao = flow.is_compat();
+  quantizer_options.compat = flow.compat;
   quantizer_options.config = flow.config;
   if (flow.per_tensor) quantizer_options.is_per_channel = false;
   if (flow.mode == "dynamic") quantizer_options.is_dynamic = true;
@@ -93,7 +95,7 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   PrepareOptions options;
   options.fold_bn =
       flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;
-  options.compat_torchao = flow.is_compat();
+  options.compat = flow.compat;
   ObservedGraph observed = flow.is_training
                                ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
                                : prepare_pt2e(std::move(graph), *quantizer, report, options);

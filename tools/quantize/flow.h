@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "annotate/annotation/compat.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/base/report.h"
 
@@ -25,7 +26,7 @@ struct QuantizeFlow {
   std::vector<std::string> libraries;
   std::string mode = "static";
   std::string fold_bn = "auto";
-  std::string compat;
+  Compat compat = Compat::kNone;
   std::string recorded;
   bool per_tensor = false;
   bool is_training = false;    // fake-quants instead of observers; of `octet qat`
@@ -34,7 +35,7 @@ struct QuantizeFlow {
   std::optional<int64_t> group_size;
   bool reduce_range = false;
 
-  bool is_compat() const { return compat == "torchao"; }
+  bool is_compat() const { return compat == Compat::kTorchao; }
 };
 
 // --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size,

@@ -14,7 +14,6 @@
 #include "backends/onednn/bytes/pack.h"
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/vnni.h"
-#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {
@@ -45,28 +44,6 @@ struct Plan {
 
   int64_t padded_outputs() const { return shape.groups * blocks * packed->kernels->lanes; }
 };
-
-bool is_pointwise(const ByteConvShape& s) {
-  constexpr std::array<int64_t, 3> kOnes = {1, 1, 1}, kZeros = {0, 0, 0};
-  return s.groups == 1 && s.kernel == kOnes && s.stride == kOnes && s.padding == kZeros &&
-         s.size == s.out_size && s.y_size == kZeros;
-}
-
-// A 1x1 convolution is one long row of pixels.
-ByteConvShape with_long_rows(ByteConvShape s) {
-  if (!is_pointwise(s)) return s;
-  s.size = {1, 1, s.batch * s.size[0] * s.size[1] * s.size[2]};
-  s.out_size = s.size;
-  s.batch = 1;
-  return s;
-}
-
-int64_t input_columns(const ByteConvShape& s, int64_t columns) {
-  return (columns - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
-}
-int64_t input_rows(const ByteConvShape& s, int64_t rows) {
-  return (rows - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-}
 
 // Columns and rows of a band, so that its input fits into scratch memory.
 void choose_band(Plan& plan, int x_bytes) {
@@ -385,14 +362,6 @@ void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual,
 
 }  // namespace
 
-ByteConvShape linear_shape(int64_t rows, int64_t in, int64_t out) {
-  ByteConvShape shape;
-  shape.channels = in;
-  shape.outputs = out;
-  shape.size[2] = shape.out_size[2] = rows;
-  return shape;
-}
-
 bool has_byte_conv(const ByteConvShape& shape) {
   constexpr int64_t kMostElements = 65000;  // 255 * 128 * kMostElements fits 32 bits
   const int64_t elements = shape.channels * shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
@@ -404,34 +373,20 @@ bool has_byte_conv(const ByteConvShape& shape) {
   return plan.shape.kernel[0] * plan.scratch_rows * plan.row_step <= 2 * kScratch;
 }
 
-void add_byte_conv(SegmentBuilder& builder, const char* what, const ByteConvShape& shape,
-                   const Tensor& weights, const ByteConvOutput& output, ByteRange range,
-                   const Place& x, const Place& y, const Place* residual) {
-  OCTET_ASSERT(has_byte_conv(shape) &&
-                   (residual != nullptr) == (output.output == TileOutput::kSum) &&
-                   (shape.segments == 1 || output.output == TileOutput::kReals),
-               "a shape that the kernel does not take");
-  if (builder.purpose() == SegmentBuilder::Purpose::kProve)
-    return builder.add_loop(what, [](std::byte* const*) {}, {x, y});
+ScratchLoop byte_conv_loop(const ByteConvShape& shape, const Tensor& weights,
+                           const ByteConvOutput& output, ByteRange range) {
   const std::shared_ptr<const Plan> plan =
       std::make_shared<const Plan>(make_plan(shape, weights, output, range));
   const int64_t parts = omp_get_max_threads();
-  std::vector<Place> places = {x, y};
   const bool has_scratch = scratch_bytes(*plan) > 0;
-  if (has_scratch)
-    places.push_back(
-        builder.allocate({parts * scratch_bytes(*plan)}, {ElementType::u8, 1, 0}, {1}).place);
-  if (residual != nullptr) places.push_back(*residual);
-  builder.add_loop(
-      what,
-      [plan, has_scratch, parts](std::byte* const* arguments) {
-        const bool adds = plan->output.output == TileOutput::kSum;
-        const uint8_t* residual_bytes =
-            adds ? reinterpret_cast<const uint8_t*>(arguments[has_scratch ? 3 : 2]) : nullptr;
-        run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], residual_bytes,
-            has_scratch ? arguments[2] : nullptr, parts);
-      },
-      places, plan->packed->kernels->name);
+  Loop loop = [plan, has_scratch, parts](std::byte* const* arguments) {
+    const bool adds = plan->output.output == TileOutput::kSum;
+    const uint8_t* residual_bytes =
+        adds ? reinterpret_cast<const uint8_t*>(arguments[has_scratch ? 3 : 2]) : nullptr;
+    run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], residual_bytes,
+        has_scratch ? arguments[2] : nullptr, parts);
+  };
+  return {std::move(loop), parts * scratch_bytes(*plan), plan->packed->kernels->name};
 }
 
 }  // namespace octet::onednn

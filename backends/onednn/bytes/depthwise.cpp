@@ -1,6 +1,6 @@
 // Input rows are interleaved in pairs, so that one multiplication sums two kernel rows of each
-// channel. A pair serves two output rows where the stride is 1: each has weights of its own, 0 for
-// rows that it does not read.
+// channel. A pair serves all output rows of a band that read it, with weights that are 0 for rows
+// that they do not read.
 #include "backends/onednn/bytes/depthwise.h"
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/form.h"
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/packed.h"
-#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kMostBand = 2;         // output rows that share pairs
+constexpr int64_t kMostBand = 4;         // output rows that share pairs
 constexpr int64_t kScratch = 64 * 1024;  // bytes of interleaved columns
 constexpr int64_t kMostLanes = 32;
 
@@ -28,6 +28,7 @@ struct Plan {
   const DepthwiseTiles* kernels = nullptr;
   int64_t blocks = 1;
   int64_t band = 1;     // output rows done together
+  int64_t period = 1;   // output rows of a band until kernel rows meet pairs in the same way again
   int64_t pairs = 1;    // of input rows under a band
   int64_t columns = 1;  // output columns done together
   // per output row of a band: kernel columns x pairs that it reads
@@ -51,7 +52,7 @@ int64_t pair_end(const Plan& p, int64_t row) {
 void pack(const Plan& p, const int8_t* weights, int16_t* to) {
   const ByteConvShape& s = p.shape;
   for (int64_t block = 0; block < p.blocks; ++block)
-    for (int64_t row = 0; row < p.band; ++row)
+    for (int64_t row = 0; row < p.period; ++row)
       for (int64_t kw = 0; kw < s.kernel[2]; ++kw)
         for (int64_t pair = pair_begin(p, row); pair < pair_end(p, row); ++pair)
           for (int64_t lane = 0; lane < p.lanes(); ++lane)
@@ -70,22 +71,24 @@ Plan make_plan(const ByteConvShape& shape, const Tensor& weights, const ByteConv
   plan.output = output;
   plan.kernels = find_depthwise_tiles();
   plan.blocks = (shape.groups + plan.lanes() - 1) / plan.lanes();
-  plan.band =
-      shape.stride[1] == 1 && shape.dilation[1] == 1 ? std::min(kMostBand, shape.out_size[1]) : 1;
+  const bool shares = shape.dilation[1] == 1 && shape.stride[1] <= shape.kernel[1];
+  plan.band = shares ? std::min(kMostBand, shape.out_size[1]) : 1;
+  plan.period = std::min<int64_t>(plan.band, shape.stride[1] % 2 == 0 ? 1 : 2);
   plan.pairs = pair_end(plan, plan.band - 1);
   const int64_t most =
       kScratch / plan.column_step() - (shape.kernel[2] - 1) * shape.dilation[2] - 1;
   plan.columns = std::clamp<int64_t>(most / shape.stride[2] + 1, 1, shape.out_size[2]);
   for (int64_t row = 0; row < plan.band; ++row) {
-    plan.weights_begin[row] = plan.block_weights;
+    plan.weights_begin[row] =
+        row < plan.period ? plan.block_weights : plan.weights_begin[row - plan.period];
     for (int64_t kw = 0; kw < shape.kernel[2]; ++kw)
       for (int64_t pair = pair_begin(plan, row); pair < pair_end(plan, row); ++pair)
         plan.offsets[row].push_back(static_cast<int32_t>(
             kw * shape.dilation[2] * plan.column_step() + pair * plan.pair_step()));
-    plan.block_weights += std::ssize(plan.offsets[row]) * plan.pair_step();
+    if (row < plan.period) plan.block_weights += std::ssize(plan.offsets[row]) * plan.pair_step();
   }
-  const std::string form = fmt::format("depthwise words, lanes {}, stride {}, bands of {}",
-                                       plan.lanes(), shape.stride[1], plan.band);
+  const std::string form = fmt::format("depthwise words, lanes {}, stride {}, period {}",
+                                       plan.lanes(), shape.stride[1], plan.period);
   plan.weights = find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
     const std::shared_ptr<std::byte> packed = aligned_block(plan.blocks * plan.block_weights);
     pack(plan, weights.contiguous().data<int8_t>(), reinterpret_cast<int16_t*>(packed.get()));
@@ -194,23 +197,14 @@ bool has_byte_depthwise(const ByteConvShape& s) {
          (s.kernel[2] - 1) * s.dilation[2] < 2 * kMostKernel;
 }
 
-void add_byte_depthwise(SegmentBuilder& builder, const ByteConvShape& shape, const Tensor& weights,
-                        const ByteConvOutput& output, const Place& x, const Place& y) {
-  OCTET_ASSERT(has_byte_depthwise(shape), "a depthwise shape that the kernel does not take");
-  constexpr const char* kWhat = "depthwise convolution";
-  if (builder.purpose() == SegmentBuilder::Purpose::kProve)
-    return builder.add_loop(kWhat, [](std::byte* const*) {}, {x, y});
+ScratchLoop byte_depthwise_loop(const ByteConvShape& shape, const Tensor& weights,
+                                const ByteConvOutput& output) {
   const std::shared_ptr<const Plan> plan =
       std::make_shared<const Plan>(make_plan(shape, weights, output));
-  const Place scratch =
-      builder.allocate({omp_get_max_threads() * scratch_bytes(*plan)}, {ElementType::u8, 1, 0}, {1})
-          .place;
-  builder.add_loop(
-      kWhat,
-      [plan](std::byte* const* arguments) {
-        run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], arguments[2]);
-      },
-      {x, y, scratch}, plan->kernels->tiles.name);
+  Loop loop = [plan](std::byte* const* arguments) {
+    run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), arguments[1], arguments[2]);
+  };
+  return {std::move(loop), omp_get_max_threads() * scratch_bytes(*plan), plan->kernels->tiles.name};
 }
 
 }  // namespace octet::onednn

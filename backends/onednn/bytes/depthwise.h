@@ -10,8 +10,9 @@ namespace octet::onednn {
 // this CPU has tiles but no better kernels.
 bool has_byte_depthwise(const ByteConvShape& shape);
 
-// Appends one step. Requires has_byte_depthwise(shape). output: kBytes or kReals.
-void add_byte_depthwise(SegmentBuilder& builder, const ByteConvShape& shape, const Tensor& weights,
-                        const ByteConvOutput& output, const Place& x, const Place& y);
+// Arguments: x, y, scratch memory. Requires has_byte_depthwise(shape). output: kBytes or kReals.
+// For as many threads as OpenMP has now.
+ScratchLoop byte_depthwise_loop(const ByteConvShape& shape, const Tensor& weights,
+                                const ByteConvOutput& output);
 
 }  // namespace octet::onednn

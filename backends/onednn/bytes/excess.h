@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/bytes/conv_shape.h"
 #include "backends/onednn/bytes/tiles.h"
 
 namespace octet::onednn {

@@ -3,10 +3,13 @@
 #include "backends/onednn/bytes/matmul.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "backends/onednn/kernels/isa.h"
 #include "core/base/error.h"
+#include "core/base/tensor.h"
 
 namespace octet::onednn {
 namespace {
@@ -43,8 +46,8 @@ Factor factor_of(const Stored& stored, const Dims& batch) {
   const size_t rank = stored.shape.size();
   Factor factor{stored.strides[rank - 2],
                 stored.strides[rank - 1],
-                stored.quantity.zero_point,
-                stored.quantity.type == ElementType::s8,
+                stored.quant_params.zero_point,
+                stored.quant_params.type == ElementType::s8,
                 {}};
   for (int64_t i = 0; i < product(batch); ++i) {
     int64_t first = 0, rest = i;
@@ -180,8 +183,8 @@ bool has_byte_matmul(int64_t depth) {
   return !may_use(Isa::kAvx512Vnni) && find_word_kernels() != nullptr && depth <= kMostDepth;
 }
 
-void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, const Stored& y,
-                     const ByteConvOutput& output) {
+ScratchLoop byte_matmul_loop(const Stored& a, const Stored& b, const Stored& y,
+                             const ByteConvOutput& output) {
   const size_t rank = y.shape.size();
   const Dims batch(y.shape.begin(), y.shape.end() - 2);
   OCTET_ASSERT(
@@ -200,15 +203,13 @@ void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, 
   p.scale.assign(static_cast<size_t>(p.kernels->lanes), output.scales.scale[0]);
   p.bias.assign(static_cast<size_t>(p.kernels->lanes), output.scales.bias[0]);
   const int64_t parts = omp_get_max_threads();
-  const Place scratch =
-      builder.allocate({parts * p.scratch_words() * 2}, {ElementType::u8, 1, 0}, {1}).place;
-  builder.add_loop(
-      "matmul",
-      [plan = std::make_shared<const Plan>(std::move(p)), parts](std::byte* const* arguments) {
-        run(*plan, arguments[0], arguments[1], arguments[2],
-            reinterpret_cast<int16_t*>(arguments[3]), parts);
-      },
-      {a.place, b.place, y.place, scratch}, find_word_kernels()->name);
+  const int64_t scratch_bytes = parts * p.scratch_words() * 2;
+  Loop loop = [plan = std::make_shared<const Plan>(std::move(p)),
+               parts](std::byte* const* arguments) {
+    run(*plan, arguments[0], arguments[1], arguments[2], reinterpret_cast<int16_t*>(arguments[3]),
+        parts);
+  };
+  return {std::move(loop), scratch_bytes, find_word_kernels()->name};
 }
 
 }  // namespace octet::onednn

@@ -3,7 +3,9 @@
 // correction.
 #pragma once
 
-#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/bytes/output.h"
+#include "backends/onednn/form.h"
+#include "backends/onednn/kernels/loop.h"
 
 namespace octet::onednn {
 
@@ -11,10 +13,10 @@ namespace octet::onednn {
 // bits.
 bool has_byte_matmul(int64_t depth);
 
-// Appends one step. a: [batch..., M, K], b: [batch..., K, N], u8 or s8, in any strides (0 repeats),
-// of y's rank; y: row-major, as `output` says, whose scales are one for all columns. Requires
-// has_byte_matmul(K).
-void add_byte_matmul(SegmentBuilder& builder, const Stored& a, const Stored& b, const Stored& y,
-                     const ByteConvOutput& output);
+// a: [batch..., M, K], b: [batch..., K, N], u8 or s8, in any strides (0 repeats), of y's rank; y:
+// row-major, as `output` says, whose scales are one for all columns. Arguments: a, b, y, scratch
+// memory. Requires has_byte_matmul(K). For as many threads as OpenMP has now.
+ScratchLoop byte_matmul_loop(const Stored& a, const Stored& b, const Stored& y,
+                             const ByteConvOutput& output);
 
 }  // namespace octet::onednn

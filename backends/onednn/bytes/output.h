@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "backends/onednn/bytes/scales.h"
 #include "backends/onednn/bytes/tiles.h"
+#include "backends/onednn/kernels/byte_scales.h"
+#include "core/base/tensor.h"
 
 namespace octet::onednn {
 
@@ -21,18 +21,8 @@ struct ByteConvOutput {
   std::vector<int32_t> start = {};  // of all outputs: added to their sums; empty for 0
 };
 
-// Floats: real_output(). Bytes: kBytes, or kSum with a residual, as byte_scales() has it, fused, or
-// in oneDNN's steps; nullopt when a sum might not fit into 32 bits. w: the weights' shape, outputs
-// first.
-std::optional<ByteConvOutput> byte_output(const Arithmetic& plan, const Quantity& written,
-                                          const Clamp& clamp, const Quantity* residual,
-                                          const Dims& w, bool is_fused);
-
 // A tile that makes this of its sums; where it lies and what it multiplies is left open.
 Tile tile_for(const ByteConvOutput& output);
-
-// kReals: as `plan` folds scales and bias, then `clamp`.
-ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs);
 
 // What an input zero point that no bias holds adds to the sums of each output. weights: s8, outputs
 // first.

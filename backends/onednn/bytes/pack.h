@@ -8,8 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/bytes/conv_shape.h"
 #include "backends/onednn/bytes/tiles.h"
+#include "core/base/tensor.h"
 
 namespace octet::onednn {
 

@@ -1,13 +1,13 @@
 // Scales, zero points and biases of the ops with weights, folded ahead of the run.
-#include <cmath>
 #include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
 
-#include "backends/onednn/bytes/scales.h"
+#include "backends/onednn/builder/constants.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -40,17 +40,17 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
   const std::vector<float> bias =
-      has_bias ? builder.real_values(op.inputs[2]) : std::vector<float>();
+      has_bias ? real_values(builder.tensor(op.inputs[2])) : std::vector<float>();
   Arithmetic plan;
-  plan.x = SegmentBuilder::as_unsigned(builder.read(op.inputs[0]).quantity);
+  plan.x = as_unsigned(builder.read(op.inputs[0]).quant_params);
   plan.is_integer = plan.x.is_integer() && has_integer_weights(w) &&
-                    (sums == Sums::kExact || !builder.may_saturate(op, w.data));
+                    (sums == Sums::kExact || !builder.saturation().may_saturate(op, w.data));
   if (!plan.is_integer) {
     plan.x = {};
     plan.bias = bias;
     return plan;
   }
-  plan.y = builder.output_quantity(op.outputs[0]);
+  plan.y = builder.output_quant_params(op.outputs[0]);
   plan.unit = plan.y.is_integer() ? plan.y.scale : 1.0;
   const std::vector<float>& w_scale = w.qparams->scale;
   if (w_scale.size() != 1 && channels % static_cast<int64_t>(w_scale.size()) != 0)
@@ -75,51 +75,19 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   return plan;
 }
 
-Arithmetic in_steps_of(const Quantity& r, Arithmetic plan, int64_t channels) {
+Arithmetic in_steps_of(const QuantParams& r, Arithmetic plan, int64_t channels) {
   for (float& scale : plan.scale) scale /= r.scale;
   plan.bias.resize(static_cast<size_t>(channels), 0.0f);
   for (float& bias : plan.bias) bias = bias / r.scale - static_cast<float>(r.zero_point);
   return plan;
 }
 
-std::optional<ByteScales> byte_scales(const Arithmetic& plan, const Quantity& written,
-                                      const Clamp& clamp, const Quantity* residual, const Dims& w) {
-  const size_t outputs = static_cast<size_t>(w[0]);
-  const Quantity steps = SegmentBuilder::as_unsigned(written);
-  const StepRange range = clamp_in_steps(steps, clamp);
-  // 1, unless the plan is in real units
-  const float factor = static_cast<float>(plan.unit / steps.scale);
-  ByteScales scales;
-  scales.scale = plan.scale;
-  scales.scale.resize(outputs, plan.scale[0]);
-  scales.bias = plan.bias;
-  scales.bias.resize(outputs, 0.0f);
-  scales.residual = residual != nullptr ? residual->scale / steps.scale : 0;
-  const float offset =
-      static_cast<float>(steps.zero_point) -
-      (residual != nullptr ? static_cast<float>(residual->zero_point) * scales.residual : 0);
-  const double most_products = 255.0 * 128.0 * static_cast<double>(product(w) / w[0]);
-  for (size_t c = 0; c < outputs; ++c) {
-    scales.scale[c] *= factor;
-    scales.bias[c] = scales.bias[c] * factor + offset;
-    if (!(std::fabs(scales.scale[c]) * most_products + std::fabs(scales.bias[c]) +
-              255.0 * scales.residual <
-          1e9))
-      return std::nullopt;
-  }
-  scales.padding = static_cast<uint8_t>(plan.x.zero_point);
-  scales.low = static_cast<uint8_t>(range.low);
-  scales.high = static_cast<uint8_t>(range.high);
-  scales.is_signed = written.type == ElementType::s8;
-  return scales;
-}
-
 Place pack_weights(SegmentBuilder& builder, int weights, const dnnl::memory::desc& plain,
                    const dnnl::memory::desc& packed) {
   const ProgramTensor& w = builder.tensor(weights);
   const bool is_as_stored = w.dtype == DType::kFloat32 || plain.get_data_type() == ElementType::s8;
-  return is_as_stored ? builder.add_packed(plain, w, packed)
-                      : builder.add_packed(plain, builder.real_values(weights), packed);
+  return is_as_stored ? add_packed(builder, plain, w, packed)
+                      : add_packed(builder, plain, real_values(builder.tensor(weights)), packed);
 }
 
 dnnl::primitive_attr integer_attributes(SegmentBuilder& builder, const Arithmetic& plan, int mask,
@@ -156,14 +124,14 @@ void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primiti
 
 Clamp clamp_of(const ProgramOp& op) { return {op.find_real("post_min"), op.find_real("post_max")}; }
 
-void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& quantity,
+void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParams& quant_params,
                   double unit) {
   bool has_min = clamp.min.has_value();
   bool has_max = clamp.max.has_value();
-  if (quantity.is_integer()) {
-    const StepRange range = clamp_in_steps(quantity, clamp);
-    has_min = range.low > quantity.lowest();
-    has_max = range.high < quantity.highest();
+  if (quant_params.is_integer()) {
+    const StepRange range = clamp_in_steps(quant_params, clamp);
+    has_min = range.low > quant_params.lowest();
+    has_max = range.high < quant_params.highest();
   }
   if (!has_min && !has_max) return;
   if (has_min && !has_max && *clamp.min == 0) {
@@ -177,7 +145,7 @@ void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const Quantity& 
 }
 
 void define_real(SegmentBuilder& builder, int output, const Stored& real) {
-  builder.define(output, builder.to_dense(real, builder.output_quantity(output)));
+  builder.define(output, to_dense(builder, real, builder.output_quant_params(output)));
 }
 
 }  // namespace octet::onednn

@@ -2,8 +2,12 @@
 // side are converted.
 #include <algorithm>
 
+#include "backends/onednn/builder/constants.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/builder/loops.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/ops.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {
@@ -34,7 +38,7 @@ Stored repeated(SegmentBuilder& builder, const Stored& stored, const Dims& shape
 // As floats; a tensor of the output's shape in its order.
 Stored operand(SegmentBuilder& builder, int index, const Dims& shape, const Dims& order) {
   const Dims own = builder.tensor(index).shape;
-  return with_rank(builder.to_real(index, own == shape ? order : row_major(own)), shape.size());
+  return with_rank(to_real(builder, index, own == shape ? order : row_major(own)), shape.size());
 }
 
 }  // namespace
@@ -66,9 +70,9 @@ void emit_binary(SegmentBuilder& builder, const ProgramOp& op) {
 
 void emit_prelu(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims shape = builder.tensor(op.inputs[0]).shape;
-  const Stored x = builder.to_dense(builder.read(op.inputs[0]), {});
+  const Stored x = to_dense(builder, builder.read(op.inputs[0]), {});
   const Stored y = builder.allocate(shape, {}, x.strides);
-  const std::vector<float> slopes = builder.real_values(op.inputs[1]);
+  const std::vector<float> slopes = real_values(builder.tensor(op.inputs[1]));
   if (slopes.size() == 1) {  // of one slope, a relu that leaks
     const dnnl::eltwise_forward::primitive_desc leaky(
         cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::eltwise_relu, x.desc(),
@@ -88,7 +92,7 @@ void emit_prelu(SegmentBuilder& builder, const ProgramOp& op) {
                                   dense_like(per_channel, x.strides));
   const dnnl::prelu_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference,
                                                  x.desc(), vector, y.desc(), new_attributes());
-  SegmentBuilder::refuse_reference_kernel("prelu", desc.impl_info_str());
+  refuse_reference_kernel("prelu", desc.impl_info_str());
   builder.add_primitive("prelu", desc,
                         {
                             {DNNL_ARG_SRC,     x.desc(), x.place      },

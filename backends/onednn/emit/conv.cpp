@@ -5,14 +5,17 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/bytes/depthwise.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/byte_conv.h"
+#include "backends/onednn/emit/byte_output.h"
 #include "backends/onednn/emit/conv_geometry.h"
+#include "backends/onednn/emit/ops.h"
 #include "backends/onednn/emit/post_ops.h"
 #include "backends/onednn/kernels/depthwise.h"
 #include "backends/onednn/kernels/direct_conv.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -49,7 +52,7 @@ dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
 struct Residual {
   std::vector<Follower> followers;
   Stored r;
-  Quantity y;
+  QuantParams y;
 };
 
 std::optional<Residual> find_residual(const SegmentBuilder& builder, const ProgramOp& op,
@@ -66,7 +69,7 @@ std::optional<Residual> find_residual(const SegmentBuilder& builder, const Progr
       !same_strides(r->shape, r->strides, order))
     return std::nullopt;
   residual.r = *r;
-  residual.y = builder.output_quantity(residual.followers[1].op->outputs[0]);
+  residual.y = builder.output_quant_params(residual.followers[1].op->outputs[0]);
   return residual;
 }
 
@@ -77,9 +80,9 @@ void append_residual(SegmentBuilder& builder, const Residual& residual,
   arguments.push_back(
       {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual.r.desc(), residual.r.place});
   append_clamp(post_ops, clamp_of(*residual.followers[0].op), residual.y,
-               residual.r.quantity.scale);
+               residual.r.quant_params.scale);
   attributes.set_post_ops(post_ops);
-  add_scale(builder, DNNL_ARG_DST, residual.y.scale / residual.r.quantity.scale, attributes,
+  add_scale(builder, DNNL_ARG_DST, residual.y.scale / residual.r.quant_params.scale, attributes,
             arguments);
   add_zero_point(builder, DNNL_ARG_DST, residual.y.zero_point, attributes, arguments);
 }
@@ -89,7 +92,7 @@ struct Convolution {
   PrimitiveDesc desc;
   Arithmetic plan;
   std::vector<Argument> arguments;
-  Quantity written;
+  QuantParams written;
 };
 
 template <typename Primitive, typename Algorithm>
@@ -104,13 +107,13 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   const int64_t channels = transposed ? wt.shape[1] * groups : wt.shape[0];
   const Arithmetic plan = plan_arithmetic(builder, op, channels, fold_zero_point);
 
-  const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(xt.shape));
+  const Stored x = convert(builder, builder.read(op.inputs[0]), plan.x, channels_last(xt.shape));
   const dnnl::memory::desc w = conv_weights(wt.shape, groups, transposed,
                                             plan.is_integer ? ElementType::s8 : ElementType::f32);
   const char* what = transposed ? "transposed convolution" : "convolution";
   const auto plan_convolution = [&](const Residual* residual, std::span<const Follower> followers) {
     Convolution<typename Primitive::primitive_desc> conv;
-    conv.plan = residual == nullptr ? plan : in_steps_of(residual->r.quantity, plan, channels);
+    conv.plan = residual == nullptr ? plan : in_steps_of(residual->r.quant_params, plan, channels);
     conv.written = residual == nullptr ? plan.y : residual->y;
     const int mask = plan.scale.size() <= 1 ? 0 : groups > 1 ? 3 : 1;
     dnnl::primitive_attr attributes =
@@ -127,7 +130,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
     conv.desc = typename Primitive::primitive_desc(
         cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias,
         y, g.stride, g.dilation, g.padding_begin, g.padding_end, attributes);
-    SegmentBuilder::refuse_reference_kernel(what, conv.desc.impl_info_str());
+    refuse_reference_kernel(what, conv.desc.impl_info_str());
     return conv;
   };
   std::optional<Convolution<typename Primitive::primitive_desc>> planned;
@@ -204,23 +207,26 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   std::optional<Residual> residual;
   if (!plan.y.is_integer() && is_image && takes_residual(shape))
     residual = find_residual(builder, op, plan, channels_last(y));
-  if (residual && residual->r.quantity.type != ElementType::u8) return false;
-  const Quantity written = residual ? residual->y : plan.y;
+  if (residual && residual->r.quant_params.type != ElementType::u8) return false;
+  const QuantParams written = residual ? residual->y : plan.y;
   if (!written.is_integer()) return false;
   const std::optional<ByteScales> scales =
       byte_scales(plan, written, clamp_of(residual ? *residual->followers[0].op : op),
-                  residual ? &residual->r.quantity : nullptr, w);
+                  residual ? &residual->r.quant_params : nullptr, w);
   if (!scales) return false;
   const int output =
       absorb_followers(builder, op, residual ? residual->followers : std::vector<Follower>());
-  const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
+  const Stored from = convert(builder, builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor& weights = builder.tensor(op.inputs[1]).data;
   if (is_depthwise) {
-    add_depthwise(builder, shape, weights, *scales, from.place, to.place);
+    builder.add_loop("depthwise convolution", depthwise_loop(shape, weights, *scales),
+                     {from.place, to.place});
   } else {
-    add_image_conv(builder, shape, weights, *scales, from.place, to.place,
-                   residual ? &residual->r.place : nullptr);
+    std::vector<Place> places = {from.place, to.place};
+    if (residual) places.push_back(residual->r.place);
+    builder.add_loop(image_conv_name(shape),
+                     image_conv_loop(shape, weights, *scales, residual.has_value()), places);
   }
   builder.define(output, to);
   return true;
@@ -238,7 +244,7 @@ bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geom
   const bool is_depthwise =
       groups > 1 && groups == x[1] && groups == w[0] && fits_depthwise_kernel(shape);
   const bool is_image = groups == 1 && fits_image_conv_kernel(shape);
-  if (builder.output_quantity(op.outputs[0]).is_integer()) return is_depthwise || is_image;
+  if (builder.output_quant_params(op.outputs[0]).is_integer()) return is_depthwise || is_image;
   return is_image && takes_residual(shape);
 }
 
@@ -271,16 +277,16 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   std::optional<Residual> residual;
   if (!plan.y.is_integer() && !is_depthwise)
     residual = find_residual(builder, op, plan, channels_last(y));
-  if (residual && residual->r.quantity.type != ElementType::u8) residual.reset();
-  const Quantity written = residual ? residual->y : plan.y;
+  if (residual && residual->r.quant_params.type != ElementType::u8) residual.reset();
+  const QuantParams written = residual ? residual->y : plan.y;
   std::optional<ByteConvOutput> output =
       byte_output(plan, written, clamp_of(residual ? *residual->followers[0].op : op),
-                  residual ? &residual->r.quantity : nullptr, w, is_fused);
+                  residual ? &residual->r.quant_params : nullptr, w, is_fused);
   if (!output) return false;
   const int target = absorb_followers(
       builder, op,
       residual ? std::span<const Follower>(residual->followers) : std::span<const Follower>());
-  const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
+  const Stored from = convert(builder, builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, written, channels_last(y));
   const Tensor& weights = builder.tensor(op.inputs[1]).data;
   if (!folds) output->start = zero_point_start(plan.x.zero_point, weights);
@@ -288,8 +294,8 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
     add_byte_depthwise(builder, shape, weights, *output, from.place, to.place);
   } else {
     add_byte_conv(builder, "convolution", shape, weights, *output,
-                  {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place,
-                  to.place, residual ? &residual->r.place : nullptr);
+                  {builder.saturation().highest_byte(op.inputs[0]), output->scales.padding},
+                  from.place, to.place, residual ? &residual->r.place : nullptr);
   }
   if (written.is_integer()) {
     builder.define(target, to);

@@ -8,10 +8,13 @@
 #include <fmt/ranges.h>
 
 #include "backends/common/dynamic_rows.h"
-#include "backends/onednn/bytes/conv.h"
-#include "backends/onednn/kernels/rows.h"
+#include "backends/onednn/builder/constants.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/builder/dynamic_rows.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/byte_conv.h"
+#include "backends/onednn/emit/ops.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {
@@ -20,7 +23,8 @@ ColumnTerms column_terms(const SegmentBuilder& builder, const ProgramOp& op,
                          const IntegerWeights& weights, int64_t n, int64_t k) {
   ColumnTerms terms{std::vector<int32_t>(static_cast<size_t>(n), 0), weights.scale,
                     std::vector<float>(static_cast<size_t>(n), 0.0f)};
-  if (op.inputs.size() > 2 && op.inputs[2] >= 0) terms.bias = builder.real_values(op.inputs[2]);
+  if (op.inputs.size() > 2 && op.inputs[2] >= 0)
+    terms.bias = real_values(builder.tensor(op.inputs[2]));
   const int8_t* values = weights.values.data<int8_t>();
   for (int64_t i = 0; i < n * k; ++i) terms.sums[static_cast<size_t>(i / k)] += values[i];
   return terms;
@@ -38,7 +42,7 @@ void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
   if (!blocks)
     throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row",
                               counts, shape)};
-  const Stored x = builder.to_real(op.inputs[0], row_major(shape));
+  const Stored x = to_real(builder, op.inputs[0], row_major(shape));
   const auto quantized = std::make_shared<const DynamicRows>(add_quantize_rows(
       builder, x.place, blocks->rows, blocks->width, blocks->rows_per_block, mapping));
   builder.define_dynamic(op.outputs[0], quantized);
@@ -66,18 +70,18 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
     builder.define(op.outputs[0], y);
     return true;
   }
-  if (builder.may_saturate(op, weights->values)) return false;
+  if (builder.saturation().may_saturate(op, weights->values)) return false;
   const dnnl::memory::desc source({m, k}, ElementType::u8, dnnl::memory::dims{k, 1});
   const dnnl::memory::desc plain({k, n}, ElementType::s8, dnnl::memory::dims{1, k});
   const dnnl::memory::desc any({k, n}, ElementType::s8, dnnl::memory::format_tag::any);
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   const dnnl::memory::desc sums({m, n}, ElementType::s32, dnnl::memory::dims{n, 1});
   const dnnl::matmul::primitive_desc desc(cpu_engine(), source, any, sums, new_attributes());
-  SegmentBuilder::refuse_reference_kernel("linear", desc.impl_info_str());
+  refuse_reference_kernel("linear", desc.impl_info_str());
   builder.add_primitive("linear", desc,
                         {
                             {DNNL_ARG_WEIGHTS, desc.weights_desc(),
-                             builder.add_packed(plain, weights->values, desc.weights_desc())},
+                             add_packed(builder, plain, weights->values, desc.weights_desc())},
                             {DNNL_ARG_SRC, source, x->values},
                             {DNNL_ARG_DST, sums, y.place}
   });

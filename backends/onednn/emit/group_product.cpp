@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/builder/constants.h"
+#include "backends/onednn/builder/dynamic_rows.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/byte_conv.h"
+#include "backends/onednn/emit/ops.h"
 #include "backends/onednn/kernels/isa.h"
-#include "backends/onednn/kernels/rows.h"
 #include "backends/onednn/kernels/vnni.h"
-#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {
@@ -269,7 +271,7 @@ bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
                        clamp.max ? static_cast<float>(*clamp.max) : infinity};
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
   const std::vector<float> bias = has_bias
-                                      ? builder.real_values(op.inputs[2])
+                                      ? real_values(builder.tensor(op.inputs[2]))
                                       : std::vector<float>(static_cast<size_t>(sizes.out), 0.0f);
   if (has_tiles) {
     emit_by_byte_tiles(builder, op, sizes, *x, shape, bias);

@@ -4,45 +4,48 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/bytes/matmul.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/byte_conv.h"
+#include "backends/onednn/emit/byte_output.h"
+#include "backends/onednn/emit/ops.h"
 #include "backends/onednn/emit/post_ops.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {
 
 Stored with_shape(const Stored& dense, const Dims& shape) {
-  return {dense.place, dense.quantity, shape, row_major(shape)};
+  return {dense.place, dense.quant_params, shape, row_major(shape)};
 }
 
 // The second factor as s8: its kernels take nothing else.
-Quantity as_signed(Quantity quantity) {
-  if (quantity.type == ElementType::u8)
-    quantity = {ElementType::s8, quantity.scale, quantity.zero_point - 128};
-  return quantity;
+QuantParams as_signed(QuantParams quant_params) {
+  if (quant_params.type == ElementType::u8)
+    quant_params = {ElementType::s8, quant_params.scale, quant_params.zero_point - 128};
+  return quant_params;
 }
 
 // Matrices whose last two dimensions are dense in either order stay as they are (oneDNN reads
 // both); others become row-major.
-Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const Quantity& quantity) {
+Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const QuantParams& quant_params) {
   const size_t rank = stored.shape.size();
   Dims transposed = stored.shape;
   std::swap(transposed[rank - 1], transposed[rank - 2]);
   Dims strides = row_major(transposed);
   std::swap(strides[rank - 1], strides[rank - 2]);
-  if (stored.quantity == quantity && same_strides(stored.shape, stored.strides, strides))
-    return {stored.place, quantity, stored.shape, strides};
-  return builder.convert(stored, quantity, row_major(stored.shape));
+  if (stored.quant_params == quant_params && same_strides(stored.shape, stored.strides, strides))
+    return {stored.place, quant_params, stored.shape, strides};
+  return convert(builder, stored, quant_params, row_major(stored.shape));
 }
 
 // A product with its scales, zero points and post-ops; the arguments of those.
 struct MatmulProduct {
   dnnl::matmul::primitive_desc desc;
   std::vector<Argument> arguments;
-  Quantity written;
+  QuantParams written;
 };
 
 }  // namespace
@@ -62,11 +65,11 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const std::optional<ByteConvOutput> output =
       byte_output(plan, plan.y, clamp_of(op), nullptr, wt.shape, false);
   if (!output) return false;
-  const Stored x = builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape));
+  const Stored x = convert(builder, builder.read(op.inputs[0]), plan.x, row_major(xt.shape));
   const Stored to = builder.allocate(y, plan.y, row_major(y));
   add_byte_conv(builder, "linear", shape, wt.data, *output,
-                {builder.highest_byte(op.inputs[0]), output->scales.padding}, x.place, to.place,
-                nullptr);
+                {builder.saturation().highest_byte(op.inputs[0]), output->scales.padding}, x.place,
+                to.place, nullptr);
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);
   } else {
@@ -90,7 +93,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const int64_t m = xt.numel() / k;
   const Arithmetic plan = plan_arithmetic(builder, op, n, true);
   const Stored x =
-      with_shape(builder.convert(builder.read(op.inputs[0]), plan.x, row_major(xt.shape)), {m, k});
+      with_shape(convert(builder, builder.read(op.inputs[0]), plan.x, row_major(xt.shape)), {m, k});
   const dnnl::memory::desc w({k, n}, plan.is_integer ? ElementType::s8 : ElementType::f32,
                              dnnl::memory::dims{1, k});
   const dnnl::memory::desc w_any({k, n}, w.get_data_type(), dnnl::memory::format_tag::any);
@@ -106,7 +109,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
     if (followers.empty()) product.written = plan.y;
     const dnnl::memory::desc y({m, n}, product.written.type, dnnl::memory::dims{n, 1});
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), x.desc(), w_any, bias, y, attributes);
-    SegmentBuilder::refuse_reference_kernel("linear", product.desc.impl_info_str());
+    refuse_reference_kernel("linear", product.desc.impl_info_str());
     return product;
   };
   const std::vector<Follower> followers = find_followers(builder, op);
@@ -132,20 +135,20 @@ namespace {
 
 // The factor as it lies in memory, when oneDNN can be asked to read it so: rows or columns without
 // gaps, nothing repeated.
-bool has_matrix_strides(const Stored& stored, const Quantity& quantity) {
+bool has_matrix_strides(const Stored& stored, const QuantParams& quant_params) {
   const size_t rank = stored.shape.size();
   bool repeats = false;
   for (size_t d = 0; d < rank; ++d)
     repeats = repeats || (stored.strides[d] == 0 && stored.shape[d] != 1);
-  return stored.quantity == quantity && !repeats &&
+  return stored.quant_params == quant_params && !repeats &&
          (stored.strides[rank - 1] == 1 || stored.strides[rank - 2] == 1);
 }
 
 // plan(a, b) of the factors as they lie in memory where oneDNN has a fast kernel for that, else of
 // row-major copies.
 template <typename Plan>
-auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const Quantity& qa,
-                            const Stored& b, const Quantity& qb, const Plan& plan) {
+auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const QuantParams& qa,
+                            const Stored& b, const QuantParams& qb, const Plan& plan) {
   if (has_matrix_strides(a, qa) && has_matrix_strides(b, qb)) {
     try {
       auto planned = plan(a, b);
@@ -164,12 +167,13 @@ bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored a = with_rank(builder.read(op.inputs[0]), shape.size()),
                b = with_rank(builder.read(op.inputs[1]), shape.size());
   const int64_t depth = a.shape.back();
-  if (!a.quantity.is_integer() || !b.quantity.is_integer() || !has_byte_matmul(depth)) return false;
-  const Quantity written = builder.output_quantity(op.outputs[0]);
-  const double scale = static_cast<double>(a.quantity.scale) * b.quantity.scale;
+  if (!a.quant_params.is_integer() || !b.quant_params.is_integer() || !has_byte_matmul(depth))
+    return false;
+  const QuantParams written = builder.output_quant_params(op.outputs[0]);
+  const double scale = static_cast<double>(a.quant_params.scale) * b.quant_params.scale;
   ByteConvOutput output;
   if (written.is_integer()) {
-    const Quantity steps = SegmentBuilder::as_unsigned(written);
+    const QuantParams steps = as_unsigned(written);
     const StepRange range = clamp_in_steps(steps, clamp_of(op));
     output.output = TileOutput::kBytes;
     output.is_fused = false;
@@ -186,7 +190,10 @@ bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
     output = real_output(plan, clamp_of(op), 1);
   }
   const Stored y = builder.allocate(shape, written, row_major(shape));
-  add_byte_matmul(builder, a, b, y, output);
+  ScratchLoop loop = byte_matmul_loop(a, b, y, output);
+  const Place scratch = builder.allocate({loop.scratch_bytes}, {ElementType::u8, 1, 0}, {1}).place;
+  builder.add_loop("matmul", std::move(loop.loop), {a.place, b.place, y.place, scratch},
+                   loop.kernel);
   if (written.is_integer()) {
     builder.define(op.outputs[0], y);
   } else {
@@ -202,11 +209,11 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const Stored a0 = builder.read(op.inputs[0]);
   const Stored b0 = builder.read(op.inputs[1]);
-  const bool is_integer =
-      a0.quantity.is_integer() && b0.quantity.is_integer() && !builder.may_saturate(op, 128);
-  const Quantity qa = is_integer ? SegmentBuilder::as_unsigned(a0.quantity) : Quantity{};
-  const Quantity qb = is_integer ? as_signed(b0.quantity) : Quantity{};
-  const Quantity qy = is_integer ? builder.output_quantity(op.outputs[0]) : Quantity{};
+  const bool is_integer = a0.quant_params.is_integer() && b0.quant_params.is_integer() &&
+                          !builder.saturation().may_saturate(op, 128);
+  const QuantParams qa = is_integer ? as_unsigned(a0.quant_params) : QuantParams{};
+  const QuantParams qb = is_integer ? as_signed(b0.quant_params) : QuantParams{};
+  const QuantParams qy = is_integer ? builder.output_quant_params(op.outputs[0]) : QuantParams{};
   const double unit = qy.is_integer() ? qy.scale : 1.0;
   const auto plan_product = [&](const Stored& a, const Stored& b,
                                 std::span<const Follower> followers) {
@@ -228,7 +235,7 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
     if (followers.empty()) product.written = qy;
     const dnnl::memory::desc y(yt.shape, product.written.type, row_major(yt.shape));
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), a.desc(), b.desc(), y, attributes);
-    SegmentBuilder::refuse_reference_kernel("matmul", product.desc.impl_info_str());
+    refuse_reference_kernel("matmul", product.desc.impl_info_str());
     product.arguments.push_back({DNNL_ARG_SRC, a.desc(), a.place});
     product.arguments.push_back({DNNL_ARG_WEIGHTS, b.desc(), b.place});
     return product;

@@ -3,25 +3,29 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/ops.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/builder/loops.h"
+#include "backends/onednn/emit/ops.h"
 #include "core/base/error.h"
+#include "core/base/shape.h"
 
 namespace octet::onednn {
 namespace {
 
-// In the quantity that the output declares, when that differs (an op that moves and requantizes).
+// With the type and scale that the output declares, when they differ (an op that moves and
+// requantizes).
 void define_moved(SegmentBuilder& builder, int output, const Stored& moved) {
-  const Quantity declared = builder.declared_quantity(output);
-  if (SegmentBuilder::as_unsigned(declared) == SegmentBuilder::as_unsigned(moved.quantity)) {
+  const QuantParams declared = builder.declared_quant_params(output);
+  if (as_unsigned(declared) == as_unsigned(moved.quant_params)) {
     builder.define(output, moved);
   } else {
-    builder.define(output, builder.to_dense(moved, builder.output_quantity(output)));
+    builder.define(output, to_dense(builder, moved, builder.output_quant_params(output)));
   }
 }
 
 size_t dimension(const ProgramOp& op, const char* key, const Dims& shape) {
   const int64_t dim = op.integer(key, 0);
-  return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim);
+  return static_cast<size_t>(wrap_dim(dim, shape.size()));
 }
 
 // Strides of `shape` over the same memory; false when elements would have to move. Dimensions that
@@ -62,19 +66,18 @@ void emit_reshape(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
   Dims strides;
   if (reshape_strides(x, shape, strides)) {
-    define_moved(builder, op.outputs[0], {x.place, x.quantity, shape, strides});
+    define_moved(builder, op.outputs[0], {x.place, x.quant_params, shape, strides});
     return;
   }
-  const Stored plain = builder.convert(x, x.quantity, row_major(x.shape));
-  define_moved(builder, op.outputs[0], {plain.place, plain.quantity, shape, row_major(shape)});
+  const Stored plain = convert(builder, x, x.quant_params, row_major(x.shape));
+  define_moved(builder, op.outputs[0], {plain.place, plain.quant_params, shape, row_major(shape)});
 }
 
 void emit_permute(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
-  Stored y{x.place, x.quantity, {}, {}};
+  Stored y{x.place, x.quant_params, {}, {}};
   for (int64_t dim : op.integers("dims")) {
-    const size_t d =
-        static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(x.shape.size()) : dim);
+    const size_t d = static_cast<size_t>(wrap_dim(dim, x.shape.size()));
     y.shape.push_back(x.shape[d]);
     y.strides.push_back(x.strides[d]);
   }
@@ -88,7 +91,7 @@ void emit_slice(SegmentBuilder& builder, const ProgramOp& op) {
   Stored y = x;
   y.shape = builder.tensor(op.outputs[0]).shape;
   y.place.offset +=
-      (start < 0 ? start + x.shape[d] : start) * x.strides[d] * bytes_of(x.quantity.type);
+      (start < 0 ? start + x.shape[d] : start) * x.strides[d] * bytes_of(x.quant_params.type);
   y.strides[d] *= op.integer("step", 1);
   define_moved(builder, op.outputs[0], y);
 }
@@ -96,11 +99,11 @@ void emit_slice(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_expand(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
-  Stored y{x.place, x.quantity, shape, Dims(shape.size(), 0)};
+  Stored y{x.place, x.quant_params, shape, Dims(shape.size(), 0)};
   const size_t extra = shape.size() - x.shape.size();
   for (size_t i = 0; i < x.shape.size(); ++i)
     y.strides[i + extra] = x.shape[i] == shape[i + extra] ? x.strides[i] : 0;
-  const Stored dense = builder.allocate(shape, x.quantity, row_major(shape));
+  const Stored dense = builder.allocate(shape, x.quant_params, row_major(shape));
   add_copy(builder, y, dense);
   define_moved(builder, op.outputs[0], dense);
 }
@@ -113,19 +116,19 @@ void emit_copy(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
   const size_t d = dimension(op, "dim", shape);
-  const Quantity quantity = builder.output_quantity(op.outputs[0]);
+  const QuantParams quant_params = builder.output_quant_params(op.outputs[0]);
   const Stored* largest = &builder.read(op.inputs[0]);
   for (int input : op.inputs)
     if (builder.read(input).numel() > largest->numel()) largest = &builder.read(input);
-  const Stored y = builder.allocate(shape, quantity, dense_like(shape, largest->strides));
+  const Stored y = builder.allocate(shape, quant_params, dense_like(shape, largest->strides));
   int64_t start = 0;
   for (int input : op.inputs) {
     const Stored& x = builder.read(input);
-    Stored part{y.place, quantity, x.shape, y.strides};
-    part.place.offset += start * y.strides[d] * bytes_of(quantity.type);
+    Stored part{y.place, quant_params, x.shape, y.strides};
+    part.place.offset += start * y.strides[d] * bytes_of(quant_params.type);
     start += x.shape[d];
     if (x.numel() == 0) continue;
-    const Stored made = builder.to_dense(x, quantity);
+    const Stored made = to_dense(builder, x, quant_params);
     if (!builder.place_inside(made, part)) add_copy(builder, made, part);
   }
   builder.define(op.outputs[0], y);
@@ -134,13 +137,13 @@ void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_pad(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
   const Dims pads = op.integers("pads");
-  const Quantity quantity = builder.output_quantity(op.outputs[0]);
-  const Stored x = builder.to_dense(builder.read(op.inputs[0]), quantity);
-  const Stored y = builder.allocate(shape, quantity, dense_like(shape, x.strides));
-  Stored inside{y.place, quantity, x.shape, y.strides};
+  const QuantParams quant_params = builder.output_quant_params(op.outputs[0]);
+  const Stored x = to_dense(builder, builder.read(op.inputs[0]), quant_params);
+  const Stored y = builder.allocate(shape, quant_params, dense_like(shape, x.strides));
+  Stored inside{y.place, quant_params, x.shape, y.strides};
   for (size_t i = 0; i < shape.size(); ++i) {
     if (pads[2 * i] < 0 || pads[2 * i + 1] < 0) throw Refusal{"negative padding"};
-    inside.place.offset += pads[2 * i] * y.strides[i] * bytes_of(quantity.type);
+    inside.place.offset += pads[2 * i] * y.strides[i] * bytes_of(quant_params.type);
   }
   add_fill(builder, y, op.real("value", 0.0));
   add_copy(builder, x, inside);

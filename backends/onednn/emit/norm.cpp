@@ -3,33 +3,38 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/builder/constants.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/kernels/softmax.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 #include "core/base/error.h"
+#include "core/base/shape.h"
 
 namespace octet::onednn {
-namespace {}  // namespace
-
 void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   const int64_t dim = op.integer("dim", -1);
-  const size_t axis = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim);
+  const size_t axis = static_cast<size_t>(wrap_dim(dim, shape.size()));
   // The axis innermost: other orders only have a reference kernel.
   Dims nesting = row_major(shape);
   for (int64_t& stride : nesting) stride = 2 * stride + 1;
   nesting[axis] = 0;
   const Dims order = dense_like(shape, nesting);
-  const Stored x = builder.to_real(op.inputs[0], order);
+  const Stored x = to_real(builder, op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
   if (has_softmax_kernel()) {
-    add_softmax(builder, x, y, shape[axis]);
+    builder.add_loop("softmax", softmax_loop(x.numel() / shape[axis], shape[axis]),
+                     {x.place, y.place});
+    builder.allow_in_place();
     define_real(builder, op.outputs[0], y);
     return;
   }
   const dnnl::softmax_forward::primitive_desc desc(
       cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, x.desc(),
       y.desc(), static_cast<int>(axis), new_attributes());
-  SegmentBuilder::refuse_reference_kernel("softmax", desc.impl_info_str());
+  refuse_reference_kernel("softmax", desc.impl_info_str());
   builder.add_primitive("softmax", desc,
                         {
                             {DNNL_ARG_SRC, x.desc(), x.place},
@@ -45,17 +50,17 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   int64_t width = 1;
   for (size_t d = xt.shape.size() - normalized; d < xt.shape.size(); ++d) width *= xt.shape[d];
   const Dims rows = {xt.numel() / width, width};
-  const Stored whole = builder.to_real(op.inputs[0], row_major(xt.shape));
+  const Stored whole = to_real(builder, op.inputs[0], row_major(xt.shape));
   const Stored x{whole.place, {}, rows, row_major(rows)};
   const Stored y = builder.allocate(rows, {}, row_major(rows));
-  const Stored scale = builder.add_floats(builder.parameter(op, 1, width, 1.0f));
-  const Stored shift = builder.add_floats(builder.parameter(op, 2, width, 0.0f));
+  const Stored scale = builder.add_floats(parameter(builder, op, 1, width, 1.0f));
+  const Stored shift = builder.add_floats(parameter(builder, op, 2, width, 0.0f));
   const dnnl::layer_normalization_forward::primitive_desc desc(
       cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(),
       static_cast<float>(op.real("eps", 1e-5)),
       dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift,
       new_attributes());
-  SegmentBuilder::refuse_reference_kernel("layer_norm", desc.impl_info_str());
+  refuse_reference_kernel("layer_norm", desc.impl_info_str());
   builder.add_primitive("layer_norm", desc,
                         {
                             {DNNL_ARG_SRC,   x.desc(),     x.place    },
@@ -71,15 +76,15 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   const int64_t channels = shape[1];
-  const std::vector<float> mean = builder.real_values(op.inputs[1]);
-  const std::vector<float> variance = builder.real_values(op.inputs[2]);
-  std::vector<float> factor = builder.parameter(op, 3, channels, 1.0f);
-  std::vector<float> shift = builder.parameter(op, 4, channels, 0.0f);
+  const std::vector<float> mean = real_values(builder.tensor(op.inputs[1]));
+  const std::vector<float> variance = real_values(builder.tensor(op.inputs[2]));
+  std::vector<float> factor = parameter(builder, op, 3, channels, 1.0f);
+  std::vector<float> shift = parameter(builder, op, 4, channels, 0.0f);
   for (size_t c = 0; c < factor.size(); ++c) {
     factor[c] = static_cast<float>(factor[c] / std::sqrt(variance[c] + op.real("eps", 1e-5)));
     shift[c] -= mean[c] * factor[c];
   }
-  const Stored x = builder.to_dense(builder.read(op.inputs[0]), {});
+  const Stored x = to_dense(builder, builder.read(op.inputs[0]), {});
   const Stored y = builder.allocate(shape, {}, x.strides);
   Dims per_channel(shape.size(), 1);
   per_channel[1] = channels;
@@ -91,7 +96,7 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   attributes.set_post_ops(post_ops);
   const dnnl::binary::primitive_desc desc(cpu_engine(), dnnl::algorithm::binary_mul, x.desc(),
                                           vector, y.desc(), attributes);
-  SegmentBuilder::refuse_reference_kernel("batch_norm", desc.impl_info_str());
+  refuse_reference_kernel("batch_norm", desc.impl_info_str());
   const int addend = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
   builder.add_primitive("batch_norm", desc,
                         {

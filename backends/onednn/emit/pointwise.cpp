@@ -5,8 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/builder/loops.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/kernels/byte_loops.h"
+#include "backends/onednn/kernels/planar_to_nhwc.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -73,15 +78,15 @@ void emit_function(SegmentBuilder& builder, const ProgramOp& op,
                    const std::function<double(double)>& function, dnnl::algorithm algorithm,
                    float alpha, float beta) {
   const Stored x = builder.read(op.inputs[0]);
-  const Quantity wanted = builder.output_quantity(op.outputs[0]);
-  if (x.quantity.is_integer()) {
-    const Stored dense = builder.to_dense(x, x.quantity);
+  const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
+  if (x.quant_params.is_integer()) {
+    const Stored dense = to_dense(builder, x, x.quant_params);
     const Stored y = builder.allocate(x.shape, wanted, dense.strides);
     add_table(builder, dense, y, function);
     builder.define(op.outputs[0], y);
     return;
   }
-  const Stored dense = builder.to_dense(x, x.quantity);
+  const Stored dense = to_dense(builder, x, x.quant_params);
   const Stored y = builder.allocate(x.shape, {}, dense.strides);
   const dnnl::eltwise_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference,
                                                    algorithm, dense.desc(), y.desc(), alpha, beta,
@@ -118,10 +123,10 @@ Dims operand_strides(const Dims& shape, const Dims& like) {
 
 void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
                            const Dims& order) {
-  Stored a = builder.convert(builder.read(op.inputs[0]), {},
-                             operand_strides(builder.tensor(op.inputs[0]).shape, order));
-  Stored b = builder.convert(builder.read(op.inputs[1]), {},
-                             operand_strides(builder.tensor(op.inputs[1]).shape, order));
+  Stored a = convert(builder, builder.read(op.inputs[0]), {},
+                     operand_strides(builder.tensor(op.inputs[0]).shape, order));
+  Stored b = convert(builder, builder.read(op.inputs[1]), {},
+                     operand_strides(builder.tensor(op.inputs[1]).shape, order));
   double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
   int scaled = DNNL_ARG_SRC_1;  // what alpha belongs to
   if (product(a.shape) < product(shape) && product(b.shape) == product(shape)) {
@@ -175,19 +180,22 @@ void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored b = builder.read(op.inputs[1]);
   const Stored& larger = product(a.shape) >= product(b.shape) ? a : b;
   const Dims order = larger.shape == shape ? dense_like(shape, larger.strides) : row_major(shape);
-  const Quantity wanted = builder.output_quantity(op.outputs[0]);
-  if (!a.quantity.is_integer() || !b.quantity.is_integer() || !wanted.is_integer()) {
+  const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
+  if (!a.quant_params.is_integer() || !b.quant_params.is_integer() || !wanted.is_integer()) {
     emit_real_elementwise(builder, op, shape, order);
     return;
   }
   const Stored left =
-      builder.convert(a, SegmentBuilder::as_unsigned(a.quantity), operand_strides(a.shape, order));
+      convert(builder, a, as_unsigned(a.quant_params), operand_strides(a.shape, order));
   const Stored right =
-      builder.convert(b, SegmentBuilder::as_unsigned(b.quantity), operand_strides(b.shape, order));
+      convert(builder, b, as_unsigned(b.quant_params), operand_strides(b.shape, order));
   const Stored y = builder.allocate(shape, wanted, order);
   const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
-  add_elementwise(builder, op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd,
-                  broadcast(left, shape), 1.0, broadcast(right, shape), alpha, y, clamp_of(op));
+  const Elementwise kind = op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd;
+  builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul",
+                   elementwise_loop(kind, broadcast(left, shape), 1.0, broadcast(right, shape),
+                                    alpha, y, clamp_of(op)),
+                   {left.place, right.place, y.place});
   builder.define(op.outputs[0], y);
 }
 
@@ -223,21 +231,21 @@ void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
       eltwise.alpha, eltwise.beta);
 }
 
-void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
+void emit_requantize(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
-  const Quantity wanted = builder.output_quantity(op.outputs[0]);
+  const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
   // floats are made when the first op asks for them
-  if (x.quantity.is_integer() && !wanted.is_integer()) {
+  if (x.quant_params.is_integer() && !wanted.is_integer()) {
     builder.define_integers(op.outputs[0], x);
-    builder.define_later(op.outputs[0], [&builder, x] { return builder.to_dense(x, {}); });
+    builder.define_later(op.outputs[0], [&builder, x] { return to_dense(builder, x, {}); });
     return;
   }
   if (op.attributes.contains("quant_min") || op.attributes.contains("quant_max")) {
-    const Quantity declared = builder.declared_quantity(op.outputs[0]);
+    const QuantParams declared = builder.declared_quant_params(op.outputs[0]);
     const int shift = wanted.zero_point - declared.zero_point;
     const StepRange range{static_cast<int>(op.integer("quant_min", declared.lowest())) + shift,
                           static_cast<int>(op.integer("quant_max", declared.highest())) + shift};
-    const Stored from = builder.to_dense(x, {}),
+    const Stored from = to_dense(builder, x, {}),
                  y = builder.allocate(x.shape, wanted, from.strides);
     add_quantize(builder, from, y, range);
     builder.define(op.outputs[0], y);
@@ -250,13 +258,13 @@ void emit_change_of_quantity(SegmentBuilder& builder, const ProgramOp& op) {
   if (is_plain_input && builder.prefers_channels_last(op.outputs[0]) && x.shape.size() == 4 &&
       x.shape[1] == 3) {
     const Stored y = builder.allocate(x.shape, wanted, channels_last(x.shape));
-    add_image(builder, x, y);
+    builder.add_loop("quantize image", image_loop(x, y), {x.place, y.place});
     builder.define(op.outputs[0], y);
     return;
   }
   builder.define(op.outputs[0], is_plain_input && builder.prefers_channels_last(op.outputs[0])
-                                    ? builder.convert(x, wanted, channels_last(x.shape))
-                                    : builder.to_dense(x, wanted));
+                                    ? convert(builder, x, wanted, channels_last(x.shape))
+                                    : to_dense(builder, x, wanted));
 }
 
 }  // namespace octet::onednn

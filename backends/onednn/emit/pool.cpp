@@ -4,9 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/kernels/pool.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 #include "core/base/error.h"
+#include "core/base/shape.h"
 
 namespace octet::onednn {
 namespace {
@@ -60,13 +64,15 @@ void to_three_axes(const std::vector<std::vector<Window>>& spatial,
 void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
                   const std::vector<std::vector<Window>>& spatial, int64_t divisor) {
   const Stored x0 = builder.read(op.inputs[0]);
-  const Stored x =
-      builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(x0.shape));
+  const Stored x = convert(builder, x0, as_unsigned(x0.quant_params), channels_last(x0.shape));
   const Stored y =
-      builder.allocate(shape, builder.output_quantity(op.outputs[0]), channels_last(shape));
+      builder.allocate(shape, builder.output_quant_params(op.outputs[0]), channels_last(shape));
   std::vector<Window> windows[3];
   to_three_axes(spatial, windows);
-  add_average(builder, with_three_axes(x), with_three_axes(y), windows, divisor, clamp_of(op));
+  builder.add_loop(
+      "average",
+      average_loop(with_three_axes(x), with_three_axes(y), windows, divisor, clamp_of(op)),
+      {x.place, y.place});
   builder.define(op.outputs[0], y);
 }
 
@@ -83,14 +89,15 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
     pool.dilation[i] -= 1;  // oneDNN counts the elements left out
   }
   const Stored x0 = builder.read(op.inputs[0]);
-  const Stored x = builder.convert(x0, SegmentBuilder::as_unsigned(x0.quantity), channels_last(in));
-  const Stored y = builder.allocate(out, x.quantity, channels_last(out));
-  if (x.quantity.type == ElementType::u8 &&
+  const Stored x = convert(builder, x0, as_unsigned(x0.quant_params), channels_last(in));
+  const Stored y = builder.allocate(out, x.quant_params, channels_last(out));
+  if (x.quant_params.type == ElementType::u8 &&
       std::all_of(pool.dilation.begin(), pool.dilation.end(), [](int64_t d) { return d == 0; })) {
     std::vector<Window> windows[3];
     to_three_axes(windows_of(pool, in, out, false), windows);
-    add_maximum(builder, with_three_axes(x), with_three_axes(y), windows);
-    builder.define(op.outputs[0], builder.to_dense(y, builder.output_quantity(op.outputs[0])));
+    builder.add_loop("max_pool", maximum_loop(with_three_axes(x), with_three_axes(y), windows),
+                     {x.place, y.place});
+    builder.define(op.outputs[0], to_dense(builder, y, builder.output_quant_params(op.outputs[0])));
     return;
   }
   const dnnl::pooling_forward::primitive_desc desc(
@@ -101,7 +108,7 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
                             {DNNL_ARG_SRC, x.desc(), x.place},
                             {DNNL_ARG_DST, y.desc(), y.place}
   });
-  builder.define(op.outputs[0], builder.to_dense(y, builder.output_quantity(op.outputs[0])));
+  builder.define(op.outputs[0], to_dense(builder, y, builder.output_quant_params(op.outputs[0])));
 }
 
 void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
@@ -135,7 +142,7 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
   Dims reduced = in;
   std::vector<char> is_reduced(in.size());
   for (int64_t dim : op.integers("dims")) {
-    const size_t d = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(in.size()) : dim);
+    const size_t d = static_cast<size_t>(wrap_dim(dim, in.size()));
     reduced[d] = 1;
     is_reduced[d] = true;
   }
@@ -149,7 +156,7 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
       });
     emit_average(builder, op, reduced, windows, 0);
   } else {
-    const Stored x = builder.to_real(op.inputs[0], row_major(in));
+    const Stored x = to_real(builder, op.inputs[0], row_major(in));
     const Stored y = builder.allocate(reduced, {}, row_major(reduced));
     dnnl::primitive_attr attributes = new_attributes();
     dnnl::post_ops post_ops;
@@ -165,9 +172,9 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
     });
     define_real(builder, op.outputs[0], y);
   }
-  const Stored kept = builder.convert(builder.read(op.outputs[0]),
-                                      builder.read(op.outputs[0]).quantity, row_major(reduced));
-  builder.define(op.outputs[0], {kept.place, kept.quantity, yt.shape, row_major(yt.shape)});
+  const Stored kept = convert(builder, builder.read(op.outputs[0]),
+                              builder.read(op.outputs[0]).quant_params, row_major(reduced));
+  builder.define(op.outputs[0], {kept.place, kept.quant_params, yt.shape, row_major(yt.shape)});
 }
 
 }  // namespace octet::onednn

@@ -1,6 +1,8 @@
 // Which ops follow, and their form as post-ops.
 #include "backends/onednn/emit/post_ops.h"
 
+#include "backends/onednn/emit/arithmetic.h"
+
 namespace octet::onednn {
 namespace {
 
@@ -9,7 +11,7 @@ namespace {
 std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, const Dims& shape,
                                    const Dims& order) {
   const Stored* kept = builder.find_kept(operand);
-  if (kept == nullptr || kept->quantity.is_integer()) return std::nullopt;
+  if (kept == nullptr || kept->quant_params.is_integer()) return std::nullopt;
   if (kept->shape == shape && same_strides(shape, kept->strides, order))
     return Stored{kept->place, {}, shape, order};
   if (!same_strides(shape, order, row_major(shape)) ||
@@ -60,17 +62,17 @@ std::vector<Follower> find_followers(const SegmentBuilder& builder, const Progra
   return followers;
 }
 
-Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> followers,
-                          const Dims& shape, const Dims& order, dnnl::primitive_attr& attributes,
-                          std::vector<Argument>& arguments) {
+QuantParams append_followers(SegmentBuilder& builder, std::span<const Follower> followers,
+                             const Dims& shape, const Dims& order, dnnl::primitive_attr& attributes,
+                             std::vector<Argument>& arguments) {
   dnnl::post_ops post_ops = attributes.get_post_ops();
-  Quantity written;
+  QuantParams written;
   for (const Follower& follower : followers) {
     if (follower.kind == Follower::Kind::kFunction) {
       const Eltwise function = *find_eltwise(*follower.op);
       post_ops.append_eltwise(function.algorithm, function.alpha, function.beta);
     } else if (follower.kind == Follower::Kind::kQuantize) {
-      written = builder.output_quantity(follower.op->outputs[0]);
+      written = builder.output_quant_params(follower.op->outputs[0]);
       add_scale(builder, DNNL_ARG_DST, written.scale, attributes, arguments);
       add_zero_point(builder, DNNL_ARG_DST, written.zero_point, attributes, arguments);
     } else {

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/onednn/ops.h"
-
 namespace octet::onednn {
 
 struct Follower {
@@ -26,10 +24,10 @@ std::vector<Follower> find_followers(const SegmentBuilder& builder, const Progra
 
 // Appends the followers to the attributes' post-ops, with the arguments that they need. `shape` and
 // `order` (strides): those of the product as oneDNN sees it. Returns what is written then: float,
-// or the quantity of the last one.
-Quantity append_followers(SegmentBuilder& builder, std::span<const Follower> followers,
-                          const Dims& shape, const Dims& order, dnnl::primitive_attr& attributes,
-                          std::vector<Argument>& arguments);
+// or type and scale of the last one.
+QuantParams append_followers(SegmentBuilder& builder, std::span<const Follower> followers,
+                             const Dims& shape, const Dims& order, dnnl::primitive_attr& attributes,
+                             std::vector<Argument>& arguments);
 
 // plan(followers) for as many of the followers as there is a fast kernel for, and how many those
 // are. Throws what plan throws without any.

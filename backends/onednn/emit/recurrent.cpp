@@ -1,16 +1,20 @@
 // Recurrent layers: a product of the hidden state and one own loop over the gates for each time
 // step. Weights that are stored as integers are read as such where the batch is small
-// (onednn_weight_product); otherwise the product is oneDNN's, on floats packed once.
+// (kernels/weight_product.h); otherwise the product is oneDNN's, on floats packed once.
 #include <bit>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "backends/onednn/builder/constants.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/builder/loops.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/weight_product.h"
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/quantize_row.h"
-#include "backends/onednn/kernels/weight_product.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {
@@ -129,7 +133,7 @@ class HiddenProduct {
     hidden_ = r.shape[1];
     bias_ =
         builder
-            .add_floats(op.inputs[2] >= 0 ? builder.real_values(op.inputs[2])
+            .add_floats(op.inputs[2] >= 0 ? real_values(builder.tensor(op.inputs[2]))
                                           : std::vector<float>(static_cast<size_t>(rows_), 0.0f))
             .place;
     integers_ = find_weight_product(builder, r, batch);
@@ -159,7 +163,7 @@ class HiddenProduct {
     bias_desc_ = dnnl::memory::desc({1, rows_}, ElementType::f32, dnnl::memory::dims{rows_, 1});
     desc_ = dnnl::matmul::primitive_desc(cpu_engine(), source, any, bias_desc_, result,
                                          new_attributes());
-    SegmentBuilder::refuse_reference_kernel("recurrent product", desc_.impl_info_str());
+    refuse_reference_kernel("recurrent product", desc_.impl_info_str());
     weights_ = pack_weights(builder_, weights, plain, desc_.weights_desc());
   }
 
@@ -167,7 +171,7 @@ class HiddenProduct {
   int64_t batch_;
   int64_t rows_ = 0;
   int64_t hidden_ = 0;
-  std::optional<WeightProduct> integers_;
+  std::optional<IntegerProduct> integers_;
   Place bias_, weights_;
   dnnl::memory::desc bias_desc_;
   dnnl::matmul::primitive_desc desc_;
@@ -175,7 +179,7 @@ class HiddenProduct {
 
 Place at_step(const Stored& sequence, int64_t t) {
   return {sequence.place.buffer,
-          sequence.place.offset + t * sequence.strides[0] * bytes_of(sequence.quantity.type)};
+          sequence.place.offset + t * sequence.strides[0] * bytes_of(sequence.quant_params.type)};
 }
 
 }  // namespace
@@ -187,8 +191,9 @@ void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const int64_t steps = yt.shape[0], batch = yt.shape[1], hidden = yt.shape[2],
                 rows = builder.tensor(op.inputs[1]).shape[0];
-  const Stored given = builder.to_real(op.inputs[0], row_major(builder.tensor(op.inputs[0]).shape));
-  const Stored h0 = builder.to_real(op.inputs[3], {hidden, 1});
+  const Stored given =
+      to_real(builder, op.inputs[0], row_major(builder.tensor(op.inputs[0]).shape));
+  const Stored h0 = to_real(builder, op.inputs[3], {hidden, 1});
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   const Stored own = builder.allocate({batch, rows}, {}, {rows, 1});
   HiddenProduct product(builder, op, batch);
@@ -196,7 +201,7 @@ void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op) {
   Stored state;
   if (has_cell) {
     state = builder.allocate({batch, hidden}, {}, {hidden, 1});
-    add_copy(builder, builder.to_real(op.inputs[4], {hidden, 1}), state);
+    add_copy(builder, to_real(builder, op.inputs[4], {hidden, 1}), state);
   }
   const bool is_reverse = op.flag("reverse");
   Place before = h0.place;

@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/builder/constants.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/ops.h"
 #include "backends/onednn/kernels/isa.h"
-#include "backends/onednn/ops.h"
+#include "core/base/shape.h"
 
 namespace octet::onednn {
 namespace {
@@ -97,8 +101,7 @@ constexpr Reduction kReductions[] = {
 std::vector<char> reduced_dimensions(const ProgramOp& op, size_t rank) {
   const Dims dims = op.integers("dims");
   std::vector<char> is_reduced(rank, dims.empty());
-  for (int64_t dim : dims)
-    is_reduced[static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim)] = true;
+  for (int64_t dim : dims) is_reduced[static_cast<size_t>(wrap_dim(dim, rank))] = true;
   return is_reduced;
 }
 
@@ -251,7 +254,7 @@ void emit_reduce(SegmentBuilder& builder, const ProgramOp& op) {
   if (reduction == std::end(kReductions))
     throw Refusal{fmt::format("the reduction {} is unknown here", name)};
   const ReductionPlan plan = plan_reduction(xt.shape, reduced_dimensions(op, xt.shape.size()));
-  const Stored x = builder.to_real(op.inputs[0], plan.strides);
+  const Stored x = to_real(builder, op.inputs[0], plan.strides);
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   const float infinity = std::numeric_limits<float>::infinity();
   const Clamp clamp = clamp_of(op);
@@ -269,7 +272,7 @@ void emit_group_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const bool is_channels_last =
       shape.size() > 2 && same_strides(shape, kept.strides, channels_last(shape));
   const Dims order = is_channels_last ? channels_last(shape) : row_major(shape);
-  const Stored x = builder.convert(kept, {}, order);
+  const Stored x = convert(builder, kept, {}, order);
   const Stored y = builder.allocate(shape, {}, order);
   const Groups groups = {shape[0],
                          shape[1],
@@ -280,8 +283,8 @@ void emit_group_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored room = builder.allocate({shape[0], 2 * shape[1]}, {}, {2 * shape[1], 1});
   builder.add_loop(
       "group_norm", group_norm_loop(groups),
-      {x.place, y.place, builder.add_floats(builder.parameter(op, 1, shape[1], 1.0f)).place,
-       builder.add_floats(builder.parameter(op, 2, shape[1], 0.0f)).place, room.place});
+      {x.place, y.place, builder.add_floats(parameter(builder, op, 1, shape[1], 1.0f)).place,
+       builder.add_floats(parameter(builder, op, 2, shape[1], 0.0f)).place, room.place});
   define_real(builder, op.outputs[0], y);
 }
 

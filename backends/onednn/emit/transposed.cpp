@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/onednn/bytes/conv.h"
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/arithmetic.h"
+#include "backends/onednn/emit/byte_conv.h"
+#include "backends/onednn/emit/byte_output.h"
 #include "backends/onednn/emit/conv_geometry.h"
-#include "backends/onednn/ops.h"
+#include "backends/onednn/emit/ops.h"
 
 namespace octet::onednn {
 namespace {
@@ -129,14 +132,14 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   std::optional<ByteConvOutput> output =
       byte_output(plan, plan.y, clamp_of(op), nullptr, outputs_first, false);
   if (!output) return false;
-  const Stored from = builder.convert(builder.read(op.inputs[0]), plan.x, channels_last(x));
+  const Stored from = convert(builder, builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, plan.y, channels_last(y));
   for (const Part& part : *parts) {
     // The zero point belongs to each phase: it reads kernel elements of its own.
     if (part.weights.defined()) output->start = zero_point_start(plan.x.zero_point, part.weights);
     add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output,
-                  {builder.highest_byte(op.inputs[0]), output->scales.padding}, from.place,
-                  to.place, nullptr);
+                  {builder.saturation().highest_byte(op.inputs[0]), output->scales.padding},
+                  from.place, to.place, nullptr);
   }
   if (plan.y.is_integer()) {
     builder.define(op.outputs[0], to);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/ops.h"
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/quantize_row.h"
-#include "backends/onednn/ops.h"
 
 namespace octet::onednn {
 namespace {
@@ -99,9 +100,8 @@ Loop upsample_loop(UpsamplePlan plan) {
 void emit_upsample(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims in = builder.tensor(op.inputs[0]).shape, out = builder.tensor(op.outputs[0]).shape;
   const Stored kept = builder.read(op.inputs[0]);
-  const Stored x =
-      builder.convert(kept, SegmentBuilder::as_unsigned(kept.quantity), channels_last(in));
-  const Quantity wanted = builder.output_quantity(op.outputs[0]);
+  const Stored x = convert(builder, kept, as_unsigned(kept.quant_params), channels_last(in));
+  const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
   const Stored y = builder.allocate(out, wanted, channels_last(out));
   const std::vector<double> scales = op.reals("scales");
   UpsamplePlan plan{in[0],
@@ -111,9 +111,9 @@ void emit_upsample(SegmentBuilder& builder, const ProgramOp& op) {
                     taps_of(op, scales[0], in[2], out[2]),
                     taps_of(op, scales[1], in[3], out[3]),
                     quantize_row_of(wanted),
-                    static_cast<float>(x.quantity.zero_point),
-                    x.quantity.scale};
-  const bool from_bytes = x.quantity.is_integer();
+                    static_cast<float>(x.quant_params.zero_point),
+                    x.quant_params.scale};
+  const bool from_bytes = x.quant_params.is_integer();
   Loop loop;
   if (wanted.type == ElementType::u8)
     loop = from_bytes ? upsample_loop<uint8_t, uint8_t>(plan) : upsample_loop<float, uint8_t>(plan);

@@ -1,9 +1,10 @@
 // Averages over windows of channels-last tensors: sums per channel, scaled on the way out.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
+#include "backends/onednn/kernels/pool.h"
 
-#include "backends/onednn/kernels/byte_loops.h"
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/quantize_row.h"
 #include "core/base/error.h"
@@ -117,8 +118,8 @@ AverageFunction choose(ElementType y) {
 
 }  // namespace
 
-void add_average(SegmentBuilder& builder, const Stored& x, const Stored& y,
-                 std::vector<Window> (&windows)[3], int64_t divisor, const Clamp& clamp) {
+Loop average_loop(const Stored& x, const Stored& y, const std::vector<Window> (&windows)[3],
+                  int64_t divisor, const Clamp& clamp) {
   OCTET_ASSERT(x.shape.size() == 5 && y.shape.size() == 5, "averages take three spatial axes");
   AveragePlan p;
   p.batch = x.shape[0];
@@ -128,30 +129,27 @@ void add_average(SegmentBuilder& builder, const Stored& x, const Stored& y,
     p.windows[i] = windows[i];
   }
   p.divisor = divisor;
-  p.factor = static_cast<float>(static_cast<double>(x.quantity.scale) / y.quantity.scale);
-  p.x_zero_point = x.quantity.zero_point;
-  p.y_zero_point = y.quantity.zero_point;
-  if (y.quantity.is_integer()) {
-    const StepRange range = clamp_in_steps(y.quantity, clamp);
-    p.low = static_cast<float>(range.low - y.quantity.zero_point);
-    p.high = static_cast<float>(range.high - y.quantity.zero_point);
+  p.factor = static_cast<float>(static_cast<double>(x.quant_params.scale) / y.quant_params.scale);
+  p.x_zero_point = x.quant_params.zero_point;
+  p.y_zero_point = y.quant_params.zero_point;
+  if (y.quant_params.is_integer()) {
+    const StepRange range = clamp_in_steps(y.quant_params, clamp);
+    p.low = static_cast<float>(range.low - y.quant_params.zero_point);
+    p.high = static_cast<float>(range.high - y.quant_params.zero_point);
   } else {
     p.low = static_cast<float>(clamp.min.value_or(-std::numeric_limits<float>::infinity()));
     p.high = static_cast<float>(clamp.max.value_or(std::numeric_limits<float>::infinity()));
   }
-  const AverageFunction function = x.quantity.is_integer()
-                                       ? choose<uint8_t, int32_t>(y.quantity.type)
-                                       : choose<float, float>(y.quantity.type);
+  const AverageFunction function = x.quant_params.is_integer()
+                                       ? choose<uint8_t, int32_t>(y.quant_params.type)
+                                       : choose<float, float>(y.quant_params.type);
   const int64_t chunks = (p.channels + kChunk - 1) / kChunk;
   const int64_t chunk_elements = x.numel() / p.channels * kChunk;
-  builder.add_loop("average",
-                   [p, function, chunks, chunk_elements](std::byte* const* arguments) {
-                     for_parts(chunks, chunk_elements, [&](int64_t first, int64_t last) {
-                       function(arguments[0], arguments[1], p, first * kChunk,
-                                std::min(last * kChunk, p.channels));
-                     });
-                   },
-                   {x.place, y.place});
+  return [p, function, chunks, chunk_elements](std::byte* const* arguments) {
+    for_parts(chunks, chunk_elements, [&](int64_t first, int64_t last) {
+      function(arguments[0], arguments[1], p, first * kChunk, std::min(last * kChunk, p.channels));
+    });
+  };
 }
 
 }  // namespace octet::onednn

@@ -4,15 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/quantize_row.h"
-#include "backends/onednn/library.h"
 #include "core/base/error.h"
-#include "core/base/tensor.h"
 
 namespace octet::onednn {
 namespace {
@@ -190,7 +186,7 @@ void copy_run(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t 
 }
 
 template <typename T>
-Loop copy_loop(const Walk& walk) {
+Loop copy_walk(const Walk& walk) {
   return [walk](std::byte* const* arguments) {
     const T* from = reinterpret_cast<const T*>(arguments[0]);
     T* to = reinterpret_cast<T*>(arguments[1]);
@@ -202,7 +198,7 @@ Loop copy_loop(const Walk& walk) {
 }
 
 template <typename T>
-Loop table_loop(std::array<T, 256> table, int64_t count) {
+Loop look_up(std::array<T, 256> table, int64_t count) {
   return [table, count](std::byte* const* arguments) {
     const uint8_t* from = reinterpret_cast<const uint8_t*>(arguments[0]);
     T* to = reinterpret_cast<T*>(arguments[1]);
@@ -212,57 +208,54 @@ Loop table_loop(std::array<T, 256> table, int64_t count) {
   };
 }
 
+// Whether elements stand for several.
+bool repeats(const Stored& from) {
+  for (size_t i = 0; i < from.shape.size(); ++i)
+    if (from.shape[i] != 1 && from.strides[i] == 0) return true;
+  return false;
+}
+
 }  // namespace
 
-int quantize_one(double real, const Quantity& quantity) {
-  const double steps = std::nearbyint(real / quantity.scale) + quantity.zero_point;
-  if (std::isnan(steps)) return quantity.lowest();
-  return static_cast<int>(std::clamp<double>(steps, quantity.lowest(), quantity.highest()));
-}
-
-StepRange clamp_in_steps(const Quantity& quantity, const Clamp& clamp) {
-  StepRange range{quantity.lowest(), quantity.highest()};
-  if (clamp.min) range.low = quantize_one(*clamp.min, quantity);
-  if (clamp.max) range.high = quantize_one(*clamp.max, quantity);
-  return range;
-}
-
-void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a, double factor_a,
-                     const Stored& b, double factor_b, const Stored& to, const Clamp& clamp) {
+Loop elementwise_loop(Elementwise kind, const Stored& a, double factor_a, const Stored& b,
+                      double factor_b, const Stored& to, const Clamp& clamp) {
   const Walk walk = plan_walk(to.shape, to.strides, a.strides, b.strides);
   const std::array<int64_t, 3>& inner = walk.steps.back();
   OCTET_ASSERT(inner[0] == 1 || walk.counts.back() == 1, "the output has gaps");
   if (inner[1] != 1 && walk.counts.back() != 1) {
     if (inner[2] != 1) throw Refusal{"both inputs repeat along the innermost dimension"};
-    add_elementwise(builder, kind, b, factor_b, a, factor_a, to, clamp);
-    return;
+    return [swapped = elementwise_loop(kind, b, factor_b, a, factor_a, to, clamp)](
+               std::byte* const* arguments) {
+      std::byte* const in_order[] = {arguments[1], arguments[0], arguments[2]};
+      swapped(in_order);
+    };
   }
   if (inner[2] != 1 && inner[2] != 0 && walk.counts.back() != 1)
     throw Refusal{"the inputs' memory orders do not fit"};
-  const Quantity as_u8 = SegmentBuilder::as_unsigned(to.quantity);
+  const QuantParams as_u8 = as_unsigned(to.quant_params);
   const StepRange range = clamp_in_steps(as_u8, clamp);
   ElementwiseRow p{};
-  const double za = a.quantity.zero_point;
-  const double zb = b.quantity.zero_point;
+  const double za = a.quant_params.zero_point;
+  const double zb = b.quant_params.zero_point;
   if (kind == Elementwise::kAdd) {
-    const double ka = a.quantity.scale * factor_a / to.quantity.scale;
-    const double kb = b.quantity.scale * factor_b / to.quantity.scale;
+    const double ka = a.quant_params.scale * factor_a / to.quant_params.scale;
+    const double kb = b.quant_params.scale * factor_b / to.quant_params.scale;
     p.factor_a = static_cast<float>(ka);
     p.factor_b = static_cast<float>(kb);
     p.bias = static_cast<float>(-za * ka - zb * kb);
   } else {
-    p.factor_a = static_cast<float>(static_cast<double>(a.quantity.scale) * b.quantity.scale /
-                                    to.quantity.scale);
+    p.factor_a = static_cast<float>(static_cast<double>(a.quant_params.scale) *
+                                    b.quant_params.scale / to.quant_params.scale);
     p.offset_a = static_cast<float>(-za);
     p.offset_b = static_cast<float>(-zb);
   }
   p.zero_point = as_u8.zero_point;
   p.low = static_cast<float>(range.low - as_u8.zero_point);
   p.high = static_cast<float>(range.high - as_u8.zero_point);
-  p.flip = to.quantity.type == ElementType::s8 ? 128 : 0;
+  p.flip = to.quant_params.type == ElementType::s8 ? 128 : 0;
   const ElementwiseFunction function =
       choose_elementwise(kind, inner[2] == 0 && walk.counts.back() != 1);
-  Loop loop = [walk, p, function](std::byte* const* arguments) {
+  return [walk, p, function](std::byte* const* arguments) {
     const uint8_t* pa = reinterpret_cast<const uint8_t*>(arguments[0]);
     const uint8_t* pb = reinterpret_cast<const uint8_t*>(arguments[1]);
     uint8_t* py = reinterpret_cast<uint8_t*>(arguments[2]);
@@ -270,13 +263,11 @@ void add_elementwise(SegmentBuilder& builder, Elementwise kind, const Stored& a,
       function(pa + offsets[1], pb + offsets[2], py + offsets[0], count, p);
     });
   };
-  builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul", std::move(loop),
-                   {a.place, b.place, to.place});
 }
 
-void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to,
-               const std::function<double(double)>& function) {
-  const Quantity& q = from.quantity;
+Loop table_loop(const Stored& from, const Stored& to,
+                const std::function<double(double)>& function) {
+  const QuantParams& q = from.quant_params;
   const int64_t count = from.numel();
   std::array<uint8_t, 256> bytes{};
   std::array<float, 256> reals{};
@@ -284,117 +275,72 @@ void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to,
     const int value = q.type == ElementType::s8 ? static_cast<int8_t>(i) : i;
     const double real = function(static_cast<double>(q.scale) * (value - q.zero_point));
     reals[static_cast<size_t>(i)] = static_cast<float>(real);
-    if (to.quantity.is_integer())
-      bytes[static_cast<size_t>(i)] = static_cast<uint8_t>(quantize_one(real, to.quantity));
+    if (to.quant_params.is_integer())
+      bytes[static_cast<size_t>(i)] = static_cast<uint8_t>(quantize_one(real, to.quant_params));
   }
-  builder.add_loop("table",
-                   to.quantity.is_integer() ? table_loop(bytes, count) : table_loop(reals, count),
-                   {from.place, to.place});
+  return to.quant_params.is_integer() ? look_up(bytes, count) : look_up(reals, count);
 }
 
-void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to,
-                  const StepRange& range) {
-  const int64_t count = from.numel();
-  const QuantizeRow p = quantize_row_of(to.quantity, range.low, range.high);
+Loop quantize_loop(int64_t count, const QuantParams& to, const StepRange& range) {
+  const QuantizeRow p = quantize_row_of(to, range.low, range.high);
   const QuantizeFunction function =
-      to.quantity.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
-  builder.add_loop("quantize",
-                   [=](std::byte* const* arguments) {
-                     const float* x = reinterpret_cast<const float*>(arguments[0]);
-                     for_chunks(count, [&](int64_t first, int64_t last) {
-                       function(x + first, arguments[1] + first, last - first, p);
-                     });
-                   },
-                   {from.place, to.place});
+      to.type == ElementType::u8 ? choose_quantize<uint8_t>() : choose_quantize<int8_t>();
+  return [=](std::byte* const* arguments) {
+    const float* x = reinterpret_cast<const float*>(arguments[0]);
+    for_chunks(count, [&](int64_t first, int64_t last) {
+      function(x + first, arguments[1] + first, last - first, p);
+    });
+  };
 }
 
-void add_change_of_quantity(SegmentBuilder& builder, const Stored& from, const Stored& to) {
-  const int64_t count = from.numel();
-  const Quantity& a = from.quantity;
-  const Quantity& b = to.quantity;
-  if (!a.is_integer()) {
-    OCTET_ASSERT(b.is_integer(), "a change from float to float");
-    add_quantize(builder, from, to, {b.lowest(), b.highest()});
-    return;
-  }
-  if (b.is_integer() && a.scale == b.scale &&
-      a.zero_point - a.lowest() == b.zero_point - b.lowest()) {
-    builder.add_loop("shift",
-                     [=](std::byte* const* arguments) {
-                       for_chunks(count, [&](int64_t first, int64_t last) {
-                         for (int64_t i = first; i < last; ++i)
-                           arguments[1][i] = arguments[0][i] ^ std::byte{128};
-                       });
-                     },
-                     {from.place, to.place});
-    return;
-  }
-  if (!b.is_integer()) {
-    builder.add_loop("dequantize",
-                     [=](std::byte* const* arguments) {
-                       float* y = reinterpret_cast<float*>(arguments[1]);
-                       const bool is_signed = a.type == ElementType::s8;
-                       for_chunks(count, [&](int64_t first, int64_t last) {
-                         run_vectorised([&]() __attribute__((always_inline)) {
-                           const std::byte* x = arguments[0] + first;
-                           is_signed
-                               ? dequantize_row(reinterpret_cast<const int8_t*>(x), y + first,
-                                                last - first, a.scale, a.zero_point)
-                               : dequantize_row(reinterpret_cast<const uint8_t*>(x), y + first,
-                                                last - first, a.scale, a.zero_point);
-                         });
-                       });
-                     },
-                     {from.place, to.place});
-    return;
-  }
-  add_table(builder, from, to, [](double real) { return real; });
-}
-
-void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
-  const bool repeats = [&] {
-    for (size_t i = 0; i < from.shape.size(); ++i)
-      if (from.shape[i] != 1 && from.strides[i] == 0) return true;
-    return false;
-  }();
-  const Walk walk = plan_walk(to.shape, to.strides, from.strides, to.strides);
-  const bool is_simple =
-      walk.steps.back()[0] == 1 && walk.steps.back()[1] == 1 && walk.counts.back() >= 32;
-  if (!repeats && !is_simple && !from.shape.empty()) {
-    try {
-      const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(),
-                                               new_attributes());
-      builder.add_primitive(
-          "reorder", desc,
-          {
-              {DNNL_ARG_FROM, from.desc(), from.place},
-              {DNNL_ARG_TO,   to.desc(),   to.place  }
+Loop dequantize_loop(int64_t count, const QuantParams& from) {
+  return [count, from](std::byte* const* arguments) {
+    float* y = reinterpret_cast<float*>(arguments[1]);
+    const bool is_signed = from.type == ElementType::s8;
+    for_chunks(count, [&](int64_t first, int64_t last) {
+      run_vectorised([&]() __attribute__((always_inline)) {
+        const std::byte* x = arguments[0] + first;
+        is_signed ? dequantize_row(reinterpret_cast<const int8_t*>(x), y + first, last - first,
+                                   from.scale, from.zero_point)
+                  : dequantize_row(reinterpret_cast<const uint8_t*>(x), y + first, last - first,
+                                   from.scale, from.zero_point);
       });
-      return;
-    } catch (const dnnl::error&) {
-    } catch (const Refusal&) {
-    }
-  }
-  builder.add_loop(
-      "copy",
-      bytes_of(to.quantity.type) == 1 ? copy_loop<uint8_t>(walk) : copy_loop<uint32_t>(walk),
-      {from.place, to.place});
+    });
+  };
 }
 
-void add_fill(SegmentBuilder& builder, const Stored& to, double real) {
+Loop shift_loop(int64_t count) {
+  return [count](std::byte* const* arguments) {
+    for_chunks(count, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) arguments[1][i] = arguments[0][i] ^ std::byte{128};
+    });
+  };
+}
+
+Loop copy_loop(const Stored& from, const Stored& to) {
+  const Walk walk = plan_walk(to.shape, to.strides, from.strides, to.strides);
+  return bytes_of(to.quant_params.type) == 1 ? copy_walk<uint8_t>(walk) : copy_walk<uint32_t>(walk);
+}
+
+bool is_own_copy(const Stored& from, const Stored& to) {
+  const Walk walk = plan_walk(to.shape, to.strides, from.strides, to.strides);
+  const bool has_long_runs =
+      walk.steps.back()[0] == 1 && walk.steps.back()[1] == 1 && walk.counts.back() >= 32;
+  return has_long_runs || repeats(from) || from.shape.empty();
+}
+
+Loop fill_loop(const Stored& to, double real) {
   const size_t count = static_cast<size_t>(to.numel());
   const float value = static_cast<float>(real);
-  const int steps = to.quantity.is_integer() ? quantize_one(real, to.quantity) : 0;
-  const bool is_integer = to.quantity.is_integer();
-  builder.add_loop("fill",
-                   [=](std::byte* const* arguments) {
-                     if (is_integer) {
-                       std::memset(arguments[0], steps, count);
-                     } else {
-                       std::fill_n(reinterpret_cast<float*>(arguments[0]), count, value);
-                     }
-                   },
-                   {to.place});
+  const bool is_integer = to.quant_params.is_integer();
+  const int steps = is_integer ? quantize_one(real, to.quant_params) : 0;
+  return [=](std::byte* const* arguments) {
+    if (is_integer) {
+      std::memset(arguments[0], steps, count);
+    } else {
+      std::fill_n(reinterpret_cast<float*>(arguments[0]), count, value);
+    }
+  };
 }
 
 }  // namespace octet::onednn

@@ -292,17 +292,14 @@ bool fits_depthwise_kernel(const ByteWindowShape& shape) {
          shape.stride_h <= 4 && shape.stride_w <= 4;
 }
 
-void add_depthwise(SegmentBuilder& builder, const ByteWindowShape& shape, const Tensor& weights,
-                   const ByteScales& scales, const Place& x, const Place& y) {
+Loop depthwise_loop(const ByteWindowShape& shape, const Tensor& weights, const ByteScales& scales) {
   OCTET_ASSERT(has_depthwise_kernel(shape), "a depthwise shape that the kernel does not take");
   const std::shared_ptr<const Plan> plan =
       std::make_shared<const Plan>(make_plan(shape, scales, weights));
-  builder.add_loop("depthwise convolution",
-                   [plan](std::byte* const* arguments) {
-                     run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]),
-                         reinterpret_cast<uint8_t*>(arguments[1]));
-                   },
-                   {x, y});
+  return [plan](std::byte* const* arguments) {
+    run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]),
+        reinterpret_cast<uint8_t*>(arguments[1]));
+  };
 }
 
 }  // namespace octet::onednn

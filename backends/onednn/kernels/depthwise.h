@@ -3,10 +3,7 @@
 // input are interleaved, so that one instruction does four kernel elements.
 #pragma once
 
-#include <cstdint>
-#include <span>
-
-#include "backends/onednn/builder.h"
+#include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/kernels/vnni.h"
 
 namespace octet::onednn {
@@ -17,8 +14,7 @@ namespace octet::onednn {
 bool fits_depthwise_kernel(const ByteWindowShape& shape);
 bool has_depthwise_kernel(const ByteWindowShape& shape);
 
-// Appends one step. Requires has_depthwise_kernel(shape).
-void add_depthwise(SegmentBuilder& builder, const ByteWindowShape& shape, const Tensor& weights,
-                   const ByteScales& scales, const Place& x, const Place& y);
+// Arguments: x, y. Requires has_depthwise_kernel(shape).
+Loop depthwise_loop(const ByteWindowShape& shape, const Tensor& weights, const ByteScales& scales);
 
 }  // namespace octet::onednn

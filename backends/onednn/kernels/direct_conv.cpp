@@ -262,24 +262,21 @@ bool fits_image_conv_kernel(const ByteWindowShape& shape) {
   return shape.outputs >= 8 && (is_image || is_pointwise(shape));
 }
 
-void add_image_conv(SegmentBuilder& builder, const ByteWindowShape& shape, const Tensor& weights,
-                    const ByteScales& scales, const Place& x, const Place& y,
-                    const Place* residual) {
-  OCTET_ASSERT(has_image_conv_kernel(shape) && (residual == nullptr || takes_residual(shape)),
+const char* image_conv_name(const ByteWindowShape& shape) {
+  return is_pointwise(shape) ? "pointwise convolution" : "image convolution";
+}
+
+Loop image_conv_loop(const ByteWindowShape& shape, const Tensor& weights, const ByteScales& scales,
+                     bool adds) {
+  OCTET_ASSERT(has_image_conv_kernel(shape) && (!adds || takes_residual(shape)),
                "a shape that the kernel does not take");
   const std::shared_ptr<const Plan> plan =
       std::make_shared<const Plan>(make_plan(shape, scales, weights));
-  const bool adds = residual != nullptr;
-  std::vector<Place> places = {x, y};
-  if (adds) places.push_back(*residual);
-  builder.add_loop(
-      is_pointwise(shape) ? "pointwise convolution" : "image convolution",
-      [plan, adds](std::byte* const* arguments) {
-        const Target to{reinterpret_cast<uint8_t*>(arguments[1]),
-                        adds ? reinterpret_cast<const uint8_t*>(arguments[2]) : nullptr};
-        run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), to);
-      },
-      places);
+  return [plan, adds](std::byte* const* arguments) {
+    const Target to{reinterpret_cast<uint8_t*>(arguments[1]),
+                    adds ? reinterpret_cast<const uint8_t*>(arguments[2]) : nullptr};
+    run(*plan, reinterpret_cast<const uint8_t*>(arguments[0]), to);
+  };
 }
 
 }  // namespace octet::onednn

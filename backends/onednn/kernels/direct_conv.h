@@ -4,10 +4,7 @@
 // each pixel, and with few channels more time around its multiplications than in them.
 #pragma once
 
-#include <cstdint>
-#include <span>
-
-#include "backends/onednn/builder.h"
+#include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/kernels/vnni.h"
 
 namespace octet::onednn {
@@ -22,9 +19,10 @@ bool has_image_conv_kernel(const ByteWindowShape& shape);
 // has_image_conv_kernel(shape).
 bool takes_residual(const ByteWindowShape& shape);
 
-// Appends one step. Requires has_image_conv_kernel(shape). residual: null for none.
-void add_image_conv(SegmentBuilder& builder, const ByteWindowShape& shape, const Tensor& weights,
-                    const ByteScales& scales, const Place& x, const Place& y,
-                    const Place* residual);
+// Arguments: x, y, and (adds) the tensor to add. Requires has_image_conv_kernel(shape).
+Loop image_conv_loop(const ByteWindowShape& shape, const Tensor& weights, const ByteScales& scales,
+                     bool adds);
+// "pointwise convolution" or "image convolution".
+const char* image_conv_name(const ByteWindowShape& shape);
 
 }  // namespace octet::onednn

@@ -1,7 +1,8 @@
 // Max pooling of bytes, channels-last: oneDNN 3.2's kernel handles few channels at a time.
+#include "backends/onednn/kernels/pool.h"
+
 #include <algorithm>
 
-#include "backends/onednn/kernels/byte_loops.h"
 #include "backends/onednn/kernels/isa.h"
 #include "core/base/error.h"
 
@@ -50,9 +51,8 @@ void maximum_line(const uint8_t* x, uint8_t* y, const MaximumPlan& p, const Wind
 
 }  // namespace
 
-void add_maximum(SegmentBuilder& builder, const Stored& x, const Stored& y,
-                 std::vector<Window> (&windows)[3]) {
-  OCTET_ASSERT(x.shape.size() == 5 && y.shape.size() == 5 && x.quantity.type == ElementType::u8,
+Loop maximum_loop(const Stored& x, const Stored& y, const std::vector<Window> (&windows)[3]) {
+  OCTET_ASSERT(x.shape.size() == 5 && y.shape.size() == 5 && x.quant_params.type == ElementType::u8,
                "maxima take bytes with three spatial axes");
   MaximumPlan p;
   p.channels = x.shape[1];
@@ -63,18 +63,15 @@ void add_maximum(SegmentBuilder& builder, const Stored& x, const Stored& y,
   const int64_t batch = x.shape[0], depth = y.shape[2], height = y.shape[3],
                 line = y.shape[4] * p.channels;
   const int64_t image = x.numel() / batch;
-  builder.add_loop("max_pool",
-                   [=](std::byte* const* arguments) {
-                     for_parts(batch * depth * height, line, [&](int64_t first, int64_t last) {
-                       for (int64_t i = first; i < last; ++i)
-                         maximum_line(reinterpret_cast<const uint8_t*>(arguments[0]) +
-                                          i / height / depth * image,
-                                      reinterpret_cast<uint8_t*>(arguments[1]) + i * line, p,
-                                      p.windows[0][static_cast<size_t>(i / height % depth)],
-                                      p.windows[1][static_cast<size_t>(i % height)]);
-                     });
-                   },
-                   {x.place, y.place});
+  return [=](std::byte* const* arguments) {
+    for_parts(batch * depth * height, line, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
+        maximum_line(reinterpret_cast<const uint8_t*>(arguments[0]) + i / height / depth * image,
+                     reinterpret_cast<uint8_t*>(arguments[1]) + i * line, p,
+                     p.windows[0][static_cast<size_t>(i / height % depth)],
+                     p.windows[1][static_cast<size_t>(i % height)]);
+    });
+  };
 }
 
 }  // namespace octet::onednn

@@ -1,7 +1,9 @@
-// An image on its way in: three planes of floats to interleaved bytes in one pass.
+// Planes are quantized block by block, then interleaved.
+#include "backends/onednn/kernels/planar_to_nhwc.h"
+
+#include <algorithm>
 #include <cstring>
 
-#include "backends/onednn/kernels/byte_loops.h"
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/quantize_row.h"
 #include "core/base/error.h"
@@ -58,27 +60,24 @@ using Bytes = uint8_t __attribute__((vector_size(16)));
 
 }  // namespace
 
-void add_image(SegmentBuilder& builder, const Stored& from, const Stored& to) {
-  OCTET_ASSERT(from.shape.size() == 4 && from.shape[1] == 3 && !from.quantity.is_integer() &&
-                   to.quantity.is_integer(),
+Loop image_loop(const Stored& from, const Stored& to) {
+  OCTET_ASSERT(from.shape.size() == 4 && from.shape[1] == 3 && !from.quant_params.is_integer() &&
+                   to.quant_params.is_integer(),
                "three planes of floats");
   const int64_t batch = from.shape[0];
   const int64_t pixels = from.shape[2] * from.shape[3];
-  const QuantizeRow p = quantize_row_of(to.quantity);
-  builder.add_loop("quantize image",
-                   [=](std::byte* const* arguments) {
-                     for (int64_t n = 0; n < batch; ++n) {
-                       const float* x =
-                           reinterpret_cast<const float*>(arguments[0]) + n * 3 * pixels;
-                       uint8_t* y = reinterpret_cast<uint8_t*>(arguments[1]) + n * 3 * pixels;
-                       for_chunks(pixels, [&](int64_t first, int64_t last) {
-                         run_vectorised([&]() __attribute__((always_inline)) {
-                           quantize_pixels(x + first, pixels, y + 3 * first, last - first, p);
-                         });
-                       });
-                     }
-                   },
-                   {from.place, to.place});
+  const QuantizeRow p = quantize_row_of(to.quant_params);
+  return [=](std::byte* const* arguments) {
+    for (int64_t n = 0; n < batch; ++n) {
+      const float* x = reinterpret_cast<const float*>(arguments[0]) + n * 3 * pixels;
+      uint8_t* y = reinterpret_cast<uint8_t*>(arguments[1]) + n * 3 * pixels;
+      for_chunks(pixels, [&](int64_t first, int64_t last) {
+        run_vectorised([&]() __attribute__((always_inline)) {
+          quantize_pixels(x + first, pixels, y + 3 * first, last - first, p);
+        });
+      });
+    }
+  };
 }
 
 }  // namespace octet::onednn

@@ -16,11 +16,11 @@ struct QuantizeRow {
   int zero_point;
 };
 
-inline QuantizeRow quantize_row_of(const Quantity& y, int low, int high) {
+inline QuantizeRow quantize_row_of(const QuantParams& y, int low, int high) {
   return {1.0f / y.scale, static_cast<float>(low - y.zero_point),
           static_cast<float>(high - y.zero_point), y.zero_point};
 }
-inline QuantizeRow quantize_row_of(const Quantity& y) {
+inline QuantizeRow quantize_row_of(const QuantParams& y) {
   return quantize_row_of(y, y.lowest(), y.highest());
 }
 

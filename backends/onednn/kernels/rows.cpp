@@ -11,8 +11,8 @@ namespace {
 
 // They take what they need by value: through references, a store to bytes could change it.
 
-[[gnu::always_inline]] inline void dequantize_loop(const uint8_t* x, float* __restrict y,
-                                                   int64_t count, float scale, int zero_point) {
+[[gnu::always_inline]] inline void dequantize_elements(const uint8_t* x, float* __restrict y,
+                                                       int64_t count, float scale, int zero_point) {
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] - zero_point) * scale;
 }
 
@@ -22,9 +22,10 @@ struct RowTerms {
   float low, high;
 };
 
-[[gnu::always_inline]] inline void scale_loop(const int32_t* sums, float* y, int64_t count,
-                                              const int32_t* column_sums, const float* column_scale,
-                                              const float* bias, RowTerms row) {
+[[gnu::always_inline]] inline void scale_elements(const int32_t* sums, float* y, int64_t count,
+                                                  const int32_t* column_sums,
+                                                  const float* column_scale, const float* bias,
+                                                  RowTerms row) {
   for (int64_t i = 0; i < count; ++i) {
     float v = static_cast<float>(sums[i] - row.zero_point * column_sums[i]) *
                   (row.scale * column_scale[i]) +
@@ -41,17 +42,9 @@ T* at(std::byte* const* arguments, size_t i) {
 
 }  // namespace
 
-DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, int64_t width,
-                              int64_t rows_per_block, const DynamicMapping& mapping) {
-  const int64_t blocks = rows / rows_per_block;
-  DynamicRows result{builder.allocate({rows, width}, {ElementType::u8, 1, 0}, {width, 1}).place,
-                     builder.allocate({blocks}, {}, {1}).place,
-                     builder.allocate({blocks}, {ElementType::s32, 1, 0}, {1}).place,
-                     rows,
-                     width,
-                     rows_per_block};
-  const int64_t elements = rows_per_block * width;
-  Loop loop = [=](std::byte* const* arguments) {
+Loop quantize_rows_loop(const RowSizes& sizes, const DynamicMapping& mapping) {
+  const int64_t blocks = sizes.blocks(), elements = sizes.rows_per_block * sizes.width;
+  return [=](std::byte* const* arguments) {
     for_parts(blocks, elements, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
         const float* from = at<const float>(arguments, 0) + b * elements;
@@ -65,15 +58,11 @@ DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, in
       }
     });
   };
-  builder.add_loop("quantize at run time", std::move(loop),
-                   {x, result.values, result.scale, result.zero_point});
-  return result;
 }
 
-void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y) {
-  const int64_t elements = x.rows_per_block * x.width;
-  const int64_t blocks = x.rows / x.rows_per_block;
-  Loop loop = [=](std::byte* const* arguments) {
+Loop dequantize_rows_loop(const RowSizes& sizes) {
+  const int64_t blocks = sizes.blocks(), elements = sizes.rows_per_block * sizes.width;
+  return [=](std::byte* const* arguments) {
     for_parts(blocks, elements, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
         const uint8_t* from = at<const uint8_t>(arguments, 0) + b * elements;
@@ -81,23 +70,20 @@ void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y)
         const float scale = at<const float>(arguments, 1)[b];
         const int zero_point = at<const int32_t>(arguments, 2)[b];
         run_vectorised([&]() __attribute__((always_inline)) {
-          dequantize_loop(from, to, elements, scale, zero_point);
+          dequantize_elements(from, to, elements, scale, zero_point);
         });
       }
     });
   };
-  builder.add_loop("dequantize", std::move(loop), {x.values, x.scale, x.zero_point, y});
 }
 
-void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
-                    const ColumnTerms& columns, const Clamp& clamp) {
-  const int64_t n = static_cast<int64_t>(columns.sums.size());
-  const int64_t rows_per_block = x.rows_per_block, rows = x.rows;
+Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp) {
+  const int64_t n = sizes.width, rows_per_block = sizes.rows_per_block, rows = sizes.rows;
   const float low =
       clamp.min ? static_cast<float>(*clamp.min) : -std::numeric_limits<float>::infinity();
   const float high =
       clamp.max ? static_cast<float>(*clamp.max) : std::numeric_limits<float>::infinity();
-  Loop loop = [=](std::byte* const* arguments) {
+  return [=](std::byte* const* arguments) {
     const int32_t* column_sums = at<const int32_t>(arguments, 3);
     const float* column_scale = at<const float>(arguments, 4);
     const float* bias = at<const float>(arguments, 5);
@@ -105,18 +91,14 @@ void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
       for (int64_t m = first; m < last; ++m) {
         const RowTerms row = {at<const float>(arguments, 1)[m / rows_per_block],
                               at<const int32_t>(arguments, 2)[m / rows_per_block], low, high};
-        const int32_t* from = at<const int32_t>(arguments, 0) + m * n;
+        const int32_t* from = at<int32_t>(arguments, 0) + m * n;
         float* to = at<float>(arguments, 0) + m * n;
         run_vectorised([&]() __attribute__((always_inline)) {
-          scale_loop(from, to, n, column_sums, column_scale, bias, row);
+          scale_elements(from, to, n, column_sums, column_scale, bias, row);
         });
       }
     });
   };
-  builder.add_loop(
-      "scale", std::move(loop),
-      {sums, x.scale, x.zero_point, builder.add_integers(columns.sums).place,
-       builder.add_floats(columns.scale).place, builder.add_floats(columns.bias).place});
 }
 
 }  // namespace octet::onednn

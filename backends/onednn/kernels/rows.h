@@ -2,41 +2,32 @@
 // what follows an integer matrix product.
 #pragma once
 
-#include "backends/onednn/builder.h"
-#include "backends/onednn/kernels/byte_loops.h"
+#include <cstdint>
+
+#include "backends/onednn/clamp.h"
+#include "backends/onednn/kernels/loop.h"
 #include "lowering/program/dynamic_range.h"
 
 namespace octet::onednn {
 
-// A tensor quantized to u8 at run time: real = scale * (value - zero_point), both one per block of
-// neighbouring rows.
-struct DynamicRows {
-  Place values;      // u8 [rows, width], row-major
-  Place scale;       // f32 [rows / rows_per_block]
-  Place zero_point;  // s32 [rows / rows_per_block], in [0, 255]
+// Rows of one width; neighbouring ones, a block, share scale and zero point.
+struct RowSizes {
   int64_t rows = 0;
   int64_t width = 0;
   int64_t rows_per_block = 1;
+  int64_t blocks() const { return rows / rows_per_block; }
 };
 
-// x: f32 [rows, width], row-major. Allocates values, scales and zero points. The mapping's range
-// has at most 256 steps.
-DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, int64_t width,
-                              int64_t rows_per_block, const DynamicMapping& mapping);
+// Arguments: x f32 [rows, width]; values u8, the same; scale f32 [blocks]; zero point s32 [blocks],
+// in [0, 255]. The mapping's range has at most 256 steps.
+Loop quantize_rows_loop(const RowSizes& sizes, const DynamicMapping& mapping);
 
-// y: f32 [rows, width].
-void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y);
-
-// What a sum over integers needs to become real: one entry per column.
-struct ColumnTerms {
-  std::vector<int32_t> sums;  // of the weights
-  std::vector<float> scale;
-  std::vector<float> bias;
-};
+// Arguments: values, scale, zero point, as above; y f32 [rows, width].
+Loop dequantize_rows_loop(const RowSizes& sizes);
 
 // In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]).
-// sums: s32 [x.rows, columns], becomes f32.
-void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
-                    const ColumnTerms& columns, const Clamp& clamp);
+// Arguments: sums s32 [rows, width], which become f32; scale and zero point of the blocks; and for
+// each column the weights' sum (s32), scale and bias.
+Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp);
 
 }  // namespace octet::onednn

@@ -1,8 +1,9 @@
 // Softmax of rows of floats for AVX-512: the largest element, then exponentials and their sum, then
 // the scaling. Short rows stay in the first-level cache.
+#include "backends/onednn/kernels/softmax.h"
+
 #include <cmath>
 
-#include "backends/onednn/kernels/byte_loops.h"
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/vnni.h"
 #include "core/base/error.h"
@@ -55,20 +56,15 @@ void softmax_row(const float*, float*, int64_t) {}
 
 bool has_softmax_kernel() { return has_vnni(); }
 
-void add_softmax(SegmentBuilder& builder, const Stored& x, const Stored& y, int64_t width) {
-  OCTET_ASSERT(has_softmax_kernel() && !x.quantity.is_integer() && !y.quantity.is_integer(),
-               "softmax of floats");
-  const int64_t rows = x.numel() / width;
-  builder.add_loop("softmax",
-                   [=](std::byte* const* arguments) {
-                     for_parts(rows, 4 * width, [&](int64_t first, int64_t last) {
-                       for (int64_t row = first; row < last; ++row)
-                         softmax_row(reinterpret_cast<const float*>(arguments[0]) + row * width,
-                                     reinterpret_cast<float*>(arguments[1]) + row * width, width);
-                     });
-                   },
-                   {x.place, y.place});
-  builder.allow_in_place();
+Loop softmax_loop(int64_t rows, int64_t width) {
+  OCTET_ASSERT(has_softmax_kernel(), "a CPU that the kernel is not for");
+  return [=](std::byte* const* arguments) {
+    for_parts(rows, 4 * width, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row)
+        softmax_row(reinterpret_cast<const float*>(arguments[0]) + row * width,
+                    reinterpret_cast<float*>(arguments[1]) + row * width, width);
+    });
+  };
 }
 
 }  // namespace octet::onednn

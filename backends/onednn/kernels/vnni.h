@@ -10,8 +10,8 @@
 
 #include "backends/common/cpu.h"
 #include "backends/common/vectorised.h"
-#include "backends/onednn/bytes/scales.h"
 #include "backends/onednn/form.h"
+#include "backends/onednn/kernels/byte_scales.h"
 #include "backends/onednn/packed.h"
 
 #if defined(__x86_64__)

@@ -2,12 +2,14 @@
 #include "backends/onednn/kernels/weight_product.h"
 
 #include <algorithm>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include "backends/onednn/kernels/isa.h"
+#include "core/base/error.h"
 
 namespace octet::onednn {
 namespace {
@@ -133,9 +135,8 @@ bool has_weight_product(const ProgramTensor& w, int64_t rows) {
          (dtype == DType::kInt8 || has_nibbles(*w.stored));
 }
 
-std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w,
-                                                 int64_t rows) {
-  if (!has_weight_product(w, rows)) return std::nullopt;
+PackedProduct pack_weight_product(const ProgramTensor& w, int64_t rows) {
+  OCTET_ASSERT(has_weight_product(w, rows), "a weight that the kernel does not take");
   const bool is_nibbles = has_nibbles(*w.stored);
   const Tensor scale = w.stored->scale.contiguous();
   const Tensor zero_point =
@@ -153,32 +154,23 @@ std::optional<WeightProduct> find_weight_product(SegmentBuilder& builder, const 
     }
   }
   const Tensor values = w.stored->values.contiguous();
-  const Dims packed_shape = {sizes.packed_out(), sizes.packed_row()};
-  const Tensor packed = Tensor::zeros(DType::kUInt8, packed_shape);
+  const Tensor packed = Tensor::zeros(DType::kUInt8, {sizes.packed_out(), sizes.packed_row()});
   (is_nibbles ? pack_nibbles : pack_bytes)(values.data<int8_t>(), sizes, packed.data<uint8_t>());
-  std::shared_ptr<void> data(std::make_shared<Tensor>(packed), packed.raw());
-  return WeightProduct{
-      sizes.out,
-      sizes.in,
-      groups,
-      rows,
-      sizes.bits,
-      sizes.is_signed,
-      builder.add_constant(packed_shape, {ElementType::u8, 1, 0}, row_major(packed_shape), data),
-      builder.add_floats(scales),
-      builder.add_floats(zero_points)};
+  return {
+      {sizes.out, sizes.in, groups, rows, sizes.bits, sizes.is_signed},
+      packed,
+      std::move(scales),
+      std::move(zero_points)
+  };
 }
 
-void add_weight_product(SegmentBuilder& builder, const WeightProduct& product, Place x, Place bias,
-                        Place y) {
+Loop weight_product_loop(const WeightProduct& product) {
   constexpr Loop (*kLoops[2][kMostRows])(const Sizes&) = {
       {product_loop<1, 8>, product_loop<2, 8>, product_loop<3, 8>, product_loop<4, 8>},
       {product_loop<1, 4>, product_loop<2, 4>, product_loop<3, 4>, product_loop<4, 4>}
   };
   const Sizes sizes = {product.out, product.in, product.groups, product.bits, product.is_signed};
-  builder.add_loop(
-      "linear", kLoops[product.bits == 4][product.rows - 1](sizes),
-      {x, product.values.place, product.scale.place, product.zero_point.place, bias, y});
+  return kLoops[product.bits == 4][product.rows - 1](sizes);
 }
 
 }  // namespace octet::onednn

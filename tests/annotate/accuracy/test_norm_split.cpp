@@ -174,7 +174,7 @@ TEST_CASE("smoothing refuses a gain below zero", "[annotate][smooth][error]") {
   CHECK(message == "smooth: least_split_gain_db: got -1, want 0 or more");
 }
 
-TEST_CASE("effort keeps smoothing that data held back confirms", "[annotate][effort]") {
+TEST_CASE("effort keeps smoothing that data held out confirms", "[annotate][effort]") {
   ObservedGraph observed = prepare(uneven_block(), linear_inputs());
   const Batches data = random_batches(observed.graph, 5, 4);
   Report report;
@@ -184,7 +184,7 @@ TEST_CASE("effort keeps smoothing that data held back confirms", "[annotate][eff
   CHECK(test::count_of(observed.graph, "aten.layer_norm.default") == 2);
   REQUIRE(report.notes().size() == 2);
   CHECK(report.notes()[1].starts_with("smooth: "));
-  CHECK(report.notes()[1].ends_with(" dB on calibration data held back"));
+  CHECK(report.notes()[1].ends_with(" dB on calibration data held out"));
 }
 
 TEST_CASE("fresh observers saw nothing; derived ones follow them, fixed ones stay",

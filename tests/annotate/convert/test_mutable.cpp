@@ -105,7 +105,7 @@ TEST_CASE(
       test::targets(own.graph) ==
       "neg.default observe.default mul.Tensor select.int copy_.default observe.default mul.Tensor");
   PrepareOptions compat;
-  compat.compat_torchao = true;
+  compat.compat = Compat::kTorchao;
   const ObservedGraph peer = prepare_pt2e(parse_graph(text), quantizer, report, compat);
   CHECK(test::targets(peer.graph) ==
         "neg.default observe.default mul.Tensor select.int copy_.default mul.Tensor");

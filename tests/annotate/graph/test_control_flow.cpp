@@ -68,7 +68,7 @@ std::vector<c10::IValue> cond_batch(bool which) {
 ObservedGraph prepare(Graph graph, Report& report, bool compat = false) {
   RuleQuantizer quantizer(kRules);
   PrepareOptions options;
-  options.compat_torchao = compat;
+  options.compat = compat ? Compat::kTorchao : Compat::kNone;
   return prepare_pt2e(std::move(graph), quantizer, report, options);
 }
 
@@ -77,7 +77,7 @@ Graph quantize(const char* text, const std::vector<std::vector<c10::IValue>>& ba
   ObservedGraph observed = prepare(with_weights(text), report, compat);
   calibrate(observed, batches);
   ConvertOptions options;
-  options.compat_torchao = compat;
+  options.compat = compat ? Compat::kTorchao : Compat::kNone;
   return convert_pt2e(std::move(observed), options, report);
 }
 

@@ -55,16 +55,15 @@ constexpr const char* kNoQdq = "quantize_per_";
 
 // Rewrites `text`; the outputs may differ from those of the q/dq graph by `steps` of `scale`, in a
 // share of `share` of the elements at most.
-Graph check_rewrite(const std::string& text, ReferenceForm form, double scale, int steps,
-                    double share) {
+Graph check_rewrite(const std::string& text, Compat compat, double scale, int steps, double share) {
   Graph graph = parse_graph(text);
   fill_constants(graph);
   const std::vector<c10::IValue> inputs = random_inputs(graph);
   const at::Tensor want = Interpreter(graph).run(inputs).at(0).toTensor();
   Report report;
-  CHECK(to_reference_representation(graph, form, report) > 0);
+  CHECK(to_reference_representation(graph, compat, report) > 0);
   verify(graph);
-  CHECK(to_reference_representation(graph, form, report) == 0);
+  CHECK(to_reference_representation(graph, compat, report) == 0);
   const at::Tensor got = Interpreter(graph).run(inputs).at(0).toTensor();
   CHECK(got.sizes() == want.sizes());
   const at::Tensor off = at::sub(got, want).abs();
@@ -110,7 +109,7 @@ TEST_CASE("reference: a linear becomes out_dtype arithmetic as the peer writes i
           "[annotate][reference]") {
   const std::string text = linear_text(q("yq", "y", "[8,4]", "0.05", -4) +
                                        dq("yd", "yq", "[8,4]", "0.05", -4) + "  return (%yd)");
-  const Graph graph = check_rewrite(text, ReferenceForm::kTorchao, 0.05, 2, 1);
+  const Graph graph = check_rewrite(text, Compat::kTorchao, 0.05, 2, 1);
   CHECK_THAT(graph, PrintsAsUntyped(R"(graph(%w = buffer "w", %b = param "b", %x):
   %div = aten.div.Tensor(%x, 0.02)
   %round = aten.round.default(%div)
@@ -143,13 +142,13 @@ TEST_CASE("reference: the rounded form of linear equals the q/dq graph", "[annot
   const std::string tail =
       q("yq", "y", "[8,4]", "0.05", -4) + dq("yd", "yq", "[8,4]", "0.05", -4) + "  return (%yd)";
   SECTION("with bias") {
-    CHECK(count_of(check_rewrite(linear_text(tail), ReferenceForm::kRounded, 0.05, 1, 0.05),
-                   "out_dtype") == 1);
+    CHECK(count_of(check_rewrite(linear_text(tail), Compat::kNone, 0.05, 1, 0.05), "out_dtype") ==
+          1);
   }
   SECTION("without bias") {
-    CHECK(count_of(check_rewrite(linear_text(tail, ""), ReferenceForm::kRounded, 0.05, 1, 0.05),
+    CHECK(count_of(check_rewrite(linear_text(tail, ""), Compat::kNone, 0.05, 1, 0.05),
                    "out_dtype") == 1);
-    CHECK(count_of(check_rewrite(linear_text(tail, ""), ReferenceForm::kTorchao, 0.05, 1, 0.05),
+    CHECK(count_of(check_rewrite(linear_text(tail, ""), Compat::kTorchao, 0.05, 1, 0.05),
                    "out_dtype") == 0);
   }
   SECTION("with relu, which becomes the lower end of the clamp") {
@@ -157,11 +156,11 @@ TEST_CASE("reference: the rounded form of linear equals the q/dq graph", "[annot
                              q("yq", "r", "[8,4]", "0.05", -4) +
                              dq("yd", "yq", "[8,4]", "0.05", -4);
     const Graph graph =
-        check_rewrite(linear_text(relu + "  return (%yd)"), ReferenceForm::kRounded, 0.05, 1, 0.05);
+        check_rewrite(linear_text(relu + "  return (%yd)"), Compat::kNone, 0.05, 1, 0.05);
     CHECK(count_of(graph, "relu") == 0);
-    CHECK(count_of(check_rewrite(linear_text(relu + "  return (%yd)"), ReferenceForm::kTorchao,
-                                 0.05, 1, 0.05),
-                   "relu") == 1);
+    CHECK(count_of(
+              check_rewrite(linear_text(relu + "  return (%yd)"), Compat::kTorchao, 0.05, 1, 0.05),
+              "relu") == 1);
   }
 }
 
@@ -172,8 +171,8 @@ TEST_CASE("reference: weights per channel give one multiplier a channel", "[anno
       dq("xd", "xq", "[8,3]", "0.02", 3) + dq_channels("wd", "w", "[4,3]") +
       "  %y: f32[8,4] = aten.linear.default(%xd, %wd, %b)\n" + q("yq", "y", "[8,4]", "0.05", -4) +
       dq("yd", "yq", "[8,4]", "0.05", -4) + "  return (%yd)";
-  CHECK(count_of(check_rewrite(text, ReferenceForm::kRounded, 0.05, 1, 0.05), "out_dtype") == 1);
-  CHECK(count_of(check_rewrite(text, ReferenceForm::kTorchao, 0.05, 1, 0.05), "out_dtype") == 0);
+  CHECK(count_of(check_rewrite(text, Compat::kNone, 0.05, 1, 0.05), "out_dtype") == 1);
+  CHECK(count_of(check_rewrite(text, Compat::kTorchao, 0.05, 1, 0.05), "out_dtype") == 0);
 }
 
 TEST_CASE("reference: convolutions of all ranks, padding and groups", "[annotate][reference]") {
@@ -187,14 +186,14 @@ TEST_CASE("reference: convolutions of all ranks, padding and groups", "[annotate
   };
   const std::string two = conv("[4,3,3,3]", "[1,3,8,8]", "[1,4,4,4]",
                                "aten.conv2d.default(%xd, %wd, %b, [2, 2], [1, 1])");
-  CHECK(count_of(check_rewrite(two, ReferenceForm::kRounded, 0.1, 1, 0.05), "out_dtype") == 1);
-  CHECK(count_of(check_rewrite(two, ReferenceForm::kTorchao, 0.1, 1, 0.05), "out_dtype") == 0);
+  CHECK(count_of(check_rewrite(two, Compat::kNone, 0.1, 1, 0.05), "out_dtype") == 1);
+  CHECK(count_of(check_rewrite(two, Compat::kTorchao, 0.1, 1, 0.05), "out_dtype") == 0);
   for (const std::string& text :
        {conv("[4,1,3,3]", "[1,4,8,8]", "[1,4,8,8]",
              "aten.conv2d.padding(%xd, %wd, %b, [1, 1], \"same\", [1, 1], 4)"),
         conv("[4,3,3]", "[1,3,8]", "[1,4,6]", "aten.conv1d.default(%xd, %wd, %b)"),
         conv("[4,3,3,3,3]", "[1,3,4,4,4]", "[1,4,2,2,2]", "aten.conv3d.default(%xd, %wd)")})
-    CHECK(count_of(check_rewrite(text, ReferenceForm::kRounded, 0.1, 1, 0.05), kNoQdq) == 0);
+    CHECK(count_of(check_rewrite(text, Compat::kNone, 0.1, 1, 0.05), kNoQdq) == 0);
 }
 
 TEST_CASE("reference: a decomposed convolution per tensor is out_dtype arithmetic in both forms",
@@ -207,8 +206,8 @@ TEST_CASE("reference: a decomposed convolution per tensor is out_dtype arithmeti
       "[0, 0], 1)\n" +
       q("yq", "y", "[1,4,4,4]", "0.1", -4) + dq("yd", "yq", "[1,4,4,4]", "0.1", -4) +
       "  return (%yd)";
-  CHECK(count_of(check_rewrite(text, ReferenceForm::kTorchao, 0.1, 2, 1), "out_dtype") == 3);
-  CHECK(count_of(check_rewrite(text, ReferenceForm::kRounded, 0.1, 1, 0.05), "out_dtype") == 1);
+  CHECK(count_of(check_rewrite(text, Compat::kTorchao, 0.1, 2, 1), "out_dtype") == 3);
+  CHECK(count_of(check_rewrite(text, Compat::kNone, 0.1, 1, 0.05), "out_dtype") == 1);
 }
 
 TEST_CASE("reference: add and add with relu", "[annotate][reference]") {
@@ -218,13 +217,13 @@ TEST_CASE("reference: add and add with relu", "[annotate][reference]") {
       dq("yd", "yq", "[4,4]", "0.03", -5) + "  %s: f32[4,4] = aten.add.Tensor(%xd, %yd)\n";
   const std::string sum = head + q("sq", "s", "[4,4]", "0.05", 1) +
                           dq("sd", "sq", "[4,4]", "0.05", 1) + "  return (%sd)";
-  CHECK(count_of(check_rewrite(sum, ReferenceForm::kTorchao, 0.05, 1, 1), "round") == 4);
-  CHECK(count_of(check_rewrite(sum, ReferenceForm::kRounded, 0.05, 1, 0.05), "round") == 3);
+  CHECK(count_of(check_rewrite(sum, Compat::kTorchao, 0.05, 1, 1), "round") == 4);
+  CHECK(count_of(check_rewrite(sum, Compat::kNone, 0.05, 1, 0.05), "round") == 3);
   const std::string relu = head + "  %r: f32[4,4] = aten.relu.default(%s)\n" +
                            q("sq", "r", "[4,4]", "0.05", 1) + dq("sd", "sq", "[4,4]", "0.05", 1) +
                            "  return (%sd)";
-  CHECK(count_of(check_rewrite(relu, ReferenceForm::kTorchao, 0.05, 2, 1), "out_dtype") == 2);
-  CHECK(count_of(check_rewrite(relu, ReferenceForm::kRounded, 0.05, 1, 0.05), "relu") == 0);
+  CHECK(count_of(check_rewrite(relu, Compat::kTorchao, 0.05, 2, 1), "out_dtype") == 2);
+  CHECK(count_of(check_rewrite(relu, Compat::kNone, 0.05, 1, 0.05), "relu") == 0);
 }
 
 TEST_CASE("reference: an add with a factor keeps its float form", "[annotate][reference]") {
@@ -233,7 +232,7 @@ TEST_CASE("reference: an add with a factor keeps its float form", "[annotate][re
                            "  %s: f32[4,4] = aten.add.Tensor(%xd, %yd, alpha=2)\n" +
                            q("sq", "s", "[4,4]", "0.05", 1) + dq("sd", "sq", "[4,4]", "0.05", 1) +
                            "  return (%sd)";
-  const Graph graph = check_rewrite(text, ReferenceForm::kRounded, 0.05, 1, 0.05);
+  const Graph graph = check_rewrite(text, Compat::kNone, 0.05, 1, 0.05);
   CHECK(graph.find_node("s") != nullptr);
 }
 
@@ -243,9 +242,9 @@ TEST_CASE("reference: max pooling compares integers", "[annotate][reference]") {
                            "  %m: f32[1,2,2,2] = aten.max_pool2d.default(%xd, [2, 2])\n" +
                            q("mq", "m", "[1,2,2,2]", "0.02", 3) +
                            dq("md", "mq", "[1,2,2,2]", "0.02", 3) + "  return (%md)";
-  const Graph graph = check_rewrite(text, ReferenceForm::kRounded, 0.02, 0, 0);
+  const Graph graph = check_rewrite(text, Compat::kNone, 0.02, 0, 0);
   CHECK(graph.nodes_of("aten.max_pool2d").front()->output()->meta->dtype == DType::kInt32);
-  CHECK(check_rewrite(text, ReferenceForm::kTorchao, 0.02, 0, 0)
+  CHECK(check_rewrite(text, Compat::kTorchao, 0.02, 0, 0)
             .nodes_of("aten.max_pool2d")
             .front()
             ->output()
@@ -260,8 +259,8 @@ TEST_CASE("reference: max pooling with indices, as decomposed programs have it, 
                            "aten.max_pool2d_with_indices.default(%xd, [2, 2], [2, 2])\n" +
                            q("mq", "m", "[1,2,2,2]", "0.02", 3) +
                            dq("md", "mq", "[1,2,2,2]", "0.02", 3) + "  return (%md)";
-  for (const ReferenceForm form : {ReferenceForm::kTorchao, ReferenceForm::kRounded}) {
-    const Graph graph = check_rewrite(text, form, 0.02, 0, 0);
+  for (const Compat compat : {Compat::kTorchao, Compat::kNone}) {
+    const Graph graph = check_rewrite(text, compat, 0.02, 0, 0);
     CHECK(graph.nodes_of("aten.max_pool2d_with_indices").front()->outputs().front()->meta->dtype ==
           DType::kInt32);
   }
@@ -275,9 +274,9 @@ TEST_CASE("reference: a dynamic linear is an integer sum and one multiplication"
   %xd: f32[8,3] = quantized_decomposed.dequantize_per_tensor.tensor(%xq, %s, %z, -128, 127, i8)
 )" + dq("wd", "w", "[4,3]", "0.01", 0, -127) +
                            "  %y: f32[8,4] = aten.linear.default(%xd, %wd, %b)\n  return (%y)";
-  const Graph rounded = check_rewrite(text, ReferenceForm::kRounded, 0.001, 1, 1);
+  const Graph rounded = check_rewrite(text, Compat::kNone, 0.001, 1, 1);
   CHECK(rounded.outputs().front().value.value_or_null()->meta->dtype == DType::kFloat32);
-  const Graph torchao = check_rewrite(text, ReferenceForm::kTorchao, 0.001, 1, 1);
+  const Graph torchao = check_rewrite(text, Compat::kTorchao, 0.001, 1, 1);
   CHECK(count_of(torchao, "out_dtype") == 2);
   CHECK(torchao.outputs().front().value.value_or_null()->meta->dtype == DType::kFloat64);
 }
@@ -299,7 +298,7 @@ TEST_CASE("reference: int4 weights in groups under per-token activations are a s
            y + " = aten.linear.default(%xd, %wd" + bias + ")\n  return (%y)";
   };
   // Weights that fit: check_rewrite fills int8 constants with the whole range.
-  const auto check = [](const std::string& program, ReferenceForm form, double atol) {
+  const auto check = [](const std::string& program, Compat compat, double atol) {
     Graph graph = parse_graph(program);
     fill_constants(graph);
     at::Generator generator = at::detail::createCPUGenerator(9);
@@ -308,7 +307,7 @@ TEST_CASE("reference: int4 weights in groups under per-token activations are a s
     const std::vector<c10::IValue> inputs = random_inputs(graph);
     const at::Tensor want = Interpreter(graph).run(inputs).at(0).toTensor();
     Report report;
-    CHECK(to_reference_representation(graph, form, report) == 1);
+    CHECK(to_reference_representation(graph, compat, report) == 1);
     verify(graph);
     CHECK(count_of(graph, "dequantize_affine") == 0);
     CHECK(graph.nodes_of("aten.bmm").front()->output()->meta->dtype == DType::kInt32);
@@ -317,10 +316,10 @@ TEST_CASE("reference: int4 weights in groups under per-token activations are a s
     CHECK(at::sub(got, want).abs().max().item<double>() < atol);
   };
   for (const std::string& bias : {std::string(", %b"), std::string()}) {
-    check(text("[5,8]", "[5]", "[1, 8]", "[5,3]", bias), ReferenceForm::kRounded, 1e-5);
-    check(text("[2,5,8]", "[2,5]", "[1, 1, 8]", "[2,5,3]", bias), ReferenceForm::kRounded, 1e-5);
+    check(text("[5,8]", "[5]", "[1, 8]", "[5,3]", bias), Compat::kNone, 1e-5);
+    check(text("[2,5,8]", "[2,5]", "[1, 1, 8]", "[2,5,3]", bias), Compat::kNone, 1e-5);
   }
-  check(text("[5,8]", "[5]", "[1, 8]", "[5,3]", ", %b"), ReferenceForm::kTorchao, 0.01);
+  check(text("[5,8]", "[5]", "[1, 8]", "[5,3]", ", %b"), Compat::kTorchao, 0.01);
 }
 
 TEST_CASE("reference: int8 weights under per-token activations are one integer sum",
@@ -332,7 +331,7 @@ TEST_CASE("reference: int8 weights under per-token activations are one integer s
   %xq: i8[2,5,8] = torchao.quantize_affine.default(%x, [1, 1, 8], %t, %u, i8, -128, 127)
   %xd: f32[2,5,8] = torchao.dequantize_affine.default(%xq, [1, 1, 8], %t, %u, i8, -128, 127)
 )" + weight + "  %y: f32[2,5,4] = aten.linear.default(%xd, %wd, %b)\n  return (%y)";
-    CHECK(count_of(check_rewrite(text, ReferenceForm::kRounded, 1e-5, 1, 0.3), "dequantize") == 0);
+    CHECK(count_of(check_rewrite(text, Compat::kNone, 1e-5, 1, 0.3), "dequantize") == 0);
   };
   check(dq_channels("wd", "w", "[4,8]"));
   check(dq("wd", "w", "[4,8]", "0.01", 0, -127));
@@ -343,8 +342,8 @@ TEST_CASE("reference: quantize and dequantize per channel", "[annotate][referenc
   %q: i8[2,4,3] = quantized_decomposed.quantize_per_channel.default(%x, %s, %z, 1, -127, 127, i8)
   %d: f32[2,4,3] = quantized_decomposed.dequantize_per_channel.default(%q, %s, %z, 1, -127, 127, i8)
   return (%d))";
-  for (const ReferenceForm form : {ReferenceForm::kTorchao, ReferenceForm::kRounded})
-    CHECK(count_of(check_rewrite(text, form, 0.05, 1, 0.05), "transpose") == 4);
+  for (const Compat compat : {Compat::kTorchao, Compat::kNone})
+    CHECK(count_of(check_rewrite(text, compat, 0.05, 1, 0.05), "transpose") == 4);
 }
 
 TEST_CASE("reference: types without integer form stay and are noted", "[annotate][reference]") {
@@ -354,15 +353,15 @@ TEST_CASE("reference: types without integer form stay and are noted", "[annotate
   return (%d))";
   Graph graph = parse_graph(text);
   Report report;
-  CHECK(to_reference_representation(graph, ReferenceForm::kRounded, report) == 0);
+  CHECK(to_reference_representation(graph, Compat::kNone, report) == 0);
   REQUIRE(report.notes().size() == 1);
   CHECK(report.notes().front() ==
         "reference: 2 quantize and dequantize ops of uint16 stay, they have no integer form here");
   Graph unsigned_graph = parse_graph(R"(graph(%x: f32[2]):
   %q: u8[2] = quantized_decomposed.quantize_per_tensor.default(%x, 0.1, 5, 0, 255, u8)
   return (%q))");
-  CHECK(to_reference_representation(unsigned_graph, ReferenceForm::kTorchao, report) == 0);
-  CHECK(to_reference_representation(unsigned_graph, ReferenceForm::kRounded, report) == 1);
+  CHECK(to_reference_representation(unsigned_graph, Compat::kTorchao, report) == 0);
+  CHECK(to_reference_representation(unsigned_graph, Compat::kNone, report) == 1);
 }
 
 TEST_CASE("reference: rewritten ops know the module of the op that they replace",
@@ -370,7 +369,7 @@ TEST_CASE("reference: rewritten ops know the module of the op that they replace"
   Graph graph = parse_graph(linear_text(q("yq", "y", "[8,4]", "0.05", -4) + "  return (%yq)"));
   graph.find_node("y")->metadata["nn_module_stack"] = "fc";
   Report report;
-  to_reference_representation(graph, ReferenceForm::kRounded, report);
+  to_reference_representation(graph, Compat::kNone, report);
   CHECK(graph.nodes_of("higher_order.out_dtype").front()->metadata.at("nn_module_stack") == "fc");
 }
 

@@ -168,7 +168,8 @@ TEST_CASE("qat: literals of the batch norm stay as the model has them; torchao's
   for (const bool is_compat : {false, true}) {
     Report report;
     const ObservedGraph observed =
-        prepared(kConvBn, "aten.conv2d.default", report, {.compat_torchao = is_compat});
+        prepared(kConvBn, "aten.conv2d.default", report,
+                 {.compat = is_compat ? Compat::kTorchao : Compat::kNone});
     const Node& norm = *observed.graph.nodes_of("aten.batch_norm").at(0);
     CHECK(norm.float_or("eps", 0) == (is_compat ? 1e-5 : 0.001));
     CHECK(norm.float_or("momentum", 0) == (is_compat ? 0.1 : 0.03));
@@ -190,7 +191,8 @@ TEST_CASE("qat: a gamma of zero gives numbers and gradients", "[annotate][qat]")
 TEST_CASE("qat: what cannot be trained as one is said, with the reason", "[annotate][qat]") {
   const auto note_of = [](const char* text, const std::string& op, bool is_compat = false) {
     Report report;
-    const ObservedGraph observed = prepared(text, op, report, {.compat_torchao = is_compat});
+    const ObservedGraph observed =
+        prepared(text, op, report, {.compat = is_compat ? Compat::kTorchao : Compat::kNone});
     CHECK(count_of(observed.graph, "aten.div.Tensor") == 0);
     return report.notes().empty() ? std::string() : report.notes().front();
   };
@@ -319,7 +321,8 @@ TEST_CASE("qat: the converted program rounds with the scales of training; torcha
     const at::NoGradGuard no_grad;
     const at::Tensor trained = output_of(model);
     const Graph converted =
-        convert_pt2e(std::move(model).finish(), {.compat_torchao = is_compat}, report);
+        convert_pt2e(std::move(model).finish(),
+                     {.compat = is_compat ? Compat::kTorchao : Compat::kNone}, report);
     const double off =
         distance(Interpreter(converted).run(test::random_inputs(converted))[0].toTensor(), trained);
     CHECK((is_compat ? off > 0.01 : off < 1e-5));

@@ -188,25 +188,25 @@ TEST_CASE("oneDNN: attention scores are scaled and masked in the product",
 TEST_CASE("oneDNN: a product reads heads where they lie", "[backends][onednn][followers]") {
   for (DType dtype : {DType::kFloat32, DType::kUInt8}) {
     CAPTURE(name_of(dtype));
-    const auto quantity = [&](int zero_point) {
+    const auto quant_params = [&](int zero_point) {
       return dtype == DType::kFloat32 ? std::optional<TensorQParams>()
                                       : quantized(0.02f, zero_point);
     };
     ProgramBuilder b;
-    const int q = b.input("q", dtype, {2, 12, 3, 16}, quantity(120));
-    const int k = b.input("k", dtype, {2, 20, 3, 16}, quantity(131));
+    const int q = b.input("q", dtype, {2, 12, 3, 16}, quant_params(120));
+    const int k = b.input("k", dtype, {2, 20, 3, 16}, quant_params(131));
     const int rows =
         b.op("permute",
              {
                  q
     },
-             "rows", dtype, {2, 3, 12, 16}, quantity(120), {{"dims", ints({0, 2, 1, 3})}});
+             "rows", dtype, {2, 3, 12, 16}, quant_params(120), {{"dims", ints({0, 2, 1, 3})}});
     const int columns =
         b.op("permute",
              {
                  k
     },
-             "columns", dtype, {2, 3, 16, 20}, quantity(131), {{"dims", ints({0, 2, 3, 1})}});
+             "columns", dtype, {2, 3, 16, 20}, quant_params(131), {{"dims", ints({0, 2, 3, 1})}});
     b.output(b.op("matmul", {rows, columns}, "y", DType::kFloat32, {2, 3, 12, 20}));
     const auto fill = [&](const Shape& shape, uint32_t seed) {
       return dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed)

@@ -14,7 +14,7 @@ constexpr DType kIntegers[] = {DType::kUInt8, DType::kInt8};
 int zero_point_of(DType dtype, int shift) { return dtype == DType::kUInt8 ? 128 + shift : shift; }
 
 // A tensor of the dtype, quantized when it is an integer.
-std::optional<TensorQParams> quantity(DType dtype, float scale, int shift) {
+std::optional<TensorQParams> quant_params(DType dtype, float scale, int shift) {
   return dtype == DType::kFloat32 ? std::optional<TensorQParams>()
                                   : quantized(scale, zero_point_of(dtype, shift));
 }
@@ -26,21 +26,22 @@ Tensor random_tensor(DType dtype, const Shape& shape, uint32_t seed) {
 
 // The greatest difference of a one-input op.
 double run_one(const std::string& kind, DType in, const Shape& in_shape, DType out,
-               const Shape& out_shape, Attributes attributes, bool same_quantity = false,
+               const Shape& out_shape, Attributes attributes, bool same_quant_params = false,
                float scale = 0.03f) {
   ProgramBuilder b;
-  const int x = b.input("x", in, in_shape, quantity(in, 0.03f, 5));
+  const int x = b.input("x", in, in_shape, quant_params(in, 0.03f, 5));
   b.output(b.op(kind, {x}, "y", out, out_shape,
-                same_quantity ? quantity(out, 0.03f, 5) : quantity(out, scale, -11), attributes));
+                same_quant_params ? quant_params(out, 0.03f, 5) : quant_params(out, scale, -11),
+                attributes));
   return check_against_reference(b.finish(), "onednn", {random_tensor(in, in_shape, 3)});
 }
 
 double run_two(const std::string& kind, DType dtype, const Shape& a_shape, const Shape& b_shape,
                const Shape& y_shape, Attributes attributes) {
   ProgramBuilder b;
-  const int x = b.input("a", dtype, a_shape, quantity(dtype, 0.03f, 5));
-  const int z = b.input("b", dtype, b_shape, quantity(dtype, 0.02f, -40));
-  b.output(b.op(kind, {x, z}, "y", dtype, y_shape, quantity(dtype, 0.06f, 3), attributes));
+  const int x = b.input("a", dtype, a_shape, quant_params(dtype, 0.03f, 5));
+  const int z = b.input("b", dtype, b_shape, quant_params(dtype, 0.02f, -40));
+  b.output(b.op(kind, {x, z}, "y", dtype, y_shape, quant_params(dtype, 0.06f, 3), attributes));
   return check_against_reference(
       b.finish(), "onednn", {random_tensor(dtype, a_shape, 3), random_tensor(dtype, b_shape, 4)});
 }
@@ -220,7 +221,7 @@ TEST_CASE("oneDNN: softmax and normalizations equal the reference", "[backends][
                 DType::kUInt8, {2, 3, 9}, {{"dim", int64_t{-1}}}) <= 1);
   for (DType dtype : kAll) {
     ProgramBuilder b;
-    const int x = b.input("x", dtype, {2, 6, 4, 4}, quantity(dtype, 0.03f, 5));
+    const int x = b.input("x", dtype, {2, 6, 4, 4}, quant_params(dtype, 0.03f, 5));
     const int mean = b.constant("mean", random_floats({6}, -1, 1, 2)),
               variance = b.constant("variance", random_floats({6}, 0.5, 2, 3));
     const int weight = b.constant("weight", random_floats({6}, -1, 1, 4)),
@@ -229,19 +230,19 @@ TEST_CASE("oneDNN: softmax and normalizations equal the reference", "[backends][
                        {
                            x, mean, variance, weight, bias
     },
-                       "y", dtype, {2, 6, 4, 4}, quantity(dtype, 0.04f, 2), {{"eps", 1e-5}});
+                       "y", dtype, {2, 6, 4, 4}, quant_params(dtype, 0.04f, 2), {{"eps", 1e-5}});
     b.output(y);
     CHECK(check_against_reference(b.finish(), "onednn", {random_tensor(dtype, {2, 6, 4, 4}, 6)}) <=
           limit_of(dtype));
     ProgramBuilder c;
-    const int u = c.input("u", dtype, {2, 3, 4, 5}, quantity(dtype, 0.03f, 5));
+    const int u = c.input("u", dtype, {2, 3, 4, 5}, quant_params(dtype, 0.03f, 5));
     const int gamma = c.constant("gamma", random_floats({4, 5}, -1, 1, 4)),
               beta = c.constant("beta", random_floats({4, 5}, -1, 1, 5));
     c.output(c.op("layer_norm",
                   {
                       u, gamma, beta
     },
-                  "v", dtype, {2, 3, 4, 5}, quantity(dtype, 0.04f, 2),
+                  "v", dtype, {2, 3, 4, 5}, quant_params(dtype, 0.04f, 2),
                   {{"normalized_dims", int64_t{2}}, {"eps", 1e-5}}));
     CHECK(check_against_reference(c.finish(), "onednn", {random_tensor(dtype, {2, 3, 4, 5}, 6)}) <=
           limit_of(dtype));
@@ -273,13 +274,13 @@ TEST_CASE("oneDNN: data movement is exact", "[backends][onednn]") {
                   dtype, {2, 3, 7, 8}, {{"pads", ints({0, 0, 0, 0, 1, 2, 3, 0})}, {"value", 0.0}},
                   true) == 0);
     ProgramBuilder b;
-    const int x = b.input("x", dtype, {2, 3, 5}, quantity(dtype, 0.03f, 5));
-    const int y = b.input("y", dtype, {2, 4, 5}, quantity(dtype, 0.02f, 7));
+    const int x = b.input("x", dtype, {2, 3, 5}, quant_params(dtype, 0.03f, 5));
+    const int y = b.input("y", dtype, {2, 4, 5}, quant_params(dtype, 0.02f, 7));
     b.output(b.op("cat",
                   {
                       x, y, x
     },
-                  "z", dtype, {2, 10, 5}, quantity(dtype, 0.03f, 5), {{"dim", int64_t{1}}}));
+                  "z", dtype, {2, 10, 5}, quant_params(dtype, 0.03f, 5), {{"dim", int64_t{1}}}));
     CHECK(check_against_reference(
               b.finish(), "onednn",
               {random_tensor(dtype, {2, 3, 5}, 6), random_tensor(dtype, {2, 4, 5}, 7)}) <=

@@ -10,7 +10,7 @@ using Shape = std::vector<int64_t>;
 
 constexpr DType kAll[] = {DType::kUInt8, DType::kInt8, DType::kFloat32};
 
-std::optional<TensorQParams> quantity(DType dtype, float scale, int shift) {
+std::optional<TensorQParams> quant_params(DType dtype, float scale, int shift) {
   if (dtype == DType::kFloat32) return std::nullopt;
   return quantized(scale, dtype == DType::kUInt8 ? 128 + shift : shift);
 }
@@ -24,10 +24,10 @@ Tensor random_tensor(DType dtype, const Shape& shape, uint32_t seed) {
 double run(const std::string& kind, DType dtype, const Shape& x_shape, const Shape& y_shape,
            float y_scale, const Attributes& attributes, const std::vector<Tensor>& constants = {}) {
   ProgramBuilder b;
-  std::vector<int> inputs = {b.input("x", dtype, x_shape, quantity(dtype, 0.03f, 5))};
+  std::vector<int> inputs = {b.input("x", dtype, x_shape, quant_params(dtype, 0.03f, 5))};
   for (const Tensor& constant : constants)
     inputs.push_back(constant.defined() ? b.constant("c", constant) : -1);
-  b.output(b.op(kind, inputs, "y", dtype, y_shape, quantity(dtype, y_scale, -7), attributes));
+  b.output(b.op(kind, inputs, "y", dtype, y_shape, quant_params(dtype, y_scale, -7), attributes));
   return check_against_reference(b.finish(), "onednn", {random_tensor(dtype, x_shape, 3)});
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("oneDNN: division, extremes of two tensors and prelu equal the referen
       }) {
         CAPTURE(name_of(dtype), kind, shapes.first, shapes.second);
         ProgramBuilder b;
-        const int u = b.input("u", dtype, shapes.first, quantity(dtype, 0.03f, 5));
+        const int u = b.input("u", dtype, shapes.first, quant_params(dtype, 0.03f, 5));
         const int v =
             b.input("v", dtype, shapes.second,
                     dtype == DType::kFloat32 ? std::nullopt : std::optional(quantized(0.01f, 0)));
@@ -156,7 +156,7 @@ TEST_CASE("oneDNN: division, extremes of two tensors and prelu equal the referen
                       {
                           u, v
         },
-                      "y", dtype, {2, 5, 7}, quantity(dtype, 0.04f, 3), {{"post_min", -1.0}}));
+                      "y", dtype, {2, 5, 7}, quant_params(dtype, 0.04f, 3), {{"post_min", -1.0}}));
         const Tensor divisors = dtype == DType::kFloat32
                                     ? random_floats(shapes.second, 0.5f, 2, 4)
                                     : random_integers(dtype, shapes.second, 4, 20, 100);

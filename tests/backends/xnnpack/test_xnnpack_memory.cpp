@@ -8,8 +8,8 @@
 
 #include "backends/runtime/session.h"
 #include "backends/xnnpack/memory.h"
+#include "core/base/mapped_file.h"
 #include "lowering/program/artifact.h"
-#include "lowering/program/mapped_file.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 

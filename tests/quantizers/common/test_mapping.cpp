@@ -61,7 +61,7 @@ std::string message_of(const std::string& json, QuantizerOptions options = {},
     Report report;
     const std::unique_ptr<Quantizer> quantizer = parse_quantizer(json, "f.json", options);
     PrepareOptions prepare_options;
-    prepare_options.compat_torchao = options.compat_torchao;
+    prepare_options.compat = options.compat;
     prepare_pt2e(std::move(graph), *quantizer, report, prepare_options);
   } catch (const Error& error) {
     return error.what();
@@ -302,7 +302,7 @@ TEST_CASE(
     "regexes nor calls",
     "[quantizers][mapping][compat]") {
   QuantizerOptions options;
-  options.compat_torchao = true;
+  options.compat = Compat::kTorchao;
   CHECK(message_of(on_xnnpack(R"("module_name": {"blok": null})"), options) == "no error");
   for (const char* base : {"xnnpack", "x86", "embedding"}) {
     const std::string start = R"({"base": ")" + std::string(base) + R"(", "global": {}, )";

@@ -47,7 +47,7 @@ void register_once() {
     return std::make_unique<DeclaredQuantizer>(
         DeclaredBackend{
             "halves", {{"linear", "linear(x, w, b?)", {{"x", act}, {"w", half}}, act}}, {}},
-        options.compat());
+        options.compat);
   });
   register_quantizer("idle", [](const QuantizerOptions&) -> std::unique_ptr<Quantizer> {
     return std::make_unique<Idle>();

@@ -41,10 +41,10 @@ Prepared prepare(const std::string& json, const char* net = kNet,
   for (const auto& [name, stack] : stacks)
     graph.find_node(name)->metadata["nn_module_stack"] = stack;
   QuantizerOptions options;
-  options.compat_torchao = compat;
+  options.compat = compat ? Compat::kTorchao : Compat::kNone;
   const std::unique_ptr<Quantizer> quantizer = parse_quantizer(json, "f.json", options);
   PrepareOptions prepare_options;
-  prepare_options.compat_torchao = compat;
+  prepare_options.compat = compat ? Compat::kTorchao : Compat::kNone;
   Report report;
   Prepared result{prepare_pt2e(std::move(graph), *quantizer, report, prepare_options), {}, {}};
   result.report = std::move(report);

@@ -56,8 +56,7 @@ double sqnr(const char* text, float deviation, const QuantizerOptions& options) 
       prepare_pt2e(with_table(text, deviation), *make_quantizer("embedding", options), report);
   observe_constants(observed);
   CHECK_FALSE(needs_calibration(observed));
-  const Graph quantized =
-      convert_pt2e(std::move(observed), {.compat_torchao = options.compat_torchao}, report);
+  const Graph quantized = convert_pt2e(std::move(observed), {.compat = options.compat}, report);
   const at::Tensor got = Interpreter(quantized).run(inputs).at(0).toTensor();
   return 10 * std::log10(want.square().sum().item<double>() /
                          want.sub(got).square().sum().item<double>());
@@ -73,13 +72,13 @@ TEST_CASE("a table keeps 45 dB with 8 bits and 20 dB with 4, without data",
 
 TEST_CASE("zero points without fraction keep 6 dB more than the peer's",
           "[quantizers][embedding]") {
-  CHECK(sqnr(kEmbedding, 1.0f, {}) > sqnr(kEmbedding, 1.0f, {.compat_torchao = true}) + 6);
+  CHECK(sqnr(kEmbedding, 1.0f, {}) > sqnr(kEmbedding, 1.0f, {.compat = Compat::kTorchao}) + 6);
 }
 
 TEST_CASE("a table of small numbers keeps its values, with the peer's least scale it is lost",
           "[quantizers][embedding]") {
   CHECK(sqnr(kEmbedding, 0.005f, {}) > 45);
-  CHECK(sqnr(kEmbedding, 0.005f, {.compat_torchao = true}) < 0);
+  CHECK(sqnr(kEmbedding, 0.005f, {.compat = Compat::kTorchao}) < 0);
 }
 
 TEST_CASE("an embedding bag runs on its quantized table", "[quantizers][embedding]") {

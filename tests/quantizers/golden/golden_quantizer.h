@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "annotate/annotation/compat.h"
 #include "annotate/annotation/quantizer.h"
-#include "quantizers/common/compat.h"
 
 namespace octet::test {
 

@@ -228,7 +228,7 @@ TEST_CASE("custom rules as declared backends annotate the golden cases as the pe
     const std::string json =
         test::declared_from_rules(golden.meta.at("quantizer").at("rules"), nodes);
     const std::unique_ptr<Quantizer> quantizer =
-        parse_quantizer(json, golden.name() + ".json", {.compat_torchao = true});
+        parse_quantizer(json, golden.name() + ".json", {.compat = Compat::kTorchao});
     const std::vector<std::string> found = differences(golden.folder, *quantizer);
     for (const std::string& difference : found)
       std::cerr << golden.name() << ": " << difference << "\n";

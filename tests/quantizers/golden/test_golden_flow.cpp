@@ -63,7 +63,7 @@ std::unique_ptr<Quantizer> make_declared(const GoldenCase& golden) {
       is_annotated ? golden.json("annotated.json").at("nodes") : test::Json::array();
   const std::string json =
       test::declared_from_rules(golden.meta.at("quantizer").at("rules"), nodes);
-  return parse_quantizer(json, golden.name() + ".json", {.compat_torchao = true});
+  return parse_quantizer(json, golden.name() + ".json", {.compat = Compat::kTorchao});
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ TEST_CASE("golden: built-in names and lists of them stand for the peer's default
       size_t count = 0;
       INFO(golden.name());
       CHECK_THAT(
-          differences_of(golden, *make_quantizer(quantizer, {.compat_torchao = true}), count),
+          differences_of(golden, *make_quantizer(quantizer, {.compat = Compat::kTorchao}), count),
           Catch::Matchers::Equals(""));
     }
 }
@@ -142,7 +142,7 @@ TEST_CASE("golden: where the peer finds a conflict of quantizers, an error names
         test::make_golden_quantizer(golden.meta.at("quantizer"), Compat::kTorchao);
     Report report;
     CHECK_THROWS_WITH(prepare_pt2e(read_pt2(golden.folder / "model.pt2"), *quantizer, report,
-                                   {.compat_torchao = true}),
+                                   {.compat = Compat::kTorchao}),
                       "quantizer: %embedding: quantizer \"embedding\" (3 of 3) has changed the "
                       "annotation that quantizer \"embedding\" (2 of 3) made; leave "
                       "the op to one of them, e.g. by null for its module_name");

@@ -59,7 +59,7 @@ std::unique_ptr<Quantizer> make_quantizer_of(const GoldenCase& golden) {
 std::vector<std::string> compare_injected(const GoldenCase& golden, Quantizer& quantizer) {
   Report report;
   PrepareOptions options;
-  options.compat_torchao = true;
+  options.compat = Compat::kTorchao;
   ObservedGraph observed =
       prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report, options);
   const Json prepared = golden.json("prepared.json");
@@ -78,7 +78,8 @@ std::vector<std::string> compare_injected(const GoldenCase& golden, Quantizer& q
   }
   const Graph converted = convert_pt2e(
       std::move(observed),
-      {.fold_quantize = golden.meta.value("fold_quantize", true), .compat_torchao = true}, report);
+      {.fold_quantize = golden.meta.value("fold_quantize", true), .compat = Compat::kTorchao},
+      report);
   const Json nodes = golden.json("converted.json").at("nodes");
   return test::GoldenMatch(nodes, converted, test::read_npz(golden.folder / "converted_attrs.npz"),
                            {.scale_rtol = 0})

@@ -45,7 +45,7 @@ class Training {
     Report report;
     const std::unique_ptr<Quantizer> quantizer = quantizer_of(golden_);
     ObservedGraph prepared = prepare_qat_pt2e(read_pt2(golden_.folder / "model.pt2"), *quantizer,
-                                              report, {.compat_torchao = true});
+                                              report, {.compat = Compat::kTorchao});
     differences_ = test::compare_prepared(prepared, golden_);
     if (!differences_.empty()) return differences_;
     prepared_json_ = golden_.json("prepared.json");
@@ -63,7 +63,7 @@ class Training {
     }
     ObservedGraph trained = std::move(model).finish();
     append(test::compare_qparams(trained, golden_));
-    const Graph converted = convert_pt2e(std::move(trained), {.compat_torchao = true}, report);
+    const Graph converted = convert_pt2e(std::move(trained), {.compat = Compat::kTorchao}, report);
     append(test::compare_converted(converted, golden_));
     append(test::compare_outputs(Interpreter(converted).run(golden_.example()), golden_));
     return differences_;

@@ -39,12 +39,12 @@ bool has_reference(const GoldenCase& golden) {
 Graph quantize(const GoldenCase& golden, Quantizer& quantizer, bool is_compat, bool is_reference) {
   Report report;
   PrepareOptions prepare_options;
-  prepare_options.compat_torchao = is_compat;
+  prepare_options.compat = is_compat ? Compat::kTorchao : Compat::kNone;
   ObservedGraph observed =
       prepare_pt2e(read_pt2(golden.folder / "model.pt2"), quantizer, report, prepare_options);
   calibrate(observed, golden.calibration());
   ConvertOptions options;
-  options.compat_torchao = is_compat;
+  options.compat = is_compat ? Compat::kTorchao : Compat::kNone;
   options.fold_quantize = golden.meta.value("fold_quantize", true);
   options.reference_representation = is_reference;
   return convert_pt2e(std::move(observed), options, report);

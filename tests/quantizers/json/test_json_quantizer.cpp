@@ -129,7 +129,7 @@ TEST_CASE(
     "[quantizers][json]") {
   const auto weight = [](const std::string& global, bool compat) {
     QuantizerOptions options;
-    options.compat_torchao = compat;
+    options.compat = compat ? Compat::kTorchao : Compat::kNone;
     const JsonFile file(global);
     // torchao's X86 quantizer asks where nodes came from.
     const std::string text = annotate(*make_quantizer(file.path(), options), kLinear,
@@ -318,7 +318,7 @@ TEST_CASE("options override what configurations say", "[quantizers][registry]") 
   options.is_dynamic = true;
   CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
              Contains("dynamic ASYMMETRIC per_token affine_placeholder"));
-  options.compat_torchao = true;
+  options.compat = Compat::kTorchao;
   CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
              Contains("per_tensor_affine dynamic placeholder"));
 }

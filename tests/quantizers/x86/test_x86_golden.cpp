@@ -56,7 +56,7 @@ TEST_CASE("golden: where torchao's X86 quantizer raises, Octet quantizes",
       const Graph model = read_pt2(golden.folder / "model.pt2");
       Report report;
       ObservedGraph observed = prepare_pt2e(read_pt2(golden.folder / "model.pt2"), *quantizer,
-                                            report, {.compat_torchao = compat == Compat::kTorchao});
+                                            report, {.compat = compat});
       calibrate(observed, golden.calibration());
       const Graph converted = convert_pt2e(std::move(observed), {}, report);
       CHECK_FALSE((compat == Compat::kNone && count_quantized(converted) == 0));

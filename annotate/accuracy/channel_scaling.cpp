@@ -1,0 +1,110 @@
+#include "annotate/accuracy/channel_scaling.h"
+
+#include <algorithm>
+
+#include <ATen/ops/isfinite.h>
+
+#include "annotate/accuracy/channel_ops.h"
+#include "annotate/graph/observe_op.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+
+namespace octet {
+namespace {
+
+// `value` of `user` (or of the observer node in front of it) gets new data: in place when
+// nobody else reads it.
+void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& data) {
+  const GraphInput& input = *graph.find_input(value);
+  const std::string fqn = input.fqn;
+  const InputKind kind = input.kind;
+  const auto same_fqn = std::count_if(graph.inputs().begin(), graph.inputs().end(),
+                                      [&](const GraphInput& other) { return other.fqn == fqn; });
+  Tensor tensor = from_aten(data.contiguous());
+  if (value->has_one_user() && same_fqn == 1) {
+    if (value->meta)
+      for (size_t i = 0; i < tensor.strides().size(); ++i)
+        value->meta->strides[i] = {tensor.strides()[i], ""};
+    if (value->meta) value->meta->storage_offset = {};
+    graph.constants.at(fqn).tensor = std::move(tensor);
+    return;
+  }
+  Node* reader = &op;
+  for (Value* argument : op.inputs())
+    for (Value* step = argument; is_observer_node(step->producer());) {
+      Node* point = step->producer();
+      step = point->find_input("input");
+      if (step == value) reader = point;
+    }
+  reader->replace_input(value, graph.add_constant(fqn, std::move(tensor), kind));
+}
+
+at::Tensor data_of(const Graph& graph, const Value* value) {
+  return to_aten(*graph.find_constant(value));
+}
+
+// The constants as they stand now: scaling one space may have replaced those of another.
+Value* weight_of(const Node& op) {
+  return through_observers(op.find_input(find_op_form(op)->weight));
+}
+Value* find_bias_of(const Node& op) {
+  const OpForm& form = *find_op_form(op);
+  return form.bias.empty() ? nullptr : through_observers(op.find_input(form.bias));
+}
+
+}  // namespace
+
+void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors) {
+  OCTET_ASSERT(factors.dim() == 1 && factors.size(0) == space.channels &&
+                   at::isfinite(factors).all().item<bool>() && factors.gt(0).all().item<bool>(),
+               "one positive factor a channel");
+  const at::Tensor exact = factors.to(at::kDouble);
+  for (const ScaledOp& maker : space.makers) {
+    Value* constant = weight_of(*maker.op);
+    const at::Tensor weight = data_of(graph, constant);
+    std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
+    shape[static_cast<size_t>(maker.axis)] = -1;
+    replace_constant(graph, *maker.op, constant,
+                     weight.to(at::kDouble).div(exact.reshape(shape)).to(weight.scalar_type()));
+    Value* bias_constant = find_bias_of(*maker.op);
+    if (bias_constant == nullptr) continue;
+    const at::Tensor bias = data_of(graph, bias_constant);
+    replace_constant(graph, *maker.op, bias_constant,
+                     bias.to(at::kDouble).div(exact).to(bias.scalar_type()));
+  }
+  for (const ScaledOp& taker : space.takers) {
+    Value* constant = weight_of(*taker.op);
+    const at::Tensor weight = data_of(graph, constant);
+    std::vector<int64_t> shape(static_cast<size_t>(weight.dim()) + 1, 1);
+    shape[0] = taker.groups;
+    shape[static_cast<size_t>(taker.axis) + 1] = space.channels / taker.groups;
+    std::vector<int64_t> grouped = weight.sizes().vec();
+    grouped.insert(grouped.begin(), taker.groups);
+    if (taker.groups > 1) grouped[1] /= taker.groups;
+    const at::Tensor scaled =
+        weight.to(at::kDouble).reshape(grouped).mul(exact.reshape(shape)).reshape(weight.sizes());
+    replace_constant(graph, *taker.op, constant, scaled.to(weight.scalar_type()));
+  }
+}
+
+at::Tensor taker_weight(const Graph& graph, const ScaledOp& taker) {
+  at::Tensor weight = data_of(graph, weight_of(*taker.op)).to(at::kDouble);
+  if (taker.axis == 0) weight = weight.t();
+  return weight.reshape({taker.groups, weight.size(0) / taker.groups, weight.size(1), -1});
+}
+
+at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker) {
+  const at::Tensor weight =
+      data_of(graph, weight_of(*maker.op)).to(at::kDouble).transpose(0, maker.axis);
+  return weight.reshape({weight.size(0), -1});
+}
+
+Value* weight_operand(const ScaledOp& scaled) {
+  return scaled.op->find_input(find_op_form(*scaled.op)->weight);
+}
+
+at::Tensor round_to_powers_of_two(const at::Tensor& factors) {
+  return factors.to(at::kDouble).log2().round().exp2();
+}
+
+}  // namespace octet

@@ -1,0 +1,99 @@
+#include "annotate/accuracy/held_out_check.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "annotate/accuracy/fake_quant_run.h"
+#include "annotate/accuracy/float_run.h"
+#include "annotate/accuracy/fresh_observers.h"
+#include "annotate/accuracy/padding_mask.h"
+#include "core/base/error.h"
+
+namespace octet {
+
+namespace {
+
+constexpr double kLeastGainDb = 0.3;  // less is taken for chance: a few batches decide
+
+// Of outputs that have a row for each token: their mean. Others as they are.
+std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs,
+                                   const at::Tensor& mask) {
+  std::vector<c10::IValue> means;
+  for (const c10::IValue& output : outputs) {
+    const bool has_rows = mask.defined() && output.isTensor() &&
+                          output.toTensor().is_floating_point() &&
+                          output.toTensor().dim() == mask.dim() + 1;
+    means.push_back(has_rows ? c10::IValue(rows_that_count(output.toTensor(), mask).mean(0))
+                             : output);
+  }
+  return means;
+}
+
+}  // namespace
+
+HeldOutData::HeldOutData(const Graph& reference, const BatchSource& data) {
+  Interpreter interpreter = float_interpreter(reference);
+  const std::optional<size_t> mask_input = find_padding_mask(reference);
+  while (std::optional<std::vector<c10::IValue>> batch = data()) {
+    outputs_.push_back(interpreter.run(*batch));
+    masks_.push_back(padding_mask_of(*batch, mask_input));
+    batches_.push_back(std::move(*batch));
+  }
+  if (batches_.empty()) throw Error("quantize", "data", "no batches, got 0, want at least 1");
+}
+
+double HeldOutData::error(const ObservedGraph& observed) const {
+  FakeQuantRun run(observed, batches_);
+  double rows = 0;
+  double means = 0;
+  for (size_t i = 0; i < batches_.size(); ++i) {
+    const std::vector<c10::IValue> outputs = run.run(i);
+    rows += relative_error(outputs_[i], outputs, masks_[i]);
+    means += relative_error(row_means(outputs_[i], masks_[i]), row_means(outputs, masks_[i]));
+  }
+  return std::sqrt(rows * means) / static_cast<double>(batches_.size());
+}
+
+bool HeldOutGain::is_enough() const { return after <= before * std::pow(10.0, -kLeastGainDb / 10); }
+
+std::string HeldOutGain::description() const {
+  const auto decibels = [](double ratio) {
+    return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity();
+  };
+  return fmt::format("{:.2f} -> {:.2f} dB on calibration data held out{}", decibels(before),
+                     decibels(after), is_enough() ? "" : ", undone");
+}
+
+LayerSnapshot::LayerSnapshot(const ObservedGraph& observed) : observers_(observed.observers) {
+  Report ignored;
+  for (const MatrixLayer& layer : find_matrix_layers(observed, "quantize", ignored))
+    kept_.push_back(
+        {weight_of(layer).clone(), layer.owns_bias ? bias_of(layer).clone() : at::Tensor()});
+}
+
+void LayerSnapshot::restore(ObservedGraph& observed) const {
+  Report ignored;
+  std::vector<MatrixLayer> layers = find_matrix_layers(observed, "quantize", ignored);
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    set_weight(layers.at(i), kept_[i].weight);
+    if (kept_[i].bias.defined()) set_bias(layers.at(i), kept_[i].bias);
+  }
+  for (size_t group = 0; group < observers_.size(); ++group)
+    replace_observer(observed, group, observers_[group]);
+}
+
+HeldOutCheck::HeldOutCheck(ObservedGraph& observed, HeldOutData data)
+    : observed_(observed),
+      data_(std::move(data)),
+      snapshot_(observed),
+      before_(data_.error(observed)) {}
+
+HeldOutGain HeldOutCheck::keep_or_undo() {
+  const HeldOutGain gain{before_, data_.error(observed_)};
+  if (!gain.is_enough()) undo();
+  return gain;
+}
+
+}  // namespace octet

@@ -1,0 +1,158 @@
+#include "annotate/prepare/observer_insertion.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "annotate/graph/aliasing.h"
+#include "annotate/graph/observe_op.h"
+#include "core/ops/op_schema.h"
+
+namespace octet {
+namespace {
+
+class Inserter {
+ public:
+  Inserter(Graph& graph, const Annotations& annotations, const SharingGroups& groups,
+           size_t first_group, Report& report, BufferWrites writes)
+      : graph_(graph),
+        annotations_(annotations),
+        groups_(groups),
+        first_group_(static_cast<int>(first_group)),
+        report_(report) {
+    if (writes == BufferWrites::kWatched) writes_.emplace(graph_);
+  }
+
+  void run() {
+    const std::vector<Node*> nodes = graph_.nodes();
+    first_node_ = nodes.empty() ? nullptr : nodes.front();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (annotations_.find(nodes[i]) == nullptr) continue;
+      const std::vector<Value*> inputs = nodes[i]->inputs();
+      for (Value* input : inputs) observe_input(*nodes[i], input);
+      observe_output(*nodes[i], i + 1 < nodes.size() ? nodes[i + 1] : nullptr);
+    }
+  }
+
+ private:
+  int find_group(const EdgeOrNode& key) const {
+    const SharingGroups::Member* member = groups_.find(key);
+    return member == nullptr || member->group < 0 ? -1 : first_group_ + member->group;
+  }
+
+  void observe_input(Node& node, Value* input) {
+    Value* original = through_observers(input);
+    const int group = find_group(Edge{original, &node});
+    if (group < 0 || is_written_buffer(node, original)) return;
+    if (!is_observable(*original, node)) return;
+    // its output point already does it
+    if (find_group(original) == group && original != input) return;
+    for (Node* user : input->users())
+      if (is_observer_node(user) && group_of(*user) == group &&
+          !is_written_between(*input, user, node)) {
+        node.replace_input(input, user->output());
+        return;
+      }
+    Node* point = is_written_between(*input, input->producer(), node)
+                      ? add_point(input, group, &node)
+                      : insert_point(input, group);
+    node.replace_input(input, point->output());
+  }
+
+  bool is_written_between(const Value& value, const Node* from, const Node& to) const {
+    return writes_ && writes_->any_between(value, from, to);
+  }
+
+  void observe_output(Node& node, Node* next) {
+    Value* output = node.output_or_null();
+    if (output == nullptr || output->kind() != ValueKind::kTensor) return;
+    const int group = find_group(output);
+    if (group < 0 || !is_observable(*output, node)) return;
+    Node* point = add_point(output, group, next);
+    graph_.replace_uses(output, point->output());
+    point->replace_input(point->output(), output);
+  }
+
+  // A point behind `input`: after its producer, or, for graph inputs, before the first node, in the
+  // order of the inputs.
+  Node* insert_point(Value* input, int group) {
+    if (input->producer() != nullptr)
+      return add_point(input, group, graph_.find_next(*input->producer()));
+    const auto later = tops_.lower_bound(input->index());
+    Node* point = add_point(input, group, later == tops_.end() ? first_node_ : later->second);
+    tops_[input->index()] = point;
+    return point;
+  }
+
+  Node* add_point(Value* input, int group, Node* before) {
+    return insert_observer_node(graph_, input, group,
+                                fmt::format("activation_post_process_{}", counter_++), before);
+  }
+
+  bool is_observable(const Value& value, const Node& node) {
+    if (value.kind() == ValueKind::kTensor && (!value.meta || is_floating_point(value.meta->dtype)))
+      return true;
+    const std::string what = value.meta ? std::string(name_of(value.meta->dtype)) : "no tensor";
+    report_.add({"prepare", node.name(), node.target(), "",
+                 fmt::format("%{} is not observed: it is {}, want a floating-point tensor",
+                             value.name(), what)});
+    return false;
+  }
+
+  // Whether `value` is what an in-place op writes to and comes from buffers alone: a quantized copy
+  // would take the write.
+  bool is_written_buffer(const Node& node, const Value* value) {
+    const OpSchema* schema = find_op_schema(node.target());
+    if (schema == nullptr || schema->arguments.empty() || !schema->arguments.front().is_write)
+      return false;
+    if (node.arguments().empty() || node.arguments().front().value.value_or_null() == nullptr)
+      return false;
+    const Value* written = node.arguments().front().value.value_or_null();
+    return through_observers(written) == value && comes_from_buffers(value);
+  }
+
+  bool comes_from_buffers(const Value* value) {
+    if (origins_.empty()) find_origins();
+    const auto it = origins_.find(value);
+    return it != origins_.end() && it->second == Origin::kBuffer;
+  }
+
+  // Of every value that is there before observer nodes come in: user input wins over buffer,
+  // buffer over nothing.
+  void find_origins() {
+    for (const GraphInput& input : graph_.inputs())
+      origins_[input.value] = input.kind == InputKind::kUserInput ? Origin::kUserInput
+                              : input.kind == InputKind::kBuffer  ? Origin::kBuffer
+                                                                  : Origin::kOther;
+    for (const Node* node : graph_.nodes()) {
+      Origin origin = Origin::kOther;
+      for (const Value* input : node->inputs()) origin = std::max(origin, origins_[input]);
+      for (const Value* output : node->outputs()) origins_[output] = origin;
+    }
+  }
+
+  Graph& graph_;
+  const Annotations& annotations_;
+  const SharingGroups& groups_;
+  int first_group_;
+  Report& report_;
+  std::optional<Writes> writes_;
+  Node* first_node_ = nullptr;
+  std::map<int, Node*> tops_;  // graph input's position -> its first point
+  enum class Origin { kOther, kBuffer, kUserInput };
+  std::unordered_map<const Value*, Origin> origins_;  // filled when first asked for
+  int counter_ = 0;
+};
+
+}  // namespace
+
+void insert_observer_nodes(Graph& graph, const Annotations& annotations,
+                           const SharingGroups& groups, size_t first_group, Report& report,
+                           BufferWrites writes) {
+  Inserter(graph, annotations, groups, first_group, report, writes).run();
+}
+
+}  // namespace octet

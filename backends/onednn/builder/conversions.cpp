@@ -1,0 +1,77 @@
+// A conversion is a change of order, of type and scale, or one after the other.
+#include "backends/onednn/builder/conversions.h"
+
+#include "backends/onednn/builder/loops.h"
+
+namespace octet::onednn {
+namespace {
+
+// One step when only type or scale, or only the order changes; else two. oneDNN 3.2's reorder
+// computes wrong values for some shapes when it changes the order and has zero points as well, so
+// it only ever changes the order here.
+void add_reorder(SegmentBuilder& builder, const Stored& from, const Stored& to) {
+  if (from.quant_params == to.quant_params) {
+    add_copy(builder, from, to);
+    return;
+  }
+  const bool is_from_dense = is_dense(from.shape, from.strides);
+  if (is_from_dense && same_strides(from.shape, from.strides, to.strides)) {
+    add_requantize(builder, from, to);
+    return;
+  }
+  // move the fewer bytes
+  const bool moves_first =
+      !is_from_dense || bytes_of(from.quant_params.type) < bytes_of(to.quant_params.type);
+  const Stored middle = moves_first ? builder.allocate(from.shape, from.quant_params, to.strides)
+                                    : builder.allocate(from.shape, to.quant_params, from.strides);
+  if (moves_first) {
+    add_copy(builder, from, middle);
+    add_requantize(builder, middle, to);
+  } else {
+    add_requantize(builder, from, middle);
+    add_copy(builder, middle, to);
+  }
+}
+
+}  // namespace
+
+Stored convert(SegmentBuilder& builder, const Stored& from, const QuantParams& quant_params,
+               const Dims& strides) {
+  if (from.quant_params == quant_params && same_strides(from.shape, from.strides, strides))
+    return {from.place, quant_params, from.shape, strides};
+  for (const Conversion& known : builder.conversions())
+    if (known.from.place == from.place && known.from.shape == from.shape &&
+        known.from.strides == from.strides && known.from.quant_params == from.quant_params &&
+        known.to.quant_params == quant_params &&
+        same_strides(from.shape, known.to.strides, strides))
+      return {known.to.place, quant_params, from.shape, strides};
+  const Stored to = builder.allocate(from.shape, quant_params, strides);
+  add_reorder(builder, from, to);
+  builder.conversions().push_back({from, to});
+  return to;
+}
+
+Stored to_dense(SegmentBuilder& builder, const Stored& from, const QuantParams& quant_params) {
+  return convert(builder, from, quant_params, dense_like(from.shape, from.strides));
+}
+
+Stored to_real(SegmentBuilder& builder, int index, const Dims& strides) {
+  return convert(builder, builder.read(index), QuantParams{}, strides);
+}
+
+void finish_outputs(SegmentBuilder& builder) {
+  const std::vector<int>& outputs = builder.segment().outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Dims& shape = builder.tensor(outputs[i]).shape;
+    const Stored kept = builder.read(outputs[i]);
+    const QuantParams quant_params = builder.declared_quant_params(outputs[i]);
+    const int position = static_cast<int>(i);
+    if (kept.quant_params == quant_params && same_strides(shape, kept.strides, row_major(shape)) &&
+        builder.place_in_output(kept, position))
+      continue;
+    add_reorder(builder, kept,
+                builder.add_external(BufferKind::kOutput, shape, quant_params, position));
+  }
+}
+
+}  // namespace octet::onednn

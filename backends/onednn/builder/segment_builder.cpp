@@ -1,0 +1,77 @@
+// Reads inputs and constants, and answers how tensors are to be kept.
+#include "backends/onednn/builder/segment_builder.h"
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "lowering/program/stored_constant.h"
+
+namespace octet::onednn {
+
+SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose)
+    : Steps(purpose),
+      program_(program),
+      segment_(segment),
+      states_(tensor_states(program, segment)),
+      saturation_(program) {
+  for (size_t i = 0; i < segment.inputs.size(); ++i) {
+    const int index = segment.inputs[i];
+    state(index).kept = add_external(BufferKind::kInput, tensor(index).shape,
+                                     declared_quant_params(index), static_cast<int>(i));
+  }
+}
+
+void SegmentBuilder::end_op() {
+  const ProgramOp& op = *current_ops().front();
+  const auto form = [&](int index) {
+    const Stored* kept = index < 0 ? nullptr : find_kept(index);
+    return kept == nullptr ? std::string("?") : to_text(*kept);
+  };
+  const std::string layout =
+      fmt::format("{} -> {}", form(op.inputs[0]), form(current_ops().back()->outputs[0]));
+  Steps::end_op(layout);
+}
+
+Stored SegmentBuilder::load_constant(int index) {
+  const ProgramTensor& t = tensor(index);
+  const Tensor data = constant_data(t).contiguous();
+  return add_constant(t.shape, declared_quant_params(index), row_major(t.shape),
+                      std::shared_ptr<void>(std::make_shared<Tensor>(data), data.raw()));
+}
+
+const Stored& SegmentBuilder::read(int index) {
+  std::optional<Stored>& kept = state(index).kept;
+  if (!kept && is_constant(index)) kept = load_constant(index);
+  if (!kept && state(index).late) kept = state(index).late();
+  OCTET_ASSERT(kept.has_value(), fmt::format("{} is read before it is made", tensor(index).name));
+  return *kept;
+}
+
+void SegmentBuilder::define(int index, const Stored& stored) {
+  OCTET_ASSERT(product(stored.shape) == tensor(index).numel(), tensor(index).name);
+  state(index).kept = stored;
+}
+
+QuantParams SegmentBuilder::declared_quant_params(int index) const {
+  const ProgramTensor& t = tensor(index);
+  const ElementType type = element_type(t.dtype);
+  if (type == ElementType::f32) return {};
+  if (!t.qparams)
+    throw Refusal{fmt::format("{} is {} without scale and zero point", t.name, name_of(t.dtype))};
+  if (!t.qparams->is_per_tensor())
+    throw Refusal{fmt::format("{} is quantized per channel, want per tensor", t.name)};
+  if (type == ElementType::s32)
+    throw Refusal{fmt::format("{} is int32, want int8, uint8 or float32", t.name)};
+  return {type, t.qparams->scale[0], t.qparams->zero_point[0]};
+}
+
+QuantParams SegmentBuilder::output_quant_params(int index) const {
+  const QuantParams declared = declared_quant_params(index);
+  if (!state(index).is_read) return declared;
+  if (!state(index).is_second_factor) return as_unsigned(declared);
+  if (declared.type == ElementType::u8)
+    return {ElementType::s8, declared.scale, declared.zero_point - 128};
+  return declared;
+}
+
+}  // namespace octet::onednn

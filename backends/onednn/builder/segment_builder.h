@@ -1,0 +1,92 @@
+// One segment under construction: its buffers, its steps, and the state of each tensor, as the ops
+// are emitted one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backends/onednn/builder/buffers.h"
+#include "backends/onednn/builder/steps.h"
+#include "backends/onednn/builder/tensor_state.h"
+#include "backends/onednn/form.h"
+#include "backends/onednn/saturation.h"
+#include "lowering/program/program.h"
+
+namespace octet::onednn {
+
+// The same reals in two forms.
+struct Conversion {
+  Stored from;
+  Stored to;
+};
+
+class SegmentBuilder : public Buffers, public Steps {
+ public:
+  SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose);
+
+  const Segment& segment() const { return segment_; }
+  const ProgramTensor& tensor(int index) const { return program_.tensor(index); }
+  bool is_constant(int index) const { return tensor(index).is_constant(); }
+
+  // How the tensor is kept now.
+  const Stored& read(int index);
+  // Ends an op: the tensor is kept like this. Where type or scale differ from the declared reals, a
+  // conversion follows.
+  void define(int index, const Stored& stored);
+  // In place of define(), for a tensor that some ops read in another form: `make` gives the usual
+  // form when the first op asks for it.
+  void define_later(int index, std::function<Stored()> make) {
+    state(index).late = std::move(make);
+  }
+  // The integers that a float tensor was dequantized from; null when there are none. `kept` is how
+  // they are kept.
+  const Stored* find_integers(int index) const { return address_of(state(index).integers); }
+  void define_integers(int index, const Stored& kept) { state(index).integers = kept; }
+  // The integers behind a float tensor that was quantized at run time; null when there are none.
+  const DynamicRows* find_dynamic(int index) const { return state(index).dynamic.get(); }
+  void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) {
+    state(index).dynamic = std::move(rows);
+  }
+  // Whether read() gives it already.
+  bool is_made(int index) const {
+    return is_constant(index) || state(index).kept.has_value() || state(index).late != nullptr;
+  }
+  // As it is kept now, null when nothing asked for it yet.
+  const Stored* find_kept(int index) const { return address_of(state(index).kept); }
+  // The only op in here that reads the tensor; null when there are others, or when the tensor
+  // leaves the segment.
+  const ProgramOp* find_only_reader(int index) const { return state(index).only_reader; }
+  // An op in here that works channels-last reads the tensor.
+  bool prefers_channels_last(int index) const { return state(index).is_read_channels_last; }
+
+  // Type and scale with which the op that makes the tensor should write it: as_unsigned of the
+  // declared one when ops in here read it.
+  QuantParams output_quant_params(int index) const;
+  // The declared one. Throws Refusal when the tensor is quantized per channel.
+  QuantParams declared_quant_params(int index) const;
+
+  // Which products are computed in floats.
+  Saturation& saturation() { return saturation_; }
+  // What convert() made: conversions.h.
+  std::vector<Conversion>& conversions() { return conversions_; }
+
+  void end_op();
+
+ private:
+  static const Stored* address_of(const std::optional<Stored>& stored) {
+    return stored ? &*stored : nullptr;
+  }
+  TensorState& state(int index) { return states_[static_cast<size_t>(index)]; }
+  const TensorState& state(int index) const { return states_[static_cast<size_t>(index)]; }
+  Stored load_constant(int index);
+
+  const Program& program_;
+  const Segment& segment_;
+  std::vector<TensorState> states_;  // per Program tensor
+  Saturation saturation_;
+  std::vector<Conversion> conversions_;
+};
+
+}  // namespace octet::onednn

@@ -1,0 +1,97 @@
+// The steps of a segment: oneDNN primitives and own loops, with the places of their arguments.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/onednn/form.h"
+#include "backends/onednn/kernels/loop.h"
+#include "lowering/program/program.h"
+
+namespace octet::onednn {
+
+struct Argument {
+  int kind = 0;             // DNNL_ARG_...; not used by loops
+  dnnl::memory::desc desc;  // not used by loops
+  Place place;
+};
+
+struct Step {
+  const char* what = "";
+  std::string kernel = "own";  // oneDNN's name of the implementation
+  std::string post_ops;
+  std::string layout;
+  std::vector<const ProgramOp*> ops;
+  dnnl::primitive primitive;  // empty for loops, and when proving
+  Loop loop;
+  std::vector<Argument> arguments;
+  int64_t scratch_bytes = 0;
+  // DNNL_ARG_DST may be the memory of DNNL_ARG_SRC; of loops, the last argument that of the first
+  bool can_be_in_place = false;
+};
+
+// The scratchpad, which all primitives share.
+inline constexpr Place kScratchpad = {-2, 0};
+
+// Attributes with a user scratchpad.
+dnnl::primitive_attr new_attributes();
+
+// Throws Refusal when the descriptor is that of one of oneDNN's slow reference kernels.
+void refuse_reference_kernel(const char* what, const char* implementation);
+
+class Steps {
+ public:
+  // Proving stops at primitive descriptors: nothing is generated, packed or run.
+  enum class Purpose { kRun, kProve };
+
+  explicit Steps(Purpose purpose) : purpose_(purpose) {}
+  Purpose purpose() const { return purpose_; }
+
+  // Adds the scratchpad argument itself. The descriptor must have a user scratchpad.
+  template <typename PrimitiveDesc>
+  void add_primitive(const char* what, const PrimitiveDesc& desc, std::vector<Argument> arguments) {
+    Step step;
+    step.what = what;
+    step.kernel = desc.impl_info_str();
+    step.post_ops = describe(desc.get_primitive_attr().get_post_ops());
+    if (purpose_ == Purpose::kRun) step.primitive = dnnl::primitive(desc.get());
+    step.scratch_bytes = static_cast<int64_t>(desc.scratchpad_desc().get_size());
+    step.arguments = std::move(arguments);
+    if (step.scratch_bytes > 0)
+      step.arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), kScratchpad});
+    steps_.push_back(std::move(step));
+  }
+  // kernel: its name for `kernels()`, after "own".
+  void add_loop(const char* what, Loop loop, std::vector<Place> arguments,
+                const char* kernel = nullptr);
+  // The step that was added last may write over its source.
+  void allow_in_place() { steps_.back().can_be_in_place = true; }
+
+  // The op whose steps follow, until end_op(): what `kernels()` tells of them.
+  void begin_op(const ProgramOp& op);
+  // Another op's work is part of it; nothing is to be emitted for that one.
+  void absorb(const ProgramOp& op);
+  bool is_absorbed(const ProgramOp& op) const { return absorbed_.contains(&op); }
+
+  std::vector<Step>& steps() { return steps_; }
+
+ protected:
+  // The op that is being emitted, and what it absorbed.
+  const std::vector<const ProgramOp*>& current_ops() const { return doing_; }
+  // layout: of what the op read and what it made.
+  void end_op(const std::string& layout);
+
+ private:
+  static std::string describe(const dnnl::post_ops& post_ops);
+
+  Purpose purpose_;
+  std::vector<Step> steps_;
+  std::set<const ProgramOp*> absorbed_;
+  std::vector<const ProgramOp*> doing_;
+  size_t first_step_ = 0;  // of that op
+};
+
+}  // namespace octet::onednn

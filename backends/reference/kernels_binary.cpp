@@ -1,0 +1,291 @@
+// Two operands, or three of `where`, broadcast to the output: arithmetic, comparisons, logic, bits.
+// Where operands and output are integers or bools that stand for themselves, everything is computed
+// in int64, whose overflows wrap; else in reals.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "backends/reference/elements.h"
+#include "core/base/error.h"
+
+namespace octet::reference {
+namespace {
+
+// Calls function(element of a, element of b) for each output element.
+template <typename T, typename A, typename B, typename Function>
+Buffer<T> map_pairs(const KernelCall& call, const A& a, const B& b, const Function& function) {
+  const std::vector<int64_t>& shape = call.output_shape();
+  Buffer<T> y(static_cast<size_t>(call.outputs[0].numel()));
+  if (call.input_shape(0) == shape && call.input_shape(1) == shape) {
+    for (size_t i = 0; i < y.size(); ++i) y[i] = function(a.data()[i], b.data()[i]);
+    return y;
+  }
+  StridedWalk walk_a(shape, broadcast_strides(call.input_shape(0), shape));
+  StridedWalk walk_b(shape, broadcast_strides(call.input_shape(1), shape));
+  for (T& value : y) {
+    value = function(a.data()[walk_a.offset()], b.data()[walk_b.offset()]);
+    walk_a.next();
+    walk_b.next();
+  }
+  return y;
+}
+
+template <typename Function>
+void map_reals(const KernelCall& call, const Function& function) {
+  store<double>(call, map_pairs<double>(call, doubles(call, 0), doubles(call, 1), function));
+}
+template <typename Function>
+void map_whole(const KernelCall& call, const Function& function) {
+  store_elements<int64_t>(call, map_pairs<int64_t>(call, elements<int64_t>(call, 0),
+                                                   elements<int64_t>(call, 1), function));
+}
+
+uint64_t bits_of(int64_t value) { return static_cast<uint64_t>(value); }
+int64_t wrapping_product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(bits_of(a) * bits_of(b));
+}
+
+// ---- add, sub, mul, div, minimum, maximum
+
+void add_scaled(const KernelCall& call, int64_t sign) {
+  const double alpha = call.op.real("alpha", 1);
+  if (is_all_whole(call) && alpha == std::trunc(alpha) && std::fabs(alpha) < 9e18) {
+    const auto found = call.op.attributes.find("alpha");
+    const int64_t* given =
+        found == call.op.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    const uint64_t factor =
+        bits_of(given != nullptr ? *given : static_cast<int64_t>(alpha)) * bits_of(sign);
+    return map_whole(call, [factor](int64_t a, int64_t b) {
+      return static_cast<int64_t>(bits_of(a) + factor * bits_of(b));
+    });
+  }
+  const double factor = alpha * static_cast<double>(sign);
+  map_reals(call, [factor](double a, double b) { return a + factor * b; });
+}
+
+void add(const KernelCall& call) { add_scaled(call, 1); }
+void sub(const KernelCall& call) { add_scaled(call, -1); }
+void mul(const KernelCall& call) {
+  if (is_all_whole(call)) return map_whole(call, wrapping_product);
+  map_reals(call, [](double a, double b) { return a * b; });
+}
+void div(const KernelCall& call) {
+  map_reals(call, [](double a, double b) { return a / b; });
+}
+void minimum(const KernelCall& call) {
+  if (is_all_whole(call))
+    return map_whole(call, [](int64_t a, int64_t b) { return std::min(a, b); });
+  map_reals(call, lesser);
+}
+void maximum(const KernelCall& call) {
+  if (is_all_whole(call))
+    return map_whole(call, [](int64_t a, int64_t b) { return std::max(a, b); });
+  map_reals(call, greater);
+}
+
+// ---- where
+
+template <typename Operand>
+auto choose(const KernelCall& call, const Operand& a, const Operand& b) {
+  using T = std::decay_t<decltype(a.data()[0])>;
+  const std::vector<int64_t>& shape = call.output_shape();
+  const Reals<float> condition = floats(call, 0);
+  const Operand* operands[] = {&a, &b};
+  Buffer<StridedWalk> walks;
+  for (size_t i = 0; i < 3; ++i)
+    walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
+  Buffer<T> y(static_cast<size_t>(call.outputs[0].numel()));
+  for (T& value : y) {
+    const size_t chosen = condition[walks[0].offset()] != 0 ? 0 : 1;
+    value = operands[chosen]->data()[walks[1 + chosen].offset()];
+    for (StridedWalk& walk : walks) walk.next();
+  }
+  return y;
+}
+
+void where(const KernelCall& call) {
+  if (is_all_whole(call, 1))
+    return store_elements<int64_t>(
+        call, choose(call, elements<int64_t>(call, 1), elements<int64_t>(call, 2)));
+  if (call.input(1).dtype == DType::kFloat32 && call.input(2).dtype == DType::kFloat32)
+    return store<float>(call, choose(call, floats(call, 1), floats(call, 2)));
+  store<double>(call, choose(call, doubles(call, 1), doubles(call, 2)));
+}
+
+// ---- binary: integers
+
+// Divisors are not 0; -1 apart: the least integer has no opposite.
+int64_t quotient(int64_t a, int64_t b) {
+  return b == -1 ? static_cast<int64_t>(0 - bits_of(a)) : a / b;
+}
+int64_t rest(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
+int64_t floor_rest(int64_t a, int64_t b) {
+  const int64_t r = rest(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+int64_t floor_quotient(int64_t a, int64_t b) {
+  const int64_t r = rest(a, b);
+  return quotient(a, b) - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
+}
+
+int64_t whole_power(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 != 0 ? -1 : 1) : 0;
+  int64_t power = 1;
+  for (; exponent > 0; exponent /= 2, base = wrapping_product(base, base))
+    if (exponent % 2 != 0) power = wrapping_product(power, base);
+  return power;
+}
+
+int64_t shift_left(int64_t a, int64_t b) {
+  return b < 0 || b >= 64 ? 0 : static_cast<int64_t>(bits_of(a) << b);
+}
+int64_t shift_right(int64_t a, int64_t b) { return a >> (b < 0 || b >= 64 ? 63 : b); }
+
+// ---- binary: reals, in the operands' precision
+
+template <typename T>
+T real_remainder(T a, T b) {
+  const T r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+// The quotient without its remainder is whole but for rounding.
+template <typename T>
+T real_floor_quotient(T a, T b) {
+  if (b == 0) return a / b;
+  const T r = std::fmod(a, b);
+  T whole = (a - r) / b;
+  if (r != 0 && (b < 0) != (r < 0)) whole -= 1;
+  if (whole == 0) return std::copysign(T{0}, a / b);
+  const T floored = std::floor(whole);
+  return whole - floored > T{0.5} ? floored + 1 : floored;
+}
+
+enum class Result { kBool, kAny };
+struct BinaryRow {
+  const char* name;
+  Result result;
+  int64_t (*whole)(int64_t, int64_t);
+  float (*single)(float, float);  // null: of integers only
+  double (*real)(double, double);
+};
+
+// The same expression in a and b for every type.
+#define OCTET_FOR_ALL_TYPES(expression)                                  \
+  [](int64_t a, int64_t b) { return static_cast<int64_t>(expression); }, \
+      [](float a, float b) { return static_cast<float>(expression); },   \
+      [](double a, double b) { return static_cast<double>(expression); }
+#define OCTET_FOR_REALS(function)                           \
+  [](float a, float b) -> float { return function(a, b); }, \
+      [](double a, double b) -> double { return function(a, b); }
+
+// clang-format off
+constexpr BinaryRow kBinaryRows[] = {
+    {"eq",          Result::kBool, OCTET_FOR_ALL_TYPES(a == b)},
+    {"ne",          Result::kBool, OCTET_FOR_ALL_TYPES(a != b)},
+    {"lt",          Result::kBool, OCTET_FOR_ALL_TYPES(a < b)},
+    {"le",          Result::kBool, OCTET_FOR_ALL_TYPES(a <= b)},
+    {"gt",          Result::kBool, OCTET_FOR_ALL_TYPES(a > b)},
+    {"ge",          Result::kBool, OCTET_FOR_ALL_TYPES(a >= b)},
+    {"logical_and", Result::kBool, OCTET_FOR_ALL_TYPES(a != 0 && b != 0)},
+    {"logical_or",  Result::kBool, OCTET_FOR_ALL_TYPES(a != 0 || b != 0)},
+    {"logical_xor", Result::kBool, OCTET_FOR_ALL_TYPES((a != 0) != (b != 0))},
+    {"bitwise_and", Result::kAny,  [](int64_t a, int64_t b) { return a & b; }, nullptr, nullptr},
+    {"bitwise_or",  Result::kAny,  [](int64_t a, int64_t b) { return a | b; }, nullptr, nullptr},
+    {"bitwise_xor", Result::kAny,  [](int64_t a, int64_t b) { return a ^ b; }, nullptr, nullptr},
+    {"left_shift",  Result::kAny,  shift_left, nullptr, nullptr},
+    {"right_shift", Result::kAny,  shift_right, nullptr, nullptr},
+    {"pow",         Result::kAny,  whole_power, OCTET_FOR_REALS(std::pow)},
+    {"remainder",   Result::kAny,  floor_rest, OCTET_FOR_REALS(real_remainder)},
+    {"fmod",        Result::kAny,  rest, OCTET_FOR_REALS(std::fmod)},
+    {"div_floor",   Result::kAny,  floor_quotient, OCTET_FOR_REALS(real_floor_quotient)},
+    {"div_trunc",   Result::kAny,  quotient,
+     [](float a, float b) { return std::trunc(a / b); },
+     [](double a, double b) { return std::trunc(a / b); }},
+    {"atan2",       Result::kAny,  nullptr, OCTET_FOR_REALS(std::atan2)},
+};
+// clang-format on
+#undef OCTET_FOR_ALL_TYPES
+#undef OCTET_FOR_REALS
+
+const BinaryRow* find_binary_row(std::string_view name) {
+  for (const BinaryRow& row : kBinaryRows)
+    if (name == row.name) return &row;
+  return nullptr;
+}
+
+bool divides(const BinaryRow& row) {
+  return row.whole == quotient || row.whole == rest || row.whole == floor_quotient ||
+         row.whole == floor_rest;
+}
+
+void refuse_zeros(const KernelCall& call) {
+  const Buffer<int64_t> divisors = elements<int64_t>(call, 1);
+  if (std::find(divisors.begin(), divisors.end(), 0) != divisors.end())
+    throw Error("run", call.op.name, "divides an integer by zero; check the input");
+}
+
+void binary(const KernelCall& call) {
+  const BinaryRow& row = *find_binary_row(call.text("fn", ""));
+  if (row.whole != nullptr && is_all_whole(call)) {
+    if (divides(row)) refuse_zeros(call);
+    return map_whole(call, row.whole);
+  }
+  if (call.input(0).dtype == DType::kFloat64 || call.input(1).dtype == DType::kFloat64)
+    return map_reals(call, row.real);
+  const auto single = [&row](float a, float b) { return row.single(a, b); };
+  store<float>(call, map_pairs<float>(call, floats(call, 0), floats(call, 1), single));
+}
+
+// ---- checks
+
+Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inputs) {
+  if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
+  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
+  for (size_t i = 0; i < inputs; ++i) {
+    const std::vector<int64_t>& x = find_input(program, op, i)->shape;
+    if (!is_broadcastable(x, y))
+      return Verdict::refuse(
+          fmt::format("input {} does not broadcast to {}", shape_text(x), shape_text(y)));
+  }
+  return Verdict::accept();
+}
+Verdict check_two(const Program& program, const ProgramOp& op) {
+  op.real("alpha", 1);
+  return check_broadcast(program, op, 2);
+}
+Verdict check_where(const Program& program, const ProgramOp& op) {
+  return check_broadcast(program, op, 3);
+}
+
+Verdict check_binary(const Program& program, const ProgramOp& op) {
+  if (Verdict shapes = check_broadcast(program, op, 2); !shapes) return shapes;
+  const std::string name = op.text("fn", "");
+  const BinaryRow* row = find_binary_row(name);
+  if (row == nullptr) return Verdict::refuse(fmt::format("unknown function \"{}\"", name));
+  const ProgramTensor& y = program.output(op);
+  if (row->result == Result::kBool && y.dtype != DType::kBool)
+    return Verdict::refuse(fmt::format("{} gives bools, its output is {}", name, name_of(y.dtype)));
+  if (row->single == nullptr && !(is_whole(*find_input(program, op, 0)) &&
+                                  is_whole(*find_input(program, op, 1)) && is_whole(y)))
+    return Verdict::refuse(name + " wants integers or bools");
+  return Verdict::accept();
+}
+
+constexpr KernelRow kBinaryKernels[] = {
+    {"add",     add,     check_two   },
+    {"sub",     sub,     check_two   },
+    {"mul",     mul,     check_two   },
+    {"div",     div,     check_two   },
+    {"minimum", minimum, check_two   },
+    {"maximum", maximum, check_two   },
+    {"where",   where,   check_where },
+    {"binary",  binary,  check_binary},
+};
+
+}  // namespace
+
+std::span<const KernelRow> binary_kernels() { return kBinaryKernels; }
+
+}  // namespace octet::reference

@@ -1,0 +1,339 @@
+// Images read between their pixels: upsample and grid_sample. What an output pixel reads along one
+// dimension are weighted input positions, its taps; dimensions multiply.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "backends/reference/elements.h"
+
+namespace octet::reference {
+namespace {
+
+struct SampleTap {
+  int64_t at = 0;  // negative: outside, reads 0
+  double weight = 1;
+};
+
+// Weights of four neighbours at distance t in [0, 1] from the second, for Keys' kernel.
+std::array<double, 4> cubic_weights(double t, double a) {
+  const auto near = [a](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  const auto far = [a](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  return {far(t + 1), near(t), near(1 - t), far(2 - t)};
+}
+constexpr double kCubic = -0.75, kAntialiasedCubic = -0.5;
+
+// ---- upsample
+
+enum class Resize {
+  kNearest,
+  kNearestExact,
+  kLinear,
+  kCubic,
+  kLinearAntialiased,
+  kCubicAntialiased
+};
+
+// Modes for so many spatial dimensions; 0: any.
+std::optional<Resize> find_resize(std::string_view mode, size_t spatial) {
+  struct Mode {
+    std::string_view name;
+    size_t spatial;
+    Resize resize;
+  };
+  constexpr Mode kModes[] = {
+      {"nearest",       0, Resize::kNearest          },
+      {"nearest_exact", 0, Resize::kNearestExact     },
+      {"linear",        1, Resize::kLinear           },
+      {"bilinear",      2, Resize::kLinear           },
+      {"trilinear",     3, Resize::kLinear           },
+      {"bicubic",       2, Resize::kCubic            },
+      {"bilinear_aa",   2, Resize::kLinearAntialiased},
+      {"bicubic_aa",    2, Resize::kCubicAntialiased },
+  };
+  for (const Mode& row : kModes)
+    if (mode == row.name && (row.spatial == 0 || row.spatial == spatial)) return row.resize;
+  return std::nullopt;
+}
+
+// The taps of all output positions of one dimension; those of position i begin at first[i].
+struct DimTaps {
+  Buffer<SampleTap> taps;
+  Sizes first;
+};
+
+// The filter stretches over as many input pixels as an output pixel covers.
+void add_antialiased(Buffer<SampleTap>& taps, Resize resize, double scale, int64_t o, int64_t in) {
+  const bool is_cubic = resize == Resize::kCubicAntialiased;
+  const double stretch = std::max(scale, 1.0), support = (is_cubic ? 2 : 1) * stretch,
+               center = std::min(scale * (static_cast<double>(o) + 0.5),
+                                 static_cast<double>(in) + 2 * support);
+  const int64_t begin = std::clamp<int64_t>(static_cast<int64_t>(center - support + 0.5), 0, in),
+                end = std::min(static_cast<int64_t>(center + support + 0.5), in);
+  const size_t start = taps.size();
+  double sum = 0;
+  for (int64_t at = begin; at < end; ++at) {
+    const double x = std::fabs((static_cast<double>(at) - center + 0.5) / stretch);
+    double weight = x < 1 ? 1 - x : 0;
+    if (is_cubic)
+      weight = x < 1   ? cubic_weights(x, kAntialiasedCubic)[1]
+               : x < 2 ? cubic_weights(x - 1, kAntialiasedCubic)[0]
+                       : 0;
+    taps.push_back({at, weight});
+    sum += weight;
+  }
+  for (size_t i = start; i < taps.size() && sum != 0; ++i) taps[i].weight /= sum;
+}
+
+void add_taps(Buffer<SampleTap>& taps, Resize resize, bool aligns, double scale, int64_t o,
+              int64_t in) {
+  if (resize == Resize::kNearest || resize == Resize::kNearestExact) {
+    const float position = static_cast<float>(o) + (resize == Resize::kNearestExact ? 0.5f : 0.0f);
+    const double at = std::floor(position * static_cast<float>(scale));
+    taps.push_back({static_cast<int64_t>(std::min(at, static_cast<double>(in - 1))), 1});
+    return;
+  }
+  if (resize == Resize::kLinearAntialiased || resize == Resize::kCubicAntialiased)
+    return add_antialiased(taps, resize, scale, o, in);
+  double position =
+      aligns ? static_cast<double>(o) * scale : (static_cast<double>(o) + 0.5) * scale - 0.5;
+  position = std::min(position, static_cast<double>(in));
+  if (resize == Resize::kLinear) {
+    position = std::max(position, 0.0);
+    const int64_t low = std::min(static_cast<int64_t>(position), in - 1);
+    const double weight = position - static_cast<double>(low);
+    taps.push_back({low, 1 - weight});
+    taps.push_back({std::min(low + 1, in - 1), weight});
+    return;
+  }
+  const int64_t low = std::min(static_cast<int64_t>(std::floor(position)), in - 1);
+  const std::array<double, 4> weights =
+      cubic_weights(std::clamp(position - static_cast<double>(low), 0.0, 1.0), kCubic);
+  for (int64_t k = 0; k < 4; ++k)
+    taps.push_back({std::clamp<int64_t>(low - 1 + k, 0, in - 1), weights[static_cast<size_t>(k)]});
+}
+
+void upsample(const KernelCall& call) {
+  const std::vector<int64_t>& in = call.input_shape(0);
+  const std::vector<int64_t>& out = call.output_shape();
+  const size_t spatial = in.size() - 2;
+  const Resize resize = *find_resize(call.text("mode", "nearest"), spatial);
+  const Buffer<double> scales = call.reals("scales");
+  std::array<DimTaps, kMaxSpatial> dims;
+  std::array<int64_t, kMaxSpatial> in_size{1, 1, 1}, out_size{1, 1, 1};
+  for (size_t d = 0; d < kMaxSpatial; ++d) {
+    const size_t lead = kMaxSpatial - spatial;
+    dims[d].first.push_back(0);
+    if (d >= lead) {
+      in_size[d] = in[d - lead + 2];
+      out_size[d] = out[d - lead + 2];
+    }
+    for (int64_t o = 0; o < out_size[d]; ++o) {
+      if (d < lead)
+        dims[d].taps.push_back({0, 1});
+      else
+        add_taps(dims[d].taps, resize, call.op.flag("align_corners"), scales[d - lead], o,
+                 in_size[d]);
+      dims[d].first.push_back(static_cast<int64_t>(dims[d].taps.size()));
+    }
+  }
+  const Reals<float> x = floats(call, 0);
+  const auto taps = [&](size_t d, int64_t o) {
+    const size_t begin = static_cast<size_t>(dims[d].first[static_cast<size_t>(o)]),
+                 end = static_cast<size_t>(dims[d].first[static_cast<size_t>(o) + 1]);
+    return std::span<const SampleTap>(dims[d].taps).subspan(begin, end - begin);
+  };
+  Buffer<double> y;
+  y.reserve(static_cast<size_t>(call.outputs[0].numel()));
+  for (int64_t plane = 0; plane < in[0] * in[1]; ++plane)
+    for (int64_t oz = 0; oz < out_size[0]; ++oz)
+      for (int64_t oy = 0; oy < out_size[1]; ++oy)
+        for (int64_t ox = 0; ox < out_size[2]; ++ox) {
+          double sum = 0;
+          for (const SampleTap& z : taps(0, oz))
+            for (const SampleTap& row : taps(1, oy)) {
+              const int64_t line = ((plane * in_size[0] + z.at) * in_size[1] + row.at) * in_size[2];
+              double part = 0;
+              for (const SampleTap& column : taps(2, ox))
+                part += static_cast<double>(x[line + column.at]) * column.weight;
+              sum += part * (z.weight * row.weight);
+            }
+          y.push_back(sum);
+        }
+  store<double>(call, y);
+}
+
+// ---- grid_sample
+
+enum class Outside { kZeros, kBorder, kReflection };
+enum class Sampling { kLinear, kNearest, kCubic };
+
+std::optional<Outside> find_outside(std::string_view name) {
+  if (name == "zeros") return Outside::kZeros;
+  if (name == "border") return Outside::kBorder;
+  if (name == "reflection") return Outside::kReflection;
+  return std::nullopt;
+}
+std::optional<Sampling> find_sampling(std::string_view name) {
+  if (name == "bilinear") return Sampling::kLinear;
+  if (name == "nearest") return Sampling::kNearest;
+  if (name == "bicubic") return Sampling::kCubic;
+  return std::nullopt;
+}
+
+struct GridRule {
+  Outside outside;
+  Sampling sampling;
+  bool aligns;
+};
+
+// Mirrored at half-pixels low / 2 and high / 2.
+template <typename T>
+T reflected(T x, int64_t low, int64_t high) {
+  if (low == high) return 0;
+  const T least = static_cast<T>(low) / 2, span = static_cast<T>(high - low) / 2;
+  x = std::fabs(x - least);
+  const T rest = std::fmod(x, span);
+  return std::fmod(std::floor(x / span), T{2}) == 0 ? rest + least : span - rest + least;
+}
+
+// A pixel coordinate moved into the image, where the rule says so; NaN counts as 0.
+template <typename T>
+T moved_inside(T x, int64_t size, const GridRule& rule) {
+  if (rule.outside == Outside::kZeros) return x;
+  if (rule.outside == Outside::kReflection)
+    x = rule.aligns ? reflected(x, 0, 2 * (size - 1)) : reflected(x, -1, 2 * size - 1);
+  return x > 0 ? std::min(x, static_cast<T>(size - 1)) : T{0};
+}
+
+// The pixel of a whole coordinate, -1 outside.
+template <typename T>
+int64_t pixel_at(T x, int64_t size) {
+  return x >= 0 && x < static_cast<T>(size) ? static_cast<int64_t>(x) : -1;
+}
+
+using GridTaps = std::array<SampleTap, 4>;
+
+// The taps of a coordinate in [-1, 1] along one dimension; returns how many.
+template <typename T>
+size_t grid_taps(T given, int64_t size, const GridRule& rule, GridTaps& taps) {
+  const T extent = static_cast<T>(size);
+  T x = rule.aligns ? (given + 1) / 2 * (extent - 1) : ((given + 1) * extent - 1) / 2;
+  if (rule.sampling == Sampling::kCubic) {
+    const T low = std::floor(x);
+    const std::array<double, 4> weights = cubic_weights(static_cast<double>(x - low), kCubic);
+    for (size_t k = 0; k < 4; ++k)
+      taps[k] = {pixel_at(moved_inside(low + static_cast<T>(k) - 1, size, rule), size), weights[k]};
+    return 4;
+  }
+  x = moved_inside(x, size, rule);
+  if (rule.sampling == Sampling::kNearest) {
+    taps[0] = {pixel_at(std::nearbyint(x), size), 1};
+    return 1;
+  }
+  const T low = std::floor(x), weight = x - low;
+  taps[0] = {pixel_at(low, size), static_cast<double>(1 - weight)};
+  taps[1] = {pixel_at(low + 1, size), static_cast<double>(weight)};
+  return 2;
+}
+
+template <typename T>
+void sample_grid(const KernelCall& call, const Reals<T>& grid) {
+  const std::vector<int64_t>& in = call.input_shape(0);
+  const size_t spatial = in.size() - 2;
+  const GridRule rule = {*find_outside(call.text("padding_mode", "zeros")),
+                         *find_sampling(call.text("mode", "bilinear")),
+                         call.op.flag("align_corners")};
+  const Reals<double> x = doubles(call, 0);
+  std::array<int64_t, kMaxSpatial> size{1, 1, 1};
+  for (size_t d = 0; d < spatial; ++d) size[kMaxSpatial - spatial + d] = in[2 + d];
+  const int64_t pixels = size[0] * size[1] * size[2], channels = in[1];
+  const int64_t points =
+      in[0] == 0 ? 0 : static_cast<int64_t>(grid.size() / spatial) / in[0];  // per image
+  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
+  for (int64_t n = 0; n < in[0]; ++n)
+    for (int64_t point = 0; point < points; ++point) {
+      std::array<GridTaps, kMaxSpatial> taps;
+      std::array<size_t, kMaxSpatial> counts{1, 1, 1};
+      // the grid names the last dimension first
+      for (size_t d = 0; d < spatial; ++d)
+        counts[2 - d] = grid_taps(
+            grid[(n * points + point) * static_cast<int64_t>(spatial) + static_cast<int64_t>(d)],
+            size[2 - d], rule, taps[2 - d]);
+      for (int64_t c = 0; c < channels; ++c) {
+        const double* plane = x.data() + (n * channels + c) * pixels;
+        double sum = 0;
+        for (size_t i = 0; i < counts[0]; ++i)
+          for (size_t j = 0; j < counts[1]; ++j)
+            for (size_t k = 0; k < counts[2]; ++k) {
+              const SampleTap &a = taps[0][i], &b = taps[1][j], &e = taps[2][k];
+              // outside of the image are zeros, which a weight NaN makes NaN
+              const bool is_outside = a.at < 0 || b.at < 0 || e.at < 0;
+              const double value = is_outside ? 0 : plane[(a.at * size[1] + b.at) * size[2] + e.at];
+              sum += value * a.weight * b.weight * e.weight;
+            }
+        y[static_cast<size_t>((n * channels + c) * points + point)] = sum;
+      }
+    }
+  store<double>(call, y);
+}
+
+// Coordinates are computed as the grid has them: their roundings decide about pixels.
+void grid_sample(const KernelCall& call) {
+  call.input(1).dtype == DType::kFloat64 ? sample_grid<double>(call, doubles(call, 1))
+                                         : sample_grid<float>(call, floats(call, 1));
+}
+
+// ---- checks
+
+Verdict check_upsample(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& y = program.output(op).shape;
+  const std::vector<double> scales = op.reals("scales");
+  if (x.size() < 3 || x.size() > 2 + kMaxSpatial || y.size() != x.size() || x[0] != y[0] ||
+      x[1] != y[1] || scales.size() != x.size() - 2 || product(x) == 0)
+    return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
+  for (double scale : scales)
+    if (!(scale >= 0 && scale < 1e9)) return Verdict::refuse(fmt::format("scale {}", scale));
+  const std::string mode = op.text("mode", "nearest");
+  if (!find_resize(mode, x.size() - 2))
+    return Verdict::refuse(fmt::format("the mode {} of input {}", mode, shape_text(x)));
+  // as many taps as pixels, in the worst case
+  for (size_t d = 0; d < scales.size() && mode.ends_with("_aa"); ++d)
+    if (scales[d] * static_cast<double>(y[2 + d]) > 4 * static_cast<double>(x[2 + d]))
+      return Verdict::refuse(fmt::format("scale {} is not that of the sizes", scales[d]));
+  op.flag("align_corners");
+  return Verdict::accept();
+}
+
+Verdict check_grid_sample(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& grid = find_input(program, op, 1)->shape;
+  const size_t rank = x.size();
+  if ((rank != 4 && rank != 5) || grid.size() != rank || grid[0] != x[0] ||
+      grid[rank - 1] != static_cast<int64_t>(rank) - 2 || product({x.begin() + 2, x.end()}) == 0)
+    return Verdict::refuse(fmt::format("grid {} of input {}", shape_text(grid), shape_text(x)));
+  const std::optional<Sampling> sampling = find_sampling(op.text("mode", "bilinear"));
+  if (!sampling || (*sampling == Sampling::kCubic && rank != 4))
+    return Verdict::refuse(
+        fmt::format("the mode {} of input {}", op.text("mode", ""), shape_text(x)));
+  if (!find_outside(op.text("padding_mode", "zeros")))
+    return Verdict::refuse(fmt::format("unknown padding \"{}\"", op.text("padding_mode", "")));
+  op.flag("align_corners");
+  std::vector<int64_t> want = {x[0], x[1]};
+  want.insert(want.end(), grid.begin() + 1, grid.end() - 1);
+  return check_output_shape(program, op, 0, want);
+}
+
+constexpr KernelRow kSampleKernels[] = {
+    {"upsample",    upsample,    check_upsample   },
+    {"grid_sample", grid_sample, check_grid_sample},
+};
+
+}  // namespace
+
+std::span<const KernelRow> sample_kernels() { return kSampleKernels; }
+
+}  // namespace octet::reference

@@ -1,0 +1,147 @@
+// One Interpreter for each op of a segment.
+#include "backends/torch/torch_backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include "backends/registry.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/text/text.h"
+
+namespace octet {
+namespace {
+
+constexpr const char* kOpKind = "aten";
+
+const std::string& graph_text(const ProgramOp& op) {
+  const std::string* text = op.find<std::string>("graph");
+  if (text == nullptr)
+    throw Error("run", op.name,
+                "lacks the graph that an op of kind \"aten\" holds; the file is "
+                "damaged, lower the model again");
+  return *text;
+}
+
+// One op with its graph; the Interpreter points into it.
+class AtenCall {
+ public:
+  AtenCall(const Program& program, const ProgramOp& op)
+      : program_(program), op_(op), graph_(parse_graph(graph_text(op))) {
+    if (graph_.user_inputs().size() != op.inputs.size() ||
+        graph_.outputs().size() != op.outputs.size())
+      throw Error("run", op.name,
+                  "has a graph with other inputs or outputs than the op; the file "
+                  "is damaged, lower the model again");
+    InterpreterOptions options;
+    options.check_inputs = false;  // of open sizes there are hints only
+    interpreter_ = std::make_unique<Interpreter>(graph_, std::move(options));
+  }
+
+  void run(std::vector<Tensor>& tensors) const {
+    std::vector<c10::IValue> inputs;
+    for (int index : op_.inputs)
+      inputs.emplace_back(to_aten(tensors[static_cast<size_t>(index)]).clone());
+    const std::vector<c10::IValue> results = interpreter_->run(inputs);
+    for (size_t i = 0; i < op_.outputs.size(); ++i)
+      keep(program_.tensor(op_.outputs[i]), from_aten(results[i].toTensor().contiguous()),
+           tensors[static_cast<size_t>(op_.outputs[i])]);
+  }
+
+ private:
+  // Into the caller's memory where there is some.
+  void keep(const ProgramTensor& info, const Tensor& result, Tensor& kept) const {
+    if (result.dtype() != info.dtype || result.shape() != info.shape)
+      throw Error(
+          "run", op_.name,
+          fmt::format("gave {}, want {}[{}]; the op's result depends on its data, which a "
+                      "lowered program cannot follow",
+                      describe(result), short_name_of(info.dtype), fmt::join(info.shape, ", ")));
+    if (!kept.defined()) {
+      kept = result;
+      return;
+    }
+    std::memcpy(kept.raw(), result.raw(),
+                static_cast<size_t>(result.numel()) * size_of(result.dtype()));
+  }
+
+  const Program& program_;
+  const ProgramOp& op_;
+  Graph graph_;
+  std::unique_ptr<Interpreter> interpreter_;
+};
+
+class TorchSegment : public CompiledSegment {
+ public:
+  TorchSegment(const Program& program, const Segment& segment)
+      : program_(program), segment_(segment) {
+    for (int index : segment.ops) {
+      calls_.push_back(std::make_unique<AtenCall>(program, program.op(index)));
+      for (int input : program.op(index).inputs)
+        if (program.tensor(input).is_constant()) constants_.push_back(input);
+    }
+  }
+
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    std::vector<Tensor> tensors(program_.tensors.size());
+    for (int index : constants_) tensors[static_cast<size_t>(index)] = program_.tensor(index).data;
+    for (size_t i = 0; i < segment_.inputs.size(); ++i)
+      tensors[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
+    for (size_t i = 0; i < segment_.outputs.size(); ++i)
+      tensors[static_cast<size_t>(segment_.outputs[i])] = outputs[i];
+    for (const std::unique_ptr<AtenCall>& call : calls_) call->run(tensors);
+  }
+
+ private:
+  const Program& program_;
+  const Segment segment_;
+  std::vector<std::unique_ptr<AtenCall>> calls_;
+  std::vector<int> constants_;
+};
+
+std::map<std::string, std::string> torch_versions() {
+  return {
+      {"torch", TORCH_VERSION}
+  };
+}
+
+}  // namespace
+
+std::map<std::string, std::string> TorchSupport::versions() const { return torch_versions(); }
+std::map<std::string, std::string> TorchBackend::versions() const { return torch_versions(); }
+
+Verdict TorchSupport::accepts(const Program& program, const ProgramOp& op) const {
+  if (op.kind != kOpKind)
+    return Verdict::refuse(fmt::format("{} is no op of ATen that was kept whole", op.kind));
+  const auto is_plain = [&](int index) {
+    return index >= 0 && !program.tensor(index).qparams && !program.tensor(index).stored;
+  };
+  if (!std::all_of(op.inputs.begin(), op.inputs.end(), is_plain) ||
+      !std::all_of(op.outputs.begin(), op.outputs.end(), is_plain))
+    return Verdict::refuse("it reads or gives a tensor that is absent or quantized");
+  try {
+    AtenCall(program, op);
+  } catch (const Error& error) {
+    return Verdict::refuse(error.what());
+  }
+  return Verdict::accept();
+}
+
+std::unique_ptr<CompiledSegment> TorchBackend::compile(const Program& program,
+                                                       const Segment& segment, int) const {
+  return std::make_unique<TorchSegment>(program, segment);
+}
+
+void register_torch_backend() {
+  const std::vector<std::string> known = backend_names();
+  if (std::find(known.begin(), known.end(), "torch") != known.end()) return;
+  register_backend(
+      "torch", [] { return std::make_unique<TorchBackend>(); },
+      [] { return std::make_unique<TorchSupport>(); });
+}
+
+}  // namespace octet

@@ -1,0 +1,335 @@
+// Ops that are arithmetic of others: norms, gates, statistics, distances, recurrent cells. Each
+// function is its formula.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+
+namespace octet {
+namespace {
+
+int input_of(Steps& s) { return s.operand({"self", "input", "x1"}); }
+
+// Statistics are computed in float32, as ATen does for narrower types.
+int as_float(Steps& s, int x) {
+  return size_of(s.dtype(x)) < 4 || !is_floating_point(s.dtype(x)) ? s.cast(x, DType::kFloat32) : x;
+}
+
+std::vector<int64_t> dims_of(const Node& node, const char* name = "dim") {
+  return node.ints_or(name, {});
+}
+
+// ---- normalizations
+
+// x / sqrt(mean(x^2) + eps) * weight
+void import_rms_norm(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = as_float(s, input_of(s)), weight = s.operand("weight");
+  std::vector<int64_t> dims;
+  for (size_t i = node.ints_or("normalized_shape", {}).size(); i-- > 0;)
+    dims.push_back(-1 - static_cast<int64_t>(i));
+  const Argument* eps = node.find_argument("eps");
+  const double margin = eps == nullptr || eps->is_none() ? 1.1920928955078125e-07  // of float32
+                                                         : node.float_or("eps", 0);
+  const int power = s.mean(s.mul(x, x), dims);
+  const int scaled = s.mul(x, s.unary("rsqrt", s.add(power, s.number(margin, power))));
+  s.give(weight < 0 ? scaled : s.mul(scaled, weight));
+}
+
+// The squared distance from the mean, summed and divided by count - correction.
+int variance(Steps& s, int x, const std::vector<int64_t>& dims, double correction, int mean) {
+  double count = 1;
+  for (size_t d = 0; d < s.rank(x); ++d) {
+    const bool is_reduced = dims.empty() || std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
+                              return s.dim_of(x, dim) == d;
+                            });
+    if (is_reduced) count *= static_cast<double>(s.tensor(x).shape[d]);
+  }
+  const int centered = s.sub(x, mean);
+  const int square = s.mul(centered, centered);
+  const int sum = s.reduce("sum", square, dims, true);
+  return s.div(sum, s.number(std::max(count - correction, 0.0), sum));
+}
+
+double correction_of(const Node& node) {
+  const Argument* correction = node.find_argument("correction");
+  if (correction != nullptr && !correction->is_none()) return node.float_or("correction", 1);
+  return node.bool_or("unbiased", true) ? 1 : 0;
+}
+
+// var, std, var_mean, std_mean
+void import_variance(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = as_float(s, input_of(s));
+  const std::vector<int64_t> dims = dims_of(node);
+  for (size_t d = 0; d < s.rank(x); ++d)
+    if (!s.sizes(x)[d].is_number())
+      return importer.refuse(node, "of a tensor whose sizes are not all fixed");
+  const bool is_root = node.target().starts_with("aten.std");
+  const int mean = s.mean(x, dims);
+  const int spread = variance(s, x, dims, correction_of(node), mean);
+  s.give(node.outputs().front(), is_root ? s.unary("sqrt", spread) : spread);
+  if (node.outputs().size() > 1) s.give(node.outputs()[1], mean);
+}
+
+// batch_norm that takes statistics of its own input: of weights that are standardized.
+int by_own_statistics(Steps& s, int x, int weight, int bias, double eps) {
+  std::vector<int64_t> dims;
+  Sizes line(s.rank(x), SizeExpr(1));
+  for (size_t d = 0; d < s.rank(x); ++d)
+    if (d != 1) dims.push_back(static_cast<int64_t>(d));
+  line[1] = s.sizes(x)[1];
+  const int mean = s.mean(x, dims);
+  const int spread = variance(s, x, dims, 0, mean);
+  int y = s.mul(s.sub(x, mean), s.unary("rsqrt", s.add(spread, s.number(eps, spread))));
+  if (weight >= 0) y = s.mul(y, s.reshape(weight, line));
+  return bias < 0 ? y : s.add(y, s.reshape(bias, line));
+}
+
+// ---- vector norms
+
+int power_sum_root(Steps& s, int x, double order, const std::vector<int64_t>& dims, bool keepdim) {
+  const int size = s.unary("abs", x);
+  if (order == INFINITY) return s.reduce("max", size, dims, keepdim);
+  if (order == -INFINITY) return s.reduce("min", size, dims, keepdim);
+  if (order == 0)
+    return s.reduce("sum", s.cast(s.compare("ne", x, s.number(0, x)), s.dtype(x)), dims, keepdim);
+  if (order == 1) return s.reduce("sum", size, dims, keepdim);
+  if (order == 2) return s.unary("sqrt", s.reduce("sum", s.mul(x, x), dims, keepdim));
+  return s.unary("pow", s.reduce("sum", s.unary("pow", size, order), dims, keepdim), 1 / order);
+}
+
+void import_vector_norm(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const char* order = node.find_argument("p") != nullptr ? "p" : "ord";
+  s.give(power_sum_root(s, as_float(s, input_of(s)), node.float_or(order, 2), dims_of(node),
+                        node.bool_or("keepdim", false)));
+}
+
+// x / max(norm, eps), for cosine_similarity and what normalizes.
+int unit_vector(Steps& s, int x, int64_t dim, double eps) {
+  const int norm = power_sum_root(s, x, 2, {dim}, true);
+  return s.div(x, s.clamp(norm, eps, std::nullopt));
+}
+
+void import_cosine_similarity(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int64_t dim = node.int_or("dim", 1);
+  const double eps = node.float_or("eps", 1e-8);
+  int a = s.operand("x1"), b = s.operand("x2");
+  const Sizes both = broadcast(s.sizes(a), s.sizes(b));
+  a = s.expand(a, both);
+  b = s.expand(b, both);
+  const int product = s.mul(unit_vector(s, a, dim, eps), unit_vector(s, b, dim, eps));
+  s.give(s.reduce("sum", product, {dim}, false));
+}
+
+// Norms of all differences of rows.
+void import_cdist(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int a = s.unsqueeze(s.operand("x1"), -2), b = s.unsqueeze(s.operand("x2"), -4 + 1);
+  s.give(power_sum_root(s, s.sub(a, b), node.float_or("p", 2), {-1}, false));
+}
+
+void import_pairwise_distance(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int difference = s.sub(s.operand("x1"), s.operand("x2"));
+  const int away = s.add(difference, s.number(node.float_or("eps", 1e-6), difference));
+  s.give(power_sum_root(s, away, node.float_or("p", 2), {-1}, node.bool_or("keepdim", false)));
+}
+
+// ---- other reductions
+
+void import_logsumexp(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = as_float(s, input_of(s));
+  const std::vector<int64_t> dims = dims_of(node);
+  const int most = s.reduce("max", x, dims, true);
+  // of infinite ones the difference would be NaN
+  const int base = s.where(s.compare("eq", s.unary("abs", most), s.number(INFINITY, most)),
+                           s.number(0, most), most);
+  const int sum = s.reduce("sum", s.unary("exp", s.sub(x, base)), dims, true);
+  const int result = s.add(s.unary("log", sum), base);
+  s.give(s.reshape(result, importer.sizes_of(*node.outputs().front())));
+}
+
+void emit_truth(Importer& importer, const Node& node, const char* function) {
+  Steps s(importer, node);
+  const int x = input_of(s);
+  if (s.rank(x) == 0) return s.give(s.cast(x, DType::kBool));
+  s.give(s.reduce(function, x, dims_of(node), node.bool_or("keepdim", false), DType::kBool));
+}
+void import_any(Importer& importer, const Node& node) { emit_truth(importer, node, "any"); }
+void import_all(Importer& importer, const Node& node) { emit_truth(importer, node, "all"); }
+
+void import_count_nonzero(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = input_of(s);
+  s.give(s.reduce("sum", s.compare("ne", x, s.number(0, x)), dims_of(node), false, DType::kInt64));
+}
+
+// ---- gates
+
+void import_glu(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = input_of(s);
+  const auto dim = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", -1)));
+  const SizeExpr half = floor_divide(s.sizes(x)[static_cast<size_t>(dim)], 2);
+  s.give(s.mul(s.slice(x, dim, 0, half), s.unary("sigmoid", s.slice(x, dim, half, half))));
+}
+
+void import_log_softmax(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = as_float(s, input_of(s));
+  Attributes attributes;
+  attributes["dim"] =
+      s.rank(x) == 0 ? int64_t{0} : static_cast<int64_t>(s.dim_of(x, node.int_or("dim", -1)));
+  s.give(s.op("log_softmax", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
+}
+
+// ---- recurrent cells: one step, with linear layers of its own
+
+int linear(Steps& s, int x, int weight, int bias) {
+  Sizes sizes = s.sizes(x);
+  sizes.back() = s.sizes(weight)[0];
+  return s.op("linear", {x, weight, bias}, sizes, s.dtype(x));
+}
+
+// The i-th of `count` equal parts of the last dimension.
+int part(Steps& s, int x, int64_t i, int64_t count) {
+  const SizeExpr size = floor_divide(s.sizes(x).back(), count);
+  return s.slice(x, -1, size * SizeExpr(i), size);
+}
+
+struct Gates {
+  int of_input;
+  int of_state;
+};
+Gates gates_of(Steps& s, int state) {
+  return {linear(s, s.operand("input"), s.operand("w_ih"), s.operand("b_ih")),
+          linear(s, state, s.operand("w_hh"), s.operand("b_hh"))};
+}
+
+void import_lstm_cell(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  std::vector<int> state;
+  if (const Argument* list = node.find_argument("hx"))
+    for_each_value(*list, [&](Value* value) { state.push_back(importer.tensor_of(value)); });
+  if (state.size() != 2) return importer.refuse(node, "without a hidden and a cell state");
+  const Gates gates = gates_of(s, state[0]);
+  const int all = s.add(gates.of_input, gates.of_state);
+  const int in = s.unary("sigmoid", part(s, all, 0, 4)),
+            forget = s.unary("sigmoid", part(s, all, 1, 4)),
+            cell = s.unary("tanh", part(s, all, 2, 4)),
+            out = s.unary("sigmoid", part(s, all, 3, 4));
+  const int next = s.add(s.mul(forget, state[1]), s.mul(in, cell));
+  s.give(node.outputs()[1], next);
+  s.give(node.outputs()[0], s.mul(out, s.unary("tanh", next)));
+}
+
+void import_gru_cell(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int state = s.operand("hx");
+  const Gates gates = gates_of(s, state);
+  const auto gate = [&](int64_t i) {
+    return s.unary("sigmoid", s.add(part(s, gates.of_input, i, 3), part(s, gates.of_state, i, 3)));
+  };
+  const int reset = gate(0), update = gate(1);
+  const int fresh = s.unary(
+      "tanh", s.add(part(s, gates.of_input, 2, 3), s.mul(reset, part(s, gates.of_state, 2, 3))));
+  s.give(s.add(fresh, s.mul(update, s.sub(state, fresh))));
+}
+
+void import_rnn_cell(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const Gates gates = gates_of(s, s.operand("hx"));
+  const int sum = s.add(gates.of_input, gates.of_state);
+  s.give(node.is("aten.rnn_tanh_cell") ? s.unary("tanh", sum) : s.clamp(sum, 0.0, std::nullopt));
+}
+
+// ---- images
+
+void import_grid_sample(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  static constexpr std::array<const char*, 3> kModes = {"bilinear", "nearest", "bicubic"};
+  static constexpr std::array<const char*, 3> kPaddings = {"zeros", "border", "reflection"};
+  const int64_t mode = node.int_or("interpolation_mode", 0),
+                padding = node.int_or("padding_mode", 0);
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
+    return importer.refuse(node, "with an unknown mode");
+  Attributes attributes;
+  attributes["mode"] = std::string(kModes[static_cast<size_t>(mode)]);
+  attributes["padding_mode"] = std::string(kPaddings[static_cast<size_t>(padding)]);
+  attributes["align_corners"] = node.bool_or("align_corners", false);
+  const int x = input_of(s), grid = s.operand("grid");
+  s.give(s.op("grid_sample", {x, grid}, importer.sizes_of(*node.outputs().front()), s.dtype(x),
+              std::move(attributes)));
+}
+
+// The places of an output's pixels, each a row of coordinates in [-1, 1] and a one, times theta.
+void import_affine_grid(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const std::vector<int64_t> size = node.ints_or("size", {});
+  if (size.size() != 4) return importer.refuse(node, "of volumes");
+  const bool align = node.bool_or("align_corners", false);
+  const auto place = [&](int64_t i, int64_t count) {
+    const double span = align ? static_cast<double>(count - 1) : static_cast<double>(count);
+    const double at = align ? static_cast<double>(i) : static_cast<double>(i) + 0.5;
+    return static_cast<float>(count == 1 && align ? 0 : 2 * at / span - 1);
+  };
+  std::vector<float> rows;
+  for (int64_t y = 0; y < size[2]; ++y)
+    for (int64_t x = 0; x < size[3]; ++x)
+      rows.insert(rows.end(), {place(x, size[3]), place(y, size[2]), 1.0f});
+  const int base = importer.add_constant(
+      node.name() + "_base", Tensor::from<float>(DType::kFloat32, {size[2] * size[3], 3}, rows));
+  s.give(s.reshape(s.matmul(base, s.transpose(s.operand("theta"), -2, -1)),
+                   importer.sizes_of(*node.outputs().front())));
+}
+
+constexpr ImportRow kComposedRows[] = {
+    {"aten.rms_norm",              import_rms_norm         },
+    {"aten._fused_rms_norm",       import_rms_norm         },
+    {"aten.var",                   import_variance         },
+    {"aten.std",                   import_variance         },
+    {"aten.var_mean",              import_variance         },
+    {"aten.std_mean",              import_variance         },
+    {"aten.linalg_vector_norm",    import_vector_norm      },
+    {"aten.norm",                  import_vector_norm      },
+    {"aten.frobenius_norm",        import_vector_norm      },
+    {"aten.cosine_similarity",     import_cosine_similarity},
+    {"aten.cdist",                 import_cdist            },
+    {"aten._cdist_forward",        import_cdist            },
+    {"aten.pairwise_distance",     import_pairwise_distance},
+    {"aten.logsumexp",             import_logsumexp        },
+    {"aten.any",                   import_any              },
+    {"aten.all",                   import_all              },
+    {"aten.count_nonzero",         import_count_nonzero    },
+    {"aten.glu",                   import_glu              },
+    {"aten.log_softmax",           import_log_softmax      },
+    {"aten._log_softmax",          import_log_softmax      },
+    {"aten.lstm_cell",             import_lstm_cell        },
+    {"aten.gru_cell",              import_gru_cell         },
+    {"aten.rnn_tanh_cell",         import_rnn_cell         },
+    {"aten.rnn_relu_cell",         import_rnn_cell         },
+    {"aten.grid_sampler",          import_grid_sample      },
+    {"aten.grid_sampler_2d",       import_grid_sample      },
+    {"aten.grid_sampler_3d",       import_grid_sample      },
+    {"aten.affine_grid_generator", import_affine_grid      },
+};
+
+}  // namespace
+
+void import_own_statistics(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  s.give(node.outputs().front(), by_own_statistics(s, s.operand("input"), s.operand("weight"),
+                                                   s.operand("bias"), node.float_or("eps", 1e-5)));
+}
+
+std::span<const ImportRow> composed_import_rows() { return kComposedRows; }
+
+}  // namespace octet

@@ -1,0 +1,335 @@
+// Ops that pick elements by tensors of indices, put elements there, or find where elements are.
+#include <algorithm>
+#include <numeric>
+
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+
+namespace octet {
+namespace {
+
+Attributes dim_of(Steps& s, const Node& node, int x, int64_t fallback) {
+  Attributes attributes;
+  const int64_t dim = node.int_or("dim", fallback);
+  attributes["dim"] = s.rank(x) == 0 ? int64_t{0} : static_cast<int64_t>(s.dim_of(x, dim));
+  return attributes;
+}
+
+// A 0-dimensional tensor as one of one element.
+int at_least_1d(Steps& s, int x) { return s.rank(x) == 0 ? s.reshape(x, {SizeExpr(1)}) : x; }
+
+// ---- picking
+
+void import_gather(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = at_least_1d(s, s.operand("self")), index = at_least_1d(s, s.operand("index"));
+  s.give(s.op("gather", {x, index}, s.sizes(index), s.dtype(x), dim_of(s, node, x, 0)));
+}
+
+void import_take_along_dim(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  int x = s.operand("self"), index = s.operand("indices");
+  const Argument* dim = node.find_argument("dim");
+  if (dim == nullptr || dim->is_none()) return importer.refuse(node, "without a dimension");
+  const size_t at = s.dim_of(x, node.int_or("dim", 0));
+  Sizes x_sizes = s.sizes(x), index_sizes = s.sizes(index);
+  if (x_sizes.size() != index_sizes.size())
+    return importer.refuse(node, "with indices of another rank");
+  for (size_t d = 0; d < x_sizes.size(); ++d)
+    if (d != at)
+      x_sizes[d] = index_sizes[d] = broadcast(Sizes{x_sizes[d]}, Sizes{index_sizes[d]})[0];
+  x = s.expand(x, x_sizes);
+  index = s.expand(index, index_sizes);
+  s.give(s.op("gather", {x, index}, index_sizes, s.dtype(x), dim_of(s, node, x, 0)));
+}
+
+// x, then one tensor for each dimension up to the last that has one; empty, with a refusal, when
+// one is a mask.
+std::vector<int> operands_of_index(Importer& importer, const Node& node, int x) {
+  std::vector<int> inputs = {x};
+  const Argument* given = node.find_argument("indices");
+  std::vector<Value*> values;
+  if (const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>())
+    values = optional->items;
+  else if (const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>())
+    values = *list;
+  for (Value* value : values) {
+    inputs.push_back(value == nullptr ? -1 : importer.tensor_of(value));
+    if (inputs.back() < 0 || importer.tensor(inputs.back()).dtype != DType::kBool) continue;
+    importer.refuse(node, "by a mask of booleans, whose result has no size of its own");
+    return {};
+  }
+  while (inputs.size() > 1 && inputs.back() < 0) inputs.pop_back();
+  return inputs;
+}
+
+void import_index(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand("self");
+  std::vector<int> inputs = operands_of_index(importer, node, x);
+  if (inputs.empty()) return;
+  if (inputs.size() == 1) return s.give(x);
+  importer.emit(node, "index", std::move(inputs));
+}
+
+std::vector<int> along(int x, size_t dim, int index) {
+  std::vector<int> inputs = {x};
+  inputs.resize(1 + dim, -1);
+  inputs.push_back(index);
+  return inputs;
+}
+
+void import_index_select(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand("self"), index = at_least_1d(s, s.operand("index"));
+  importer.emit(node, "index", along(x, s.dim_of(x, node.int_or("dim", 0)), index));
+}
+
+// ---- putting
+
+void emit_index_put(Steps& s, int x, int values, std::vector<int> indices, bool accumulate) {
+  std::vector<int> inputs = {x, s.cast(values, s.dtype(x))};
+  inputs.insert(inputs.end(), indices.begin() + 1, indices.end());
+  Attributes attributes;
+  attributes["accumulate"] = accumulate;
+  s.give(s.op("index_put", std::move(inputs), s.sizes(x), s.dtype(x), std::move(attributes)));
+}
+
+// One value where a mask is set.
+bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int values) {
+  const Argument* given = node.find_argument("indices");
+  const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>();
+  const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>();
+  const std::vector<Value*> items = optional != nullptr ? optional->items
+                                    : list != nullptr   ? *list
+                                                        : std::vector<Value*>{};
+  if (items.size() != 1 || items[0] == nullptr || s.tensor(values).numel() != 1) return false;
+  int mask = importer.tensor_of(items[0]);
+  if (s.dtype(mask) != DType::kBool || node.bool_or("accumulate", false)) return false;
+  Sizes sizes = s.sizes(mask);
+  sizes.resize(s.rank(x), 1);
+  mask = s.reshape(mask, sizes);
+  s.give(s.where(mask, s.cast(s.reshape(values, {}), s.dtype(x)), x));
+  return true;
+}
+
+void import_index_put(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand("self"), values = s.operand("values");
+  if (put_by_mask(importer, node, s, x, values)) return;
+  const std::vector<int> indices = operands_of_index(importer, node, x);
+  if (!indices.empty()) emit_index_put(s, x, values, indices, node.bool_or("accumulate", false));
+}
+
+// The values with `dim` in front, which is where index_put's go when only that one is indexed.
+void put_along(Importer& importer, const Node& node, int values, bool accumulate) {
+  Steps s(importer, node);
+  const int x = s.operand("self"), index = at_least_1d(s, s.operand("index"));
+  const size_t dim = s.dim_of(x, node.int_or("dim", 0));
+  emit_index_put(s, x, values, along(x, dim, index), accumulate);
+}
+void import_index_copy(Importer& importer, const Node& node) {
+  put_along(importer, node, Steps(importer, node).operand("source"), false);
+}
+void import_index_fill(Importer& importer, const Node& node) {
+  put_along(importer, node, Steps(importer, node).operand("value"), false);
+}
+void import_index_add(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  int source = s.operand("source");
+  if (node.float_or("alpha", 1) != 1)
+    source = s.mul(source, s.number(node.float_or("alpha", 1), source));
+  put_along(importer, node, source, true);
+}
+
+void emit_scatter(Importer& importer, const Node& node, int source, const std::string& reduce,
+                  bool include_self) {
+  Steps s(importer, node);
+  const int x = s.operand("self");
+  Attributes attributes = dim_of(s, node, x, 0);
+  attributes["reduce"] = reduce;
+  attributes["include_self"] = include_self;
+  s.give(s.op("scatter", {x, s.operand("index"), s.cast(source, s.dtype(x))}, s.sizes(x),
+              s.dtype(x), std::move(attributes)));
+}
+
+std::string word_of_argument(const Node& node, const char* name) {
+  const Argument* argument = node.find_argument(name);
+  const std::string* word = argument == nullptr ? nullptr : argument->find<std::string>();
+  return word == nullptr ? "" : *word;
+}
+
+void import_scatter(Importer& importer, const Node& node) {
+  const std::string reduce = word_of_argument(node, "reduce");
+  emit_scatter(importer, node, Steps(importer, node).operand({"src", "value"}),
+               reduce == "add"        ? "sum"
+               : reduce == "multiply" ? "prod"
+                                      : "none",
+               true);
+}
+void import_scatter_add(Importer& importer, const Node& node) {
+  emit_scatter(importer, node, Steps(importer, node).operand("src"), "sum", true);
+}
+void import_scatter_reduce(Importer& importer, const Node& node) {
+  emit_scatter(importer, node, Steps(importer, node).operand("src"),
+               word_of_argument(node, "reduce"), node.bool_or("include_self", true));
+}
+
+// ---- where elements are
+
+// The results of an op with values and indices, of which those that nobody reads stay unnamed.
+void give_both(Importer& importer, const Node& node, const std::string& kind, int x,
+               Attributes attributes) {
+  const std::vector<Value*> values = node.outputs();
+  importer.emit_values(node, {values[0], values[1]}, kind, {x}, std::move(attributes));
+}
+
+void import_topk(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = at_least_1d(s, s.operand("self"));
+  Attributes attributes = dim_of(s, node, x, -1);
+  attributes["k"] = node.int_or("k", 1);
+  attributes["largest"] = node.bool_or("largest", true);
+  attributes["sorted"] = node.bool_or("sorted", true);
+  give_both(importer, node, "topk", x, std::move(attributes));
+}
+
+Attributes sort_attributes(Steps& s, const Node& node, int x) {
+  Attributes attributes = dim_of(s, node, x, -1);
+  attributes["descending"] = node.bool_or("descending", false);
+  attributes["stable"] = true;
+  return attributes;
+}
+
+void import_sort(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = at_least_1d(s, s.operand("self"));
+  give_both(importer, node, "sort", x, sort_attributes(s, node, x));
+}
+
+void import_argsort(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = at_least_1d(s, s.operand("self"));
+  const int values = importer.add_intermediate(node.name() + "_sorted", s.dtype(x), s.sizes(x));
+  ProgramOp& op = importer.emit(node, "sort", {x}, sort_attributes(s, node, x));
+  op.outputs.insert(op.outputs.begin(), values);
+}
+
+void emit_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value) {
+  Steps s(importer, node);
+  const int x = s.operand("self");
+  Attributes attributes;
+  attributes["fn"] = std::string(function);
+  const Argument* dim = node.find_argument("dim");
+  if (dim != nullptr && !dim->is_none() && s.rank(x) > 0)
+    attributes["dim"] = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
+  attributes["keepdim"] = node.bool_or("keepdim", false);
+  importer.emit_value(node, value, "arg_reduce", {x}, std::move(attributes));
+}
+void import_argmax(Importer& importer, const Node& node) {
+  emit_arg_reduce(importer, node, "argmax", node.outputs().front());
+}
+void import_argmin(Importer& importer, const Node& node) {
+  emit_arg_reduce(importer, node, "argmin", node.outputs().front());
+}
+
+// ---- running sums
+
+void emit_cumulative(Importer& importer, const Node& node, const char* function) {
+  Steps s(importer, node);
+  const int x = at_least_1d(s, s.operand("self"));
+  Attributes attributes = dim_of(s, node, x, 0);
+  attributes["fn"] = std::string(function);
+  if (node.outputs().size() > 1) return give_both(importer, node, "cumulative", x, attributes);
+  const Value* value = node.outputs().front();
+  const DType dtype = value->meta ? value->meta->dtype : s.dtype(x);
+  s.give(s.op("cumulative", {x}, s.sizes(x), dtype, std::move(attributes)));
+}
+void import_cumsum(Importer& importer, const Node& node) { emit_cumulative(importer, node, "sum"); }
+void import_cumprod(Importer& importer, const Node& node) {
+  emit_cumulative(importer, node, "prod");
+}
+void import_cummax(Importer& importer, const Node& node) { emit_cumulative(importer, node, "max"); }
+void import_cummin(Importer& importer, const Node& node) { emit_cumulative(importer, node, "min"); }
+void import_logcumsumexp(Importer& importer, const Node& node) {
+  emit_cumulative(importer, node, "logsumexp");
+}
+
+// How many of the ascending boundaries are below x (right: not above it).
+void import_bucketize(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand({"self", "input"}), boundaries = s.operand("boundaries");
+  const int wide = s.unsqueeze(x, static_cast<int64_t>(s.rank(x)));
+  const int below = s.compare(node.bool_or("right", false) ? "ge" : "gt", wide, boundaries);
+  s.give(s.reduce("sum", below, {-1}, false, DType::kInt64));
+}
+
+void import_embedding_bag(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  for (size_t i = 1; i < node.outputs().size(); ++i)
+    if (!node.outputs()[i]->is_unused())
+      return importer.refuse(node, "whose offsets or sizes of bags are used");
+  static const char* const kModes[] = {"sum", "mean", "max"};
+  Attributes attributes;
+  attributes["mode"] = std::string(kModes[std::clamp<int64_t>(node.int_or("mode", 0), 0, 2)]);
+  attributes["padding_idx"] = node.int_or("padding_idx", -1);
+  attributes["include_last_offset"] = node.bool_or("include_last_offset", false);
+  importer.emit_value(node, node.outputs().front(), "embedding_bag",
+                      {s.operand("weight"), s.operand("indices"), s.operand("offsets"),
+                       s.operand("per_sample_weights")},
+                      std::move(attributes));
+}
+
+void import_one_hot(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand("self");
+  const Value* value = node.outputs().front();
+  const Sizes sizes = importer.sizes_of(*value);
+  if (!sizes.back().is_number()) return importer.refuse(node, "of a number of classes not fixed");
+  std::vector<int64_t> classes(static_cast<size_t>(sizes.back().number()));
+  std::iota(classes.begin(), classes.end(), 0);
+  const int wide = s.unsqueeze(x, static_cast<int64_t>(s.rank(x)));
+  const int numbers = s.indices(classes, {static_cast<int64_t>(classes.size())});
+  s.give(s.cast(s.compare("eq", wide, numbers), DType::kInt64));
+}
+
+constexpr ImportRow kIndexingRows[] = {
+    {"aten.gather",                      import_gather        },
+    {"aten.take_along_dim",              import_take_along_dim},
+    {"aten.index",                       import_index         },
+    {"aten._unsafe_index",               import_index         },
+    {"aten.index_select",                import_index_select  },
+    {"aten.index_put",                   import_index_put     },
+    {"aten._unsafe_index_put",           import_index_put     },
+    {"aten.index_copy",                  import_index_copy    },
+    {"aten.index_fill",                  import_index_fill    },
+    {"aten.index_add",                   import_index_add     },
+    {"aten.scatter",                     import_scatter       },
+    {"aten.scatter_add",                 import_scatter_add   },
+    {"aten.scatter_reduce",              import_scatter_reduce},
+    {"aten.topk",                        import_topk          },
+    {"aten.sort",                        import_sort          },
+    {"aten.argsort",                     import_argsort       },
+    {"aten.argmax",                      import_argmax        },
+    {"aten.argmin",                      import_argmin        },
+    {"aten.cumsum",                      import_cumsum        },
+    {"aten.cumprod",                     import_cumprod       },
+    {"aten.cummax",                      import_cummax        },
+    {"aten.cummin",                      import_cummin        },
+    {"aten.logcumsumexp",                import_logcumsumexp  },
+    {"aten.bucketize",                   import_bucketize     },
+    {"aten.embedding_bag",               import_embedding_bag },
+    {"aten._embedding_bag",              import_embedding_bag },
+    {"aten._embedding_bag_forward_only", import_embedding_bag },
+    {"aten.one_hot",                     import_one_hot       },
+};
+
+}  // namespace
+
+void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value) {
+  emit_arg_reduce(importer, node, function, value);
+}
+
+std::span<const ImportRow> indexing_import_rows() { return kIndexingRows; }
+
+}  // namespace octet

@@ -1,0 +1,264 @@
+// Products that others than matmul and linear stand for: einsum, outer products, sums of a product
+// and a tensor.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+
+namespace octet {
+namespace {
+
+int times(Steps& s, int x, double factor) {
+  return factor == 1 ? x : s.mul(x, s.number(factor, x));
+}
+
+// beta * self + alpha * product
+void give_sum(Steps& s, const Node& node, int product) {
+  const double alpha = node.float_or("alpha", 1), beta = node.float_or("beta", 1);
+  const int scaled = times(s, product, alpha);
+  s.give(beta == 0 ? scaled : s.add(scaled, times(s, s.operand("self"), beta)));
+}
+
+void import_baddbmm(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  give_sum(s, node, s.matmul(s.operand("batch1"), s.operand("batch2")));
+}
+void import_addbmm(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int products = s.matmul(s.operand("batch1"), s.operand("batch2"));
+  give_sum(s, node, s.reduce("sum", products, {0}, false));
+}
+void import_addmv(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int matrix = s.operand("mat");
+  const int product = s.matmul(matrix, s.unsqueeze(s.operand("vec"), 1));
+  give_sum(s, node, s.reshape(product, {s.sizes(matrix)[0]}));
+}
+void import_addr(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  give_sum(s, node, s.mul(s.unsqueeze(s.operand("vec1"), 1), s.unsqueeze(s.operand("vec2"), 0)));
+}
+void import_outer(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  s.give(s.mul(s.unsqueeze(s.operand("self"), 1), s.unsqueeze(s.operand({"vec2", "other"}), 0)));
+}
+void import_mv(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int matrix = s.operand("self");
+  s.give(s.reshape(s.matmul(matrix, s.unsqueeze(s.operand("vec"), 1)), {s.sizes(matrix)[0]}));
+}
+void import_dot(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  s.give(s.reduce("sum", s.mul(s.operand({"self", "x"}), s.operand({"tensor", "other", "y"})),
+                  {node.int_or("dim", -1)}, false));
+}
+
+// ---- einsum
+
+using Labels = std::vector<char>;
+
+bool has(const Labels& labels, char label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+// A tensor whose dimensions have names.
+struct Named {
+  int tensor;
+  Labels labels;
+};
+
+Named ordered(Steps& s, const Named& x, const Labels& wanted) {
+  std::vector<int64_t> dims;
+  for (char label : wanted)
+    dims.push_back(std::find(x.labels.begin(), x.labels.end(), label) - x.labels.begin());
+  return {s.permute(x.tensor, dims), wanted};
+}
+
+// Sums over the labels that are not among `kept`.
+Named summed(Steps& s, const Named& x, const Labels& kept) {
+  std::vector<int64_t> dims;
+  Labels left;
+  for (size_t d = 0; d < x.labels.size(); ++d) {
+    if (has(kept, x.labels[d]))
+      left.push_back(x.labels[d]);
+    else
+      dims.push_back(static_cast<int64_t>(d));
+  }
+  return dims.empty() ? x : Named{s.reduce("sum", x.tensor, dims, false), left};
+}
+
+Labels joined(std::initializer_list<Labels> lists) {
+  Labels all;
+  for (const Labels& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+// One matrix product: labels of both that stay are batches, those of both that go are summed.
+Named product_of(Steps& s, Named a, Named b, const Labels& kept) {
+  Labels of_a = kept, of_b = kept;
+  of_a.insert(of_a.end(), b.labels.begin(), b.labels.end());
+  of_b.insert(of_b.end(), a.labels.begin(), a.labels.end());
+  a = summed(s, a, of_a);
+  b = summed(s, b, of_b);
+  Labels batch, rows, columns, inner;
+  for (char label : a.labels)
+    (!has(b.labels, label) ? rows : has(kept, label) ? batch : inner).push_back(label);
+  for (char label : b.labels)
+    if (!has(a.labels, label)) columns.push_back(label);
+  a = ordered(s, a, joined({batch, rows, inner}));
+  b = ordered(s, b, joined({batch, inner, columns}));
+  std::map<char, SizeExpr> size;
+  for (const Named* side : {&a, &b})
+    for (size_t d = 0; d < side->labels.size(); ++d) {
+      SizeExpr& known = size.emplace(side->labels[d], 1).first->second;
+      if (known == SizeExpr(1)) known = s.sizes(side->tensor)[d];
+    }
+  const auto sizes_of = [&](const Labels& labels) {
+    Sizes sizes;
+    for (char label : labels) sizes.push_back(size.at(label));
+    return sizes;
+  };
+  const auto count = [&](const Labels& labels) {
+    SizeExpr product = 1;
+    for (char label : labels) product = product * size.at(label);
+    return product;
+  };
+  // a batch of size 1 in one of them is that of the other
+  const auto widened = [&](const Named& x, const Labels& rest) {
+    return s.expand(x.tensor, sizes_of(joined({batch, rest})));
+  };
+  const int left =
+      s.reshape(widened(a, joined({rows, inner})), {count(batch), count(rows), count(inner)});
+  const int right =
+      s.reshape(widened(b, joined({inner, columns})), {count(batch), count(inner), count(columns)});
+  const Labels labels = joined({batch, rows, columns});
+  return {s.reshape(s.matmul(left, right), sizes_of(labels)), labels};
+}
+
+// "...ij" as labels; dimensions of the ellipsis have digits, counted from the last one.
+Labels labels_of(const std::string& term, size_t rank) {
+  Labels labels;
+  const auto letters = static_cast<size_t>(
+      std::count_if(term.begin(), term.end(), [](unsigned char c) { return std::isalpha(c); }));
+  for (size_t i = 0; i < term.size(); ++i) {
+    if (std::isalpha(static_cast<unsigned char>(term[i]))) labels.push_back(term[i]);
+    if (term.compare(i, 3, "...") == 0)
+      for (size_t d = rank - letters; d-- > 0;) labels.push_back(static_cast<char>('0' + d));
+  }
+  return labels;
+}
+
+bool repeats_a_label(const Labels& labels) {
+  Labels sorted = labels;
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+}
+
+std::vector<std::string> terms_of(const std::string& list) {
+  std::vector<std::string> terms(1);
+  for (char c : list)
+    c == ',' ? static_cast<void>(terms.emplace_back()) : terms.back().push_back(c);
+  return terms;
+}
+
+// Without "->" the labels that stand once, in alphabetical order, those of the ellipsis first.
+Labels implied_output(const std::vector<Named>& operands) {
+  std::map<char, int> counts;
+  for (const Named& operand : operands)
+    for (char label : operand.labels) ++counts[label];
+  Labels output;
+  for (const auto& [label, count] : counts)
+    if (std::isdigit(static_cast<unsigned char>(label))) output.insert(output.begin(), label);
+  for (const auto& [label, count] : counts)
+    if (count == 1 && std::isalpha(static_cast<unsigned char>(label))) output.push_back(label);
+  return output;
+}
+
+void import_einsum(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const Argument* given = node.find_argument("equation");
+  std::string equation = given == nullptr ? "" : *given->find<std::string>();
+  std::erase(equation, ' ');
+  const size_t arrow = equation.find("->");
+  const std::vector<std::string> terms = terms_of(equation.substr(0, arrow));
+  std::vector<Named> operands;
+  if (const Argument* list = node.find_argument("tensors"))
+    for_each_value(*list, [&](Value* value) {
+      const int tensor = importer.tensor_of(value);
+      const std::string term = operands.size() < terms.size() ? terms[operands.size()] : "";
+      operands.push_back({tensor, labels_of(term, s.rank(tensor))});
+    });
+  if (operands.empty()) return importer.refuse(node, "without operands");
+  size_t widest = 0;
+  for (const Named& operand : operands) {
+    if (repeats_a_label(operand.labels))
+      return importer.refuse(node, "of a diagonal (a label twice in one operand)");
+    widest = std::max<size_t>(widest, static_cast<size_t>(std::count_if(
+                                          operand.labels.begin(), operand.labels.end(),
+                                          [](unsigned char c) { return std::isdigit(c); })));
+  }
+  Labels output = implied_output(operands);
+  if (arrow != std::string::npos) {
+    const std::string wanted = equation.substr(arrow + 2);
+    const auto letters = static_cast<size_t>(std::count_if(
+        wanted.begin(), wanted.end(), [](unsigned char c) { return std::isalpha(c); }));
+    output = labels_of(wanted, letters + widest);
+  }
+  Named result = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
+    Labels kept = output;
+    for (size_t j = i + 1; j < operands.size(); ++j)
+      kept.insert(kept.end(), operands[j].labels.begin(), operands[j].labels.end());
+    result = product_of(s, result, operands[i], kept);
+  }
+  s.give(ordered(s, summed(s, result, output), output).tensor);
+}
+
+// Contracts dims_self with dims_other: rows and columns are the others.
+void import_tensordot(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  Named a{s.operand("self"), {}}, b{s.operand("other"), {}};
+  for (size_t d = 0; d < s.rank(a.tensor); ++d) a.labels.push_back(static_cast<char>('A' + d));
+  for (size_t d = 0; d < s.rank(b.tensor); ++d) b.labels.push_back(static_cast<char>('a' + d));
+  const std::vector<int64_t> of_a = node.ints_or("dims_self", {}),
+                             of_b = node.ints_or("dims_other", {});
+  Labels kept = joined({a.labels, b.labels});
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    char& label = b.labels[s.dim_of(b.tensor, of_b[i])];
+    std::erase(kept, label);
+    label = a.labels[s.dim_of(a.tensor, of_a[i])];
+    std::erase(kept, label);
+  }
+  s.give(ordered(s, product_of(s, a, b, kept), kept).tensor);
+}
+
+constexpr ImportRow kProductRows[] = {
+    {"aten.baddbmm",       import_baddbmm  },
+    {"aten.addbmm",        import_addbmm   },
+    {"aten.addmv",         import_addmv    },
+    {"aten.addr",          import_addr     },
+    {"aten.outer",         import_outer    },
+    {"aten.ger",           import_outer    },
+    {"aten.mv",            import_mv       },
+    {"aten.dot",           import_dot      },
+    {"aten.vdot",          import_dot      },
+    {"aten.linalg_vecdot", import_dot      },
+    {"aten.einsum",        import_einsum   },
+    {"aten.tensordot",     import_tensordot},
+};
+
+}  // namespace
+
+void import_scaled_addmm(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  give_sum(s, node, s.matmul(s.operand("mat1"), s.operand("mat2")));
+}
+
+std::span<const ImportRow> product_import_rows() { return kProductRows; }
+
+}  // namespace octet

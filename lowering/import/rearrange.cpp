@@ -1,0 +1,435 @@
+// Movements that others compose: repetitions, rolls, windows, borders, triangles, and views of
+// other names.
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+
+namespace octet {
+namespace {
+
+int self_operand(Steps& s) { return s.operand({"self", "input"}); }
+
+std::vector<int64_t> dims_or(const Node& node, const char* name, size_t rank,
+                             std::vector<int64_t> fallback) {
+  std::vector<int64_t> dims = node.ints_or(name, std::move(fallback));
+  for (int64_t& dim : dims) dim = positive_dim(dim, rank);
+  return dims;
+}
+
+// The size of a dimension when it is fixed; refuses the node otherwise.
+std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim) {
+  const SizeExpr size = importer.sizes(x)[dim];
+  if (size.is_number()) return size.number();
+  importer.refuse(node, "along a dimension whose size is not fixed");
+  return std::nullopt;
+}
+
+// ---- orders of dimensions
+
+void import_swapaxes(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const char* first = node.find_argument("axis0") != nullptr ? "axis0" : "dim0";
+  const char* second = node.find_argument("axis1") != nullptr ? "axis1" : "dim1";
+  s.give(s.transpose(self_operand(s), node.int_or(first, 0), node.int_or(second, 1)));
+}
+
+void import_movedim(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  const std::vector<int64_t> from = dims_or(node, "source", s.rank(x), {}),
+                             to = dims_or(node, "destination", s.rank(x), {});
+  std::vector<int64_t> order(s.rank(x), -1);
+  for (size_t i = 0; i < from.size(); ++i) order[static_cast<size_t>(to[i])] = from[i];
+  int64_t next = 0;
+  for (int64_t& dim : order) {
+    if (dim >= 0) continue;
+    while (std::find(from.begin(), from.end(), next) != from.end()) ++next;
+    dim = next++;
+  }
+  s.give(s.permute(x, order));
+}
+
+// mT, mH, adjoint of reals, numpy_T: the last two, or all.
+void import_matrix_transpose(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  s.give(s.transpose(self_operand(s), -2, -1));
+}
+void import_reverse_dims(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  std::vector<int64_t> order(s.rank(x));
+  std::iota(order.rbegin(), order.rend(), 0);
+  s.give(s.permute(x, order));
+}
+
+// ---- the same elements again
+
+// repeats: for each dimension of the result, trailing ones of x.
+int repeated_blocks(Steps& s, int x, const std::vector<int64_t>& repeats) {
+  Sizes sizes = s.sizes(x);
+  while (sizes.size() < repeats.size()) sizes.insert(sizes.begin(), 1);
+  Sizes apart, wide, joined;
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    if (repeats[d] != 1) apart.push_back(1);
+    apart.push_back(sizes[d]);
+    if (repeats[d] != 1) wide.push_back(repeats[d]);
+    wide.push_back(sizes[d]);
+    joined.push_back(sizes[d] * SizeExpr(repeats[d]));
+  }
+  return s.reshape(s.expand(s.reshape(x, apart), wide), joined);
+}
+
+void import_repeat(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const char* name = node.find_argument("repeats") != nullptr ? "repeats" : "dims";
+  const int x = self_operand(s);
+  const Sizes counts = importer.sizes_argument(node, name);
+  std::vector<int64_t> repeats;
+  for (const SizeExpr& count : counts) {
+    if (!count.is_number()) {
+      // such a dimension of size 1 is only expanded
+      Sizes wanted = importer.sizes_of(*node.outputs().front());
+      return s.give(s.expand(s.reshape(x,
+                                       [&] {
+                                         Sizes sizes = s.sizes(x);
+                                         while (sizes.size() < wanted.size())
+                                           sizes.insert(sizes.begin(), 1);
+                                         return sizes;
+                                       }()),
+                             wanted));
+    }
+    repeats.push_back(count.number());
+  }
+  // tile: fewer than dimensions
+  while (repeats.size() < s.rank(x)) repeats.insert(repeats.begin(), 1);
+  s.give(repeated_blocks(s, x, repeats));
+}
+
+void import_repeat_interleave(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  int x = self_operand(s);
+  if (node.find_input("repeats") != nullptr)
+    return importer.refuse(node, "with a tensor of repeats");
+  const int64_t repeats = node.int_or("repeats", 1);
+  const Argument* dim = node.find_argument("dim");
+  const bool is_flat = dim == nullptr || dim->is_none();
+  if (is_flat) {
+    SizeExpr count = 1;
+    for (const SizeExpr& size : s.sizes(x)) count = count * size;
+    x = s.reshape(x, {count});
+  }
+  const size_t at = is_flat ? 0 : s.dim_of(x, node.int_or("dim", 0));
+  Sizes apart = s.sizes(x), joined = apart;
+  apart.insert(apart.begin() + static_cast<int64_t>(at) + 1, 1);
+  Sizes wide = apart;
+  wide[at + 1] = repeats;
+  joined[at] = joined[at] * SizeExpr(repeats);
+  s.give(s.reshape(s.expand(s.reshape(x, apart), wide), joined));
+}
+
+void import_roll(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int given = self_operand(s);
+  const std::vector<int64_t> shifts = node.ints_or("shifts", {});
+  const std::vector<int64_t> dims = dims_or(node, "dims", s.rank(given), {});
+  int x = given;
+  if (dims.empty()) {
+    SizeExpr count = 1;
+    for (const SizeExpr& size : s.sizes(x)) count = count * size;
+    x = s.reshape(x, {count});
+  }
+  for (size_t i = 0; i < shifts.size(); ++i) {
+    const size_t dim = dims.empty() ? 0 : static_cast<size_t>(dims[i]);
+    const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
+    if (!size) return;
+    if (*size == 0) continue;
+    const int64_t shift = ((shifts[i] % *size) + *size) % *size;
+    if (shift == 0) continue;
+    const auto at = static_cast<int64_t>(dim);
+    x = s.cat({s.slice(x, at, *size - shift, shift), s.slice(x, at, 0, *size - shift)}, at);
+  }
+  s.give(s.reshape(x, s.sizes(given)));
+}
+
+void import_flip(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  Attributes attributes;
+  attributes["dims"] = dims_or(node, "dims", s.rank(x), {});
+  s.give(s.op("flip", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
+}
+
+void import_meshgrid(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  std::vector<int> inputs;
+  if (const Argument* list = node.find_argument("tensors"))
+    for_each_value(*list, [&](Value* value) { inputs.push_back(importer.tensor_of(value)); });
+  const Argument* indexing = node.find_argument("indexing");
+  const std::string* word = indexing == nullptr ? nullptr : indexing->find<std::string>();
+  std::vector<size_t> place(inputs.size());
+  std::iota(place.begin(), place.end(), 0);
+  if (word != nullptr && *word == "xy" && inputs.size() >= 2) std::swap(place[0], place[1]);
+  Sizes wanted(inputs.size(), SizeExpr(1));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    wanted[place[i]] = s.rank(inputs[i]) == 0 ? SizeExpr(1) : s.sizes(inputs[i])[0];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Sizes line(inputs.size(), SizeExpr(1));
+    line[place[i]] = wanted[place[i]];
+    s.give(node.outputs()[i], s.expand(s.reshape(inputs[i], line), wanted));
+  }
+}
+
+void import_broadcast_tensors(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  std::vector<int> inputs;
+  if (const Argument* list = node.find_argument("tensors"))
+    for_each_value(*list, [&](Value* value) { inputs.push_back(importer.tensor_of(value)); });
+  for (size_t i = 0; i < inputs.size(); ++i)
+    s.give(node.outputs()[i], s.expand(inputs[i], importer.sizes_of(*node.outputs()[i])));
+}
+
+// hstack, vstack, dstack, column_stack: cat after each has enough dimensions.
+void import_stack_along(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const bool is_column = node.is("aten.column_stack");
+  const size_t least = node.is("aten.hstack") ? 1 : node.is("aten.dstack") ? 3 : 2;
+  std::vector<int> inputs;
+  if (const Argument* list = node.find_argument("tensors"))
+    for_each_value(*list, [&](Value* value) { inputs.push_back(importer.tensor_of(value)); });
+  for (int& input : inputs) {
+    Sizes sizes = s.sizes(input);
+    while (is_column && sizes.size() < 2) sizes.push_back(1);
+    while (sizes.size() < std::min<size_t>(least, 2)) sizes.insert(sizes.begin(), 1);
+    while (sizes.size() < least) sizes.push_back(1);
+    input = s.reshape(input, sizes);
+  }
+  const bool is_first =
+      node.is("aten.vstack") || (node.is("aten.hstack") && s.rank(inputs[0]) == 1);
+  s.give(s.cat(inputs, is_first ? 0 : node.is("aten.dstack") ? 2 : 1));
+}
+
+// ---- windows and borders
+
+// tensor.unfold: the windows along a dimension, as a dimension at the end.
+void import_unfold(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  const size_t dim = s.dim_of(x, node.int_or("dimension", 0));
+  const std::optional<int64_t> length = fixed_size(importer, node, x, dim);
+  if (!length) return;
+  const int64_t size = node.int_or("size", 1), step = node.int_or("step", 1);
+  const int64_t count = (*length - size) / step + 1;
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t j = 0; j < size; ++j) places.push_back(i * step + j);
+  Sizes apart = s.sizes(x);
+  apart[dim] = count;
+  apart.insert(apart.begin() + static_cast<int64_t>(dim) + 1, size);
+  std::vector<int64_t> order(apart.size());
+  std::iota(order.begin(), order.end(), 0);
+  order.erase(order.begin() + static_cast<int64_t>(dim) + 1);
+  order.push_back(static_cast<int64_t>(dim) + 1);
+  const int taken = s.take(x, static_cast<int64_t>(dim), places);
+  s.give(s.permute(s.reshape(taken, apart), order));
+}
+
+// Where the element at `i`, which may lie outside, comes from.
+int64_t bordered(int64_t i, int64_t size, std::string_view mode) {
+  if (mode == "circular") return ((i % size) + size) % size;
+  if (mode == "replicate") return std::clamp<int64_t>(i, 0, size - 1);
+  return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;  // reflect
+}
+
+void emit_borders(Importer& importer, const Node& node, std::string_view mode) {
+  Steps s(importer, node);
+  int x = self_operand(s);
+  const char* name = node.find_argument("pad") != nullptr ? "pad" : "padding";
+  const std::vector<int64_t> pads = node.ints_or(name, {});  // last dimension first
+  for (size_t i = 0; 2 * i + 1 < pads.size(); ++i) {
+    const size_t dim = s.rank(x) - 1 - i;
+    const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
+    if (!size) return;
+    std::vector<int64_t> places;
+    for (int64_t at = -pads[2 * i]; at < *size + pads[2 * i + 1]; ++at)
+      places.push_back(bordered(at, *size, mode));
+    if (pads[2 * i] != 0 || pads[2 * i + 1] != 0) x = s.take(x, static_cast<int64_t>(dim), places);
+  }
+  s.give(x);
+}
+void import_reflect(Importer& importer, const Node& node) {
+  emit_borders(importer, node, "reflect");
+}
+void import_replicate(Importer& importer, const Node& node) {
+  emit_borders(importer, node, "replicate");
+}
+void import_circular(Importer& importer, const Node& node) {
+  emit_borders(importer, node, "circular");
+}
+
+// [N, C, H*r, W*r] -> [N, C*r*r, H, W]
+void import_pixel_unshuffle(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  const int64_t r = node.int_or("downscale_factor", 1);
+  const Sizes in = s.sizes(x);
+  if (in.size() != 4) return importer.refuse(node, "of an input that has not 4 dimensions");
+  const SizeExpr h = floor_divide(in[2], r), w = floor_divide(in[3], r);
+  const int split = s.reshape(x, {in[0], in[1], h, SizeExpr(r), w, SizeExpr(r)});
+  s.give(s.reshape(s.permute(split, {0, 1, 3, 5, 2, 4}), {in[0], in[1] * SizeExpr(r * r), h, w}));
+}
+
+void import_channel_shuffle(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  const Sizes in = s.sizes(x);
+  const int64_t groups = node.int_or("groups", 1);
+  Sizes apart = in;
+  apart[1] = groups;
+  apart.insert(apart.begin() + 2, floor_divide(in[1], groups));
+  s.give(s.reshape(s.transpose(s.reshape(x, apart), 1, 2), in));
+}
+
+void emit_windows(Importer& importer, const Node& node, const char* kind) {
+  Steps s(importer, node);
+  Attributes attributes;
+  for (const char* name : {"kernel_size", "dilation", "padding", "stride"})
+    attributes[name] = repeated(node.ints_or(name, {name[0] == 'p' ? 0 : 1}), 2);
+  if (node.find_argument("output_size") != nullptr)
+    attributes["output_size"] = repeated(node.ints_or("output_size", {}), 2);
+  int x = self_operand(s);
+  Sizes out = importer.sizes_of(*node.outputs().front()), in = s.sizes(x);
+  const bool is_batched = std::string_view(kind) == "im2col" ? in.size() == 4 : in.size() == 3;
+  if (!is_batched) {
+    in.insert(in.begin(), 1);
+    out.insert(out.begin(), 1);
+    x = s.reshape(x, in);
+  }
+  s.give(s.op(kind, {x}, out, s.dtype(x), std::move(attributes)));
+}
+void import_im2col(Importer& importer, const Node& node) { emit_windows(importer, node, "im2col"); }
+void import_col2im(Importer& importer, const Node& node) { emit_windows(importer, node, "col2im"); }
+
+// ---- triangles and diagonals
+
+void emit_triangle(Importer& importer, const Node& node, bool is_lower) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  const std::optional<int64_t> rows = fixed_size(importer, node, x, s.rank(x) - 2),
+                               columns = fixed_size(importer, node, x, s.rank(x) - 1);
+  if (!rows || !columns) return;
+  const int64_t diagonal = node.int_or("diagonal", 0);
+  const Tensor mask = Tensor::zeros(DType::kBool, {*rows, *columns});
+  for (int64_t i = 0; i < *rows; ++i)
+    for (int64_t j = 0; j < *columns; ++j)
+      mask.data<bool>()[i * *columns + j] = is_lower ? j - i <= diagonal : j - i >= diagonal;
+  s.give(s.where(importer.add_constant(node.name() + "_triangle", mask), x, s.number(0, x)));
+}
+void import_tril(Importer& importer, const Node& node) { emit_triangle(importer, node, true); }
+void import_triu(Importer& importer, const Node& node) { emit_triangle(importer, node, false); }
+
+void import_diagonal(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  int x = self_operand(s);
+  const size_t first = s.dim_of(x, node.int_or("dim1", 0)),
+               second = s.dim_of(x, node.int_or("dim2", 1));
+  const std::optional<int64_t> rows = fixed_size(importer, node, x, first),
+                               columns = fixed_size(importer, node, x, second);
+  if (!rows || !columns) return;
+  std::vector<int64_t> order;
+  for (size_t d = 0; d < s.rank(x); ++d)
+    if (d != first && d != second) order.push_back(static_cast<int64_t>(d));
+  order.push_back(static_cast<int64_t>(first));
+  order.push_back(static_cast<int64_t>(second));
+  x = s.permute(x, order);
+  Sizes flat = s.sizes(x);
+  flat.pop_back();
+  flat.back() = *rows * *columns;
+  const int64_t offset = node.int_or("offset", 0);
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < *rows; ++i)
+    if (i + offset >= 0 && i + offset < *columns) places.push_back(i * *columns + i + offset);
+  s.give(s.take(s.reshape(x, flat), -1, places));
+}
+
+// ---- parts of a tensor written
+
+void import_slice_scatter(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  const size_t dim = s.dim_of(x, node.int_or("dim", 0));
+  const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
+  if (!size) return;
+  const int64_t given = node.int_or("start", 0);
+  const int64_t start = std::clamp<int64_t>(given < 0 ? given + *size : given, 0, *size);
+  const int y = s.put_slice(x, dim, start, node.int_or("step", 1), s.operand("src"));
+  y < 0 ? importer.refuse(node, "of a size that is not fixed") : s.give(y);
+}
+
+void import_select_scatter(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = self_operand(s);
+  const size_t dim = s.dim_of(x, node.int_or("dim", 0));
+  const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
+  if (!size) return;
+  const int64_t at = positive_dim(node.int_or("index", 0), static_cast<size_t>(*size));
+  s.give(s.put_slice(x, dim, at, 1, s.unsqueeze(s.operand("src"), static_cast<int64_t>(dim))));
+}
+
+void import_expand_to(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  s.give(s.expand(self_operand(s), importer.sizes_of(*node.outputs().front())));
+}
+
+constexpr ImportRow kRearrangeRows[] = {
+    {"aten.swapaxes",          import_swapaxes         },
+    {"aten.swapdims",          import_swapaxes         },
+    {"aten.movedim",           import_movedim          },
+    {"aten.moveaxis",          import_movedim          },
+    {"aten.mT",                import_matrix_transpose },
+    {"aten.mH",                import_matrix_transpose },
+    {"aten.adjoint",           import_matrix_transpose },
+    {"aten.numpy_T",           import_reverse_dims     },
+    {"aten.repeat",            import_repeat           },
+    {"aten.tile",              import_repeat           },
+    {"aten.repeat_interleave", import_repeat_interleave},
+    {"aten.roll",              import_roll             },
+    {"aten.flip",              import_flip             },
+    {"aten.meshgrid",          import_meshgrid         },
+    {"aten.broadcast_tensors", import_broadcast_tensors},
+    {"aten.broadcast_to",      import_expand_to        },
+    {"aten.hstack",            import_stack_along      },
+    {"aten.vstack",            import_stack_along      },
+    {"aten.dstack",            import_stack_along      },
+    {"aten.column_stack",      import_stack_along      },
+    {"aten.unfold",            import_unfold           },
+    {"aten.reflection_pad1d",  import_reflect          },
+    {"aten.reflection_pad2d",  import_reflect          },
+    {"aten.reflection_pad3d",  import_reflect          },
+    {"aten.replication_pad1d", import_replicate        },
+    {"aten.replication_pad2d", import_replicate        },
+    {"aten.replication_pad3d", import_replicate        },
+    {"aten._pad_circular",     import_circular         },
+    {"aten.pixel_unshuffle",   import_pixel_unshuffle  },
+    {"aten.channel_shuffle",   import_channel_shuffle  },
+    {"aten.im2col",            import_im2col           },
+    {"aten.col2im",            import_col2im           },
+    {"aten.tril",              import_tril             },
+    {"aten.triu",              import_triu             },
+    {"aten.diagonal",          import_diagonal         },
+    {"aten.slice_scatter",     import_slice_scatter    },
+    {"aten.select_scatter",    import_select_scatter   },
+};
+
+}  // namespace
+
+void import_borders(Importer& importer, const Node& node, std::string_view mode) {
+  emit_borders(importer, node, mode);
+}
+
+std::span<const ImportRow> rearrange_import_rows() { return kRearrangeRows; }
+
+}  // namespace octet

@@ -1,0 +1,285 @@
+// See the header.
+#include "lowering/import/steps.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/error.h"
+
+namespace octet {
+namespace {
+
+template <typename T>
+Tensor filled_as(DType dtype, const std::vector<int64_t>& shape, double value) {
+  const std::vector<T> values(static_cast<size_t>(product(shape)), static_cast<T>(value));
+  return Tensor::from<T>(dtype, shape, values);
+}
+
+Tensor make_filled(DType dtype, const std::vector<int64_t>& shape, double value) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return filled_as<float>(dtype, shape, value);
+    case DType::kFloat64:
+      return filled_as<double>(dtype, shape, value);
+    case DType::kInt64:
+      return filled_as<int64_t>(dtype, shape, value);
+    case DType::kInt32:
+      return filled_as<int32_t>(dtype, shape, value);
+    case DType::kInt16:
+      return filled_as<int16_t>(dtype, shape, value);
+    case DType::kInt8:
+      return filled_as<int8_t>(dtype, shape, value);
+    case DType::kUInt8:
+      return filled_as<uint8_t>(dtype, shape, value);
+    case DType::kBool: {
+      const Tensor flags = Tensor::zeros(dtype, shape);
+      std::fill_n(flags.data<bool>(), flags.numel(), value != 0);
+      return flags;
+    }
+    default:
+      throw Error("lower", std::string(name_of(dtype)), "has no constants of one value here");
+  }
+}
+
+std::vector<int64_t> row_of(const Sizes& sizes) {
+  std::vector<int64_t> numbers;
+  for (const SizeExpr& size : sizes) numbers.push_back(size.is_number() ? size.number() : -1);
+  return numbers;
+}
+
+}  // namespace
+
+Sizes broadcast(const Sizes& a, const Sizes& b) {
+  const Sizes& longer = a.size() >= b.size() ? a : b;
+  const Sizes& shorter = a.size() >= b.size() ? b : a;
+  Sizes result = longer;
+  const size_t lead = longer.size() - shorter.size();
+  for (size_t d = 0; d < shorter.size(); ++d)
+    if (result[lead + d] == SizeExpr(1)) result[lead + d] = shorter[d];
+  return result;
+}
+
+// ---- operands
+
+int Steps::operand(std::string_view name) {
+  const Argument* argument = node_.find_argument(name);
+  if (argument == nullptr || argument->is_none()) return -1;
+  const auto integer = [&](int64_t value) {
+    return importer_.add_constant(std::string(node_.name()) + "_" + std::string(name),
+                                  Tensor::from<int64_t>(DType::kInt64, {}, std::span(&value, 1)));
+  };
+  if (const int64_t* value = argument->find<int64_t>()) return integer(*value);
+  if (const SymIntLiteral* value = argument->find<SymIntLiteral>()) return integer(value->value);
+  if (const bool* value = argument->find<bool>()) return integer(*value ? 1 : 0);
+  return importer_.operand(node_, name);
+}
+
+int Steps::operand(std::initializer_list<std::string_view> names) {
+  for (std::string_view name : names)
+    if (node_.find_argument(name) != nullptr) return operand(name);
+  return -1;
+}
+
+int Steps::filled(DType dtype, const std::vector<int64_t>& shape, double value) {
+  return importer_.add_constant(node_.name() + "_value", make_filled(dtype, shape, value));
+}
+
+int Steps::number(double value, int like) { return filled(dtype(like), {}, value); }
+
+int Steps::indices(const std::vector<int64_t>& values, const std::vector<int64_t>& shape) {
+  return importer_.add_constant(node_.name() + "_indices",
+                                Tensor::from<int64_t>(DType::kInt64, shape, values));
+}
+
+// ---- elements
+
+int Steps::unary(const char* function, int x, std::optional<double> alpha) {
+  Attributes attributes;
+  attributes["fn"] = std::string(function);
+  if (alpha) attributes["alpha"] = *alpha;
+  return op("unary", {x}, sizes(x), dtype(x), std::move(attributes));
+}
+
+int Steps::arithmetic(const char* kind, int a, int b) {
+  const bool a_is_number = tensor(a).is_constant() && rank(a) == 0;
+  return op(kind, {a, b}, broadcast(sizes(a), sizes(b)), dtype(a_is_number ? b : a));
+}
+
+int Steps::binary(const char* function, int a, int b, DType dtype) {
+  Attributes attributes;
+  attributes["fn"] = std::string(function);
+  return op("binary", {a, b}, broadcast(sizes(a), sizes(b)), dtype, std::move(attributes));
+}
+
+int Steps::where(int condition, int a, int b) {
+  const bool a_is_number = tensor(a).is_constant() && rank(a) == 0;
+  return op("where", {condition, a, b}, broadcast(sizes(condition), broadcast(sizes(a), sizes(b))),
+            dtype(a_is_number ? b : a));
+}
+
+int Steps::clamp(int x, std::optional<double> low, std::optional<double> high) {
+  Attributes attributes;
+  if (low) attributes["min"] = *low;
+  if (high) attributes["max"] = *high;
+  return op("clamp", {x}, sizes(x), dtype(x), std::move(attributes));
+}
+
+int Steps::cast(int x, DType wanted) {
+  return dtype(x) == wanted ? x : op("cast", {x}, sizes(x), wanted);
+}
+
+// ---- reductions
+
+namespace {
+
+std::vector<int64_t> all_or_given(std::vector<int64_t> dims, size_t rank) {
+  for (int64_t& dim : dims) dim = positive_dim(dim, rank);
+  if (dims.empty()) {
+    dims.resize(rank);
+    std::iota(dims.begin(), dims.end(), 0);
+  }
+  return dims;
+}
+
+Sizes reduced(const Sizes& sizes, const std::vector<int64_t>& dims, bool keepdim) {
+  Sizes result;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const bool is_reduced =
+        std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
+    if (!is_reduced) result.push_back(sizes[d]);
+    if (is_reduced && keepdim) result.push_back(1);
+  }
+  return result;
+}
+
+}  // namespace
+
+int Steps::reduce(const char* function, int x, std::vector<int64_t> dims, bool keepdim,
+                  std::optional<DType> wanted) {
+  dims = all_or_given(std::move(dims), rank(x));
+  Attributes attributes;
+  attributes["fn"] = std::string(function);
+  attributes["dims"] = dims;
+  attributes["keepdim"] = keepdim;
+  return op("reduce", {x}, reduced(sizes(x), dims, keepdim), wanted.value_or(dtype(x)),
+            std::move(attributes));
+}
+
+int Steps::mean(int x, std::vector<int64_t> dims, bool keepdim) {
+  dims = all_or_given(std::move(dims), rank(x));
+  Attributes attributes;
+  attributes["dims"] = dims;
+  attributes["keepdim"] = keepdim;
+  return op("mean", {x}, reduced(sizes(x), dims, keepdim), dtype(x), std::move(attributes));
+}
+
+// ---- products
+
+int Steps::matmul(int a, int b) {
+  const Sizes sa = sizes(a), sb = sizes(b);
+  OCTET_ASSERT(sa.size() >= 2 && sb.size() >= 2, "matmul wants matrices");
+  Sizes result = broadcast(Sizes(std::vector<SizeExpr>(sa.begin(), sa.end() - 2)),
+                           Sizes(std::vector<SizeExpr>(sb.begin(), sb.end() - 2)));
+  result.push_back(sa[sa.size() - 2]);
+  result.push_back(sb.back());
+  return op("matmul", {a, b}, result, dtype(a));
+}
+
+// ---- movement
+
+int Steps::reshape(int x, const Sizes& wanted) {
+  return sizes(x) == wanted ? x : op("reshape", {x}, wanted, dtype(x));
+}
+
+int Steps::permute(int x, const std::vector<int64_t>& dims) {
+  if (std::is_sorted(dims.begin(), dims.end())) return x;
+  const Sizes from = sizes(x);
+  Sizes to;
+  for (int64_t dim : dims) to.push_back(from[static_cast<size_t>(dim)]);
+  Attributes attributes;
+  attributes["dims"] = dims;
+  return op("permute", {x}, to, dtype(x), std::move(attributes));
+}
+
+int Steps::transpose(int x, int64_t dim0, int64_t dim1) {
+  std::vector<int64_t> dims(rank(x));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::swap(dims[dim_of(x, dim0)], dims[dim_of(x, dim1)]);
+  return permute(x, dims);
+}
+
+int Steps::unsqueeze(int x, int64_t dim) {
+  Sizes wanted = sizes(x);
+  wanted.insert(wanted.begin() + positive_dim(dim, wanted.size() + 1), 1);
+  return reshape(x, wanted);
+}
+
+int Steps::expand(int x, const Sizes& wanted) {
+  return sizes(x) == wanted ? x : op("expand", {x}, wanted, dtype(x));
+}
+
+int Steps::slice(int x, int64_t dim, const SizeExpr& start, const SizeExpr& size, int64_t step) {
+  const size_t at = dim_of(x, dim);
+  Sizes wanted = sizes(x);
+  if (wanted[at] == size && step == 1) return x;
+  wanted[at] = size;
+  Attributes attributes;
+  attributes["dim"] = static_cast<int64_t>(at);
+  attributes["step"] = step;
+  const int taken = op("slice", {x}, wanted, dtype(x), std::move(attributes));
+  importer_.set_size("start", start);
+  return taken;
+}
+
+int Steps::cat(const std::vector<int>& inputs, int64_t dim) {
+  if (inputs.size() == 1) return inputs[0];
+  const size_t at = dim_of(inputs[0], dim);
+  Sizes wanted = sizes(inputs[0]);
+  wanted[at] = 0;
+  for (int input : inputs) wanted[at] = wanted[at] + sizes(input)[at];
+  Attributes attributes;
+  attributes["dim"] = static_cast<int64_t>(at);
+  return op("cat", inputs, wanted, dtype(inputs[0]), std::move(attributes));
+}
+
+int Steps::take(int x, int64_t dim, const std::vector<int64_t>& values) {
+  const size_t at = dim_of(x, dim);
+  Sizes wanted = sizes(x);
+  wanted[at] = static_cast<int64_t>(values.size());
+  std::vector<int> inputs = {x};
+  inputs.resize(1 + at, -1);
+  inputs.push_back(indices(values, {static_cast<int64_t>(values.size())}));
+  return op("index", std::move(inputs), wanted, dtype(x));
+}
+
+int Steps::put_slice(int x, size_t dim, int64_t start, int64_t step, int source) {
+  const SizeExpr whole = sizes(x)[dim], part = sizes(source)[dim];
+  if (!whole.is_number() || !part.is_number()) return -1;
+  const int64_t size = whole.number(), count = part.number();
+  const auto at = static_cast<int64_t>(dim);
+  source = cast(source, dtype(x));
+  if (step != 1) {
+    std::vector<int64_t> places(static_cast<size_t>(size));
+    std::iota(places.begin(), places.end(), 0);
+    for (int64_t i = 0; i < count; ++i) places[static_cast<size_t>(start + i * step)] = size + i;
+    return take(cat({x, source}, at), at, places);
+  }
+  std::vector<int> parts;
+  if (start > 0) parts.push_back(slice(x, at, 0, start));
+  parts.push_back(source);
+  if (start + count < size) parts.push_back(slice(x, at, start + count, size - start - count));
+  return cat(parts, at);
+}
+
+// ---- results
+
+void Steps::give(Value* value, int x) {
+  if (value->meta) {
+    x = cast(x, value->meta->dtype);
+    const Sizes wanted = importer_.sizes_of(*value);
+    if (row_of(wanted) != row_of(sizes(x))) x = reshape(x, wanted);
+  }
+  importer_.give(node_, value, x);
+}
+
+}  // namespace octet

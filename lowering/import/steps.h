@@ -1,0 +1,101 @@
+// Writes the ops that one node becomes, for decompositions: an expression of tensors gives the ops,
+// their shapes and dtypes follow from the operands.
+//
+//   Steps s(importer, node);                                 // rms_norm(x) * weight
+//   const int x = s.operand("input");
+//   s.give(s.mul(s.mul(x, s.unary("rsqrt", s.add(s.mean(s.mul(x, x), {-1}), eps))), weight));
+//
+// Tensors are indices of Program::tensors, as everywhere in the import.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lowering/import/importer.h"
+
+namespace octet {
+
+class Steps {
+ public:
+  Steps(Importer& importer, const Node& node) : importer_(importer), node_(node) {}
+
+  // ---- operands
+  // -1 when absent. A literal becomes a 0-dimensional constant: of an int or bool, of type i64, so
+  // that integers stay exact; of a float, f32.
+  int operand(std::string_view name);
+  // The first of the names that the call has: "self" or "input".
+  int operand(std::initializer_list<std::string_view> names);
+  // A 0-dimensional constant of the dtype of `like`.
+  int number(double value, int like);
+  int filled(DType dtype, const std::vector<int64_t>& shape, double value);
+  int indices(const std::vector<int64_t>& values, const std::vector<int64_t>& shape);
+
+  const ProgramTensor& tensor(int x) const { return importer_.tensor(x); }
+  Sizes sizes(int x) const { return importer_.sizes(x); }
+  size_t rank(int x) const { return importer_.tensor(x).shape.size(); }
+  DType dtype(int x) const { return importer_.tensor(x).dtype; }
+  // In [0, rank).
+  size_t dim_of(int x, int64_t dim) const {
+    return static_cast<size_t>(positive_dim(dim, rank(x)));
+  }
+
+  // ---- elements
+  int op(const std::string& kind, std::vector<int> inputs, const Sizes& sizes, DType dtype,
+         Attributes attributes = {}) {
+    return importer_.emit_step(node_, kind, std::move(inputs), sizes, dtype, std::move(attributes));
+  }
+  int unary(const char* function, int x, std::optional<double> alpha = std::nullopt);
+  // kind: add, sub, mul, div, minimum, maximum. The result has the dtype of the operand that is no
+  // 0-dimensional constant.
+  int arithmetic(const char* kind, int a, int b);
+  int add(int a, int b) { return arithmetic("add", a, b); }
+  int sub(int a, int b) { return arithmetic("sub", a, b); }
+  int mul(int a, int b) { return arithmetic("mul", a, b); }
+  int div(int a, int b) { return arithmetic("div", a, b); }
+  // A function of the op `binary`.
+  int binary(const char* function, int a, int b, DType dtype);
+  int compare(const char* function, int a, int b) { return binary(function, a, b, DType::kBool); }
+  int where(int condition, int a, int b);
+  int clamp(int x, std::optional<double> low, std::optional<double> high);
+  int cast(int x, DType dtype);
+
+  // ---- reductions; no dims: all of them
+  int reduce(const char* function, int x, std::vector<int64_t> dims, bool keepdim,
+             std::optional<DType> dtype = std::nullopt);
+  int mean(int x, std::vector<int64_t> dims, bool keepdim = true);
+
+  // ---- products
+  // [..., M, K] times [..., K, N]
+  int matmul(int a, int b);
+
+  // ---- movement
+  int reshape(int x, const Sizes& sizes);
+  int permute(int x, const std::vector<int64_t>& dims);
+  int transpose(int x, int64_t dim0, int64_t dim1);
+  int unsqueeze(int x, int64_t dim);  // dim: of the result
+  int expand(int x, const Sizes& sizes);
+  int slice(int x, int64_t dim, const SizeExpr& start, const SizeExpr& size, int64_t step = 1);
+  int cat(const std::vector<int>& inputs, int64_t dim);
+  // x with `source` in the place of x[start::step] along a dimension. -1 when that or the source's
+  // size there is not fixed.
+  int put_slice(int x, size_t dim, int64_t start, int64_t step, int source);
+  // The elements at `indices` (constant, within the size) along a dimension.
+  int take(int x, int64_t dim, const std::vector<int64_t>& indices);
+
+  // ---- results
+  // x is the node's result: cast and reshaped to what the graph recorded for it where it differs.
+  void give(int x) { give(node_.outputs().front(), x); }
+  void give(Value* value, int x);
+
+ private:
+  Importer& importer_;
+  const Node& node_;
+};
+
+// The shape that both broadcast to; a size that depends on symbols wins over 1 only.
+Sizes broadcast(const Sizes& a, const Sizes& b);
+
+}  // namespace octet

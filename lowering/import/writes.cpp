@@ -1,0 +1,207 @@
+// In-place ops: the import makes them functional. What such an op writes becomes a new tensor for
+// the value it writes to; a value that is a view passes the write on to what it is a view of, and
+// other views of that are imported anew where something reads them later.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+
+namespace octet {
+namespace {
+
+// The base with `written` in the place of the view of it; -1 when that cannot be expressed.
+using PutBack = int (*)(Steps&, const Node& view, const Value& result, int base, int written);
+
+int put_same(Steps&, const Node&, const Value&, int, int written) { return written; }
+
+int put_reshaped(Steps& s, const Node&, const Value&, int base, int written) {
+  return s.reshape(written, s.sizes(base));
+}
+
+int put_permuted(Steps& s, const Node& view, const Value&, int base, int written) {
+  const std::vector<int64_t> dims = view.ints_or("dims", {});
+  std::vector<int64_t> back(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) back[s.dim_of(base, dims[d])] = static_cast<int64_t>(d);
+  return s.permute(written, back);
+}
+
+int put_transposed(Steps& s, const Node& view, const Value&, int base, int written) {
+  if (s.rank(base) < 2) return written;
+  return s.transpose(written, view.int_or("dim0", 0), view.int_or("dim1", 1));
+}
+
+int put_sliced(Steps& s, const Node& view, const Value&, int base, int written) {
+  const size_t dim = s.dim_of(base, view.int_or("dim", 0));
+  const SizeExpr whole = s.sizes(base)[dim];
+  if (!whole.is_number()) return -1;
+  const int64_t size = whole.number(), given = view.int_or("start", 0);
+  const int64_t start = std::clamp<int64_t>(given < 0 ? given + size : given, 0, size);
+  return s.put_slice(base, dim, start, view.int_or("step", 1), written);
+}
+
+int put_selected(Steps& s, const Node& view, const Value&, int base, int written) {
+  const size_t dim = s.dim_of(base, view.int_or("dim", 0));
+  const SizeExpr whole = s.sizes(base)[dim];
+  if (!whole.is_number()) return -1;
+  const int64_t at = positive_dim(view.int_or("index", 0), static_cast<size_t>(whole.number()));
+  return s.put_slice(base, dim, at, 1, s.unsqueeze(written, static_cast<int64_t>(dim)));
+}
+
+// One of several parts that follow each other.
+int put_part(Steps& s, const Node& view, const Value& result, int base, int written) {
+  const size_t dim = s.dim_of(base, view.int_or("dim", 0));
+  const bool is_single = view.is("aten.unbind");
+  int64_t start = 0;
+  for (const Value* part : view.outputs()) {
+    if (part == &result) break;
+    if (!part->meta || !part->meta->is_static()) return -1;
+    start += is_single ? 1 : part->meta->shape()[dim];
+  }
+  const int source = is_single ? s.unsqueeze(written, static_cast<int64_t>(dim)) : written;
+  return s.put_slice(base, dim, start, 1, source);
+}
+
+int put_nowhere(Steps&, const Node&, const Value&, int, int) { return -1; }
+
+// Ops whose results share the memory of their first input.
+struct ViewRow {
+  const char* op;
+  PutBack put;
+};
+
+constexpr ViewRow kViews[] = {
+    {"aten.alias",            put_same      },
+    {"aten.detach",           put_same      },
+    {"aten.contiguous",       put_same      },
+    {"aten.dropout",          put_same      },
+    {"aten.to",               put_same      },
+    {"aten.view",             put_reshaped  },
+    {"aten.reshape",          put_reshaped  },
+    {"aten.flatten",          put_reshaped  },
+    {"aten.unflatten",        put_reshaped  },
+    {"aten.unsqueeze",        put_reshaped  },
+    {"aten.squeeze",          put_reshaped  },
+    {"aten.view_as",          put_reshaped  },
+    {"aten.permute",          put_permuted  },
+    {"aten.transpose",        put_transposed},
+    {"aten.t",                put_transposed},
+    {"aten.slice",            put_sliced    },
+    {"aten.narrow",           put_sliced    },
+    {"aten.select",           put_selected  },
+    {"aten.split",            put_part      },
+    {"aten.split_with_sizes", put_part      },
+    {"aten.chunk",            put_part      },
+    {"aten.unbind",           put_part      },
+    {"aten.expand",           put_nowhere   },
+    {"aten.expand_as",        put_nowhere   },
+    {"aten.diagonal",         put_nowhere   },
+    {"aten.unfold",           put_nowhere   },
+};
+
+bool writes_in_place(const Node& node) {
+  const std::string base = node.target().substr(0, node.target().rfind('.'));
+  return base.starts_with("aten.") && base.ends_with('_') && !base.ends_with("__");
+}
+
+PutBack find_view(const Node& node) {
+  if (writes_in_place(node)) return put_same;
+  for (const ViewRow& row : kViews)
+    if (node.is(row.op)) return row.put;
+  return nullptr;
+}
+
+Value* base_of(const Node& view) { return view.inputs().empty() ? nullptr : view.inputs().front(); }
+
+bool is_read_after(const Value& value, const Node& node) {
+  return value.is_output() ||
+         std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) {
+           return user != &node && value.graph().is_before(node, *user);
+         });
+}
+
+// Whether the value, or what it is a view of, is read after the writer or belongs to the caller.
+bool is_shared_later(const Value& value, const Node& writer) {
+  if (value.producer() == nullptr || is_read_after(value, writer)) return true;
+  const Value* base =
+      find_view(*value.producer()) == nullptr ? nullptr : base_of(*value.producer());
+  return base != nullptr && is_shared_later(*base, writer);
+}
+
+// reshape, flatten and contiguous copy what is not contiguous, if its strides ask for it.
+bool may_copy(const Node& view) {
+  if (!view.is("aten.reshape") && !view.is("aten.flatten") && !view.is("aten.contiguous"))
+    return false;
+  const Value* base = base_of(view);
+  if (base == nullptr || !base->meta || !base->meta->is_static()) return true;
+  const std::vector<int64_t> contiguous = contiguous_strides(base->meta->shape());
+  if (base->meta->strides.size() != contiguous.size()) return false;  // unknown
+  for (size_t d = 0; d < contiguous.size(); ++d)
+    if (base->meta->strides[d].value != contiguous[d]) return true;
+  return false;
+}
+
+}  // namespace
+
+// Whether the write could be passed on to all that `value` is a view of.
+bool Importer::write_to(const Node& writer, Value* value, int tensor) {
+  tensors_[value] = tensor;
+  const Node* producer = value->producer();
+  if (producer == nullptr) {
+    fail(writer, fmt::format("writes into %{}, an input of the program; make it functional (out "
+                             "of place) before the export",
+                             value->name()));
+  }
+  const PutBack put = find_view(*producer);
+  Value* base = put == nullptr ? nullptr : base_of(*producer);
+  if (base == nullptr) return true;
+  // what only looked like a view: a cast
+  if (put == put_same && this->tensor(tensor_of(base)).dtype != this->tensor(tensor).dtype)
+    return true;
+  int whole = -1;
+  if (!may_copy(*producer)) {
+    Steps steps(*this, writer);
+    whole = put(steps, *producer, *value, tensor_of(base), tensor);
+  }
+  return whole < 0 ? !is_shared_later(*base, writer) : write_to(writer, base, whole);
+}
+
+// Views of `root` that were imported before the writer and are read after it.
+void Importer::refresh_views(const Node& writer, const Value* root) {
+  std::set<const Value*> shared = {root};
+  for (const Node* node : graph_.nodes()) {
+    if (node == &writer) return;
+    const Value* base = find_view(*node) == nullptr ? nullptr : base_of(*node);
+    if (base == nullptr || !shared.contains(base)) continue;
+    const std::vector<Value*> results = node->outputs();
+    shared.insert(results.begin(), results.end());
+    const bool is_needed = std::any_of(results.begin(), results.end(), [&](const Value* value) {
+      return is_read_after(*value, writer);
+    });
+    if (!is_needed) continue;
+    if (writes_in_place(*node))
+      alias(results.front(), tensor_of(base_of(*node)));
+    else
+      import_node(*node);
+  }
+}
+
+void Importer::write_back(const Node& node) {
+  Value* written = base_of(node);
+  if (written == nullptr) return;
+  if (!write_to(node, written, tensors_.at(node.outputs().front())))
+    return refuse(node, fmt::format("writes into a view of %{} that has no inverse; make it out "
+                                    "of place before the export",
+                                    written->name()));
+  const Value* root = written;
+  while (root->producer() != nullptr && find_view(*root->producer()) != nullptr &&
+         base_of(*root->producer()) != nullptr)
+    root = base_of(*root->producer());
+  refresh_views(node, root);
+  alias(node.outputs().front(), tensors_.at(written));
+}
+
+}  // namespace octet
