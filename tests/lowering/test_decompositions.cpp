@@ -243,14 +243,20 @@ TEST_CASE("elements moved", "[lowering][decompositions]") {
        "aten.upsample_trilinear3d.vec(%x, [6, 8, 7], False, None)"},
       {"%x: f32[1,2,3,4,5]", "%y: f32[1,2,6,8,7]",
        "aten.upsample_nearest3d.vec(%x, [6, 8, 7], None)"},
+      {"%t: f32[2,2,3]", "%y: f32[2,4,5,2]",
+       "aten.affine_grid_generator.default(%t, [2, 3, 4, 5], False)"},
+  });
+}
+
+// LibTorch's own kernel reads with masked gathers, which QEMU 7.2 gets wrong.
+TEST_CASE("pixels at the places of a grid", "[lowering][decompositions][native]") {
+  check_rows({
       {"%x: f32[2,3,4,6], %g: f32[2,5,5,2]", "%y: f32[2,3,5,5]",
        "aten.grid_sampler.default(%x, %g, 0, 0, False)"},
       {"%x: f32[2,3,4,6], %g: f32[2,5,5,2]", "%y: f32[2,3,5,5]",
        "aten.grid_sampler.default(%x, %g, 1, 1, True)"},
       {"%x: f32[2,3,4,6], %g: f32[2,5,5,2]", "%y: f32[2,3,5,5]",
        "aten.grid_sampler.default(%x, %g, 2, 2, False)"},
-      {"%t: f32[2,2,3]", "%y: f32[2,4,5,2]",
-       "aten.affine_grid_generator.default(%t, [2, 3, 4, 5], False)"},
   });
 }
 

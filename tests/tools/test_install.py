@@ -273,7 +273,7 @@ class Install(CommandTest):
         line = self.fails("run", self.path("onednn.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("none.pt"))
         self.assertRegex(line, r"the custom op my_npu\.swish\.default has no kernel in this process, .* \(--library\)$")
         line = self.fails("lower", self.path("q.pt2"), "--library", self.ops, "--backend", NAME, "--output", self.path("none.octet"))
-        self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of onednn, xnnpack, reference; .*\(--library, octet::register_backend\)$")
+        self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of onednn, xnnpack, reference, torch; .*\(--library, octet::register_backend\)$")
         # The same ops again, from another file.
         shutil.copy(self.ops, self.path("copy.so"))
         line = self.fails("inspect", self.path("q.pt2"), "--library", self.ops, "--library", self.path("copy.so"))
