@@ -41,7 +41,7 @@ if [ ! -f "$root/complete" ]; then
   rm -rf "$root"
   mkdir -p "$root"
   http_proxy=${http_proxy:-} https_proxy=${https_proxy:-} debootstrap --variant=minbase \
-    --include=g++,cmake,ninja-build,libxnnpack-dev,libpthreadpool-dev,nlohmann-json3-dev,libfmt-dev trixie "$root" "$mirror" >build/debian13/debootstrap.log ||
+    --include=g++,cmake,ninja-build,libxnnpack-dev,libpthreadpool-dev,nlohmann-json3-dev,libfmt-dev,libxxhash-dev trixie "$root" "$mirror" >build/debian13/debootstrap.log ||
     { tail -n 20 build/debian13/debootstrap.log >&2; exit 1; }
   # The tests are written for Catch2's second version, which Debian 13 lacks; they are those of this machine.
   mkdir -p "$root/octet"

@@ -11,7 +11,7 @@ build=yes
 dev=no
 torch=yes
 packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libfmt-dev
-          libxnnpack-dev libpthreadpool-dev)
+          libxxhash-dev libxnnpack-dev libpthreadpool-dev)
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;

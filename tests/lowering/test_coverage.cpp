@@ -1,5 +1,5 @@
 // Every op of the coverage list in every form: the reference against the interpreter, oneDNN
-// against the reference, and which kernel took it. The table of backends/onednn/README.md is what
+// against the reference, and which kernel took it. The table of backends/onednn/COVERAGE.md is what
 // comes out; OCTET_UPDATE_COVERAGE=1 writes it there.
 #include <cmath>
 #include <cstdlib>
@@ -190,11 +190,11 @@ std::string coverage_table() {
 constexpr const char* kBegin = "<!-- coverage: written by tests/lowering/test_coverage.cpp -->\n";
 constexpr const char* kEnd = "<!-- end of coverage -->\n";
 
-struct Readme {
+struct Page {
   std::string before, table, after;
 };
 
-Readme read_readme(const std::string& path) {
+Page read_page(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
@@ -218,23 +218,23 @@ bool has_vnni() {
 
 TEST_CASE(
     "every op of the coverage list gives the same on the interpreter, the reference and oneDNN, by "
-    "the kernels that the README names",
+    "the kernels that the page names",
     "[lowering][coverage][tanh]") {
   if (!has_backend("onednn")) {
     WARN("skipped: oneDNN is not in this build");
     return;
   }
   const std::string table = coverage_table();
-  const Readme readme = read_readme(OCTET_ONEDNN_README);
+  const Page page = read_page(OCTET_ONEDNN_COVERAGE);
   if (std::getenv("OCTET_UPDATE_COVERAGE") != nullptr) {
-    std::ofstream(OCTET_ONEDNN_README) << readme.before << table << readme.after;
+    std::ofstream(OCTET_ONEDNN_COVERAGE) << page.before << table << page.after;
     return;
   }
   if (!has_vnni()) {
-    WARN("the table of the README is for CPUs with AVX512-VNNI; not compared here");
+    WARN("the table of the page is for CPUs with AVX512-VNNI; not compared here");
     return;
   }
-  CHECK(readme.table == table);
+  CHECK(page.table == table);
 }
 
 }  // namespace octet::test_coverage

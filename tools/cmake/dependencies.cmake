@@ -2,6 +2,7 @@
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 
 set(OCTET_VENV ${CMAKE_SOURCE_DIR}/.venv CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
