@@ -16,18 +16,14 @@
 #include "core/ops/op_lookup.h"
 
 namespace octet {
-namespace {
-
-using c10::IValue;
-using Values = std::vector<IValue>;
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// Members of Interpreter::State, which is no local type of this file.
+namespace interpreter {
 
 // One argument of a dispatcher op: the schema's row and where its value comes from.
 struct Operand {
   const c10::Argument* wanted = nullptr;
   const Argument* given = nullptr;  // resolved in each run; null when `ready` holds the value
-  IValue ready;
+  c10::IValue ready;
   bool is_write = false;
 };
 
@@ -46,6 +42,18 @@ struct Block {
   const Graph* graph = nullptr;
   std::vector<Step> steps;
 };
+
+}  // namespace interpreter
+
+namespace {
+
+using c10::IValue;
+using interpreter::Block;
+using interpreter::Operand;
+using interpreter::Step;
+using Values = std::vector<IValue>;
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // batch_norm and instance_norm update their running statistics without saying so in their schema.
 bool updates_statistics(const Node& node) {
@@ -164,7 +172,7 @@ struct Interpreter::State {
   Constants constants;
   // of subgraphs that have some: while a program is being quantized
   std::map<const Graph*, Constants> body_constants;
-  std::unordered_map<const Graph*, Block> blocks;
+  std::unordered_map<const Graph*, interpreter::Block> blocks;
 
   void before_write(const at::Tensor& tensor);
   void compile(const Graph& body);
