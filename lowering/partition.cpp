@@ -146,7 +146,7 @@ class Scheduler {
         backends_(backends),
         is_made_(program.tensors.size(), false),
         is_done_(program.ops.size(), false) {
-    for (int index : program.inputs)
+    for (int index : program.given())
       if (index >= 0) is_made_[static_cast<size_t>(index)] = true;
     for (size_t i = 0; i < program.tensors.size(); ++i)
       if (program.tensors[i].is_constant()) is_made_[i] = true;
@@ -214,7 +214,7 @@ void list_inputs_and_outputs(Program& program) {
         add_once(program.segments[s].inputs, index);
         give(index);
       }
-  for (int index : program.outputs) give(index);
+  for (int index : program.results()) give(index);
 }
 
 }  // namespace

@@ -3,53 +3,8 @@
 #include <algorithm>
 
 #include "annotate/graph/observe_op.h"
-#include "core/ops/op_lookup.h"
-#include "core/ops/op_schema.h"
 
 namespace octet {
-
-std::vector<const Value*> aliased_inputs(const Node& node) {
-  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
-  if (!op) {
-    const std::vector<Value*> inputs = node.inputs();
-    return {inputs.begin(), inputs.end()};
-  }
-  std::vector<const Value*> result;
-  for (const c10::Argument& argument : op->schema().arguments()) {
-    const Argument* given =
-        argument.alias_info() == nullptr ? nullptr : node.find_argument(argument.name());
-    if (given != nullptr) for_each_value(*given, [&](Value* value) { result.push_back(value); });
-  }
-  return result;
-}
-
-std::unordered_set<const Value*> memory_roots(std::vector<const Value*> open) {
-  std::unordered_set<const Value*> roots;
-  std::unordered_set<const Value*> seen;
-  while (!open.empty()) {
-    const Value* next = open.back();
-    open.pop_back();
-    if (!seen.insert(next).second) continue;
-    const std::vector<const Value*> sources = next->producer() == nullptr
-                                                  ? std::vector<const Value*>()
-                                                  : aliased_inputs(*next->producer());
-    if (sources.empty()) roots.insert(next);
-    open.insert(open.end(), sources.begin(), sources.end());
-  }
-  return roots;
-}
-
-std::vector<const Value*> written_values(const Node& node) {
-  const OpSchema* schema = find_op_schema(node.target());
-  if (schema == nullptr || !schema->is_mutable() || node.target() == "aten.detach_.default")
-    return {};
-  std::vector<const Value*> written;
-  for (const SchemaArgument& argument : schema->arguments) {
-    const Argument* given = argument.is_write ? node.find_argument(argument.name) : nullptr;
-    if (given != nullptr) for_each_value(*given, [&](Value* value) { written.push_back(value); });
-  }
-  return written;
-}
 
 Writes::Writes(const Graph& graph) : graph_(graph) {
   std::vector<const Node*> writers;

@@ -1,24 +1,13 @@
-// Which values share memory, and who writes to it.
+// Who writes to the memory of a value, and where; core/ops/memory.h has who shares it.
 #pragma once
 
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "core/ops/memory.h"
 
 namespace octet {
-
-// The inputs whose memory the results of `node` may be (views, in-place ops); all of them when the
-// op is unknown to the dispatcher.
-std::vector<const Value*> aliased_inputs(const Node& node);
-
-// The values whose memory these may be, as far back as it goes: graph inputs and results of ops
-// that make new tensors.
-std::unordered_set<const Value*> memory_roots(std::vector<const Value*> values);
-
-// The values that `node` writes to in place, detach_ excepted (it leaves the data alone).
-std::vector<const Value*> written_values(const Node& node);
 
 // The in-place writes of a graph, as it was when this was made.
 class Writes {

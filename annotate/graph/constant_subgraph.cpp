@@ -4,10 +4,10 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "annotate/graph/aliasing.h"
 #include "annotate/graph/observe_op.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/ops/memory.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {
@@ -21,22 +21,6 @@ bool is_decoding(const Node& node) {
 
 // The op cuts the tensor out of autograd's record in place and leaves its data alone.
 bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
-
-// Constant inputs that some op or output of the graph writes to.
-std::unordered_set<const Value*> find_written_inputs(const Graph& graph) {
-  std::vector<const Value*> written;
-  for (const Node* node : graph.nodes())
-    for (const Value* value : written_values(*node)) written.push_back(value);
-  std::unordered_set<const Value*> roots = memory_roots(std::move(written));
-  for (const GraphOutput& output : graph.outputs()) {
-    if (output.kind != OutputKind::kBufferMutation && output.kind != OutputKind::kParameterMutation)
-      continue;
-    for (const GraphInput& input : graph.inputs())
-      if (input.fqn == output.target && graph.find_constant(input.value) != nullptr)
-        roots.insert(input.value);
-  }
-  return roots;
-}
 
 bool is_pure(const Node& node) {
   if (is_observer_node(&node)) return true;
@@ -82,7 +66,7 @@ Needed collect_needed(const std::vector<const Value*>& wanted) {
 
 std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
   std::unordered_set<const Value*> constants;
-  const std::unordered_set<const Value*> written = find_written_inputs(graph);
+  const std::unordered_set<const Value*> written = written_constants(graph);
   for (const GraphInput& input : graph.inputs())
     if (input.value != nullptr && graph.find_constant(input.value) != nullptr &&
         !written.contains(input.value))

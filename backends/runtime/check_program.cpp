@@ -50,15 +50,15 @@ size_t peak_bytes(const Program& program) {
         if (index >= 0) last[static_cast<size_t>(index)] = step;
   const auto held = [&](int index) { return index >= 0 && !program.tensor(index).is_constant(); };
   size_t live = 0;
-  for (int index : program.inputs)
+  for (int index : program.given())
     if (held(index)) live = saturating_add(live, bytes_of(program.tensor(index)));
-  for (int index : program.outputs) {
-    // the caller's copy
+  for (int index : program.results()) {
+    // the caller's copy, or the session's
     live = saturating_add(live, bytes_of(program.tensor(index)));
   }
   std::vector<bool> stays(program.tensors.size(), false);  // counted once, above
-  for (const std::vector<int>* given : {&program.inputs, &program.outputs})
-    for (int index : *given)
+  for (const std::vector<int>& indices : {program.given(), program.results()})
+    for (int index : indices)
       if (index >= 0) stays[static_cast<size_t>(index)] = true;
   size_t peak = live;
   std::vector<std::vector<int>> dead_after(ops.size());

@@ -119,12 +119,12 @@ void CompiledProgram::compile(int threads) {
 
 void CompiledProgram::plan_memory() {
   tensors_.resize(program_.tensors.size());
-  for (int index : program_.outputs) {
+  for (int index : program_.results()) {
     const ProgramTensor& tensor = program_.tensor(index);
     if (tensor.is_constant()) tensors_[static_cast<size_t>(index)] = constant_data(tensor);
   }
-  for (const std::vector<int>* given : {&program_.inputs, &program_.outputs})
-    for (int index : *given)
+  for (const std::vector<int>& indices : {program_.given(), program_.results()})
+    for (int index : indices)
       if (index >= 0 && !tensors_[static_cast<size_t>(index)].defined())
         tensors_[static_cast<size_t>(index)] = unbound(program_.tensor(index));
   std::map<int, ArenaBuffer> buffers;  // by tensor
@@ -146,12 +146,12 @@ void CompiledProgram::plan_memory() {
 }
 
 void CompiledProgram::plan_outputs() {
-  std::set<int> placed(program_.inputs.begin(), program_.inputs.end());
-  for (size_t i = 0; i < program_.outputs.size(); ++i) {
-    const int index = program_.outputs[i];
-    const bool is_constant = program_.tensor(index).is_constant();
-    if (is_constant || !placed.insert(index).second)
-      copied_.push_back({static_cast<size_t>(index), i});
+  const std::vector<int> given = program_.given(), results = program_.results();
+  std::set<int> placed(given.begin(), given.end());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const bool is_constant = program_.tensor(results[i]).is_constant();
+    is_copied_.push_back(is_constant || !placed.insert(results[i]).second);
+    if (is_copied_.back()) copied_.push_back({static_cast<size_t>(results[i]), i});
   }
 }
 
@@ -160,23 +160,28 @@ void CompiledProgram::bind(int tensor, const void* address) {
       static_cast<std::byte*>(const_cast<void*>(address));
 }
 
-void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
+void CompiledProgram::bind_outputs(std::span<void* const> outputs, std::span<const Tensor> next) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    check_address(program_, program_.outputs[i], "output", i, outputs[i]);
+    if (!is_copied_[i]) bind(program_.outputs[i], outputs[i]);
+  }
+  for (size_t i = 0; i < next.size(); ++i)
+    if (!is_copied_[outputs.size() + i]) bind(program_.states[i].next, next[i].raw());
+}
+
+void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
+                          std::span<const Tensor> states, std::span<const Tensor> next) {
   check_count("input", inputs.size(), program_.inputs.size());
   check_count("output", outputs.size(), program_.outputs.size());
+  OCTET_ASSERT(states.size() == program_.states.size() && next.size() == states.size(),
+               "memory for each state, twice");
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (program_.inputs[i] < 0) continue;
     check_address(program_, program_.inputs[i], "input", i, inputs[i]);
     bind(program_.inputs[i], inputs[i]);
   }
-  std::vector<CopiedOutput>::const_iterator copied = copied_.begin();
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    check_address(program_, program_.outputs[i], "output", i, outputs[i]);
-    if (copied != copied_.end() && copied->position == i) {
-      ++copied;
-    } else {
-      bind(program_.outputs[i], outputs[i]);
-    }
-  }
+  for (size_t i = 0; i < states.size(); ++i) bind(program_.states[i].value, states[i].raw());
+  bind_outputs(outputs, next);
   for (Step& step : steps_) {
     const std::chrono::steady_clock::time_point start =
         is_timed_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
@@ -188,7 +193,9 @@ void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* c
   }
   for (const CopiedOutput& copy : copied_) {
     const Tensor& from = tensors_[copy.tensor];
-    if (from.numel() != 0) std::memcpy(outputs[copy.position], from.raw(), from.nbytes());
+    void* to = copy.position < outputs.size() ? outputs[copy.position]
+                                              : next[copy.position - outputs.size()].raw();
+    if (from.numel() != 0) std::memcpy(to, from.raw(), from.nbytes());
   }
 }
 

@@ -18,9 +18,10 @@ class CompiledProgram {
   // build, is of another version, or refuses a segment.
   CompiledProgram(const Program& program, int threads);
 
-  // Addresses by position in Program::inputs and ::outputs. Throws Error on a wrong count or a null
-  // address.
-  void run(std::span<const void* const> inputs, std::span<void* const> outputs);
+  // Addresses by position in Program::inputs and ::outputs; `states` and `next`: by position in
+  // Program::states, apart from each other. Throws Error on a wrong count or a null address.
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs,
+           std::span<const Tensor> states, std::span<const Tensor> next);
 
   const Program& program() const { return program_; }
   size_t arena_bytes() const { return arena_->size; }
@@ -40,26 +41,28 @@ class CompiledProgram {
     double seconds = 0;  // in the fastest timed run
   };
   // An output that no segment writes into the caller's memory: an input, a constant, or one that
-  // was given already.
+  // was given already. Likewise of what a state becomes.
   struct CopiedOutput {
     size_t tensor;
-    size_t position;
+    size_t position;  // in Program::results()
   };
 
   void plan_memory();
   void plan_outputs();
   void compile(int threads);
   void bind(int tensor, const void* address);
+  void bind_outputs(std::span<void* const> outputs, std::span<const Tensor> next);
   // One for each cause, whatever segments it concerns.
   std::vector<Warning> merged_warnings() const;
   void add_notes(std::vector<KernelReport>& kernels) const;
 
   const Program& program_;
   std::vector<Step> steps_;
-  // by tensor index: arena views and constants that are outputs; inputs and outputs are views of
-  // the caller's memory
+  // by tensor index: arena views and constants that are outputs; inputs, outputs and states are
+  // views of memory that is given for each run
   std::vector<Tensor> tensors_;
   std::shared_ptr<Storage> arena_;
+  std::vector<bool> is_copied_;  // by position in Program::results()
   std::vector<CopiedOutput> copied_;
   bool is_timed_ = false;
 };

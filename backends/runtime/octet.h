@@ -63,7 +63,8 @@ typedef struct octet_options {
   /* 1: the bytes of the file are not compared with its checksum, and only those that are used
    * are read */
   int skip_checksum;
-  /* bytes that inputs, outputs and intermediates may take at once; 0: what the machine has */
+  /* bytes that inputs, outputs, states and intermediates may take at once; 0: what the machine
+   * has */
   uint64_t memory_limit;
   /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0:
    * four */
@@ -143,6 +144,12 @@ OCTET_API octet_status octet_bind(octet_model* model, const int64_t* const* shap
  * first run nothing is allocated for segments of XNNPACK and the reference. */
 OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs,
                                  void* const* outputs);
+
+/* Of a model that keeps values from run to run (caches, counters, running statistics: buffers that
+ * the exported program writes): they become what they were before the first octet_run. Each
+ * octet_run reads them as the one before left them; one that fails leaves them as they were. Each
+ * model has its own, those of octet_duplicate start anew. Does nothing where there are none. */
+OCTET_API octet_status octet_reset_states(octet_model* model);
 
 /* Why the last call of this thread failed, or "". Valid until this thread's next call. */
 OCTET_API const char* octet_last_error(void);

@@ -297,4 +297,11 @@ octet_status octet_run(octet_model* model, const void* const* inputs, void* cons
   });
 }
 
+octet_status octet_reset_states(octet_model* model) {
+  return octet::guarded([&] {
+    octet::require(model, "model");
+    model->session.reset_states();
+  });
+}
+
 const char* octet_last_error(void) { return octet::last_error.c_str(); }

@@ -2,6 +2,7 @@
 #include "backends/runtime/session.h"
 
 #include <algorithm>
+#include <cstring>
 #include <list>
 #include <set>
 
@@ -16,6 +17,7 @@
 #include "lowering/program/filter_order.h"
 #include "lowering/program/packed_cache.h"
 #include "lowering/program/specialize.h"
+#include "lowering/program/stored_constant.h"
 #include "lowering/program/symbols.h"
 
 namespace octet {
@@ -72,11 +74,17 @@ struct Session::Impl {
   std::vector<const int64_t*> given_shapes;  // of one run
   std::vector<const void*> given_inputs;
   std::vector<void*> given_outputs;
+  // By position in Program::states: what the next run reads, and where it leaves what they become.
+  std::vector<Tensor> states;
+  std::vector<Tensor> next_states;
 
   const Program& program() const { return open ? *open : entries.front().program; }
   void compile(SymbolValues values);
   // At the front. `fixed` is checked.
   void add_entry(SymbolValues values, Program fixed);
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs);
+  void add_states();
+  void reset_states();
   void check_tensor(size_t position, const Tensor& tensor) const;
 };
 
@@ -97,6 +105,32 @@ void Session::Impl::add_entry(SymbolValues values, Program fixed) {
   const PackedCache::Use use(cache.get());
   entries.emplace_front(std::move(values), std::move(fixed), options.threads);
   if (cache != nullptr) cache->save();
+}
+
+void Session::Impl::add_states() {
+  for (const ProgramState& state : program().states)
+    for (std::vector<Tensor>* memory : {&states, &next_states})
+      memory->push_back(
+          Tensor::zeros(program().tensor(state.value).dtype, program().tensor(state.value).shape));
+  reset_states();
+}
+
+void Session::Impl::reset_states() {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].numel() == 0) continue;
+    const int start = program().states[i].start;
+    if (start < 0)
+      std::memset(states[i].raw(), 0, states[i].nbytes());
+    else
+      std::memcpy(states[i].raw(), constant_data(program().tensor(start)).raw(),
+                  states[i].nbytes());
+  }
+}
+
+// A run that throws has written to next_states alone.
+void Session::Impl::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
+  entries.front().compiled.run(inputs, outputs, states, next_states);
+  states.swap(next_states);
 }
 
 void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
@@ -135,6 +169,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
     check_backends(program);
     impl_->open = std::move(program);
   }
+  impl_->add_states();
 }
 
 Session::Session(Session&&) noexcept = default;
@@ -151,8 +186,10 @@ void Session::bind(std::span<const int64_t* const> shapes) {
 
 void Session::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
   if (impl_->entries.empty()) impl_->compile(hints_of(program()));
-  impl_->entries.front().compiled.run(inputs, outputs);
+  impl_->run(inputs, outputs);
 }
+
+void Session::reset_states() { impl_->reset_states(); }
 
 std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
   check_count("input", inputs.size(), program().inputs.size());

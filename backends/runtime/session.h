@@ -15,7 +15,7 @@ namespace octet {
 struct SessionOptions {
   // at least 1; more than there are CPUs for this process are not used, which warnings() says
   int threads = 1;
-  // bytes that inputs, outputs and intermediates may take at once; 0: what the machine has
+  // bytes that inputs, outputs, states and intermediates may take at once; 0: what the machine has
   size_t memory_limit = 0;
   // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used
   // ones
@@ -40,9 +40,13 @@ class Session {
   ~Session();
 
   // Another session of the same program with the same options, for another thread: constants are
-  // shared, and on oneDNN packed weights, too. Not while this one is in run() or bind().
+  // shared, and on oneDNN packed weights, too. Its states (Program::states) are its own and start
+  // anew. Not while this one is in run() or bind().
   Session duplicate() const;
 
+  // Each run reads the states as the one before left them, whatever sizes are bound, and leaves
+  // them changed; one that throws leaves them as they were.
+  //
   // One tensor per entry of Program::inputs (what stands for -1 is not read and may be undefined);
   // returns new tensors in the order of Program::outputs. Throws Error on a wrong count, dtype or
   // shape. Not thread-safe: one session per concurrent run.
@@ -58,6 +62,9 @@ class Session {
   // Error when the program does not take them; then the sizes of before may be gone, and the sizes
   // that it was lowered at hold.
   void bind(std::span<const int64_t* const> shapes);
+
+  // The states become what they were before the first run.
+  void reset_states();
 
   // As given: open sizes stand at those that it was lowered at.
   const Program& program() const;
@@ -84,9 +91,9 @@ class Session {
   std::unique_ptr<Impl> impl_;
 };
 
-// The most bytes that inputs, outputs and intermediates of a verified program take at one time, if
-// each lives from the op that makes it to its last reader. Backends that fuse ops need less, copies
-// in another memory order come on top.
+// The most bytes that inputs, outputs, states (twice) and intermediates of a verified program take
+// at one time, if each lives from the op that makes it to its last reader. Backends that fuse ops
+// need less, copies in another memory order come on top.
 size_t peak_bytes(const Program& program);
 
 }  // namespace octet

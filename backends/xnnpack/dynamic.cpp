@@ -80,8 +80,9 @@ Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   if (!find_row_blocks(shape, blocks))
     return Verdict::refuse(fmt::format(
         "the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
-  if (std::find(program.outputs.begin(), program.outputs.end(), quantized) != program.outputs.end())
-    return Verdict::refuse("its floats are an output of the program");
+  const std::vector<int> results = program.results();
+  if (std::find(results.begin(), results.end(), quantized) != results.end())
+    return Verdict::refuse("its floats are an output or a state of the program");
   for (const ProgramOp& reader : program.ops) {
     if (std::find(reader.inputs.begin(), reader.inputs.end(), quantized) == reader.inputs.end())
       continue;

@@ -8,6 +8,7 @@
 
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
+#include "core/ops/memory.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {
@@ -45,12 +46,10 @@ bool can_be_folded(const Node& node) {
 }
 
 std::set<const Value*> fixed_constants(const Graph& graph) {
-  std::set<std::string> written;
-  for (const GraphOutput& output : graph.outputs())
-    if (output.kind != OutputKind::kUserOutput) written.insert(output.target);
+  const std::unordered_set<const Value*> written = written_constants(graph);
   std::set<const Value*> fixed;
   for (const GraphInput& input : graph.inputs())
-    if (graph.find_constant(input.value) != nullptr && !written.contains(input.fqn))
+    if (graph.find_constant(input.value) != nullptr && !written.contains(input.value))
       fixed.insert(input.value);
   return fixed;
 }

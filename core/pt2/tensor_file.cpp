@@ -170,7 +170,9 @@ std::vector<c10::IValue> BatchReader::at(size_t index) const {
   return state_->batches[index];
 }
 
-void write_outputs(const std::filesystem::path& path, const std::vector<c10::IValue>& values) {
+namespace {
+
+c10::IValue tuple_of(const std::vector<c10::IValue>& values) {
   std::vector<c10::IValue> items;
   for (const c10::IValue& value : values) {
     if (!value.isTensor() || !value.toTensor().defined()) {
@@ -183,14 +185,31 @@ void write_outputs(const std::filesystem::path& path, const std::vector<c10::IVa
         tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();
     items.emplace_back(is_whole ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
   }
+  return c10::ivalue::Tuple::create(std::move(items));
+}
+
+void write_pickled(const std::filesystem::path& path, const c10::IValue& value) {
   std::vector<char> bytes;
   try {
-    bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create(std::move(items)));
+    bytes = torch::jit::pickle_save(value);
   } catch (const c10::Error& error) {
     throw Error("outputs", path.string(),
                 fmt::format("cannot be written: {}", one_line(error.what_without_backtrace())));
   }
   write_file(path, {bytes.data(), bytes.size()}, "outputs");
+}
+
+}  // namespace
+
+void write_outputs(const std::filesystem::path& path, const std::vector<c10::IValue>& values) {
+  write_pickled(path, tuple_of(values));
+}
+
+void write_steps(const std::filesystem::path& path,
+                 const std::vector<std::vector<c10::IValue>>& steps) {
+  std::vector<c10::IValue> tuples;
+  for (const std::vector<c10::IValue>& values : steps) tuples.push_back(tuple_of(values));
+  write_pickled(path, c10::ivalue::Tuple::create(std::move(tuples)));
 }
 
 }  // namespace octet

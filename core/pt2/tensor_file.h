@@ -42,5 +42,8 @@ class BatchReader {
 // Tensors are written contiguous. Writes beside the file and renames. Throws Error("outputs", ...)
 // when it cannot be written.
 void write_outputs(const std::filesystem::path& path, const std::vector<c10::IValue>& values);
+// The same of a tuple of such tuples, one for each step.
+void write_steps(const std::filesystem::path& path,
+                 const std::vector<std::vector<c10::IValue>>& steps);
 
 }  // namespace octet

@@ -29,7 +29,7 @@ void ProgramEditor::refresh() {
         users.push_back(static_cast<int>(i));
     }
   }
-  for (int index : program_.outputs) is_output_[static_cast<size_t>(index)] = true;
+  for (int index : program_.results()) is_output_[static_cast<size_t>(index)] = true;
 }
 
 ProgramOp* ProgramEditor::find_producer(int tensor, const char* kind) {
@@ -92,7 +92,11 @@ void ProgramEditor::replace_uses(int from, int to) {
   for (ProgramOp& op : program_.ops) std::replace(op.inputs.begin(), op.inputs.end(), from, to);
   if (is_output(from)) {
     std::replace(program_.outputs.begin(), program_.outputs.end(), from, to);
-    if (tensor(to).role == ProgramTensor::Role::kIntermediate)
+    for (ProgramState& state : program_.states)
+      if (state.next == from) state.next = to;
+    const std::vector<int>& outputs = program_.outputs;
+    const bool is_returned = std::find(outputs.begin(), outputs.end(), to) != outputs.end();
+    if (is_returned && tensor(to).role == ProgramTensor::Role::kIntermediate)
       tensor(to).role = ProgramTensor::Role::kOutput;
     if (tensor(from).role == ProgramTensor::Role::kOutput)
       tensor(from).role = ProgramTensor::Role::kIntermediate;
@@ -101,7 +105,8 @@ void ProgramEditor::replace_uses(int from, int to) {
 }
 
 int ProgramEditor::compact() {
-  std::set<int> needed(program_.outputs.begin(), program_.outputs.end());
+  const std::vector<int> results = program_.results(), given = program_.given();
+  std::set<int> needed(results.begin(), results.end());
   std::vector<ProgramOp> kept;
   for (size_t i = program_.ops.size(); i-- > 0;) {
     ProgramOp& op = program_.ops[i];
@@ -115,7 +120,8 @@ int ProgramEditor::compact() {
   const int dropped = static_cast<int>(program_.ops.size() - kept.size());
   std::reverse(kept.begin(), kept.end());
   program_.ops = std::move(kept);
-  needed.insert(program_.inputs.begin(), program_.inputs.end());
+  needed.insert(given.begin(), given.end());
+  for (const ProgramState& state : program_.states) needed.insert(state.start);
   std::vector<int> renumbered(program_.tensors.size(), -1);
   std::vector<ProgramTensor> tensors;
   for (size_t i = 0; i < program_.tensors.size(); ++i) {
@@ -134,6 +140,9 @@ int ProgramEditor::compact() {
   }
   renumber(program_.inputs);
   renumber(program_.outputs);
+  for (ProgramState& state : program_.states)
+    for (int* index : {&state.value, &state.next, &state.start})
+      if (*index >= 0) *index = renumbered[static_cast<size_t>(*index)];
   refresh();
   return dropped;
 }

@@ -25,6 +25,7 @@ class ProgramEditor {
   ProgramOp* find_producer(int tensor, const char* kind);
   // ops, once each
   const std::vector<int>& users(int tensor) const { return users_[static_cast<size_t>(tensor)]; }
+  // Of the program, or what a state becomes.
   bool is_output(int tensor) const { return is_output_[static_cast<size_t>(tensor)]; }
   // The only op that reads it, when it is no output; else -1.
   int only_user(int tensor) const;
@@ -41,7 +42,7 @@ class ProgramEditor {
   int add_dequantized(const std::string& name, int integer);
   void insert(size_t before, ProgramOp op);
   void erase(size_t i);
-  void replace_uses(int from, int to);  // in ops and program outputs
+  void replace_uses(int from, int to);  // in ops, program outputs and what states become
   void refresh();                       // after edits of ops in place
 
   // Drops erased ops, ops whose results nobody reads, and tensors that nothing names; returns how

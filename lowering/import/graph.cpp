@@ -243,11 +243,13 @@ void Importer::import_node(const Node& node) {
 
 void Importer::import_outputs() {
   for (const GraphOutput& output : graph_.outputs()) {
-    if (output.kind == OutputKind::kToken) continue;
+    if (output.kind == OutputKind::kToken || output.kind == OutputKind::kBufferMutation ||
+        output.kind == OutputKind::kParameterMutation)
+      continue;
     if (output.kind != OutputKind::kUserOutput)
       throw Error("lower", output.target,
-                  "is changed by the program (a mutated buffer or input), which a lowered program "
-                  "cannot do; export without it");
+                  "is an input that the program changes, which a lowered program cannot do; export "
+                  "without it, or keep the value in a buffer");
     bool has_value = false;
     for_each_value(output.value, [&](Value* value) {
       program_.outputs.push_back(tensor_of(value));
@@ -266,6 +268,7 @@ void Importer::import_outputs() {
 
 Program Importer::run() {
   import_inputs();
+  import_states();
   for (const Node* node : graph_.nodes()) import_node(*node);
   if (!refusals_.empty()) {
     std::vector<std::string> lines;
@@ -287,6 +290,7 @@ Program Importer::run() {
                         : ""));
   }
   import_outputs();
+  import_next_states();
   return std::move(program_);
 }
 

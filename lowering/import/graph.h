@@ -7,9 +7,9 @@
 namespace octet {
 
 // Needs recorded metadata and static sizes. Views and copies become data movement or vanish;
-// constants keep their storage when contiguous. Throws Error("lower", node, ...): a symbolic size,
-// an output that mutates a buffer, an in-place op whose effect others see, and ops without a
-// meaning in program.h (all at once).
+// constants keep their storage when contiguous; buffers that the graph writes become states. Throws
+// Error("lower", node, ...): a symbolic size, a write into an input, an in-place op whose effect
+// others see, and ops without a meaning in program.h (all at once).
 //
 // keep_unknown: nodes without such a meaning become ops of kind "aten" that hold them whole
 // (backends/torch), where they take and give tensors alone.

@@ -81,6 +81,10 @@ class Importer {
 
  private:
   void import_inputs();
+  // states.cpp: what the graph writes into its buffers.
+  void import_states();
+  void import_next_states();
+  bool is_state(const Value* value) const;
   void declare_symbols();
   void import_node(const Node& node);
   void import_outputs();
@@ -99,6 +103,7 @@ class Importer {
   std::unordered_map<const Value*, int> tensors_;
   std::unordered_set<std::string> names_;
   std::unordered_set<std::string> op_names_;
+  std::vector<Value*> state_inputs_;  // by position in Program::states
   struct Refusal {
     const Node* node;
     std::string why;

@@ -31,7 +31,9 @@ int put_permuted(Steps& s, const Node& view, const Value&, int base, int written
 
 int put_transposed(Steps& s, const Node& view, const Value&, int base, int written) {
   if (s.rank(base) < 2) return written;
-  return s.transpose(written, view.int_or("dim0", 0), view.int_or("dim1", 1));
+  const bool is_last = view.is("aten.mT");
+  return s.transpose(written, is_last ? -2 : view.int_or("dim0", 0),
+                     is_last ? -1 : view.int_or("dim1", 1));
 }
 
 int put_sliced(Steps& s, const Node& view, const Value&, int base, int written) {
@@ -96,7 +98,17 @@ constexpr ViewRow kViews[] = {
     {"aten.split_with_sizes", put_part      },
     {"aten.chunk",            put_part      },
     {"aten.unbind",           put_part      },
+    {"aten.mT",               put_transposed},
+    {"aten.ravel",            put_reshaped  },
+    {"aten.reshape_as",       put_reshaped  },
     {"aten.expand",           put_nowhere   },
+    {"aten.broadcast_to",     put_nowhere   },
+    {"aten.numpy_T",          put_nowhere   },
+    {"aten.swapaxes",         put_nowhere   },
+    {"aten.swapdims",         put_nowhere   },
+    {"aten.movedim",          put_nowhere   },
+    {"aten.moveaxis",         put_nowhere   },
+    {"aten.tensor_split",     put_nowhere   },
     {"aten.expand_as",        put_nowhere   },
     {"aten.diagonal",         put_nowhere   },
     {"aten.unfold",           put_nowhere   },
@@ -133,7 +145,10 @@ bool is_shared_later(const Value& value, const Node& writer) {
 
 // reshape, flatten and contiguous copy what is not contiguous, if its strides ask for it.
 bool may_copy(const Node& view) {
-  if (!view.is("aten.reshape") && !view.is("aten.flatten") && !view.is("aten.contiguous"))
+  static const char* const kMayCopy[] = {"aten.reshape", "aten.flatten", "aten.contiguous",
+                                         "aten.ravel", "aten.reshape_as"};
+  if (std::none_of(std::begin(kMayCopy), std::end(kMayCopy),
+                   [&](const char* op) { return view.is(op); }))
     return false;
   const Value* base = base_of(view);
   if (base == nullptr || !base->meta || !base->meta->is_static()) return true;
@@ -151,6 +166,7 @@ bool Importer::write_to(const Node& writer, Value* value, int tensor) {
   tensors_[value] = tensor;
   const Node* producer = value->producer();
   if (producer == nullptr) {
+    if (is_state(value)) return true;
     fail(writer, fmt::format("writes into %{}, an input of the program; make it functional (out "
                              "of place) before the export",
                              value->name()));

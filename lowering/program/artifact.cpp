@@ -76,11 +76,13 @@ std::vector<Entry> entries_of(const Program& program) {
 }
 
 int version_of(const Program& program) {
+  if (!program.states.empty()) return kStatesVersion;
   const auto is_ordered = [](const ProgramTensor& tensor) {
     return tensor.data.defined() && is_channels_last(tensor.data);
   };
-  return std::any_of(program.tensors.begin(), program.tensors.end(), is_ordered) ? kVersion
-                                                                                 : kRowMajorVersion;
+  return std::any_of(program.tensors.begin(), program.tensors.end(), is_ordered)
+             ? kChannelsLastVersion
+             : kPlainVersion;
 }
 
 std::string make_header(const Program& program, const std::vector<Entry>& entries) {

@@ -13,10 +13,13 @@
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 3;        // of the format, the newest that is read
+inline constexpr int kVersion = 4;        // of the format, the newest that is read
 inline constexpr int kOldestVersion = 1;  // that is read
-// what is written where no constant stands channels-last, so that older readers take it
-inline constexpr int kRowMajorVersion = 2;
+// What is written is the least version that has what the program has, so that older readers take
+// it: nothing of the following; constants that stand channels-last; states.
+inline constexpr int kPlainVersion = 2;
+inline constexpr int kChannelsLastVersion = 3;
+inline constexpr int kStatesVersion = 4;
 // of the data and of each constant in it, from the start of the file
 inline constexpr size_t kAlignment = 64;
 inline constexpr size_t aligned(size_t offset) {

@@ -67,7 +67,7 @@ void order_filters(Program& program, const BackendSupport& support) {
                                      support.wants_channels_last_filter(program, op);
                   (wants ? wanted : unwanted)[tensor] = true;
                 });
-  for (int index : program.outputs) unwanted[static_cast<size_t>(index)] = true;
+  for (int index : program.results()) unwanted[static_cast<size_t>(index)] = true;
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     ProgramTensor& tensor = program.tensors[i];
     if (wanted[i] && !unwanted[i] && !tensor.stored && can_be_channels_last(tensor.shape))
@@ -83,7 +83,7 @@ void restore_row_major(Program& program, std::span<const std::string> taking) {
     if (std::find(taking.begin(), taking.end(), segment.backend) == taking.end())
       restore(program.tensors[tensor]);
   });
-  for (int index : program.outputs) restore(program.tensor(index));
+  for (int index : program.results()) restore(program.tensor(index));
 }
 
 }  // namespace octet

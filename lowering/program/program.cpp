@@ -2,6 +2,7 @@
 #include "lowering/program/program.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -70,6 +71,20 @@ std::vector<int64_t> ProgramOp::integers(std::string_view key,
 std::vector<double> ProgramOp::reals(std::string_view key, std::vector<double> fallback) const {
   const std::vector<double>* value = find<std::vector<double>>(key);
   return value == nullptr ? fallback : *value;
+}
+
+// ---- what enters and leaves ----
+
+std::vector<int> Program::given() const {
+  std::vector<int> indices = inputs;
+  for (const ProgramState& state : states) indices.push_back(state.value);
+  return indices;
+}
+
+std::vector<int> Program::results() const {
+  std::vector<int> indices = outputs;
+  for (const ProgramState& state : states) indices.push_back(state.next);
+  return indices;
 }
 
 // ---- text ----
@@ -144,6 +159,10 @@ std::string to_text(const Program& program) {
     text += index < 0 ? "input none\n"
                       : fmt::format("input {}\n",
                                     tensor_text(program.tensors.at(static_cast<size_t>(index))));
+  for (const ProgramState& state : program.states)
+    text += fmt::format("state {} is {}, then {}; starts as {}\n", state.name,
+                        tensor_text(program.tensor(state.value)), program.tensor(state.next).name,
+                        state.start < 0 ? "zeros" : program.tensor(state.start).name);
   for (const ProgramTensor& tensor : program.tensors) {
     if (!tensor.qparams || !tensor.qparams->is_per_tensor()) continue;
     text += fmt::format("scale {} = {:.9g}, {}\n", tensor.name, tensor.qparams->scale.front(),
@@ -218,9 +237,42 @@ std::vector<bool> initially_defined(const Program& program) {
                  program.tensor(index).name + " is an input and a constant");
     defined[static_cast<size_t>(index)] = true;
   }
+  for (const ProgramState& state : program.states) {
+    check_index(program, state.value, "state " + state.name);
+    OCTET_ASSERT(program.tensor(state.value).role == ProgramTensor::Role::kState,
+                 fmt::format("state {} is {}, which has another role", state.name,
+                             program.tensor(state.value).name));
+    OCTET_ASSERT(!defined[static_cast<size_t>(state.value)],
+                 program.tensor(state.value).name + " is a state and something else");
+    defined[static_cast<size_t>(state.value)] = true;
+  }
   for (size_t i = 0; i < program.tensors.size(); ++i)
     if (program.tensors[i].is_constant()) defined[i] = true;
   return defined;
+}
+
+void verify_states(const Program& program, const std::vector<bool>& defined) {
+  std::set<std::string> names;
+  for (const ProgramState& state : program.states) {
+    OCTET_ASSERT(!state.name.empty() && names.insert(state.name).second,
+                 "a state without a name of its own");
+    const ProgramTensor& value = program.tensor(state.value);
+    const auto check_alike = [&](int index) {
+      check_index(program, index, "state " + state.name);
+      const ProgramTensor& other = program.tensor(index);
+      OCTET_ASSERT(defined[static_cast<size_t>(index)],
+                   fmt::format("state {} takes {}, which is never made", state.name, other.name));
+      OCTET_ASSERT(other.dtype == value.dtype && other.shape == value.shape && other.sizes.empty(),
+                   fmt::format("state {} and {} differ in dtype or shape", state.name, other.name));
+    };
+    OCTET_ASSERT(value.sizes.empty(), "state " + state.name + " has open sizes");
+    check_alike(state.next);
+    if (state.start < 0) continue;
+    check_alike(state.start);
+    OCTET_ASSERT(program.tensor(state.start).is_constant(),
+                 fmt::format("state {} starts as {}, which is no constant", state.name,
+                             program.tensor(state.start).name));
+  }
 }
 
 void verify_op(const Program& program, const ProgramOp& op, std::vector<bool>& defined) {
@@ -270,7 +322,7 @@ void verify_flow(const Program& program) {
             program.tensor(index).name + " enters a segment unlisted");
       }
   }
-  for (int index : program.outputs) check_given(index);
+  for (int index : program.results()) check_given(index);
 }
 
 }  // namespace
@@ -312,6 +364,7 @@ void verify(const Program& program) {
     OCTET_ASSERT(defined[static_cast<size_t>(index)],
                  "output " + program.tensor(index).name + " is never made");
   }
+  verify_states(program, defined);
   verify_flow(program);
   verify_symbols(program);
 }

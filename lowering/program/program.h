@@ -48,7 +48,7 @@ struct StoredConstant {
 };
 
 struct ProgramTensor {
-  enum class Role { kInput, kOutput, kConstant, kIntermediate };
+  enum class Role { kInput, kOutput, kConstant, kIntermediate, kState };
   std::string name;  // of the Value it came from; unique
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;            // logical, as in the graph (NCHW)
@@ -207,6 +207,18 @@ struct Segment {
   std::vector<int> outputs;  // tensors made here that later segments or the caller read
 };
 
+// A value that lives from run to run, as a buffer does that the exported program writes (a cache,
+// a counter, running statistics). Of fixed sizes.
+struct ProgramState {
+  std::string name;  // of the buffer, with its path in the module: "layers.0.cache.k"
+  // what the ops read: a tensor of role kState, which none of them makes
+  int value = -1;
+  // whose elements the state has after the run: any tensor of the same dtype and shape
+  int next = -1;
+  // a constant of the same dtype and shape: the value of the first run; -1: zeros
+  int start = -1;
+};
+
 // A size that the inputs of a run decide. All shapes and attributes of a Program stand at the
 // hints; lowering/program/specialize.h gives other ones.
 struct ShapeSymbol {
@@ -227,6 +239,8 @@ struct Program {
   std::vector<int> inputs;
   // tensor indices in the order of the flattened outputs; may repeat
   std::vector<int> outputs;
+  // what a session keeps from run to run; empty: every run is the same
+  std::vector<ProgramState> states;
   // each decided by the shape of an input; empty: every shape is fixed
   std::vector<ShapeSymbol> symbols;
   std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
@@ -240,6 +254,10 @@ struct Program {
   const ProgramTensor& tensor(int index) const { return tensors[static_cast<size_t>(index)]; }
   ProgramOp& op(int index) { return ops[static_cast<size_t>(index)]; }
   const ProgramOp& op(int index) const { return ops[static_cast<size_t>(index)]; }
+  // What is there before the first op: the inputs, then the states' values.
+  std::vector<int> given() const;
+  // What is wanted behind the last op: the outputs, then what the states become.
+  std::vector<int> results() const;
   // The tensor at a position of an op's inputs, where has_input(i), or of its outputs.
   const ProgramTensor& input(const ProgramOp& op, size_t i) const { return tensor(op.inputs[i]); }
   const ProgramTensor& output(const ProgramOp& op, size_t i = 0) const {

@@ -100,6 +100,15 @@ Json segment_to_json(const Segment& segment) {
   };
 }
 
+Json state_to_json(const ProgramState& state) {
+  return {
+      {"name",  state.name },
+      {"value", state.value},
+      {"next",  state.next },
+      {"start", state.start}
+  };
+}
+
 // ---- reading. Json's own exceptions (missing key, wrong type) are turned into one Error by
 // program_from_json_text.
 
@@ -170,7 +179,7 @@ ProgramTensor tensor_from_json(const Json& json) {
     throw std::invalid_argument("shape of tensor " + tensor.name);
   if (json.contains("sizes")) tensor.sizes = sizes_from_json(json.at("sizes"));
   const int64_t role = integer_from_json(json.at("role"));
-  if (role < 0 || role > static_cast<int>(ProgramTensor::Role::kIntermediate))
+  if (role < 0 || role > static_cast<int>(ProgramTensor::Role::kState))
     throw std::invalid_argument("role of tensor " + tensor.name);
   tensor.role = static_cast<ProgramTensor::Role>(role);
   if (json.contains("qparams")) tensor.qparams = qparams_from_json(json.at("qparams"));
@@ -201,6 +210,12 @@ Segment segment_from_json(const Json& json) {
           integers_from_json<int>(json.at("inputs")), integers_from_json<int>(json.at("outputs"))};
 }
 
+ProgramState state_from_json(const Json& json) {
+  const std::vector<int> indices =
+      integers_from_json<int>(Json::array({json.at("value"), json.at("next"), json.at("start")}));
+  return {json.at("name").get<std::string>(), indices[0], indices[1], indices[2]};
+}
+
 Program program_from_json(const Json& json) {
   Program program;
   program.backend = json.at("backend").get<std::string>();
@@ -211,6 +226,8 @@ Program program_from_json(const Json& json) {
   for (const Json& item : json.at("segments")) program.segments.push_back(segment_from_json(item));
   program.inputs = integers_from_json<int>(json.at("inputs"));
   program.outputs = integers_from_json<int>(json.at("outputs"));
+  if (json.contains("states"))
+    for (const Json& item : json.at("states")) program.states.push_back(state_from_json(item));
   program.reasons = json.at("reasons").get<std::map<std::string, std::string>>();
   return program;
 }
@@ -234,6 +251,7 @@ std::string to_json_text(const Program& program, SliceParameters place) {
   for (const ProgramOp& op : program.ops) json["ops"].push_back(op_to_json(op));
   for (const Segment& segment : program.segments)
     json["segments"].push_back(segment_to_json(segment));
+  for (const ProgramState& state : program.states) json["states"].push_back(state_to_json(state));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -54,6 +54,7 @@ Program specialize(const Program& program, const SymbolValues& values) {
   result.segments = program.segments;
   result.inputs = program.inputs;
   result.outputs = program.outputs;
+  result.states = program.states;
   result.reasons = program.reasons;
   return result;
 }

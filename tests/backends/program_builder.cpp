@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -122,6 +123,18 @@ void ProgramBuilder::output(int tensor) {
   program_.outputs.push_back(tensor);
 }
 
+int ProgramBuilder::state(const std::string& name, DType dtype, std::vector<int64_t> shape,
+                          int start) {
+  const int value = add({name, dtype, std::move(shape), {}, ProgramTensor::Role::kState, {}});
+  program_.states.push_back({"module." + name, value, -1, start});
+  return value;
+}
+
+void ProgramBuilder::becomes(int state, int tensor) {
+  for (ProgramState& each : program_.states)
+    if (each.value == state) each.next = tensor;
+}
+
 Program ProgramBuilder::finish() {
   verify(program_);
   return program_;
@@ -132,11 +145,12 @@ Program with_one_segment(Program program, const std::string& backend) {
   segment.backend = backend;
   segment.ops.resize(program.ops.size());
   std::iota(segment.ops.begin(), segment.ops.end(), 0);
-  for (int index : program.inputs)
+  for (int index : program.given())
     if (index >= 0) segment.inputs.push_back(index);
-  for (int index : program.outputs)
-    if (std::find(segment.outputs.begin(), segment.outputs.end(), index) == segment.outputs.end())
-      segment.outputs.push_back(index);
+  std::set<int> made;
+  for (const ProgramOp& op : program.ops) made.insert(op.outputs.begin(), op.outputs.end());
+  for (int index : program.results())
+    if (made.erase(index) == 1) segment.outputs.push_back(index);
   program.backend = backend;
   program.segments = {std::move(segment)};
   return program;

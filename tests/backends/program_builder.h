@@ -48,6 +48,9 @@ class ProgramBuilder {
   int second_output(const std::string& output, std::vector<int64_t> shape,
                     DType dtype = DType::kFloat32);
   void output(int tensor);
+  // A state's value, with the constant that it starts as (-1: zeros); `becomes` must follow.
+  int state(const std::string& name, DType dtype, std::vector<int64_t> shape, int start = -1);
+  void becomes(int state, int tensor);
   // The program without segments, verified.
   Program finish();
 

@@ -212,6 +212,25 @@ Program open_columns() {
   return program;
 }
 
+Program with_states() {
+  constexpr DType kF32 = DType::kFloat32, kI64 = DType::kInt64;
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {2, 3});
+  const int begin = b.constant("begin", random_floats({2, 3})),
+            one = b.constant("one", Tensor::from<int64_t>(kI64, {}, std::vector<int64_t>{1}));
+  const int total = b.state("total", kF32, {2, 3}, begin), last = b.state("last", kF32, {2, 3}),
+            count = b.state("count", kI64, {}), first = b.state("first", kF32, {2, 3}, begin),
+            second = b.state("second", kF32, {2, 3});
+  const int sum = b.op("add", {total, x}, "sum", kF32, {2, 3});
+  b.becomes(total, sum);
+  b.becomes(last, x);
+  b.becomes(count, b.op("add", {count, one}, "counted", kI64, {}));
+  b.becomes(first, second);
+  b.becomes(second, first);
+  for (int index : {sum, last, count, first}) b.output(index);
+  return with_one_segment(b.finish(), "reference");
+}
+
 std::filesystem::path temporary_file(const std::string& name) {
   return std::filesystem::temp_directory_path() /
          ("octet_test_" + std::to_string(::getpid()) + "_" + name);

@@ -28,6 +28,10 @@ Program open_dynamic_linears(const std::string& backend);
 // x f32[n, m], y f32[n, 2*k + 1] -> last = the last column of x, sum = x + x, y; on the reference.
 // n from 1 to 8, m from 2 to 9, k from 0 to 5, lowered at 2, 4, 1.
 Program open_columns();
+// x f32[2, 3] -> sum, last, count, first; on the reference. States: total, which starts as `begin`
+// and becomes sum = total + x; last, which becomes x; count i64[], which becomes count + 1; first
+// (starting as `begin`) and second, which change places.
+Program with_states();
 
 // In the folder for temporary files, named after this process.
 std::filesystem::path temporary_file(const std::string& name);

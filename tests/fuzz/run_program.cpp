@@ -20,6 +20,8 @@ void run_at_shapes_of(Session& session, const Program& program) {
     inputs.push_back(info == nullptr ? Tensor() : Tensor::zeros(info->dtype, info->shape));
   }
   for (int i = 0; i < 2; ++i) session.run(inputs);
+  session.reset_states();
+  session.run(inputs);
 }
 
 }  // namespace

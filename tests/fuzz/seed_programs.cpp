@@ -323,7 +323,8 @@ std::vector<SeedProgram> seed_programs() {
   std::vector<SeedProgram> seeds = {
       {"two_segments", two_segments()  },
       {"linear",       with_constants()},
-      {"columns",      open_columns()  }
+      {"columns",      open_columns()  },
+      {"states",       with_states()   }
   };
   const std::vector<SeedProgram> plain = {
       {"convolutions", convolutions()         },

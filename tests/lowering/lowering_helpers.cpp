@@ -76,30 +76,16 @@ Tensor random_input(DType dtype, const std::vector<int64_t>& shape, uint32_t see
   return flags;
 }
 
-}  // namespace
-
-Difference compare_with_interpreter(const Graph& graph, bool fuse) {
-  std::vector<c10::IValue> inputs;
-  std::vector<Tensor> tensors;
-  uint32_t seed = 77;
-  for (const Value* value : graph.user_inputs()) {
-    const std::vector<int64_t> shape = value->meta->shape();
-    tensors.push_back(random_input(value->meta->dtype, shape, seed++));
-    inputs.emplace_back(to_aten(tensors.back()));
-  }
-  const std::vector<c10::IValue> want = Interpreter(graph).run(inputs);
-  Report report;
-  LowerOptions options;
-  options.fuse = fuse;
-  Session session(lower(graph, ReferenceSupport(), options, report));
-  const std::vector<Tensor> got = session.run(tensors);
-  Difference difference;
-  double count = 0;
+// Adds what one run gives.
+void compare(const std::vector<c10::IValue>& want, const std::vector<Tensor>& got, double& count,
+             Difference& difference) {
   for (size_t i = 0; i < got.size(); ++i) {
     const at::Tensor expected = want[i].toTensor().contiguous();
     if (expected.sizes().vec() != got[i].shape() ||
-        from_scalar_type(expected.scalar_type()) != got[i].dtype())
-      return {INFINITY, 1};
+        from_scalar_type(expected.scalar_type()) != got[i].dtype()) {
+      difference = {INFINITY, INFINITY};
+      return;
+    }
     const at::Tensor a = expected.to(at::kDouble).contiguous(),
                      b = to_aten(got[i]).to(at::kDouble).contiguous();
     for (int64_t j = 0; j < a.numel(); ++j) {
@@ -108,6 +94,28 @@ Difference compare_with_interpreter(const Graph& graph, bool fuse) {
       difference.share += d > 1e-5 ? 1 : 0;
       count += 1;
     }
+  }
+}
+
+}  // namespace
+
+Difference compare_with_interpreter(const Graph& graph, bool fuse, int runs) {
+  Interpreter interpreter(graph);
+  Report report;
+  LowerOptions options;
+  options.fuse = fuse;
+  Session session(lower(graph, ReferenceSupport(), options, report));
+  Difference difference;
+  double count = 0;
+  uint32_t seed = 77;
+  for (int run = 0; run < runs; ++run) {
+    std::vector<c10::IValue> inputs;
+    std::vector<Tensor> tensors;
+    for (const Value* value : graph.user_inputs()) {
+      tensors.push_back(random_input(value->meta->dtype, value->meta->shape(), seed++));
+      inputs.emplace_back(to_aten(tensors.back()));
+    }
+    compare(interpreter.run(inputs), session.run(tensors), count, difference);
   }
   difference.share /= std::max(count, 1.0);
   return difference;

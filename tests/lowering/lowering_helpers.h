@@ -29,7 +29,7 @@ struct Difference {
 };
 
 // Runs `graph` in the interpreter and lowered for the reference backend on random inputs of the
-// recorded shapes.
-Difference compare_with_interpreter(const Graph& graph, bool fuse = true);
+// recorded shapes, `runs` times in a row (buffers that it writes go on), each time on others.
+Difference compare_with_interpreter(const Graph& graph, bool fuse = true, int runs = 1);
 
 }  // namespace octet

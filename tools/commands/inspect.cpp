@@ -65,6 +65,22 @@ nlohmann::ordered_json border_json(const Program& program, const std::vector<int
   return result;
 }
 
+// `next` names the tensor that the state becomes, `start` the constant with which it starts; null:
+// zeros.
+nlohmann::ordered_json states_json(const Program& program) {
+  nlohmann::ordered_json states = nlohmann::ordered_json::array();
+  for (const ProgramState& state : program.states) {
+    states.push_back({
+        {"name", state.name},
+        {"value", tensor_json(program, state.value)},
+        {"next", program.tensor(state.next).name},
+        {"start", nullptr}
+    });
+    if (state.start >= 0) states.back()["start"] = program.tensor(state.start).name;
+  }
+  return states;
+}
+
 nlohmann::ordered_json program_json(const Program& program) {
   nlohmann::ordered_json ops = nlohmann::ordered_json::array();
   for (const Segment& segment : program.segments) {
@@ -92,6 +108,7 @@ nlohmann::ordered_json program_json(const Program& program) {
       {"backend",  program.backend      },
       {"versions", program.versions     },
       {"symbols",  symbols_json(program)},
+      {"states",   states_json(program) },
       {"inputs",   inputs               },
       {"outputs",  outputs              },
       {"ops",      ops                  }

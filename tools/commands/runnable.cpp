@@ -37,6 +37,8 @@ class InterpretedProgram : public Runnable {
     return interpreter_.run(inputs);
   }
 
+  void reset_states() override { interpreter_.reset(); }
+
   std::vector<c10::IValue> example_inputs() const override {
     std::mt19937 random(0);
     std::vector<c10::IValue> inputs;
@@ -96,6 +98,8 @@ class LoweredProgram : public Runnable {
     if (!has_printed_) print_warnings();
     return outputs;
   }
+
+  void reset_states() override { session_.reset_states(); }
 
   std::vector<c10::IValue> example_inputs() const override {
     std::mt19937 random(0);

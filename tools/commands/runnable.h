@@ -17,6 +17,8 @@ class Runnable {
   virtual ~Runnable() = default;
   // Flattened user inputs in, flattened user outputs out.
   virtual std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) = 0;
+  // What runs have changed (buffers, states) becomes what the file says.
+  virtual void reset_states() = 0;
   // Inputs of the right types and shapes: integers 0, floats from a fixed random stream.
   virtual std::vector<c10::IValue> example_inputs() const = 0;
   // Another one of the same program, for another thread. A lowered program's weights are shared.

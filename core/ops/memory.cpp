@@ -1,0 +1,85 @@
+#include "core/ops/memory.h"
+
+#include <string>
+
+#include "core/ops/op_lookup.h"
+#include "core/ops/op_schema.h"
+
+namespace octet {
+namespace {
+
+bool has_data(const GraphInput& input) {
+  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
+         input.kind == InputKind::kTensorConstant;
+}
+
+// aten.to between dtypes, which its schema calls a view.
+bool is_cast(const Node& node) {
+  const Value *input = node.find_input("self"), *output = node.output_or_null();
+  return node.is("aten.to") && input != nullptr && output != nullptr && input->meta &&
+         output->meta && input->meta->dtype != output->meta->dtype;
+}
+
+}  // namespace
+
+std::vector<const Value*> aliased_inputs(const Node& node) {
+  if (is_cast(node)) return {};
+  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
+  if (!op) {
+    const std::vector<Value*> inputs = node.inputs();
+    return {inputs.begin(), inputs.end()};
+  }
+  std::vector<const Value*> result;
+  for (const c10::Argument& argument : op->schema().arguments()) {
+    const Argument* given =
+        argument.alias_info() == nullptr ? nullptr : node.find_argument(argument.name());
+    if (given != nullptr) for_each_value(*given, [&](Value* value) { result.push_back(value); });
+  }
+  return result;
+}
+
+std::unordered_set<const Value*> memory_roots(std::vector<const Value*> open) {
+  std::unordered_set<const Value*> roots;
+  std::unordered_set<const Value*> seen;
+  while (!open.empty()) {
+    const Value* next = open.back();
+    open.pop_back();
+    if (!seen.insert(next).second) continue;
+    const std::vector<const Value*> sources = next->producer() == nullptr
+                                                  ? std::vector<const Value*>()
+                                                  : aliased_inputs(*next->producer());
+    if (sources.empty()) roots.insert(next);
+    open.insert(open.end(), sources.begin(), sources.end());
+  }
+  return roots;
+}
+
+std::vector<const Value*> written_values(const Node& node) {
+  const OpSchema* schema = find_op_schema(node.target());
+  if (schema == nullptr || !schema->is_mutable() || node.target() == "aten.detach_.default")
+    return {};
+  std::vector<const Value*> written;
+  for (const SchemaArgument& argument : schema->arguments) {
+    const Argument* given = argument.is_write ? node.find_argument(argument.name) : nullptr;
+    if (given != nullptr) for_each_value(*given, [&](Value* value) { written.push_back(value); });
+  }
+  return written;
+}
+
+std::unordered_set<const Value*> written_constants(const Graph& graph) {
+  std::vector<const Value*> written;
+  for (const Node* node : graph.nodes())
+    for (const Value* value : written_values(*node)) written.push_back(value);
+  const std::unordered_set<const Value*> roots = memory_roots(std::move(written));
+  std::unordered_set<std::string> targets;
+  for (const GraphOutput& output : graph.outputs())
+    if (output.kind == OutputKind::kBufferMutation || output.kind == OutputKind::kParameterMutation)
+      targets.insert(output.target);
+  std::unordered_set<const Value*> constants;
+  for (const GraphInput& input : graph.inputs())
+    if (has_data(input) && (roots.contains(input.value) || targets.contains(input.fqn)))
+      constants.insert(input.value);
+  return constants;
+}
+
+}  // namespace octet

@@ -1,0 +1,216 @@
+// What a session keeps from run to run: that it goes on, starts anew, and survives a failed run; how
+// it stands in a file, and what damaged ones get.
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+#include "backends/registry.h"
+#include "backends/runtime/octet.h"
+#include "backends/runtime/session.h"
+#include "lowering/program/artifact.h"
+#include "tests/backends/program_builder.h"
+#include "tests/backends/small_programs.h"
+
+namespace octet::test_states {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::vector<float> floats_of(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
+}
+
+Tensor filled(float value) {
+  return Tensor::from<float>(DType::kFloat32, {2, 3}, std::vector<float>(6, value));
+}
+
+std::vector<float> plus(std::vector<float> values, float number) {
+  for (float& value : values) value += number;
+  return values;
+}
+
+std::span<const std::byte> span_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// x f32[1, 4] -> y = x + mean, where mean becomes 0.5 * mean + x; on the backend.
+Program running_mean(const std::string& backend) {
+  constexpr DType kF32 = DType::kFloat32;
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {1, 4}), mean = b.state("mean", kF32, {1, 4});
+  const int half = b.constant("half", Tensor::from<float>(kF32, {1}, std::vector<float>{0.5f}));
+  const int part = b.op("mul", {mean, half}, "part", kF32, {1, 4});
+  b.becomes(mean, b.op("add", {part, x}, "next", kF32, {1, 4}));
+  b.output(b.op("add", {x, mean}, "y", kF32, {1, 4}));
+  const Program program = b.finish();
+  REQUIRE(refusal(program, backend) == std::nullopt);
+  return with_one_segment(program, backend);
+}
+
+}  // namespace
+
+TEST_CASE("each run reads the states as the one before left them", "[backends][states]") {
+  const Program program = with_states();
+  const std::vector<float> begin = floats_of(program.tensor(program.states[0].start).data);
+  Session session(program);
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t i = 0; i < 3; ++i) {
+      const std::vector<Tensor> outputs = session.run({filled(static_cast<float>(i + 1))});
+      std::vector<float> total = begin;
+      for (int64_t k = 0; k <= i; ++k) total = plus(total, static_cast<float>(k + 1));
+      CHECK(floats_of(outputs[0]) == total);
+      CHECK(floats_of(outputs[1]) == floats_of(filled(static_cast<float>(i))));
+      CHECK(outputs[2].data<int64_t>()[0] == i);
+      CHECK(floats_of(outputs[3]) == (i % 2 == 0 ? begin : std::vector<float>(6, 0)));
+    }
+    session.reset_states();
+  }
+}
+
+TEST_CASE("another session of a program has states of its own", "[backends][states]") {
+  Session first(with_states());
+  first.run({filled(1)});
+  Session second = first.duplicate();
+  CHECK(second.run({filled(1)})[2].data<int64_t>()[0] == 0);
+  CHECK(first.run({filled(1)})[2].data<int64_t>()[0] == 1);
+}
+
+TEST_CASE("states go on on every backend", "[backends][states]") {
+  for (const std::string& backend : backend_names()) {
+    if (backend == "torch") continue;
+    INFO(backend);
+    Session session(running_mean(backend));
+    std::vector<float> mean(4, 0);
+    for (uint32_t i = 0; i < 4; ++i) {
+      const Tensor x = random_floats({1, 4}, -1, 1, i + 1);
+      const Tensor y = session.run({x})[0];
+      for (size_t k = 0; k < 4; ++k) {
+        CHECK(y.data<float>()[k] == Approx(x.data<float>()[k] + mean[k]));
+        mean[k] = 0.5f * mean[k] + x.data<float>()[k];
+      }
+    }
+  }
+}
+
+TEST_CASE("a run that fails leaves the states as they were", "[backends][states]") {
+  ProgramBuilder b;
+  const int rows = b.input("rows", DType::kInt64, {1}),
+            table = b.constant("table", random_floats({2, 3}));
+  const int count = b.state("count", DType::kInt64, {1});
+  b.becomes(count, b.op("add", {count, rows}, "sum", DType::kInt64, {1}));
+  b.output(b.op("embedding", {table, rows}, "found", DType::kFloat32, {1, 3}));
+  b.output(count);
+  Session session(with_one_segment(b.finish(), "reference"));
+  const auto run = [&](int64_t row) {
+    return session.run({Tensor::from<int64_t>(DType::kInt64, {1}, std::vector<int64_t>{row})});
+  };
+  run(1);
+  CHECK_THAT(error_of([&] { run(7); }), Contains("7"));
+  CHECK(run(0)[1].data<int64_t>()[0] == 1);
+}
+
+TEST_CASE("states stay when other sizes are bound", "[backends][states]") {
+  Program program = open_columns();
+  ProgramTensor value{"seen", DType::kFloat32, {1}, {}, ProgramTensor::Role::kState, {}};
+  ProgramTensor next{"seen_next", DType::kFloat32, {1}, {}, ProgramTensor::Role::kOutput, {}};
+  program.tensors.push_back(std::move(value));
+  program.tensors.push_back(std::move(next));
+  const int state = static_cast<int>(program.tensors.size()) - 2;
+  const int one = static_cast<int>(program.tensors.size());
+  program.tensors.push_back({"one",
+                             DType::kFloat32,
+                             {1},
+                             {},
+                             ProgramTensor::Role::kConstant,
+                             Tensor::from<float>(DType::kFloat32, {1}, std::vector<float>{1})});
+  ProgramOp op;
+  op.kind = "add";
+  op.name = "count";
+  op.inputs = {state, one};
+  op.outputs = {state + 1};
+  program.ops.push_back(op);
+  program.segments.push_back(
+      {"reference", {static_cast<int>(program.ops.size()) - 1}, {state}, {state + 1}});
+  program.states.push_back({"seen", state, state + 1, -1});
+  program.outputs.push_back(state + 1);
+  Session session(program);
+  float expected = 0;
+  for (int64_t m : {4, 5, 4, 6})
+    CHECK(session.run({random_floats({2, m}), random_floats({2, 3})}).back().data<float>()[0] ==
+          ++expected);
+}
+
+TEST_CASE("C: states start anew when that is asked for", "[backends][states][c]") {
+  const std::string bytes = artifact_bytes(with_states());
+  octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+  REQUIRE(model != nullptr);
+  CHECK(octet_input_count(model) == 1);
+  CHECK(octet_output_count(model) == 4);
+  const float x[6] = {};
+  float sum[6], last[6], first[6];
+  int64_t count = -1;
+  const void* const inputs[] = {x};
+  void* const outputs[] = {sum, last, &count, first};
+  for (int64_t i = 0; i < 3; ++i) {
+    REQUIRE(octet_run(model, inputs, outputs) == OCTET_OK);
+    CHECK(count == i);
+  }
+  REQUIRE(octet_reset_states(model) == OCTET_OK);
+  REQUIRE(octet_run(model, inputs, outputs) == OCTET_OK);
+  CHECK(count == 0);
+  octet_free(model);
+  CHECK(octet_reset_states(nullptr) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Contains("model: is null"));
+}
+
+TEST_CASE("a file with states says so by its version and reads back equal",
+          "[backends][states][artifact]") {
+  const std::string file = artifact_bytes(with_states());
+  CHECK_THAT(file, Contains("\"version\":\"4\""));
+  const Program loaded = load_program(span_of(file));
+  CHECK(to_text(loaded) == to_text(with_states()));
+  CHECK_THAT(to_text(loaded), Contains("state module.total is total f32[2,3], then sum; starts as "
+                                       "begin\nstate module.last is last f32[2,3], then x; starts "
+                                       "as zeros\n"));
+  CHECK(artifact_bytes(loaded) == file);
+  CHECK(peak_bytes(loaded) == 12 * 24 + 3 * 8);
+}
+
+TEST_CASE("states that contradict the program are refused", "[backends][states][artifact]") {
+  const auto fault = [](const std::function<void(Program&)>& change) {
+    Program program = with_states();
+    change(program);
+    try {
+      verify(program);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  CHECK(fault([](Program&) {}) == "none");
+  CHECK_THAT(fault([](Program& p) { p.states[0].value = 99; }), Contains("out of range"));
+  CHECK_THAT(fault([](Program& p) { p.states[0].next = -1; }), Contains("out of range"));
+  CHECK_THAT(fault([](Program& p) { p.states[0].start = 99; }), Contains("out of range"));
+  CHECK_THAT(fault([](Program& p) { p.states[1].value = p.states[0].value; }),
+             Contains("total is a state and something else"));
+  CHECK_THAT(fault([](Program& p) { p.states[0].value = p.inputs[0]; }),
+             Contains("has another role"));
+  CHECK_THAT(fault([](Program& p) { p.inputs.push_back(p.states[0].value); }),
+             Contains("is a state and something else"));
+  CHECK_THAT(fault([](Program& p) { p.states[0].next = p.states[2].next; }),
+             Contains("differ in dtype or shape"));
+  CHECK_THAT(fault([](Program& p) { p.states[2].start = p.states[0].start; }),
+             Contains("differ in dtype or shape"));
+  CHECK_THAT(fault([](Program& p) { p.states[0].start = p.inputs[0]; }),
+             Contains("which is no constant"));
+  CHECK_THAT(fault([](Program& p) { p.states[0].name = p.states[1].name; }),
+             Contains("without a name of its own"));
+  CHECK_THAT(fault([](Program& p) { p.states.clear(); }), Contains("before it is made"));
+  std::string file = artifact_bytes(with_states());
+  const std::string good = "\\\"value\\\":", bad = "\\\"valus\\\":";
+  file.replace(file.find(good), good.size(), bad);
+  CHECK_THAT(error_of([&] { load_program(span_of(file), {.verifies_checksum = false}); }),
+             Contains("malformed"));
+}
+
+}  // namespace octet::test_states

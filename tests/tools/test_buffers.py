@@ -1,0 +1,143 @@
+"""Buffers that a program writes (a cache, a counter, flags, a running mean): a lowered program keeps them from run to run as PyTorch's module does."""
+import unittest
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the q/dq ops for torch.export.load
+from support import CommandTest
+from torch import nn
+
+BACKENDS = ("reference", "onednn", "xnnpack")
+STEPS = 6
+
+
+class CachedAttention(nn.Module):
+    """One token a call; keys and values of earlier ones are in buffers."""
+
+    def __init__(self, width=32, heads=2, length=8):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(1, heads, length, width // heads))
+        self.register_buffer("seen", torch.zeros(length, dtype=torch.bool))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mean", torch.full((width,), 0.5))
+
+    def forward(self, x, at):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        self.keys.index_copy_(2, at, k)
+        self.values[:, :, at] = v
+        self.seen[at] = True
+        self.count += 1
+        self.mean.mul_(0.9).add_(x.mean((0, 1)), alpha=0.1)
+        scores = (q @ self.keys.mT).masked_fill(~self.seen, -1e4)
+        y = scores.softmax(-1) @ self.values
+        return self.out(y.transpose(1, 2).flatten(2)) + self.mean, self.count * 2
+
+
+class Window(nn.Module):
+    """The last rows, shifted by a slice assignment."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(4, 16))
+        self.linear = nn.Linear(16, 8)
+
+    def forward(self, x):
+        rows = torch.cat([self.rows[1:], x])
+        self.rows[:] = rows
+        return self.linear(rows).amax(0)
+
+
+def tokens():
+    torch.manual_seed(7)
+    return [(torch.randn(1, 1, 32), torch.tensor([i])) for i in range(STEPS)]
+
+
+def rows():
+    torch.manual_seed(7)
+    return [(torch.randn(1, 16),) for _ in range(STEPS)]
+
+
+class Buffers(CommandTest):
+    def quantized(self, net, steps, functional=False):
+        """q.pt2 and the outputs of its steps in PyTorch."""
+        torch.manual_seed(0)
+        program = torch.export.export(net().eval().requires_grad_(False), steps[0])
+        torch.export.save(program.run_decompositions({}) if functional else program, self.path("model.pt2"))
+        self.save("steps.pt", steps)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("steps.pt"), "--output", self.path("q.pt2"))
+        return self.in_torch("q.pt2", steps)
+
+    def in_torch(self, name, steps):
+        module = torch.export.load(self.path(name)).module()
+        with torch.no_grad():
+            outputs = [module(*step) for step in steps]
+        return [[tensor.clone() for tensor in (output if isinstance(output, (tuple, list)) else [output])] for output in outputs]
+
+    def lower(self, backend, source="q.pt2"):
+        self.octet("lower", self.path(source), "--backend", backend, "--output", self.path("m.octet"))
+
+    def run_steps(self, name, *options):
+        self.octet("run", self.path(name), "--inputs", self.path("steps.pt"), "--steps", "--outputs", self.path("y.pt"), *options)
+        return torch.load(self.path("y.pt"), weights_only=True)
+
+    def check_steps(self, got, want, share=100):
+        self.assertEqual(len(got), len(want))
+        for mine, theirs in zip(got, want, strict=True):
+            for a, b in zip(mine, theirs, strict=True):
+                self.assertEqual(a.dtype, b.dtype)
+                atol = theirs[0].abs().max().item() / share if b.is_floating_point() else 0
+                torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+    def check(self, net, steps, states):
+        for functional in (False, True):
+            want = self.quantized(net, steps, functional)
+            self.check_steps(self.run_steps("q.pt2"), want)
+            for backend in BACKENDS:
+                with self.subTest(functional=functional, backend=backend):
+                    self.lower(backend)
+                    self.check_steps(self.run_steps("m.octet"), want)
+                    self.assertEqual([state["name"] for state in self.inspect("m.octet")["states"]], states)
+
+    def test_an_attention_with_its_cache_and_counter(self):
+        self.check(CachedAttention, tokens(), ["keys", "values", "seen", "count", "mean"])
+
+    def test_a_window_that_moves(self):
+        self.check(Window, rows(), ["rows"])
+
+    def test_float_programs_give_the_numbers_of_pytorch(self):
+        steps = tokens()
+        torch.manual_seed(0)
+        self.export(CachedAttention(), *steps[0])
+        self.save("steps.pt", steps)
+        want = self.in_torch("model.pt2", steps)
+        for backend in BACKENDS:
+            with self.subTest(backend=backend):
+                self.lower(backend, "model.pt2")
+                self.check_steps(self.run_steps("m.octet"), want, share=1e5)
+
+    def test_states_start_anew_when_that_is_asked_for(self):
+        steps = rows()
+        want = self.quantized(Window, steps)
+        self.lower("reference")
+        got = self.run_steps("m.octet", "--reset-states")
+        self.check_steps(got[:1], want[:1])
+        self.save("steps.pt", steps[3:])
+        self.check_steps(got[3:4], self.run_steps("m.octet")[:1])
+        self.assertGreater((got[3][0] - want[3][0]).abs().max().item(), 0.01)
+        text, _ = self.octet("inspect", self.path("m.octet"))
+        self.assertIn("state rows is b_rows ", text)
+        self.assertIn("; starts as zeros", text)
+
+    def test_a_step_list_is_wanted_where_it_is_asked_for(self):
+        self.quantized(Window, rows())
+        self.lower("reference")
+        _, errors = self.octet("run", self.path("m.octet"), "--inputs", self.path("steps.pt"), "--reset-states", "--outputs", self.path("y.pt"), code=2)
+        self.assertIn("--reset-states requires --steps", errors)
+        self.save("x.pt", rows()[0])
+        self.fails("run", self.path("m.octet"), "--inputs", self.path("q.pt2"), "--steps", "--outputs", self.path("y.pt"))
+
+
+if __name__ == "__main__":
+    unittest.main()
