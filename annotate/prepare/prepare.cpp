@@ -8,14 +8,36 @@
 #include "annotate/prepare/opaque_prepare.h"
 #include "annotate/prepare/prepare_qat.h"
 #include "annotate/training/qat_conv_bn.h"
+#include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/pass.h"
+#include "core/passes/set_training.h"
 #include "core/passes/verify.h"
 
 namespace octet {
 namespace {
 
 bool is_torchao(const PrepareOptions& options) { return options.compat == Compat::kTorchao; }
+
+// Calibration would see random values, and batch norms would neither fold nor be quantized.
+void check_training_mode(const Graph& graph, Report& report, const PrepareOptions& options) {
+  const std::vector<const Node*> ops = find_training_ops(graph);
+  if (ops.empty()) return;
+  const Node& first = *ops.front();
+  const std::string found =
+      ops.size() == 1 ? fmt::format("it ({}) is an op", first.target())
+                      : fmt::format("it ({}) is the first of {} ops", first.target(), ops.size());
+  if (options.training_mode == PrepareOptions::TrainingMode::kOk || is_torchao(options)) {
+    report.note(fmt::format("prepare: %{}: {} in training mode, which stay float and go on so",
+                            first.name(), found));
+    return;
+  }
+  throw Error("prepare", "%" + first.name(),
+              fmt::format("{} in training mode, want a program in evaluation mode; call "
+                          "model.eval() before torch.export.export, or allow it with "
+                          "--training-mode ok (PrepareOptions::training_mode)",
+                          found));
+}
 
 // What happens to a graph, or to the part of it that a quantizer sees, before annotation.
 void transform(Graph& graph, Quantizer& quantizer, bool folds_bn, const PrepareOptions& options) {
@@ -102,6 +124,7 @@ void observe_program(ObservedGraph& observed, const OpaquePrepare* quantizers, R
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
                            const PrepareOptions& options) {
   const bool folds_bn = options.fold_bn == PrepareOptions::FoldBn::kAuto;
+  check_training_mode(graph, report, options);
   OpaquePrepare quantizers(quantizer, work_with(folds_bn, options));
   ObservedGraph observed{std::move(graph), {}, {}};
   run_passes(

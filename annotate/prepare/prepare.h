@@ -13,9 +13,14 @@ namespace octet {
 
 struct PrepareOptions {
   enum class FoldBn { kAuto, kOff };
+  // What becomes of a program that was exported in training mode: refused, or taken as it is, with
+  // a note: its batch norms and dropouts stay float and go on as in training.
+  enum class TrainingMode { kError, kOk };
   FoldBn fold_bn = FoldBn::kAuto;
+  TrainingMode training_mode = TrainingMode::kError;  // of prepare_pt2e alone
   ImplicitSharing implicit_sharing = ImplicitSharing::kOn;
-  // kTorchao: also folds batch norms where others see the convolution's output
+  // kTorchao: also folds batch norms where others see the convolution's output, and takes programs
+  // in training mode
   Compat compat = Compat::kNone;
 };
 
@@ -25,7 +30,8 @@ struct PrepareOptions {
 // Works around the quantizer's opaque parts (annotate/graph/opaque_parts.h). Unless compat says
 // torchao, constants move into the bodies, until convert. Annotated edges of tensors that are not
 // floating point are reported and left alone. Throws Error("prepare", ...) as check_spec,
-// find_sharing_groups and make_observer do.
+// find_sharing_groups and make_observer do, and for programs with ops in training mode
+// (find_training_ops, core/passes/set_training.h).
 ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
                            const PrepareOptions& options = {});
 

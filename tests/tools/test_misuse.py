@@ -46,6 +46,34 @@ class Misuse(CommandTest):
     def test_data_that_nothing_observes(self):
         self.assertIn("warning: --calibration: nothing is observed in this mode", self.quantize("--mode", "dynamic"))
 
+    def test_a_program_exported_in_training_mode(self):
+        class Net(torch.nn.Sequential):
+            def __init__(self):
+                super().__init__(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Conv2d(4, 4, 3))
+
+        torch.manual_seed(0)
+        x = torch.randn(2, 3, 32, 32)
+        self.save("data.pt", [(torch.randn(2, 3, 32, 32),) for _ in range(4)])
+        training = self.path("training.pt2")
+        torch.export.save(torch.export.export(Net().train(), (x,)), training)
+        to, data = ["--output", self.path("no.pt2")], ["--calibration", self.path("data.pt")]
+        said = r"octet: prepare: %batch_norm: it \(aten.batch_norm.default\) is the first of 2 ops in training mode.*model.eval\(\).*--training-mode ok"
+        for command in (["quantize", *data, *to], ["quantize", "--mode", "dynamic", *to], ["calibrate", *data, "--state", self.path("s.json")]):
+            with self.subTest(command=command[:2]):
+                self.assertRegex(self.fails(command[0], training, "--quantizer", "xnnpack", *command[1:]), said)
+        self.assertFalse(os.path.exists(self.path("no.pt2")))
+        self.assertFalse(os.path.exists(self.path("s.json")))
+        self.assertRegex(self.quantize("--training-mode", "ok", model="training.pt2", calibration="data.pt"), "note: prepare: %batch_norm: .* first of 2 ops in training mode, which stay float")
+        self.export(Net(), x, name="evaluation.pt2")
+        self.assertNotIn("training mode", self.quantize(model="evaluation.pt2", calibration="data.pt"))
+
+    def test_norms_without_running_statistics_are_no_training_mode(self):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4, track_running_stats=False), torch.nn.Conv2d(4, 4, 3), torch.nn.InstanceNorm2d(4))
+        self.export(net, torch.randn(2, 3, 32, 32), name="own.pt2")
+        self.save("data.pt", [(torch.randn(2, 3, 32, 32),) for _ in range(4)])
+        self.assertNotIn("training mode", self.quantize(model="own.pt2", calibration="data.pt"))
+
     def test_a_program_that_is_quantized_already(self):
         self.quantize()
         shutil.copy(self.path("q.pt2"), self.path("again.pt2"))

@@ -72,6 +72,7 @@ void add_calibrate_command(CLI::App& app) {
                                          "Run sample data through the observers and save their "
                                          "state; mpirun shares the data among processes");
   add_flow_options(*command, options->flow);
+  add_training_mode_option(*command, options->flow);
   command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples")
       ->required();
   command->add_option("--state", options->state, "The JSON file to write")->required();

@@ -329,6 +329,7 @@ void add_quantize_command(CLI::App& app) {
       "quantize",
       "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes");
   add_flow_options(*command, options->flow);
+  add_training_mode_option(*command, options->flow);
   accept_standard_output(
       command->add_option("--output", options->output, "The .pt2 to write; -: stdout"))
       ->required();

@@ -61,6 +61,15 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
       ->check(CLI::IsMember({"torchao"}));
 }
 
+void add_training_mode_option(CLI::App& command, QuantizeFlow& flow) {
+  command
+      .add_option("--training-mode", flow.training_mode,
+                  "What becomes of a model that was exported in training mode, with dropouts and "
+                  "batch norms at work; ok: it is taken as it is")
+      ->check(CLI::IsMember({"error", "ok"}))
+      ->capture_default_str();
+}
+
 namespace {
 
 // Why the first op that stayed float did so.
@@ -96,6 +105,7 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   options.fold_bn =
       flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;
   options.compat = flow.compat;
+  if (flow.training_mode == "ok") options.training_mode = PrepareOptions::TrainingMode::kOk;
   ObservedGraph observed = flow.is_training
                                ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
                                : prepare_pt2e(std::move(graph), *quantizer, report, options);

@@ -27,6 +27,7 @@ struct QuantizeFlow {
   std::string mode = "static";
   std::string fold_bn = "auto";
   Compat compat = Compat::kNone;
+  std::string training_mode = "error";
   std::string recorded;
   bool per_tensor = false;
   bool is_training = false;    // fake-quants instead of observers; of `octet qat`
@@ -41,6 +42,8 @@ struct QuantizeFlow {
 // --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size,
 // --reduce-range, --fold-bn, --compat and the model itself.
 void add_flow_options(CLI::App& command, QuantizeFlow& flow);
+// --training-mode: of commands that do not train.
+void add_training_mode_option(CLI::App& command, QuantizeFlow& flow);
 
 // Loads the libraries, reads and verifies.
 Graph read_model(const QuantizeFlow& flow);

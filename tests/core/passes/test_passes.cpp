@@ -87,4 +87,39 @@ TEST_CASE("set_training flips the flags and keeps eps, momentum and p", "[core][
   CHECK(set_training(graph, Mode::kTraining) == 2);
 }
 
+TEST_CASE("ops in training mode: those that compute something else in evaluation",
+          "[core][training]") {
+  const std::string head = R"(graph(%m = buffer "mean": f32[3], %v = buffer "var": f32[3],
+    %q: f32[1,2,4,8], %x: f32[2,3]):
+    )";
+  const auto count = [&](const std::string& body) {
+    return find_training_ops(parse_graph(head + body + " return (%y)")).size();
+  };
+  CHECK(count("%y: f32[2,3] = aten.batch_norm.default(%x, None, None, %m, %v, True, 0.1, 1e-5, "
+              "False)") == 1);
+  CHECK(count("%y: f32[2,3] = aten.batch_norm.default(%x, None, None, %m, %v, False, 0.1, 1e-5, "
+              "False)") == 0);
+  // track_running_stats=False
+  const std::string own =
+      "%y: f32[2,3] = aten.batch_norm.default(%x, None, None, None, None, True, "
+      "0.1, 1e-5, False)";
+  CHECK(count(own) == 0);
+  Graph graph = parse_graph(head + own + " return (%y)");
+  CHECK(set_training(graph, Mode::kEvaluation) == 0);
+  CHECK(
+      count("%y: f32[1,2,4,8] = aten.instance_norm.default(%q, None, None, None, None, True, 0.1, "
+            "1e-5, False)") == 0);
+  CHECK(count("%y: f32[1,2,4,8] = aten.instance_norm.default(%q, None, None, %m, %v, True, 0.1, "
+              "1e-5, False)") == 1);
+  CHECK(count("[%y: f32[2,3], %a: f32[3], %b: f32[3]] = aten.native_batch_norm.default(%x, None, "
+              "None, %m, %v, True, 0.1, 1e-5)") == 1);
+  CHECK(count("%y: f32[2,3] = aten.dropout.default(%x, 0.1, True)") == 1);
+  CHECK(count("%y: f32[2,3] = aten.dropout_.default(%x, 0.1, True)") == 1);
+  CHECK(count("%y: f32[2,3] = aten.dropout.default(%x, 0.1, False)") == 0);
+  CHECK(count("%y: f32[2,3] = aten.dropout.default(%x, 0.0, True)") == 0);
+  CHECK(count("%y: f32[1,2,4,8] = aten.scaled_dot_product_attention.default(%q, %q, %q, None, "
+              "0.1)") == 1);
+  CHECK(count("%y: f32[1,2,4,8] = aten.scaled_dot_product_attention.default(%q, %q, %q)") == 0);
+}
+
 }  // namespace octet::test_passes
