@@ -68,6 +68,10 @@ PLAN = {
         "echo": Run("recorded_op"),
         "cmake --preset release": NotRun("takes hours, fetches weights and installs what it races"),
         ".venv/bin/python tools/bench/race.py": NotRun("wants a Debian 13 root, and as above"),
+        ".venv/bin/python -m pip install": NotRun("takes hours; test_zoo.py runs the short form"),
+    },
+    "tools/models/ZOO.md": {
+        ".venv/bin/python tools/zoo/zoo.py": NotRun("takes hours; test_zoo.py runs the short form"),
     },
     "tools/example_backend/README.md": {
         "cmake -S . -B build": By("test_install.py"),

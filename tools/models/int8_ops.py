@@ -16,7 +16,8 @@ EIGHT_BITS = ("int8", "uint8")
 def counts(path):
     """({kind: number of ops that take or give 8-bit integers}, {kind: of all others}, the former's share of all multiplications)"""
     ops = json.loads(subprocess.run([OCTET, "inspect", path, "--json"], check=True, capture_output=True, text=True).stdout)["ops"]
-    is_int8 = lambda op: any(value["dtype"] in EIGHT_BITS for value in op["inputs"] + op["outputs"])
+    given = lambda op: [value for value in op["inputs"] + op["outputs"] if value]  # null: an input that the op goes without
+    is_int8 = lambda op: any(value["dtype"] in EIGHT_BITS for value in given(op))
     int8, others = (collections.Counter(op["kind"] for op in ops if is_int8(op) == wanted) for wanted in (True, False))
     total = sum(op["macs"] for op in ops)
     return int8, others, sum(op["macs"] for op in ops if is_int8(op)) / total if total else 0

@@ -1,0 +1,176 @@
+"""The zoo's results as a page of Markdown, and in a few lines."""
+import math
+import os
+import platform
+import re
+from collections import Counter
+
+import steps
+from runner import read_result
+
+WRONG = 3.0  # dB that rounding in other places may cost
+LEFT_BEHIND = 0.5  # dB below torchao
+
+
+def cpu():
+    """The model of this machine's CPU, and what of it int8 kernels ask for."""
+    with open("/proc/cpuinfo") as file:
+        text = file.read()
+    name = re.search(r"model name\s*: (.*)", text)
+    flags = re.search(r"flags\s*: (.*)", text)
+    flags = set(flags.group(1).split()) if flags else set()
+    best = next((title for flag, title in (("amx_int8", "AMX"), ("avx512_vnni", "AVX512-VNNI"),
+                                           ("avx_vnni", "AVX-VNNI"), ("avx2", "AVX2"))
+                 if flag in flags), "")
+    return (name.group(1) if name else platform.machine()) + (f", {best}" if best else "")
+
+
+class Row:
+    """All results of one model in one configuration."""
+
+    def __init__(self, work, name, configuration):
+        self.name, self.configuration = name, configuration
+        read = lambda part: read_result(work, name, part, configuration)
+        self.octet, self.peer, self.time = read("octet"), read("peer"), read("time")
+
+    @property
+    def is_lowered(self):
+        """Quantized, lowered and run without LibTorch."""
+        return bool(self.octet) and "failed" not in self.octet and "refused" not in self.octet
+
+    @property
+    def runs(self):
+        return bool(self.octet) and "failed" not in self.octet
+
+    @property
+    def is_wrong(self):
+        """Further from the q/dq graph than that is from float, and further from float."""
+        if not self.runs:
+            return False
+        figures = [self.octet[key] for key in ("sqnr", "graph_sqnr", "first_sqnr", "to_graph")]
+        if None in figures:
+            return True
+        _, graph, lowered, to_graph = figures
+        return to_graph < graph and lowered < graph - WRONG
+
+    @property
+    def gain(self):
+        """dB above torchao, or None."""
+        octet, peer = (self.octet or {}).get("sqnr"), (self.peer or {}).get("sqnr")
+        return None if octet is None or peer is None else octet - peer
+
+    @property
+    def ratio(self):
+        """int8 time to float time."""
+        return self.time["int8_ms"] / self.time["float_ms"] if "int8_ms" in (self.time or {}) else None
+
+    def state(self):
+        if not self.octet:
+            return ""
+        if "failed" in self.octet:
+            return f"{self.octet['failed']}: {shortened(self.octet['message'])}"
+        return f"with LibTorch: {shortened(self.octet['refused'])}" if "refused" in self.octet \
+            else "yes"
+
+    def cells(self):
+        octet = self.octet or {}
+        share = f"{100 * octet['share']:.0f} %" if "share" in octet else ""
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        return [share, self.state(), decibels(self.octet), decibels(self.peer), ratio]
+
+
+def shortened(message):
+    text = " ".join(message.replace("|", "/").split())
+    return text if len(text) <= 90 else text[:88] + " …"
+
+
+def decibels(result):
+    if not result:
+        return ""
+    if "failed" in result:
+        return "fails"
+    value = result["sqnr"]
+    return "not finite" if value is None else "exact" if value >= 999 else f"{value:.1f}"
+
+
+def rows(work, entries, configuration):
+    return [Row(work, entry.name, configuration) for entry in entries
+            if is_exported(work, entry)]
+
+
+def is_exported(work, entry):
+    result = read_result(work, entry.name, "export")
+    return result is not None and "failed" not in result
+
+
+def figures(found):
+    """Figures of a configuration: (title, text)."""
+    done = [row for row in found if row.octet]
+    if not done:
+        return []
+    gains = [row.gain for row in done if row.gain is not None]
+    ratios = [row.ratio for row in done if row.ratio is not None]
+    share = lambda number: f"{number} of {len(done)}"
+    result = [("lowered and run without LibTorch", share(sum(row.is_lowered for row in done))),
+              ("with LibTorch for the rest", share(sum(row.runs for row in done))),
+              ("not what the q/dq graph gives", str(sum(row.is_wrong for row in done)))]
+    if gains:
+        behind = sum(gain < -LEFT_BEHIND for gain in gains)
+        result += [("dB above torchao, median", f"{sorted(gains)[len(gains) // 2]:.1f}"),
+                   (f"more than {LEFT_BEHIND} dB below torchao", f"{behind} of {len(gains)}")]
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        slow = sum(ratio > 1 for ratio in ratios)
+        result += [("int8 time to float time, geometric mean", f"{mean:.2f}"),
+                   ("int8 slower than float", f"{slow} of {len(ratios)}")]
+    return result
+
+
+def summary(work, entries):
+    exported = sum(is_exported(work, entry) for entry in entries)
+    yield f"{len(entries)} models, {exported} of them exported"
+    for configuration in steps.CONFIGURATIONS:
+        for title, text in figures(rows(work, entries, configuration)):
+            yield f"{configuration}: {title}: {text}"
+
+
+def failures(work, entries):
+    """(message, number of models and configurations), the most frequent first."""
+    counts = Counter()
+    for configuration in steps.CONFIGURATIONS:
+        for row in rows(work, entries, configuration):
+            if row.octet and not row.is_lowered:
+                counts[row.octet.get("refused") or row.octet["message"]] += 1
+    return counts.most_common()
+
+
+def _overview(work, entries):
+    columns = {name: dict(figures(rows(work, entries, name))) for name in steps.CONFIGURATIONS}
+    titles = list(dict.fromkeys(title for column in columns.values() for title in column))
+    yield "| | " + " | ".join(columns) + " |"
+    yield "|---|" + "---|" * len(columns)
+    for title in titles:
+        yield f"| {title} | " + " | ".join(c.get(title, "") for c in columns.values()) + " |"
+
+
+def page(work, entries):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "head.txt")) as file:
+        lines = [file.read().strip().replace("CPU", cpu(), 1), ""]
+    lines += [f"{len(entries)} models; {sum(is_exported(work, e) for e in entries)} of them export.",
+              ""]
+    lines += [*_overview(work, entries), ""]
+    for configuration in steps.CONFIGURATIONS:
+        found = [row for row in rows(work, entries, configuration) if row.octet]
+        if not found:
+            continue
+        quantizer, mode = configuration.split("-")
+        lines += [f"## {quantizer}, {mode}, on {steps.BACKENDS[quantizer]}", "",
+                  "| model | int8 | lowered | SQNR | torchao's | int8 time to float |",
+                  "|---|---|---|---|---|---|"]
+        lines += [f"| {row.name} | " + " | ".join(row.cells()) + " |" for row in found] + [""]
+    missing = [entry for entry in entries if not is_exported(work, entry)]
+    reasons = [(entry.name, read_result(work, entry.name, "export")) for entry in missing]
+    if any(result for _, result in reasons):
+        lines += ["## What does not export", "", "| model | reason |", "|---|---|"]
+        lines += [f"| {name} | {shortened(result['message'])} |" for name, result in reasons if result]
+    return "\n".join(lines).rstrip() + "\n"
