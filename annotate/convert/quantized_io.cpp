@@ -49,7 +49,7 @@ bool has_same_numbers(const Quantization& a, const Quantization& b) {
          a.quant_max == b.quant_max && a.dtype == b.dtype;
 }
 
-bool is_float_tensor(const Value& value) {
+bool may_be_float_tensor(const Value& value) {
   return value.kind() == ValueKind::kTensor &&
          (!value.meta || is_floating_point(value.meta->dtype));
 }
@@ -127,7 +127,7 @@ std::vector<Candidate> candidate_inputs(const Graph& graph) {
     candidate.index = result.size();
     if (input->value != nullptr) candidate.name = input->value->name();
     candidate.is_float = input->kind == InputKind::kUserInput && input->value != nullptr &&
-                         is_float_tensor(*input->value);
+                         may_be_float_tensor(*input->value);
     if (candidate.is_float)
       candidate.reason = reason_of_input(graph, *input->value, candidate.quantization);
     result.push_back(std::move(candidate));
@@ -144,7 +144,7 @@ std::vector<Candidate> candidate_outputs(const Graph& graph) {
     candidate.index = result.size();
     candidate.output = i;
     if (value != nullptr) candidate.name = value->name();
-    candidate.is_float = value != nullptr && is_float_tensor(*value);
+    candidate.is_float = value != nullptr && may_be_float_tensor(*value);
     if (candidate.is_float)
       candidate.reason = reason_of_output(graph, *value, candidate.quantization);
     result.push_back(std::move(candidate));

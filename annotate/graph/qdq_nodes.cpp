@@ -6,7 +6,7 @@
 namespace octet {
 namespace {
 
-constexpr std::string_view kNamespace = "quantized_decomposed.";
+constexpr std::string_view kQdqNamespace = "quantized_decomposed.";
 constexpr std::array<std::string_view, 3> kPortedMetadata = {"nn_module_stack", "stack_trace",
                                                              "quantization_tag"};
 
@@ -15,8 +15,8 @@ constexpr std::array<std::string_view, 3> kPortedMetadata = {"nn_module_stack", 
 std::string_view kind_of(const Node* node, std::string_view verb) {
   if (node == nullptr) return {};
   std::string_view target = node->target();
-  if (!target.starts_with(kNamespace)) return {};
-  target.remove_prefix(kNamespace.size());
+  if (!target.starts_with(kQdqNamespace)) return {};
+  target.remove_prefix(kQdqNamespace.size());
   if (!target.starts_with(verb)) return {};
   target.remove_prefix(verb.size());
   return target.starts_with("per_tensor.") || target == "per_channel.default" ? target

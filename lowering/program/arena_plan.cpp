@@ -7,9 +7,11 @@
 namespace octet {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kArenaAlignment = 64;
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t arena_aligned(size_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
 
 }  // namespace
 
@@ -26,11 +28,11 @@ ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
     size_t offset = 0;
     for (size_t other : placed) {
       if (buffers[other].last < buffer.first || buffer.last < buffers[other].first) continue;
-      if (offset + aligned(buffer.bytes) <= plan.offsets[other]) break;
-      offset = std::max(offset, plan.offsets[other] + aligned(buffers[other].bytes));
+      if (offset + arena_aligned(buffer.bytes) <= plan.offsets[other]) break;
+      offset = std::max(offset, plan.offsets[other] + arena_aligned(buffers[other].bytes));
     }
     plan.offsets[index] = offset;
-    plan.bytes = std::max(plan.bytes, offset + aligned(buffer.bytes));
+    plan.bytes = std::max(plan.bytes, offset + arena_aligned(buffer.bytes));
     placed.insert(
         std::upper_bound(placed.begin(), placed.end(), index,
                          [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),

@@ -22,7 +22,7 @@ using artifact::aligned;
 using artifact::checksum_digits;
 using artifact::kAlignment;
 
-constexpr int kVersion = 1;
+constexpr int kCacheVersion = 1;
 // In front of the description: its length, and its checksum.
 constexpr size_t kFront = 2 * sizeof(uint64_t);
 
@@ -77,7 +77,7 @@ void PackedCache::open() {
   const Json description = parse_description(file, begin);
   try {
     if (description.is_null()) return warn("is damaged or cut off; it is written anew");
-    if (description.at("version") != kVersion || description.at("program") != program_ ||
+    if (description.at("version") != kCacheVersion || description.at("program") != program_ ||
         description.at("made_for") != made_for_)
       return warn(fmt::format("was made for {}, want {}; it is written anew",
                               description.at("made_for").dump(), made_for_));
@@ -143,7 +143,7 @@ void PackedCache::save() {
     end = aligned(end + block.size);
   }
   const Json description = {
-      {"version",  kVersion          },
+      {"version",  kCacheVersion     },
       {"program",  program_          },
       {"made_for", made_for_         },
       {"entries",  std::move(entries)}
