@@ -131,6 +131,9 @@ Verdict check_reduce(const Program& program, const ProgramOp& op) {
   if ((name == "any" || name == "all") && program.output(op).dtype != DType::kBool)
     return Verdict::refuse(
         fmt::format("{} gives bools, its output is {}", name, name_of(program.output(op).dtype)));
+  if ((name == "max" || name == "min") && program.input(op, 0).numel() == 0 &&
+      program.output(op).numel() > 0)
+    return Verdict::refuse(fmt::format("{} of no elements", name));
   return Verdict::accept();
 }
 

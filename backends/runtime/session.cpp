@@ -50,6 +50,30 @@ std::vector<std::string> backends_with_channels_last(const Program& program) {
   return names;
 }
 
+bool is_empty(const Program& program, const Segment& segment) {
+  const auto has_empty = [&](const std::vector<int>& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](int index) { return index >= 0 && program.tensor(index).numel() == 0; });
+  };
+  return std::any_of(segment.ops.begin(), segment.ops.end(), [&](int index) {
+    return has_empty(program.op(index).inputs) || has_empty(program.op(index).outputs);
+  });
+}
+
+// Libraries refuse tensors without elements, as of a batch of none. The reference takes each op
+// that check_runnable lets pass, but for those of ATen, which their backend takes at any size.
+void run_empty_segments_on_reference(Program& program) {
+  const auto is_aten = [&](int index) { return program.op(index).kind == "aten"; };
+  bool changes = false;
+  for (Segment& segment : program.segments) {
+    if (!is_empty(program, segment) || std::any_of(segment.ops.begin(), segment.ops.end(), is_aten))
+      continue;
+    segment.backend = "reference";
+    changes = true;
+  }
+  if (changes) restore_row_major(program, backends_with_channels_last(program));
+}
+
 // What packed weights depend on besides themselves.
 std::string made_for(const Program& program) {
   std::map<std::string, std::string> versions = {
@@ -97,6 +121,7 @@ void Session::Impl::compile(SymbolValues values) {
   Program fixed = specialize(*open, values);
   verify(fixed);
   check_runnable(fixed, options.memory_limit);
+  run_empty_segments_on_reference(fixed);
   while (entries.size() >= options.cached_shapes) entries.pop_back();
   add_entry(std::move(values), std::move(fixed));
 }

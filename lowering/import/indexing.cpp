@@ -1,6 +1,5 @@
 // Ops that pick elements by tensors of indices, put elements there, or find where elements are.
 #include <algorithm>
-#include <numeric>
 
 #include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
@@ -286,11 +285,16 @@ void import_one_hot(Importer& importer, const Node& node) {
   const Value* value = node.outputs().front();
   const Sizes sizes = importer.sizes_of(*value);
   if (!sizes.back().is_number()) return importer.refuse(node, "of a number of classes not fixed");
-  std::vector<int64_t> classes(static_cast<size_t>(sizes.back().number()));
-  std::iota(classes.begin(), classes.end(), 0);
-  const int wide = s.unsqueeze(x, static_cast<int64_t>(s.rank(x)));
-  const int numbers = s.indices(classes, {static_cast<int64_t>(classes.size())});
-  s.give(s.cast(s.compare("eq", wide, numbers), DType::kInt64));
+  // Ones scattered into zeros, as that checks the classes.
+  const int64_t last = static_cast<int64_t>(s.rank(x));
+  const int at = s.unsqueeze(x, last);
+  const int zeros = s.expand(s.indices({0}, std::vector<int64_t>(s.rank(at), 1)), sizes);
+  const int ones = s.expand(s.indices({1}, std::vector<int64_t>(s.rank(at), 1)), s.sizes(at));
+  Attributes attributes;
+  attributes["dim"] = last;
+  attributes["reduce"] = std::string("none");
+  attributes["include_self"] = true;
+  s.give(s.op("scatter", {zeros, at, ones}, sizes, DType::kInt64, std::move(attributes)));
 }
 
 constexpr ImportRow kIndexingRows[] = {

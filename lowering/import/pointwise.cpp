@@ -166,6 +166,9 @@ void import_pow(Importer& importer, const Node& node) {
   if (exponent == nullptr || exponent->value_or_null() != nullptr ||
       node.find_input("self") == nullptr)
     return import_binary_function(importer, node, "pow");
+  // Integers wrap, which floats in between would not.
+  if (!is_floating_point(node.output()->meta->dtype))
+    return import_binary_function(importer, node, "pow");
   emit_unary(importer, node, "pow", node.float_or("exponent", 1));
 }
 

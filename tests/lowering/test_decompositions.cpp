@@ -109,6 +109,7 @@ TEST_CASE("functions of two elements", "[lowering][decompositions]") {
       {"%x: i64[2,5], %z: f32[2,5]",            "%y: f32[2,5]", "aten.pow.Tensor_Tensor(%x, %z)"                       },
       {kX,                                      kY,             "aten.pow.Scalar(2, %x)"                               },
       {kX,                                      kY,             "aten.pow.Tensor_Scalar(%x, 2)"                        },
+      {kInts,                                   "%y: i64[2,5]", "aten.pow.Tensor_Scalar(%x, 37)"                       },
       {kTwo,                                    kY,             "aten.clamp.Tensor(%x, %z, None)"                      },
       {kTwo,                                    kY,             "aten.clamp_max.Tensor(%x, %z)"                        },
       {kTwo,                                    kY,             "aten.addcmul.default(%x, %z, %z, value=0.5)"          },

@@ -113,6 +113,19 @@ TEST_CASE("a program with open sizes runs at each of them on every backend", "[b
   }
 }
 
+TEST_CASE("a batch of none gives outputs of none, whatever the backend has kernels for",
+          "[backends][open]") {
+  for (const std::string& backend : backend_names()) {
+    INFO(backend);
+    Program conv = open_conv(backend), linears = open_dynamic_linears(backend);
+    conv.symbols[0].min = linears.symbols[0].min = 0;
+    Session convs(std::move(conv)), dynamic(std::move(linears));
+    CHECK(convs.run({images(0)})[0].shape() == std::vector<int64_t>{0, 8, 3, 3});
+    CHECK(convs.run({images(2)})[0].shape() == std::vector<int64_t>{2, 8, 3, 3});
+    CHECK(dynamic.run({random_floats({0, 5, 40})})[0].shape() == std::vector<int64_t>{0, 5, 24});
+  }
+}
+
 TEST_CASE("only the last used sizes stay compiled, and results stay right", "[backends][open]") {
   Session open(open_conv("reference"), {.cached_shapes = 2}), alone(small_conv("reference"));
   for (int64_t count : {1, 2, 3, 4, 1, 4, 2, 2, 16}) {
