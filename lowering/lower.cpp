@@ -8,11 +8,13 @@
 
 #include "core/base/error.h"
 #include "core/passes/fold_input_free.h"
+#include "core/passes/inline_bodies.h"
 #include "core/passes/pass.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/fuse/op_table.h"
 #include "lowering/import/graph.h"
 #include "lowering/partition.h"
+#include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/specialize.h"
 #include "lowering/program/stored_constant.h"
@@ -23,9 +25,14 @@ namespace octet {
 
 namespace {
 
+void set_backend(Program& program, const std::string& name) {
+  program.backend = name;
+  for (Program& body : program.bodies) set_backend(body, name);
+}
+
 Program import_for(const BackendSupport& support, const Graph& graph, Fallback fallback) {
   Program program = import_graph(graph, fallback == Fallback::kTorch);
-  program.backend = support.name();
+  set_backend(program, support.name());
   program.versions = support.versions();
   program.versions["octet"] = OCTET_VERSION;
   return program;
@@ -44,6 +51,7 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
   run_passes(
       "lower", *folded,
       {
+          {"inline_bodies",   [&] { return inline_bodies(*folded); }                        },
           {"fold_input_free", [&] { return fold_input_free(*folded, FoldFrom::kConstants); }},
   });
   const SupportAtSizes at_sizes(support);
@@ -80,14 +88,22 @@ std::string tensor_text(const Program& program, int index) {
 
 }  // namespace
 
-std::string explain(const Program& program) {
-  std::string text;
+namespace {
+
+// Of each backend, bodies included: each of their ops once, however often it runs.
+struct Shares {
   struct Share {
     int ops = 0;
     int64_t macs = 0;
   };
-  std::map<std::string, Share> shares;
+  std::map<std::string, Share> of;
   int64_t total = 0;
+  size_t segments = 0;
+};
+
+std::string explain_ops(const Program& program, const std::string& indent, Shares& shares) {
+  std::string text;
+  shares.segments += program.segments.size();
   for (size_t s = 0; s < program.segments.size(); ++s)
     for (int index : program.segments[s].ops) {
       const ProgramOp& op = program.op(index);
@@ -95,21 +111,32 @@ std::string explain(const Program& program) {
       for (int input : op.inputs)
         if (input >= 0) inputs.push_back(tensor_text(program, input));
       const auto reason = program.reasons.find(op.name);
-      text +=
-          fmt::format("{:<3} {:<10} {:<18} {}: {} -> {}{}\n", s, program.segments[s].backend,
-                      op.kind, op.name, fmt::join(inputs, " "), tensor_text(program, op.outputs[0]),
-                      reason == program.reasons.end() ? "" : "  # " + reason->second);
-      ++shares[program.segments[s].backend].ops;
-      shares[program.segments[s].backend].macs += op.macs;
-      total += op.macs;
+      text += fmt::format("{}{:<3} {:<10} {:<18} {}: {} -> {}{}\n", indent, s,
+                          program.segments[s].backend, op.kind, op.name, fmt::join(inputs, " "),
+                          tensor_text(program, op.outputs[0]),
+                          reason == program.reasons.end() ? "" : "  # " + reason->second);
+      ++shares.of[program.segments[s].backend].ops;
+      shares.of[program.segments[s].backend].macs += op.macs;
+      shares.total += op.macs;
+      for (int64_t body : (is_control(op) ? bodies_of(op) : std::vector<int64_t>()))
+        text += fmt::format("{}  body {}:\n", indent, body) +
+                explain_ops(program.bodies[static_cast<size_t>(body)], indent + "    ", shares);
     }
-  for (const auto& [backend, share] : shares)
-    text += fmt::format(
-        "{}: {} ops, {:.1f} % of {} multiply-accumulates\n", backend, share.ops,
-        total == 0 ? 0.0 : 100.0 * static_cast<double>(share.macs) / static_cast<double>(total),
-        total);
-  return text + fmt::format("{} segment{}\n", program.segments.size(),
-                            program.segments.size() == 1 ? "" : "s");
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const Program& program) {
+  Shares shares;
+  std::string text = explain_ops(program, "", shares);
+  for (const auto& [backend, share] : shares.of)
+    text += fmt::format("{}: {} ops, {:.1f} % of {} multiply-accumulates\n", backend, share.ops,
+                        shares.total == 0 ? 0.0
+                                          : 100.0 * static_cast<double>(share.macs) /
+                                                static_cast<double>(shares.total),
+                        shares.total);
+  return text + fmt::format("{} segment{}\n", shares.segments, shares.segments == 1 ? "" : "s");
 }
 
 }  // namespace octet

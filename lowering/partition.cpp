@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "lowering/fuse/op_table.h"
 #include "lowering/fuse/program_editor.h"
+#include "lowering/program/control.h"
 
 namespace octet {
 namespace {
@@ -86,8 +87,9 @@ bool accepts_all(const Program& program, const BackendSupport& support, const Fl
 }  // namespace
 
 int split_refused(Program& program, const BackendSupport& support, Report& report) {
-  ProgramEditor editor(program);
   int changes = 0;
+  for (Program& body : program.bodies) changes += split_refused(body, support, report);
+  ProgramEditor editor(program);
   for (size_t i = 0; i < editor.op_count(); ++i) {
     const OpRow* row = find_op_row(editor.op(i).kind);
     if (row == nullptr || row->nature != Nature::kCompute ||
@@ -122,6 +124,10 @@ std::vector<std::string> choose_backends(Program& program, const BackendSupport&
   std::vector<std::string> chosen;
   std::vector<std::string> left_out;
   for (const ProgramOp& op : program.ops) {
+    if (is_control(op)) {
+      chosen.push_back(kControl);
+      continue;
+    }
     const Verdict verdict = support.accepts(program, op);
     const bool is_kept_whole = op.kind == "aten";  // what backends/torch runs
     chosen.push_back(verdict ? support.name() : is_kept_whole ? "torch" : fallback);
@@ -163,6 +169,7 @@ class Scheduler {
         segment.ops.push_back(static_cast<int>(i));
         is_done_[i] = true;
         for (int index : program_.ops[i].outputs) is_made_[static_cast<size_t>(index)] = true;
+        if (segment.backend == kControl) break;
       }
       segments.push_back(std::move(segment));
     }
@@ -221,6 +228,7 @@ void list_inputs_and_outputs(Program& program) {
 
 void partition(Program& program, const BackendSupport& support, const std::string& fallback,
                Report& report) {
+  for (Program& body : program.bodies) partition(body, support, fallback, report);
   const std::vector<std::string> backends = choose_backends(program, support, fallback, report);
   program.segments = Scheduler(program, backends).run();
   list_inputs_and_outputs(program);

@@ -12,6 +12,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
+#include "lowering/program/control.h"
 
 namespace octet {
 namespace {
@@ -39,6 +40,18 @@ std::vector<const ProgramOp*> ordered_ops(const Program& program) {
   return ops;
 }
 
+// The bodies' memory, and that of what goes from round to round, lives as long as the program.
+size_t body_bytes(const Program& program) {
+  size_t bytes = 0;
+  for (const Program& body : program.bodies) bytes = saturating_add(bytes, peak_bytes(body));
+  for (const ProgramOp& op : program.ops)
+    if (is_control(op))
+      for (int index : op.outputs)
+        for (int block = 0; block < 2; ++block)
+          bytes = saturating_add(bytes, bytes_of(program.tensor(index)));
+  return bytes;
+}
+
 }  // namespace
 
 size_t peak_bytes(const Program& program) {
@@ -49,7 +62,7 @@ size_t peak_bytes(const Program& program) {
       for (int index : *tensors)
         if (index >= 0) last[static_cast<size_t>(index)] = step;
   const auto held = [&](int index) { return index >= 0 && !program.tensor(index).is_constant(); };
-  size_t live = 0;
+  size_t live = body_bytes(program);
   for (int index : program.given())
     if (held(index)) live = saturating_add(live, bytes_of(program.tensor(index)));
   for (int index : program.results()) {
@@ -80,20 +93,17 @@ size_t peak_bytes(const Program& program) {
   return peak;
 }
 
-void check_runnable(const Program& program, size_t memory_limit) {
+namespace {
+
+void check_ops(const Program& program) {
   if (program.segments.empty() && !program.ops.empty())
     throw Error(
         "session", program.ops.front().name,
         "the program's ops are in no segment, want each on a backend; lower the model again");
-  const size_t need = peak_bytes(program),
-               limit = memory_limit == 0 ? machine_bytes() : memory_limit;
-  if (need > limit)
-    throw Error("session", "memory",
-                fmt::format("the program needs {} bytes at once, want at most {}; raise the limit "
-                            "or lower a smaller model",
-                            need, limit));
+  for (const Program& body : program.bodies) check_ops(body);
   const ReferenceSupport support;
-  for (const Segment& segment : program.segments)
+  for (const Segment& segment : program.segments) {
+    if (segment.backend == kControl) continue;  // verify() looked at it
     for (int index : segment.ops) {
       const ProgramOp& op = program.op(index);
       // an op of ATen that was kept whole has no meaning but that of the backend that keeps it
@@ -106,6 +116,20 @@ void check_runnable(const Program& program, size_t memory_limit) {
           fmt::format("cannot run on the {} backend: {}{}", segment.backend, verdict.reason(),
                       op.kind == "custom" ? "" : "; lower the model again"));
     }
+  }
+}
+
+}  // namespace
+
+void check_runnable(const Program& program, size_t memory_limit) {
+  const size_t need = peak_bytes(program),
+               limit = memory_limit == 0 ? machine_bytes() : memory_limit;
+  if (need > limit)
+    throw Error("session", "memory",
+                fmt::format("the program needs {} bytes at once, want at most {}; raise the limit "
+                            "or lower a smaller model",
+                            need, limit));
+  check_ops(program);
 }
 
 }  // namespace octet

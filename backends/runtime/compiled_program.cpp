@@ -13,6 +13,7 @@
 #include "backends/registry.h"
 #include "core/base/error.h"
 #include "lowering/program/arena_plan.h"
+#include "lowering/program/control.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet {
@@ -91,26 +92,31 @@ void check_count(const char* what, size_t got, size_t want) {
 }
 
 void check_backends(const Program& program) {
-  for (const Segment& segment : program.segments)
-    check_versions(program, *make_backend(segment.backend));
+  for (const std::string& name : backends_of(program)) check_versions(program, *make_backend(name));
 }
 
-CompiledProgram::CompiledProgram(const Program& program, int threads) : program_(program) {
+CompiledProgram::CompiledProgram(const Program& program, const CompileLimits& limits)
+    : program_(program) {
   OCTET_ASSERT(program.symbols.empty(), "a program whose sizes are open cannot be compiled");
   plan_memory();
   plan_outputs();
-  compile(threads);
+  compile(limits);
 }
 
-void CompiledProgram::compile(int threads) {
+void CompiledProgram::compile(const CompileLimits& limits) {
   std::map<std::string, std::unique_ptr<Backend>> backends;
   for (const Segment& segment : program_.segments) {
-    std::unique_ptr<Backend>& backend = backends[segment.backend];
-    if (backend == nullptr) {
-      backend = make_backend(segment.backend);
-      check_versions(program_, *backend);
+    Step step;
+    if (segment.backend == kControl) {
+      step.segment = compile_control(program_, segment, limits);
+    } else {
+      std::unique_ptr<Backend>& backend = backends[segment.backend];
+      if (backend == nullptr) {
+        backend = make_backend(segment.backend);
+        check_versions(program_, *backend);
+      }
+      step.segment = backend->compile(program_, segment, limits.threads);
     }
-    Step step{backend->compile(program_, segment, threads), {}, {}, 0};
     for (int index : segment.inputs) step.inputs.push_back(tensors_[static_cast<size_t>(index)]);
     for (int index : segment.outputs) step.outputs.push_back(tensors_[static_cast<size_t>(index)]);
     steps_.push_back(std::move(step));

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/runtime/control_segment.h"
 #include "lowering/program/backend.h"
 #include "lowering/program/program.h"
 
@@ -16,7 +17,7 @@ class CompiledProgram {
   // Plans the memory and compiles every segment. `program` has no symbols, is checked
   // (check_runnable), and stays as long as this does. Throws Error when a backend is not in this
   // build, is of another version, or refuses a segment.
-  CompiledProgram(const Program& program, int threads);
+  CompiledProgram(const Program& program, const CompileLimits& limits);
 
   // Addresses by position in Program::inputs and ::outputs; `states` and `next`: by position in
   // Program::states, apart from each other. Throws Error on a wrong count or a null address.
@@ -32,6 +33,8 @@ class CompiledProgram {
   // A line for each cause, with the first of the ops and how many there are: "conv1 and 3 more:
   // computed in floats, ...".
   std::vector<std::string> warnings() const;
+  // One for each cause, whatever segments it concerns.
+  std::vector<Warning> merged_warnings() const;
 
  private:
   struct Step {
@@ -49,11 +52,9 @@ class CompiledProgram {
 
   void plan_memory();
   void plan_outputs();
-  void compile(int threads);
+  void compile(const CompileLimits& limits);
   void bind(int tensor, const void* address);
   void bind_outputs(std::span<void* const> outputs, std::span<const Tensor> next);
-  // One for each cause, whatever segments it concerns.
-  std::vector<Warning> merged_warnings() const;
   void add_notes(std::vector<KernelReport>& kernels) const;
 
   const Program& program_;

@@ -75,6 +75,9 @@ typedef struct octet_options {
    * octet_warning says so. Nobody may cut such a file off while a model uses it. Models whose
    * file has a checksum, as `octet lower` writes it. */
   const char* cache_folder;
+  /* how often a loop of the model may run its body in one octet_run, after which that fails; 0:
+   * without limit */
+  uint64_t loop_limit;
 } octet_options;
 
 /* What one input or output is. The pointers stay valid as long as the model. */

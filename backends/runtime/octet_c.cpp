@@ -170,6 +170,7 @@ octet_model* load(const octet_options* given, const Load& load_file) {
     const SessionOptions session_options{
         .threads = std::max(options.threads, 1),
         .memory_limit = static_cast<size_t>(options.memory_limit),
+        .loop_limit = static_cast<size_t>(options.loop_limit),
         .cached_shapes =
             options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes,
         .cache_folder = options.cache_folder == nullptr ? "" : options.cache_folder};

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 #include "backends/runtime/compiled_program.h"
 #include "core/base/error.h"
 #include "core/base/usable_cpus.h"
+#include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/packed_cache.h"
 #include "lowering/program/specialize.h"
@@ -28,8 +28,8 @@ struct Entry {
   Program program;  // at these values
   CompiledProgram compiled;
 
-  Entry(SymbolValues given, Program fixed, int threads)
-      : values(std::move(given)), program(std::move(fixed)), compiled(program, threads) {}
+  Entry(SymbolValues given, Program fixed, const CompileLimits& limits)
+      : values(std::move(given)), program(std::move(fixed)), compiled(program, limits) {}
 };
 
 bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) {
@@ -42,10 +42,8 @@ bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) 
 }
 
 std::vector<std::string> backends_with_channels_last(const Program& program) {
-  std::set<std::string> backends;
-  for (const Segment& segment : program.segments) backends.insert(segment.backend);
   std::vector<std::string> names;
-  for (const std::string& name : backends)
+  for (const std::string& name : backends_of(program))
     if (make_backend(name)->takes_channels_last()) names.push_back(name);
   return names;
 }
@@ -79,8 +77,8 @@ std::string made_for(const Program& program) {
   std::map<std::string, std::string> versions = {
       {"octet", OCTET_VERSION}
   };
-  for (const Segment& segment : program.segments)
-    versions.merge(make_backend(segment.backend)->versions());
+  for (const std::string& name : backends_of(program))
+    versions.merge(make_backend(name)->versions());
   std::string text;
   for (const auto& [library, version] : versions) text += fmt::format("{} {}, ", library, version);
   return text + "CPU with " + usable_isas();
@@ -128,7 +126,8 @@ void Session::Impl::compile(SymbolValues values) {
 
 void Session::Impl::add_entry(SymbolValues values, Program fixed) {
   const PackedCache::Use use(cache.get());
-  entries.emplace_front(std::move(values), std::move(fixed), options.threads);
+  entries.emplace_front(std::move(values), std::move(fixed),
+                        CompileLimits{options.threads, options.loop_limit});
   if (cache != nullptr) cache->save();
 }
 
@@ -188,10 +187,10 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   if (!options.cache_folder.empty() && !program.checksum.empty())
     impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum,
                                                  made_for(program), program.file);
+  check_backends(program);
   if (program.symbols.empty()) {
     impl_->add_entry({}, std::move(program));
   } else {
-    check_backends(program);
     impl_->open = std::move(program);
   }
   impl_->add_states();

@@ -17,6 +17,8 @@ struct SessionOptions {
   int threads = 1;
   // bytes that inputs, outputs, states and intermediates may take at once; 0: what the machine has
   size_t memory_limit = 0;
+  // how often a loop may run its body in one run, after which the run throws; 0: without limit
+  size_t loop_limit = 0;
   // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used
   // ones
   size_t cached_shapes = 4;

@@ -210,6 +210,7 @@ int make_linear(Program& program) {
 }
 
 void count_macs(Program& program) {
+  for (Program& body : program.bodies) count_macs(body);
   for (ProgramOp& op : program.ops) {
     const OpRow* row = find_op_row(op.kind);
     if (row == nullptr || !row->has_macs) continue;

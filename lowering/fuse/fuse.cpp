@@ -301,6 +301,7 @@ constexpr Step kSteps[] = {fold_constants,  merge_duplicates,    merge_movement,
 }  // namespace
 
 void fuse(Program& program) {
+  for (Program& body : program.bodies) fuse(body);
   for (int round = 0, changes = 1; changes != 0; ++round) {
     OCTET_ASSERT(round < 100, "fusion does not come to an end");
     changes = 0;

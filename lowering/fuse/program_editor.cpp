@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "lowering/program/control.h"
 #include "lowering/program/quantized_constants.h"
 #include "lowering/program/stored_constant.h"
 
@@ -138,6 +139,7 @@ int ProgramEditor::compact() {
     renumber(op.inputs);
     renumber(op.outputs);
   }
+  drop_unused_bodies(program_);
   renumber(program_.inputs);
   renumber(program_.outputs);
   for (ProgramState& state : program_.states)

@@ -22,6 +22,7 @@ struct OpName {
 };
 
 OpName split_target(const std::string& target) {
+  if (target.starts_with("higher_order.")) return {target};
   OpName name{target.substr(0, target.rfind('.')), false};
   if (name.base.starts_with("aten.") && name.base.ends_with('_') && !name.base.ends_with("__")) {
     name.base.pop_back();
@@ -31,11 +32,12 @@ OpName split_target(const std::string& target) {
 }
 
 const ImportRow* find_import_row(const std::string& op) {
-  for (const auto& rows : {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
-                           quantization_import_rows(), statistics_import_rows(),
-                           recurrent_import_rows(), attention_import_rows(), function_import_rows(),
-                           indexing_import_rows(), rearrange_import_rows(), composed_import_rows(),
-                           product_import_rows(), upsample_import_rows(), filled_import_rows()})
+  for (const auto& rows :
+       {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
+        quantization_import_rows(), statistics_import_rows(), recurrent_import_rows(),
+        attention_import_rows(), function_import_rows(), indexing_import_rows(),
+        rearrange_import_rows(), composed_import_rows(), product_import_rows(),
+        upsample_import_rows(), filled_import_rows(), control_import_rows()})
     for (const ImportRow& row : rows)
       if (op == row.op) return &row;
   return nullptr;
@@ -70,8 +72,8 @@ std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
 
 int64_t positive_dim(int64_t dim, size_t rank) { return wrap_dim(dim, rank); }
 
-Importer::Importer(const Graph& graph, bool keep_unknown)
-    : graph_(graph), keep_unknown_(keep_unknown) {}
+Importer::Importer(const Graph& graph, bool keep_unknown, size_t depth)
+    : graph_(graph), keep_unknown_(keep_unknown), depth_(depth) {}
 
 void Importer::fail(const Node& node, const std::string& what) const {
   throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what);

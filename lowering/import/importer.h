@@ -23,7 +23,8 @@ struct Sizes : std::vector<SizeExpr> {
 
 class Importer {
  public:
-  Importer(const Graph& graph, bool keep_unknown);
+  // depth: in how many bodies the graph stands.
+  Importer(const Graph& graph, bool keep_unknown, size_t depth = 0);
   // Imports every node. Throws Error that names all ops without a row.
   Program run();
 
@@ -73,6 +74,13 @@ class Importer {
   int add_tensor(ProgramTensor tensor);  // makes the name unique
   int add_intermediate(const std::string& name, DType dtype, const Sizes& sizes);
 
+  // The tensor behind a parameter, buffer or constant that the graph does not write to; null for
+  // anything else.
+  const Tensor* find_fixed_constant(const Value* value) const;
+  // A body of a branch or a loop. Throws Error as run() does, and when it writes into its
+  // constants.
+  Program import_body(const Node& node, const Graph& body);
+
   // Stops here with Error("lower", node, what).
   [[noreturn]] void fail(const Node& node, const std::string& what) const;
   // Notes that this call of a known op cannot be expressed; the import goes on and fails at its
@@ -98,6 +106,7 @@ class Importer {
 
   const Graph& graph_;
   const bool keep_unknown_;
+  const size_t depth_;
   Program program_;
   SymbolValues hints_;
   std::unordered_map<const Value*, int> tensors_;
@@ -131,6 +140,7 @@ std::span<const ImportRow> composed_import_rows();
 std::span<const ImportRow> product_import_rows();
 std::span<const ImportRow> upsample_import_rows();
 std::span<const ImportRow> filled_import_rows();
+std::span<const ImportRow> control_import_rows();
 
 // What rows of one file leave to another one.
 // A function of the op `binary`, of self and other or exponent.

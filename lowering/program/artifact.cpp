@@ -51,8 +51,7 @@ Entry constant_entry(const ProgramTensor& tensor) {
   return {tensor.name + kChannelsLast, as_channels_last(tensor.data)};
 }
 
-std::vector<Entry> entries_of(const Program& program) {
-  std::vector<Entry> entries;
+void add_entries(const Program& program, std::vector<Entry>& entries) {
   for (const ProgramTensor& tensor : program.tensors) {
     if (tensor.is_constant() && !tensor.stored) entries.push_back(constant_entry(tensor));
     if (tensor.qparams && !tensor.qparams->is_per_tensor()) add_slice_parameters(tensor, entries);
@@ -69,6 +68,16 @@ std::vector<Entry> entries_of(const Program& program) {
     if (stored.zero_point.defined())
       entries.push_back({tensor.name + kZeroPoint, stored.zero_point});
   }
+  for (size_t i = 0; i < program.bodies.size(); ++i) {
+    std::vector<Entry> inner;
+    add_entries(program.bodies[i], inner);
+    for (Entry& entry : inner) entries.push_back({body_prefix(i) + entry.name, entry.data});
+  }
+}
+
+std::vector<Entry> entries_of(const Program& program) {
+  std::vector<Entry> entries;
+  add_entries(program, entries);
   // What needs no filler behind it comes first.
   std::stable_partition(entries.begin(), entries.end(),
                         [](const Entry& entry) { return entry.data.nbytes() % kAlignment == 0; });
@@ -76,6 +85,7 @@ std::vector<Entry> entries_of(const Program& program) {
 }
 
 int version_of(const Program& program) {
+  if (!program.bodies.empty()) return kBodiesVersion;
   if (!program.states.empty()) return kStatesVersion;
   const auto is_ordered = [](const ProgramTensor& tensor) {
     return tensor.data.defined() && is_channels_last(tensor.data);
@@ -136,11 +146,20 @@ void for_each_part(const std::string& header, const std::vector<Entry>& entries,
 
 }  // namespace
 
-void save_program(const Program& program, const std::filesystem::path& path) {
-  verify(program);
+namespace {
+
+void check_names(const Program& program) {
   std::set<std::string> names;
   for (const ProgramTensor& tensor : program.tensors)
     OCTET_ASSERT(names.insert(tensor.name).second, "tensor name " + tensor.name + " is used twice");
+  for (const Program& body : program.bodies) check_names(body);
+}
+
+}  // namespace
+
+void save_program(const Program& program, const std::filesystem::path& path) {
+  verify(program);
+  check_names(program);
   const std::vector<Entry> entries = entries_of(program);
   std::string header = make_header(program, entries);
   Checksum checksum;

@@ -50,6 +50,8 @@ std::optional<DType> find_dtype_by_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::string body_prefix(size_t body) { return fmt::format("body{}/", body); }
+
 std::string checksum_digits(uint64_t checksum) { return fmt::format("{:016x}", checksum); }
 
 std::optional<size_t> find_checksum(std::string_view header) {

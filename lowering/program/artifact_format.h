@@ -13,13 +13,14 @@
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 4;        // of the format, the newest that is read
+inline constexpr int kVersion = 5;        // of the format, the newest that is read
 inline constexpr int kOldestVersion = 1;  // that is read
 // What is written is the least version that has what the program has, so that older readers take
-// it: nothing of the following; constants that stand channels-last; states.
+// it: nothing of the following; constants that stand channels-last; states; bodies.
 inline constexpr int kPlainVersion = 2;
 inline constexpr int kChannelsLastVersion = 3;
 inline constexpr int kStatesVersion = 4;
+inline constexpr int kBodiesVersion = 5;
 // of the data and of each constant in it, from the start of the file
 inline constexpr size_t kAlignment = 64;
 inline constexpr size_t aligned(size_t offset) {
@@ -39,6 +40,8 @@ inline constexpr const char* kZeroPoint = ":zero_point";
 // A filter in channels-last order stands under its name and this one, with the shape of that order
 // (filter_order.h).
 inline constexpr const char* kChannelsLast = ":channels_last";
+// What belongs to a tensor of body i stands under "body<i>/" and its name.
+std::string body_prefix(size_t body);
 // Of a tensor with a scale for each slice, these two are its parameters: f32, and i32 unless all
 // are 0; [shape[axis]].
 

@@ -234,6 +234,19 @@ void read_slice_parameters(const OpenArtifact& source, ProgramTensor& tensor) {
          fmt::format("has zero point {}, which is no {}", *zero, name_of(tensor.dtype)));
 }
 
+// In the file names begin with `prefix`.
+void read_tensors(const OpenArtifact& source, Program& program, const std::string& prefix) {
+  for (ProgramTensor& tensor : program.tensors) {
+    const std::string name = tensor.name;
+    tensor.name = prefix + name;
+    if (tensor.is_constant()) read_constant(source, tensor);
+    if (tensor.qparams && tensor.qparams->scale.empty()) read_slice_parameters(source, tensor);
+    tensor.name = name;
+  }
+  for (size_t i = 0; i < program.bodies.size(); ++i)
+    read_tensors(source, program.bodies[i], prefix + body_prefix(i));
+}
+
 void check_version(const std::string& name, const std::string& version) {
   for (int known = kOldestVersion; known <= kVersion; ++known)
     if (version == std::to_string(known)) return;
@@ -293,10 +306,7 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
     program.checksum = metadata.at("checksum").get<std::string>();
   if (options.verifies_checksum && !program.checksum.empty()) program.file = file;
   const OpenArtifact source{name, file, header, data_begin};
-  for (ProgramTensor& tensor : program.tensors) {
-    if (tensor.is_constant()) read_constant(source, tensor);
-    if (tensor.qparams && tensor.qparams->scale.empty()) read_slice_parameters(source, tensor);
-  }
+  read_tensors(source, program, "");
   try {
     verify(program);
   } catch (const InternalError& fault) {

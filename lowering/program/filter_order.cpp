@@ -60,6 +60,7 @@ Tensor as_channels_last(const Tensor& tensor) {
 }
 
 void order_filters(Program& program, const BackendSupport& support) {
+  for (Program& body : program.bodies) order_filters(body, support);
   std::vector<bool> wanted(program.tensors.size(), false), unwanted(program.tensors.size(), false);
   for_each_read(program,
                 [&](const Segment& segment, const ProgramOp& op, size_t position, size_t tensor) {
@@ -76,6 +77,7 @@ void order_filters(Program& program, const BackendSupport& support) {
 }
 
 void restore_row_major(Program& program, std::span<const std::string> taking) {
+  for (Program& body : program.bodies) restore_row_major(body, taking);
   const auto restore = [&](ProgramTensor& tensor) {
     if (tensor.data.defined()) tensor.data = tensor.data.contiguous();
   };

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/stored_constant.h"
 #include "lowering/program/symbols.h"
@@ -142,6 +144,13 @@ std::string op_text(const Program& program, const ProgramOp& op) {
   return text;
 }
 
+std::string indented(const std::string& text) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) result += "  " + line + "\n";
+  return result;
+}
+
 std::vector<std::string> names_of(const Program& program, const std::vector<int>& indices) {
   std::vector<std::string> names;
   for (int index : indices)
@@ -180,7 +189,10 @@ std::string to_text(const Program& program) {
     for (int index : segment.ops) line(static_cast<size_t>(index));
   for (size_t i = 0; i < program.ops.size(); ++i)
     if (owner[i] == nullptr) line(i);
-  return text + fmt::format("return {}\n", fmt::join(names_of(program, program.outputs), ", "));
+  text += fmt::format("return {}\n", fmt::join(names_of(program, program.outputs), ", "));
+  for (size_t i = 0; i < program.bodies.size(); ++i)
+    text += fmt::format("body {}:\n{}", i, indented(to_text(program.bodies[i])));
+  return text;
 }
 
 // ---- check ----
@@ -327,7 +339,7 @@ void verify_flow(const Program& program) {
 
 }  // namespace
 
-void verify(const Program& program) {
+void verify(const Program& program, size_t depth) {
   for (const ProgramTensor& tensor : program.tensors) verify_tensor(tensor);
   std::vector<bool> defined = initially_defined(program);
   if (program.segments.empty()) {
@@ -367,6 +379,7 @@ void verify(const Program& program) {
   verify_states(program, defined);
   verify_flow(program);
   verify_symbols(program);
+  verify_bodies(program, depth);
 }
 
 }  // namespace octet

@@ -157,6 +157,16 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //   cast                between real dtypes    copy  x
 //                       custom  tensors -> tensors; custom_op (its name) and the op's arguments:
 //                       custom_kernel.h
+//   cond                predicate (one bool), operands... -> what the first of two bodies gives for
+//                       true, the second for false; bodies: positions in Program::bodies, each of
+//                       which takes the operands
+//   while_loop          carried..., operands... -> carried...; bodies [condition, body], each of
+//                       which takes all inputs: the body gives the next carried values while the
+//                       condition gives true (one bool)
+//   scan                carried..., rows..., operands... -> carried..., stacked...; bodies [one]:
+//                       for each row along dimension 0 of `rows` it takes carried values, rows and
+//                       operands, and gives the next carried values and a row of each stacked
+//                       tensor; carried, rows (ints, how many)
 //   fake_quantize_dynamic  f32 -> f32: each block quantized to [quant_min, quant_max] and
 //                          dequantized with scale and zero point of its own range
 //                       blocks [how many per dimension] (default: one block); eps: least scale;
@@ -198,8 +208,8 @@ struct ProgramOp {
   std::vector<double> reals(std::string_view key, std::vector<double> fallback = {}) const;
 };
 
-// A run of ops on one backend. Segments execute in order; what flows between them are plain
-// row-major tensors.
+// A run of ops on one backend, or one op of control flow ("control"), which the session runs.
+// Segments execute in order; what flows between them are plain row-major tensors.
 struct Segment {
   std::string backend;
   std::vector<int> ops;      // indices into Program::ops, in execution order
@@ -239,6 +249,9 @@ struct Program {
   std::vector<int> inputs;
   // tensor indices in the order of the flattened outputs; may repeat
   std::vector<int> outputs;
+  // What ops of control flow run (lowering/program/control.h): programs on the same backends, with
+  // inputs in the order of the op's; -1 where one is not read.
+  std::vector<Program> bodies;
   // what a session keeps from run to run; empty: every run is the same
   std::vector<ProgramState> states;
   // each decided by the shape of an input; empty: every shape is fixed
@@ -270,7 +283,8 @@ struct Program {
 //           stride=[2,2] post_min=0 post_max=6
 std::string to_text(const Program& program);
 
-// Throws InternalError when indices, shapes or the order of definitions are inconsistent.
-void verify(const Program& program);
+// Throws InternalError when indices, shapes or the order of definitions are inconsistent. depth: in
+// how many programs it stands as a body.
+void verify(const Program& program, size_t depth = 0);
 
 }  // namespace octet

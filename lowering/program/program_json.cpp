@@ -216,6 +216,7 @@ ProgramState state_from_json(const Json& json) {
   return {json.at("name").get<std::string>(), indices[0], indices[1], indices[2]};
 }
 
+// Bodies stand in each other as deep as kDeepestJson allows.
 Program program_from_json(const Json& json) {
   Program program;
   program.backend = json.at("backend").get<std::string>();
@@ -228,13 +229,17 @@ Program program_from_json(const Json& json) {
   program.outputs = integers_from_json<int>(json.at("outputs"));
   if (json.contains("states"))
     for (const Json& item : json.at("states")) program.states.push_back(state_from_json(item));
+  if (json.contains("bodies"))
+    for (const Json& item : json.at("bodies")) program.bodies.push_back(program_from_json(item));
   program.reasons = json.at("reasons").get<std::map<std::string, std::string>>();
   return program;
 }
 
 }  // namespace
 
-std::string to_json_text(const Program& program, SliceParameters place) {
+namespace {
+
+Json program_to_json(const Program& program, SliceParameters place) {
   Json json = {
       {"backend",  program.backend },
       {"versions", program.versions},
@@ -252,7 +257,14 @@ std::string to_json_text(const Program& program, SliceParameters place) {
   for (const Segment& segment : program.segments)
     json["segments"].push_back(segment_to_json(segment));
   for (const ProgramState& state : program.states) json["states"].push_back(state_to_json(state));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const Program& body : program.bodies) json["bodies"].push_back(program_to_json(body, place));
+  return json;
+}
+
+}  // namespace
+
+std::string to_json_text(const Program& program, SliceParameters place) {
+  return program_to_json(program, place).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Program program_from_json_text(const std::string& text, const std::string& file) {

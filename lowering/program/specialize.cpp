@@ -55,6 +55,7 @@ Program specialize(const Program& program, const SymbolValues& values) {
   result.inputs = program.inputs;
   result.outputs = program.outputs;
   result.states = program.states;
+  for (const Program& body : program.bodies) result.bodies.push_back(specialize(body, values));
   result.reasons = program.reasons;
   return result;
 }

@@ -117,6 +117,11 @@ int ProgramBuilder::second_output(const std::string& output, std::vector<int64_t
   return program_.ops.back().outputs.back();
 }
 
+int64_t ProgramBuilder::body(Program body) {
+  program_.bodies.push_back(std::move(body));
+  return static_cast<int64_t>(program_.bodies.size()) - 1;
+}
+
 void ProgramBuilder::output(int tensor) {
   ProgramTensor& entry = program_.tensors.at(static_cast<size_t>(tensor));
   if (entry.role == ProgramTensor::Role::kIntermediate) entry.role = ProgramTensor::Role::kOutput;

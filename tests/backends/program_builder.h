@@ -47,6 +47,8 @@ class ProgramBuilder {
   // A further output of the last op.
   int second_output(const std::string& output, std::vector<int64_t> shape,
                     DType dtype = DType::kFloat32);
+  // A body, for the attribute "bodies" of a control op.
+  int64_t body(Program body);
   void output(int tensor);
   // A state's value, with the constant that it starts as (-1: zeros); `becomes` must follow.
   int state(const std::string& name, DType dtype, std::vector<int64_t> shape, int start = -1);

@@ -231,6 +231,91 @@ Program with_states() {
   return with_one_segment(b.finish(), "reference");
 }
 
+namespace {
+
+// x -> x + x or -x.
+Program branch(bool doubles, const std::string& backend) {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kFloat32, {2, 3});
+  const Attributes neg = {
+      {"fn", std::string("neg")}
+  };
+  b.output(doubles ? b.op("add", {x, x}, "y", DType::kFloat32, {2, 3})
+                   : b.op("unary", {x}, "y", DType::kFloat32, {2, 3}, {}, neg));
+  return with_one_segment(b.finish(), backend);
+}
+
+// count, x -> count < 3; x is not read.
+Program is_less_than_three() {
+  ProgramBuilder b;
+  const int count = b.input("count", DType::kInt64, {});
+  const int limit =
+      b.constant("limit", Tensor::from<int64_t>(DType::kInt64, {}, std::vector<int64_t>{3}));
+  const Attributes less = {
+      {"fn", std::string("lt")}
+  };
+  b.output(b.op("binary", {count, limit}, "less", DType::kBool, {}, {}, less));
+  Program program = with_one_segment(b.finish(), "reference");
+  program.inputs.push_back(-1);
+  return program;
+}
+
+// count, x -> count + 1, x + x.
+Program one_round() {
+  ProgramBuilder b;
+  const int count = b.input("count", DType::kInt64, {}), x = b.input("x", DType::kFloat32, {2, 3});
+  const int one =
+      b.constant("one", Tensor::from<int64_t>(DType::kInt64, {}, std::vector<int64_t>{1}));
+  b.output(b.op("add", {count, one}, "counted", DType::kInt64, {}));
+  b.output(b.op("add", {x, x}, "doubled", DType::kFloat32, {2, 3}));
+  return with_one_segment(b.finish(), "reference");
+}
+
+// sum, row -> sum + row, twice.
+Program add_row(const std::string& backend) {
+  ProgramBuilder b;
+  const int sum = b.input("sum", DType::kFloat32, {3}), row = b.input("row", DType::kFloat32, {3});
+  const int next = b.op("add", {sum, row}, "next", DType::kFloat32, {3});
+  b.output(next);
+  b.output(next);
+  return with_one_segment(b.finish(), backend);
+}
+
+}  // namespace
+
+Program with_bodies(const std::string& backend) {
+  constexpr DType kF32 = DType::kFloat32;
+  ProgramBuilder b;
+  const int yes = b.input("yes", DType::kBool, {}), x = b.input("x", kF32, {2, 3}),
+            begin = b.input("begin", DType::kInt64, {});
+  const int zeros = b.constant("zeros", Tensor::zeros(kF32, {3}));
+  const Attributes branches = {
+      {"bodies", ints({b.body(branch(true, backend)), b.body(branch(false, backend))})}
+  };
+  b.output(b.op("cond", {yes, x}, "chosen", kF32, {2, 3}, {}, branches));
+  const Attributes rounds = {
+      {"bodies", ints({b.body(is_less_than_three()), b.body(one_round())})}
+  };
+  b.output(b.op("while_loop", {begin, x}, "count", DType::kInt64, {}, {}, rounds));
+  b.output(b.second_output("grown", {2, 3}));
+  const Attributes walk = {
+      {"bodies",  ints({b.body(add_row(backend))})},
+      {"carried", int64_t{1}                      },
+      {"rows",    int64_t{1}                      }
+  };
+  b.output(b.op("scan", {zeros, x}, "sum", kF32, {3}, {}, walk));
+  b.output(b.second_output("sums", {2, 3}));
+  Program program = b.finish();
+  program.backend = backend;
+  const auto outputs = [&](int op) { return program.op(op).outputs; };
+  program.segments = {
+      {"control", {0}, {yes, x},   outputs(0)},
+      {"control", {1}, {begin, x}, outputs(1)},
+      {"control", {2}, {x},        outputs(2)}
+  };
+  return program;
+}
+
 std::filesystem::path temporary_file(const std::string& name) {
   return std::filesystem::temp_directory_path() /
          ("octet_test_" + std::to_string(::getpid()) + "_" + name);

@@ -32,6 +32,10 @@ Program open_columns();
 // and becomes sum = total + x; last, which becomes x; count i64[], which becomes count + 1; first
 // (starting as `begin`) and second, which change places.
 Program with_states();
+// yes b8[], x f32[2, 3], begin i64[] -> chosen f32[2, 3]: x + x if yes, else -x; count i64[] and
+// grown f32[2, 3]: `begin` and x, counted and added to themselves while the count is less than 3;
+// sum f32[3] and sums f32[2, 3]: of x's rows, the last and all. Bodies are on the backend.
+Program with_bodies(const std::string& backend);
 
 // In the folder for temporary files, named after this process.
 std::filesystem::path temporary_file(const std::string& name);

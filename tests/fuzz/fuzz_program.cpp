@@ -13,6 +13,8 @@ constexpr int64_t kMostConstantBytes = 1 << 16;
 // False when they would be too large.
 bool fill_constants(octet::Program& program) {
   int64_t total = 0;
+  for (octet::Program& body : program.bodies)
+    if (!fill_constants(body)) return false;
   for (octet::ProgramTensor& tensor : program.tensors) {
     if (!tensor.is_constant()) continue;
     const int64_t bytes = tensor.numel() * static_cast<int64_t>(octet::size_of(tensor.dtype));

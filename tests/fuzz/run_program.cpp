@@ -11,7 +11,13 @@ namespace octet::fuzz {
 namespace {
 
 constexpr size_t kMemory = 1 << 16;  // bytes: so that no run takes long
-constexpr size_t kMostOps = 64;
+constexpr size_t kMostOps = 64, kMostRounds = 8;
+
+size_t count_ops(const Program& program) {
+  size_t count = program.ops.size();
+  for (const Program& body : program.bodies) count += count_ops(body);
+  return count;
+}
 
 void run_at_shapes_of(Session& session, const Program& program) {
   std::vector<Tensor> inputs;
@@ -27,8 +33,8 @@ void run_at_shapes_of(Session& session, const Program& program) {
 }  // namespace
 
 void run_program(Program program) {
-  if (program.ops.size() > kMostOps) return;
-  Session session(std::move(program), {.memory_limit = kMemory});
+  if (count_ops(program) > kMostOps) return;
+  Session session(std::move(program), {.memory_limit = kMemory, .loop_limit = kMostRounds});
   run_at_shapes_of(session, session.program());
   if (session.program().symbols.empty()) return;
   SymbolValues least;

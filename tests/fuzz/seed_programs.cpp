@@ -344,8 +344,10 @@ std::vector<SeedProgram> seed_programs() {
       order_filters(program, *make_support(backend));
       seeds.push_back({fmt::format("{}_{}", seed.name, backend), program});
     }
-  for (const std::string& backend : backend_names())
+  for (const std::string& backend : backend_names()) {
     seeds.push_back({"open_" + backend, open_conv(backend)});
+    if (backend != "torch") seeds.push_back({"bodies_" + backend, with_bodies(backend)});
+  }
   return seeds;
 }
 

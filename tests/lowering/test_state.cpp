@@ -1,5 +1,5 @@
-// Buffers that a graph writes, in both forms in which torch.export gives them: several runs in a row
-// against the interpreter, and which of them become states.
+// Buffers that a graph writes, in both forms in which torch.export gives them: several runs in a
+// row against the interpreter, and which of them become states.
 #include <catch2/catch.hpp>
 
 #include "backends/reference/reference_backend.h"

@@ -7,6 +7,7 @@
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
+#include "lowering/program/control.h"
 #include "tools/commands/command.h"
 #include "tools/commands/inspect_graph.h"
 #include "tools/common/library.h"
@@ -98,12 +99,15 @@ nlohmann::ordered_json program_json(const Program& program) {
           {"outputs", outputs        },
           {"macs",    op.macs        }
       });
+      if (is_control(op)) ops.back()["bodies"] = bodies_of(op);
       const auto reason = program.reasons.find(op.name);
       if (reason != program.reasons.end()) ops.back()["reason"] = reason->second;
     }
   }
   const nlohmann::ordered_json inputs = border_json(program, program.inputs),
                                outputs = border_json(program, program.outputs);
+  nlohmann::ordered_json bodies = nlohmann::ordered_json::array();
+  for (const Program& body : program.bodies) bodies.push_back(program_json(body));
   return {
       {"backend",  program.backend      },
       {"versions", program.versions     },
@@ -111,7 +115,8 @@ nlohmann::ordered_json program_json(const Program& program) {
       {"states",   states_json(program) },
       {"inputs",   inputs               },
       {"outputs",  outputs              },
-      {"ops",      ops                  }
+      {"ops",      ops                  },
+      {"bodies",   bodies               }
   };
 }
 

@@ -1,5 +1,5 @@
-// What a session keeps from run to run: that it goes on, starts anew, and survives a failed run; how
-// it stands in a file, and what damaged ones get.
+// What a session keeps from run to run: that it goes on, starts anew, and survives a failed run;
+// how it stands in a file, and what damaged ones get.
 #include <cstring>
 
 #include <catch2/catch.hpp>

@@ -1,0 +1,205 @@
+// See the header. Values that go from round to round have two blocks of memory, which take turns.
+#include "backends/runtime/control_segment.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "backends/runtime/compiled_program.h"
+#include "core/base/error.h"
+#include "lowering/program/control.h"
+#include "lowering/program/stored_constant.h"
+
+namespace octet {
+namespace {
+
+size_t bytes_of(const Tensor& tensor) { return tensor.nbytes(); }
+
+void copy_bytes(void* to, const void* from, size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+class ControlSegment : public CompiledSegment {
+ public:
+  ControlSegment(const Program& program, const Segment& segment, const CompileLimits& limits)
+      : program_(program), op_(program.op(segment.ops.front())), limits_(limits) {
+    for (int64_t index : bodies_of(op_))
+      bodies_.push_back(
+          std::make_unique<CompiledProgram>(program.bodies[static_cast<size_t>(index)], limits));
+    find_inputs(segment);
+    find_outputs(segment);
+    carried_ = op_.kind == "while_loop" ? op_.outputs.size()
+                                        : static_cast<size_t>(op_.integer("carried", 0));
+    if (op_.kind == "cond") carried_ = 0;
+    for (std::vector<Tensor>* block : {&present_, &next_})
+      for (size_t k = 0; k < carried_; ++k)
+        block->push_back(Tensor::zeros(program.output(op_, k).dtype, program.output(op_, k).shape));
+  }
+
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    operands_.clear();
+    results_.clear();
+    for (const Source& source : sources_)
+      operands_.push_back(source.position >= 0
+                              ? inputs[static_cast<size_t>(source.position)].raw()
+                              : (source.constant.defined() ? source.constant.raw() : nullptr));
+    for (const Source& target : targets_)
+      results_.push_back(target.position >= 0 ? outputs[static_cast<size_t>(target.position)].raw()
+                                              : target.constant.raw());
+    if (op_.kind == "cond")
+      run_branch();
+    else if (op_.kind == "while_loop")
+      run_while();
+    else
+      run_scan();
+  }
+
+  std::vector<KernelReport> kernels() const override {
+    std::vector<KernelReport> all;
+    for (const std::unique_ptr<CompiledProgram>& body : bodies_) {
+      const std::vector<KernelReport> told = body->kernels();
+      all.insert(all.end(), told.begin(), told.end());
+    }
+    return all;
+  }
+
+  void time_kernels(bool on) override {
+    for (const std::unique_ptr<CompiledProgram>& body : bodies_) body->time_kernels(on);
+  }
+
+  std::vector<Warning> warnings() const override {
+    std::vector<Warning> all;
+    for (const std::unique_ptr<CompiledProgram>& body : bodies_) {
+      const std::vector<Warning> told = body->merged_warnings();
+      all.insert(all.end(), told.begin(), told.end());
+    }
+    return all;
+  }
+
+ private:
+  // Where an input of the op is: among the segment's inputs, or a constant. Likewise an output that
+  // nobody reads, which has memory of its own.
+  struct Source {
+    int position = -1;
+    Tensor constant;
+  };
+
+  static int position_in(const std::vector<int>& list, int index) {
+    const auto found = std::find(list.begin(), list.end(), index);
+    return found == list.end() ? -1 : static_cast<int>(found - list.begin());
+  }
+
+  void find_inputs(const Segment& segment) {
+    for (int index : op_.inputs) {
+      Source source;
+      if (index >= 0) {
+        source.position = position_in(segment.inputs, index);
+        if (source.position < 0) source.constant = constant_data(program_.tensor(index));
+      }
+      sources_.push_back(std::move(source));
+    }
+  }
+
+  void find_outputs(const Segment& segment) {
+    for (int index : op_.outputs) {
+      Source target;
+      target.position = position_in(segment.outputs, index);
+      if (target.position < 0)
+        target.constant = Tensor::zeros(program_.tensor(index).dtype, program_.tensor(index).shape);
+      targets_.push_back(std::move(target));
+    }
+  }
+
+  void run_branch() {
+    const bool decision = *static_cast<const bool*>(operands_[0]);
+    bodies_[decision ? 0 : 1]->run(std::span(operands_).subspan(1), results_, {}, {});
+  }
+
+  void begin_rounds() {
+    for (size_t k = 0; k < carried_; ++k)
+      copy_bytes(present_[k].raw(), operands_[k], bytes_of(present_[k]));
+    rounds_ = 0;
+  }
+
+  void count_round() {
+    if (limits_.rounds != 0 && rounds_++ == limits_.rounds)
+      throw Error(
+          "session", op_.name,
+          fmt::format("runs more than {} rounds; raise the limit of rounds", limits_.rounds));
+  }
+
+  void bind_carried() {
+    for (size_t k = 0; k < carried_; ++k) {
+      operands_[k] = present_[k].raw();
+      round_results_[k] = next_[k].raw();
+    }
+  }
+
+  void end_rounds() {
+    for (size_t k = 0; k < carried_; ++k)
+      copy_bytes(results_[k], present_[k].raw(), bytes_of(present_[k]));
+  }
+
+  void run_while() {
+    begin_rounds();
+    bool decision = false;
+    void* const decided[] = {&decision};
+    round_results_.resize(carried_);
+    while (true) {
+      bind_carried();
+      bodies_[0]->run(operands_, decided, {}, {});
+      if (!decision) break;
+      count_round();
+      bodies_[1]->run(operands_, round_results_, {}, {});
+      present_.swap(next_);
+    }
+    end_rounds();
+  }
+
+  // Bytes of one row of a tensor of the op.
+  size_t row_bytes(int index) const {
+    const ProgramTensor& tensor = program_.tensor(index);
+    const int64_t count = tensor.shape[0];
+    return count == 0 ? 0 : static_cast<size_t>(tensor.numel() / count) * size_of(tensor.dtype);
+  }
+
+  void run_scan() {
+    begin_rounds();
+    const auto rows = static_cast<size_t>(op_.integer("rows", 0));
+    const int64_t length = program_.input(op_, carried_).shape[0];
+    round_results_.assign(results_.begin(), results_.end());
+    for (int64_t i = 0; i < length; ++i) {
+      count_round();
+      bind_carried();
+      bodies_[0]->run(operands_, round_results_, {}, {});
+      present_.swap(next_);
+      for (size_t k = carried_; k < carried_ + rows; ++k)
+        operands_[k] = static_cast<const std::byte*>(operands_[k]) + row_bytes(op_.inputs[k]);
+      for (size_t k = carried_; k < round_results_.size(); ++k)
+        round_results_[k] = static_cast<std::byte*>(round_results_[k]) + row_bytes(op_.outputs[k]);
+    }
+    end_rounds();
+  }
+
+  const Program& program_;
+  const ProgramOp& op_;
+  const CompileLimits limits_;
+  std::vector<std::unique_ptr<CompiledProgram>> bodies_;
+  std::vector<Source> sources_;  // by input of the op
+  std::vector<Source> targets_;  // by output
+  size_t carried_ = 0;
+  std::vector<Tensor> present_, next_;  // of what is carried
+  size_t rounds_ = 0;
+  std::vector<const void*> operands_;
+  std::vector<void*> results_, round_results_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledSegment> compile_control(const Program& program, const Segment& segment,
+                                                 const CompileLimits& limits) {
+  return std::make_unique<ControlSegment>(program, segment, limits);
+}
+
+}  // namespace octet

@@ -1,0 +1,23 @@
+// A branch or a loop as a segment: its bodies are compiled programs, which it runs on the memory of
+// the program that it is in. Used by CompiledProgram only.
+#pragma once
+
+#include <memory>
+
+#include "lowering/program/backend.h"
+#include "lowering/program/program.h"
+
+namespace octet {
+
+struct CompileLimits {
+  int threads = 1;
+  // the most rounds that a loop may run, after which a run throws; 0: no limit
+  size_t rounds = 0;
+};
+
+// segment: of one control op (lowering/program/control.h) of a verified program, which stays as
+// long as this does. Throws Error as CompiledProgram does.
+std::unique_ptr<CompiledSegment> compile_control(const Program& program, const Segment& segment,
+                                                 const CompileLimits& limits);
+
+}  // namespace octet

@@ -1,0 +1,211 @@
+// Branches and loops. Each body is imported as a program of its own; weights, which reach it as
+// operands of the call, become its constants.
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/passes/fold_input_free.h"
+#include "core/passes/inline_bodies.h"
+#include "lowering/import/graph.h"
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+#include "lowering/program/control.h"
+
+namespace octet {
+namespace {
+
+// A call while it is imported; `why` says why it cannot be.
+struct BodyCall {
+  Importer& importer;
+  const Node& node;
+  std::vector<Value*> operands = {};  // null: no tensor
+  std::vector<int64_t> bodies = {};   // positions in Program::bodies
+  std::string why = {};
+};
+
+bool holds_values(const Argument& argument) {
+  bool found = false;
+  for_each_value(argument, [&](Value*) { found = true; });
+  return found;
+}
+
+// Adds the operands in one argument: a list of values, or nothing.
+void add_operands(BodyCall& call, size_t index) {
+  if (index >= call.node.arguments().size()) return;
+  const Argument& argument = call.node.arguments()[index].value;
+  if (const std::vector<Value*>* values = argument.find<std::vector<Value*>>()) {
+    for (Value* value : *values) {
+      const bool is_tensor = value->kind() == ValueKind::kTensor;
+      if (!is_tensor && value->kind() != ValueKind::kSymInt)
+        call.why = fmt::format("takes %{}, which is no tensor", value->name());
+      call.operands.push_back(is_tensor ? value : nullptr);
+    }
+  } else if (const SymIntList* list = argument.find<SymIntList>()) {
+    for (const std::variant<int64_t, Value*>& item : list->items) {
+      if (std::holds_alternative<int64_t>(item)) call.why = "takes a number";
+      call.operands.push_back(nullptr);
+    }
+  } else if (const std::vector<int64_t>* numbers = argument.find<std::vector<int64_t>>();
+             (numbers != nullptr && !numbers->empty()) || holds_values(argument)) {
+    call.why = "takes operands that are no tensors";
+  }
+}
+
+const Graph* body_at(BodyCall& call, size_t index) {
+  const Subgraph* body = index < call.node.arguments().size()
+                             ? call.node.arguments()[index].value.find<Subgraph>()
+                             : nullptr;
+  if (body == nullptr || body->graph == nullptr) {
+    call.why = fmt::format("has no body as argument {}", index);
+    return nullptr;
+  }
+  return body->graph.get();
+}
+
+// The operands from `invariant` on that are constants become the body's own.
+std::unique_ptr<Graph> with_constants(const BodyCall& call, const Graph& body, size_t invariant) {
+  std::unique_ptr<Graph> copy = clone(body);
+  copy->range_constraints = call.importer.graph().range_constraints;
+  const std::vector<GraphInput> inputs = copy->inputs();
+  for (size_t k = invariant; k < call.operands.size(); ++k) {
+    Value* input = inputs[k].value;
+    const Tensor* constant =
+        call.operands[k] == nullptr ? nullptr : call.importer.find_fixed_constant(call.operands[k]);
+    if (constant == nullptr || input->is_unused()) continue;
+    const std::optional<TensorMeta> meta = input->meta;
+    Value* inner =
+        copy->add_constant(call.operands[k]->name(), *constant, InputKind::kTensorConstant);
+    if (meta) inner->meta = meta;
+    copy->replace_uses(input, inner);
+  }
+  inline_bodies(*copy);
+  fold_input_free(*copy, FoldFrom::kConstants);
+  return copy;
+}
+
+void add_body(BodyCall& call, size_t argument, size_t invariant) {
+  const Graph* body = call.why.empty() ? body_at(call, argument) : nullptr;
+  if (body == nullptr) return;
+  if (body->inputs().size() != call.operands.size()) {
+    call.why = fmt::format("has a body of {} inputs, want {}", body->inputs().size(),
+                           call.operands.size());
+    return;
+  }
+  Program program = call.importer.import_body(call.node, *with_constants(call, *body, invariant));
+  Program& whole = call.importer.program();
+  call.bodies.push_back(static_cast<int64_t>(whole.bodies.size()));
+  whole.bodies.push_back(std::move(program));
+}
+
+// Whether some body reads operand k, or it goes from round to round.
+bool is_wanted(const BodyCall& call, size_t k, size_t invariant) {
+  if (call.operands[k] == nullptr) return false;
+  if (k < invariant) return true;
+  for (int64_t index : call.bodies)
+    if (call.importer.program().bodies[static_cast<size_t>(index)].inputs[k] >= 0) return true;
+  return false;
+}
+
+void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs, size_t invariant,
+               Attributes attributes) {
+  const std::vector<Value*> results = call.node.outputs();
+  for (const Value* value : results)
+    if (value->kind() != ValueKind::kTensor)
+      call.why = fmt::format("gives %{}, which is no tensor", value->name());
+  if (results.empty()) call.why = "gives no tensor";
+  if (!call.why.empty()) return call.importer.refuse(call.node, call.why);
+  for (size_t k = 0; k < call.operands.size(); ++k)
+    inputs.push_back(is_wanted(call, k, invariant) ? call.importer.tensor_of(call.operands[k])
+                                                   : -1);
+  attributes["bodies"] = call.bodies;
+  const ProgramOp& op =
+      call.importer.emit_values(call.node, results, kind, std::move(inputs), std::move(attributes));
+  const std::string fault = find_control_fault(call.importer.program(), op);
+  if (!fault.empty()) call.importer.refuse(call.node, fault);
+}
+
+// What decides, as a bool; -1 when it is no tensor.
+int decision_of(Importer& importer, const Node& node) {
+  const Argument& argument = node.arguments().front().value;
+  Steps s(importer, node);
+  if (const bool* known = argument.find<bool>()) return s.filled(DType::kBool, {}, *known ? 1 : 0);
+  Value* value = argument.value_or_null();
+  if (value == nullptr || value->kind() != ValueKind::kTensor) return -1;
+  const int tensor = importer.tensor_of(value);
+  return s.dtype(tensor) == DType::kBool ? tensor : s.compare("ne", tensor, s.number(0, tensor));
+}
+
+// cond(predicate, if_true, if_false, operands)
+void import_cond(Importer& importer, const Node& node) {
+  BodyCall call{importer, node};
+  const int decision = node.arguments().empty() ? -1 : decision_of(importer, node);
+  if (decision < 0) return importer.refuse(node, "decides by a size");
+  add_operands(call, 3);
+  for (size_t argument : {1, 2}) add_body(call, argument, 0);
+  emit_call(call, "cond", {decision}, 0, {});
+}
+
+// while_loop(condition, body, carried, additional)
+void import_while(Importer& importer, const Node& node) {
+  BodyCall call{importer, node};
+  add_operands(call, 2);
+  const size_t carried = call.operands.size();
+  add_operands(call, 3);
+  for (size_t argument : {0, 1}) add_body(call, argument, carried);
+  emit_call(call, "while_loop", {}, carried, {});
+}
+
+void emit_scan(BodyCall& call, size_t carried, size_t rows) {
+  add_body(call, 0, carried + rows);
+  const Attributes attributes = {
+      {"carried", static_cast<int64_t>(carried)},
+      {"rows",    static_cast<int64_t>(rows)   }
+  };
+  emit_call(call, "scan", {}, carried + rows, attributes);
+}
+
+// scan(combine, carried, rows, additional)
+void import_scan(Importer& importer, const Node& node) {
+  BodyCall call{importer, node};
+  add_operands(call, 1);
+  const size_t carried = call.operands.size();
+  add_operands(call, 2);
+  const size_t rows = call.operands.size() - carried;
+  add_operands(call, 3);
+  emit_scan(call, carried, rows);
+}
+
+// map_impl(body, rows, additional): a scan that carries nothing.
+void import_map(Importer& importer, const Node& node) {
+  BodyCall call{importer, node};
+  add_operands(call, 1);
+  const size_t rows = call.operands.size();
+  add_operands(call, 2);
+  emit_scan(call, 0, rows);
+}
+
+constexpr ImportRow kControlRows[] = {
+    {"higher_order.cond",       import_cond },
+    {"higher_order.while_loop", import_while},
+    {"higher_order.scan",       import_scan },
+    {"higher_order.map_impl",   import_map  },
+};
+
+}  // namespace
+
+const Tensor* Importer::find_fixed_constant(const Value* value) const {
+  return is_state(value) ? nullptr : graph_.find_constant(value);
+}
+
+Program Importer::import_body(const Node& node, const Graph& body) {
+  if (depth_ == kDeepestBodies)
+    fail(node, fmt::format("has bodies that stand in each other deeper than {}", kDeepestBodies));
+  Program program = Importer(body, keep_unknown_, depth_ + 1).run();
+  if (!program.states.empty())
+    fail(node, fmt::format("has a body that writes into {}; write outside of it",
+                           program.states.front().name));
+  return program;
+}
+
+std::span<const ImportRow> control_import_rows() { return kControlRows; }
+
+}  // namespace octet

@@ -1,0 +1,156 @@
+"""cond, while_loop, scan and map in a lowered program: every backend gives PyTorch's numbers, float and quantized."""
+import unittest
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the q/dq ops for torch.export.load
+from support import CommandTest
+from torch import nn
+from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+
+BACKENDS = ("reference", "onednn", "xnnpack")
+
+
+class CondNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 16), nn.Linear(8, 16)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: torch.relu(self.first(x)), lambda x: self.second(x) * 0.5, (x,))
+
+
+class WhileNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, count, x):
+        return while_loop(lambda count, x: count < 3, lambda count, x: (count + 1, torch.tanh(self.linear(x)) + x), (count, x))
+
+
+class ScanNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.input, self.hidden = nn.Linear(6, 8), nn.Linear(8, 8)
+
+    def forward(self, xs, h):
+        def step(h, x):
+            h = torch.tanh(self.input(x) + self.hidden(h))
+            return h, h.clone()
+
+        return scan(step, h, xs)
+
+
+class MapNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 8)
+
+    def forward(self, xs, shift):
+        return map_rows(lambda x, shift: torch.relu(self.linear(x)) + shift, xs, shift)
+
+
+class StateAndBranch(nn.Module):
+    """A branch that reads a buffer which the program writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("last", torch.zeros(2, 8))
+
+    def forward(self, x):
+        y = torch.cond(self.count > 1, lambda x, last: self.linear(x) + last, lambda x, last: self.linear(x), (x, self.last.clone()))
+        self.count.add_(1)
+        self.last.copy_(y)
+        return y
+
+
+def batches(make, count=6):
+    result = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        result.append(make(seed))
+    return result
+
+
+CASES = {
+    "cond": (CondNet, lambda seed: (torch.randn(2, 8).abs() * (1 if seed % 2 else -1),)),
+    "while_loop": (WhileNet, lambda seed: (torch.tensor(seed - 1), torch.randn(2, 8))),
+    "scan": (ScanNet, lambda seed: (torch.randn(5, 2, 6), torch.randn(2, 8))),
+    "map": (MapNet, lambda seed: (torch.randn(3, 4, 6), torch.randn(8))),
+    "state": (StateAndBranch, lambda seed: (torch.randn(2, 8),)),
+}
+
+
+class BranchesAndLoops(CommandTest):
+    def in_torch(self, name, steps):
+        module = torch.export.load(self.path(name)).module()
+        with torch.no_grad():
+            outputs = [module(*step) for step in steps]
+        return [[tensor.clone() for tensor in (output if isinstance(output, (tuple, list)) else [output])] for output in outputs]
+
+    def check(self, source, steps, share, *options, backends=BACKENDS):
+        want = self.in_torch(source, steps)
+        self.save("steps.pt", steps)
+        for backend in backends:
+            with self.subTest(backend=backend, source=source):
+                self.octet("lower", self.path(source), "--backend", backend, "--output", self.path("m.octet"), *options)
+                self.octet("run", self.path("m.octet"), "--steps", "--inputs", self.path("steps.pt"), "--outputs", self.path("y.pt"))
+                for got, theirs in zip(torch.load(self.path("y.pt"), weights_only=True), want, strict=True):
+                    for a, b in zip(got, theirs, strict=True):
+                        self.assertEqual(a.dtype, b.dtype)
+                        atol = max(b.abs().max().item(), 0.1) / share if b.is_floating_point() else 0
+                        torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+    def check_case(self, name):
+        net, make = CASES[name]
+        steps = batches(make)
+        torch.manual_seed(0)
+        self.export(net().requires_grad_(False), *steps[0])
+        self.check("model.pt2", steps, 1e5)
+        self.save("c.pt", steps)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("c.pt"), "--output", self.path("q.pt2"))
+        self.check("q.pt2", steps, 50)
+
+    def test_cond(self):
+        self.check_case("cond")
+        inner = self.inspect("m.octet")
+        self.assertEqual([op["kind"] for op in inner["ops"]][-1], "cond")
+        self.assertEqual(len(inner["bodies"]), 2)
+        linear = [op for body in inner["bodies"] for op in body["ops"] if op["kind"] == "linear"]
+        self.assertEqual([op["backend"] for op in linear], ["xnnpack"] * 2)
+        self.assertEqual([op["inputs"][1]["dtype"] for op in linear], ["int8"] * 2)
+
+    def test_while_loop(self):
+        self.check_case("while_loop")
+
+    def test_scan(self):
+        self.check_case("scan")
+
+    def test_map(self):
+        self.check_case("map")
+
+    def test_a_branch_beside_buffers_that_are_written(self):
+        self.check_case("state")
+
+    def test_an_open_size_reaches_the_bodies(self):
+        torch.manual_seed(0)
+        steps = batches(lambda seed: (torch.randn(seed + 2, 8),))
+        self.export(CondNet().requires_grad_(False), steps[1][0], dynamic_shapes=({0: torch.export.Dim("n", min=2, max=16)},))
+        self.check("model.pt2", steps, 1e5)
+
+    def test_ops_that_only_libtorch_has_run_within_a_body(self):
+        class Spectrum(nn.Module):
+            def forward(self, x):
+                return torch.cond(x.sum() > 0, lambda x: torch.fft.rfft(x).abs(), lambda x: torch.fft.rfft(x * 2).abs(), (x,))
+
+        steps = batches(lambda seed: (torch.randn(2, 8),))
+        self.export(Spectrum(), *steps[0])
+        self.check("model.pt2", steps, 1e5, "--fallback", "torch", backends=("onednn",))
+
+
+if __name__ == "__main__":
+    unittest.main()
