@@ -39,6 +39,12 @@ int64_t symmetric_zero_point(const QParamsTarget& target) {
   return target.dtype == DType::kUInt16 ? int64_t{1} << 15 : 0;
 }
 
+// scale: what range `i` asks for. A range without any width keeps eps.
+float least_scale(float scale, const QParamsTarget& target, size_t i) {
+  if (target.finest.empty() || !(scale > 0) || !(scale < target.eps / 2)) return target.eps;
+  return std::min(target.eps, target.finest[target.finest.size() == 1 ? 0 : i]);
+}
+
 }  // namespace
 
 QParams choose_qparams(std::span<const float> min, std::span<const float> max,
@@ -57,14 +63,16 @@ QParams choose_qparams(std::span<const float> min, std::span<const float> max,
     const float low = std::min(min[i], 0.0f);
     const float high = std::max(max[i], 0.0f);
     if (is_symmetric(target.qscheme)) {
-      result.scale.push_back(std::max(std::max(-low, high) / half_range, target.eps));
+      const float scale = std::max(-low, high) / half_range;
+      result.scale.push_back(std::max(scale, least_scale(scale, target, i)));
       result.zero_point.push_back(symmetric_zero_point(target));
     } else if (target.qscheme == QScheme::kPerChannelAffineFloatQParams) {
       const float scale = (max[i] - min[i]) / range;
-      result.scale.push_back(scale > target.eps ? scale : 1.0f);
+      result.scale.push_back(scale > least_scale(scale, target, i) ? scale : 1.0f);
       result.float_zero_point.push_back(-1.0f * min[i] / result.scale.back());
     } else {
-      const float scale = std::max((high - low) / range, target.eps);
+      const float wanted = (high - low) / range;
+      const float scale = std::max(wanted, least_scale(wanted, target, i));
       const int64_t zero_point = target.quant_min - to_int32(std::nearbyint(low / scale));
       result.scale.push_back(scale);
       result.zero_point.push_back(std::clamp(zero_point, target.quant_min, target.quant_max));

@@ -37,6 +37,9 @@ struct QParamsTarget {
   // given, not the dtype's own: moves the zero point of symmetric uint8 to the middle of the range
   bool has_custom_range = false;
   float eps = 0;  // least scale
+  // Least scale instead of eps for a range that eps would leave less than half of the integers: one
+  // for all, or one per channel; empty: eps for such ranges too.
+  std::vector<float> finest = {};
   int axis = -1;
 };
 

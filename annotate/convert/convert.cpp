@@ -11,6 +11,7 @@
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/observe_op.h"
 #include "annotate/observed/check_limits.h"
+#include "annotate/observed/scale_floor.h"
 #include "annotate/observers/affine_fake_quantize.h"
 #include "annotate/observers/data_free.h"
 #include "annotate/observers/fake_quantize.h"
@@ -295,15 +296,18 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
   check_options(options);
   Graph& graph = observed.graph;
   const bool is_own = options.compat == Compat::kNone;
-  run_passes("convert", graph,
-             {
-                 {"leave_unseen_bodies_float",
-                  [&] { return leave_unseen_bodies_float(observed, report); }, is_own},
-                 {"convert_opaque_parts", [&] { convert_opaque_parts(observed); }},
-                 {"use_trained_qparams", [&] { use_trained_qparams(observed.observers); }, is_own},
-                 {"fold_conv_bn_qat", [&] { return fold_conv_bn_qat(graph, options.compat); }},
-                 {"check_scale_limits", [&] { check_scale_limits(observed); }},
-                 {"convert_bodies", [&] { convert_bodies(observed, options, report); }},
+  run_passes(
+      "convert", graph,
+      {
+          {"leave_unseen_bodies_float", [&] { return leave_unseen_bodies_float(observed, report); },
+           is_own},
+          {"convert_opaque_parts", [&] { convert_opaque_parts(observed); }},
+          {"use_trained_qparams", [&] { use_trained_qparams(observed.observers); }, is_own},
+          {"fold_conv_bn_qat", [&] { return fold_conv_bn_qat(graph, options.compat); }},
+          {"fit_weights_to_biases", [&] { return fit_weights_to_biases(observed); }, is_own},
+          {"report_scale_floors", [&] { report_scale_floors(observed, options.compat, report); }},
+          {"check_scale_limits", [&] { check_scale_limits(observed); }},
+          {"convert_bodies", [&] { convert_bodies(observed, options, report); }},
   });
   convert_graph(observed, graph, options, report);
   int moved = 0;

@@ -186,6 +186,7 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
   const double quant_min = static_cast<double>(quant_min_);
   const double quant_max = static_cast<double>(quant_max_);
   const double eps = args_.choice.eps.value_or(eps_of(view.scalar_type()));
+  const double finest = args_.finest_scales.empty() ? eps : args_.finest_scales.front();
   const bool is_middle = options().mapping_type == MappingType::kSymmetric;
   const double zero_point = static_cast<double>((quant_max_ + quant_min_ + 1) / 2);
   const auto lattice_of = [=](const ValueRange& range) {
@@ -193,7 +194,8 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
     const double up = static_cast<double>(range.max);
     const double scale = is_middle ? std::max(down, up) * 2 / (quant_max - quant_min)
                                    : std::max(down / -quant_min, up / quant_max);
-    return Lattice{std::max(scale, eps), quant_min - zero_point, quant_max - zero_point};
+    const double least = scale < eps / 2 ? finest : eps;
+    return Lattice{std::max(scale, least), quant_min - zero_point, quant_max - zero_point};
   };
   at::parallel_for(0, low.numel(), 64, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
@@ -212,15 +214,22 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
   return {low.to(view.scalar_type()), high.to(view.scalar_type())};
 }
 
+at::Tensor AffineObserver::floored(const at::Tensor& scale) const {
+  const double eps = args_.choice.eps.value_or(eps_of(scale.scalar_type()));
+  const at::Tensor coarse = at::clamp(scale, Scalar(eps));
+  if (args_.finest_scales.empty() || scale.scalar_type() != at::kFloat) return coarse;
+  const at::Tensor is_below = scale.gt(0).logical_and(scale.lt(eps / 2));
+  return at::where(is_below, at::clamp(scale, Scalar(args_.finest_scales.front())), coarse);
+}
+
 std::pair<at::Tensor, at::Tensor> AffineObserver::qparams_of(const at::Tensor& min,
                                                              const at::Tensor& max) const {
   const c10::ScalarType type = min.scalar_type();
   const at::Tensor low = at::minimum(min, at::zeros_like(min));
   const at::Tensor high = at::maximum(max, at::zeros_like(max));
   const MappingType mapping = options().mapping_type;
-  const at::Tensor scale = at::clamp(scale_of(low, high, mapping, static_cast<double>(quant_min_),
-                                              static_cast<double>(quant_max_)),
-                                     Scalar(args_.choice.eps.value_or(eps_of(type))));
+  const at::Tensor scale = floored(scale_of(low, high, mapping, static_cast<double>(quant_min_),
+                                            static_cast<double>(quant_max_)));
   const at::Tensor zero_point =
       mapping == MappingType::kAsymmetric
           ? at::clamp(at::rsub(at::round(low / scale), Scalar(quant_min_)), Scalar(quant_min_),

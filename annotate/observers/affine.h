@@ -57,6 +57,8 @@ class AffineObserver : public Observer {
   std::pair<at::Tensor, at::Tensor> search_ranges(const at::Tensor& view,
                                                   const std::vector<int64_t>& dims) const;
   std::pair<at::Tensor, at::Tensor> qparams_of(const at::Tensor& min, const at::Tensor& max) const;
+  // At least eps, or for float32 ranges below half of it what allow_finer_scales() said.
+  at::Tensor floored(const at::Tensor& scale) const;
 
   Kind kind_;
   at::Tensor min_;  // one element for each block; undefined: nothing observed

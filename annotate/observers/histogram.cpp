@@ -210,6 +210,12 @@ QParams HistogramObserver::calculate_qparams() const {
   return *cache_->qparams;
 }
 
+void HistogramObserver::allow_finer_scales(std::vector<float> least) {
+  const std::lock_guard<std::mutex> lock(cache_->mutex);
+  cache_->qparams.reset();
+  Observer::allow_finer_scales(std::move(least));
+}
+
 ObserverState HistogramObserver::state() const {
   if (!has_data_) return {};
   const float* counts = histogram_.const_data_ptr<float>();

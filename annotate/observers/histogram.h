@@ -25,6 +25,7 @@ class HistogramObserver : public Observer {
   // Searches once; asking again without new data costs nothing. May be asked from several threads
   // at once.
   QParams calculate_qparams() const override;
+  void allow_finer_scales(std::vector<float> least) override;
   bool has_data() const override { return has_data_; }
   bool is_idempotent() const override { return false; }
   bool refuses_nan() const override { return true; }

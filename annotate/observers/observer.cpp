@@ -106,6 +106,7 @@ QParamsTarget Observer::target() const {
           .quant_max = quant_max_,
           .has_custom_range = args_.quant_min.has_value(),
           .eps = eps(),
+          .finest = args_.finest_scales,
           .axis = args_.ch_axis.value_or(0)};
 }
 

@@ -26,6 +26,8 @@ struct ObserverArgs {
   bool is_dynamic = false;
   bool reduce_range = false;
   ObserverChoice choice;
+  // QParamsTarget::finest; what prepare and convert set (annotate/observed/scale_floor.h)
+  std::vector<float> finest_scales = {};
 };
 
 // Everything an observer has learned, for saving between processes. Empty vectors: nothing observed
@@ -81,6 +83,11 @@ class Observer {
   //   kinds that learn nothing: nothing to do
   // Throws Error("state", ...) when the kinds or arguments differ, or the kind cannot be merged.
   virtual void merge(const Observer& other);
+  // Ranges that the spec's eps would leave less than half of the integers get finer scales, down to
+  // `least`: one for all, or one per channel.
+  virtual void allow_finer_scales(std::vector<float> least) {
+    args_.finest_scales = std::move(least);
+  }
   const ObserverArgs& args() const { return args_; }
   int64_t quant_min() const { return quant_min_; }  // resolved: the given one or the dtype's
   int64_t quant_max() const { return quant_max_; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/control_flow.h"
+#include "annotate/observed/scale_floor.h"
 #include "annotate/prepare/group_observers.h"
 #include "annotate/prepare/observer_insertion.h"
 #include "annotate/prepare/opaque_prepare.h"
@@ -103,6 +104,8 @@ void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* q
       find_sharing_groups(graph, observed.annotations, options.implicit_sharing, part_of);
   std::vector<std::shared_ptr<Observer>> observers = make_group_observers(groups, purpose);
   if (quantizers != nullptr) ask_for_observers(*quantizers, graph, groups, observers);
+  if (purpose == Purpose::kCalibration && !is_torchao(options))
+    lower_scale_floors(graph, observed.annotations, groups, observers);
   insert_observer_nodes(graph, observed.annotations, groups, observed.observers.size(), report,
                         is_torchao(options) ? BufferWrites::kIgnored : BufferWrites::kWatched);
   observed.observers.insert(observed.observers.end(), observers.begin(), observers.end());

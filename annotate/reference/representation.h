@@ -11,7 +11,8 @@ namespace octet {
 // Rewrites, largest pattern first, what stands in compute_reference_rules(), then each quantize and
 // dequantize that is left:
 //   linear, conv, dynamic linear   out_dtype(op, int32, x - zero_point, w - zero_point), bias in
-//       steps of scale(x) * scale(w), one multiplier
+//       steps of scale(x) * scale(w), one multiplier; transposed and dilated convolutions add up
+//       the integers as float64
 //   add, add+relu, max_pool2d      int32 arithmetic and a multiplier an input
 // kNone gives what the q/dq graph gives but for ties and float noise; kTorchao what
 // convert_pt2e(use_reference_representation=True) gives. choose_qparams and the types without

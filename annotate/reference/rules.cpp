@@ -22,12 +22,14 @@ bool is_static_tensor(const std::optional<Quantization>& q, Compat compat) {
          (compat == Compat::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
 }
 
-// Weights are 8-bit, per tensor or (not in torchao's form) per output channel with zero points 0.
-bool is_weight(const Graph& graph, const std::optional<Quantization>& q, Compat compat) {
+// Weights are 8-bit, per tensor or (not in torchao's form) per output channel, which is dimension
+// `axis`, with zero points 0.
+bool is_weight(const Graph& graph, const std::optional<Quantization>& q, Compat compat,
+               int64_t axis = 0) {
   if (!q || !is_8_bit(*q) || q->out_dtype) return false;
   if (!q->is_per_channel) return is_static_tensor(q, compat);
   const Value* zero_points = q->zero_point.value_or_null();
-  return compat == Compat::kNone && q->axis == 0 &&
+  return compat == Compat::kNone && q->axis == axis &&
          (q->zero_point.is_none() || (zero_points != nullptr && is_all_zero(graph, zero_points)));
 }
 
@@ -50,23 +52,42 @@ std::vector<Argument> literals_after_bias(const Node& node) {
   return literals;
 }
 
-// Sum of the products, in int32 and without bias.
-Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight) {
+bool is_transposed(const Node& op) {
+  return op.target().starts_with("aten.conv_transpose") || op.bool_or("transposed", false);
+}
+
+// LibTorch has no integer kernel for transposed and dilated convolutions.
+bool has_integer_kernel(const Node& op) {
+  const std::vector<int64_t> dilation = op.ints_or("dilation", {1});
+  return !is_transposed(op) &&
+         std::all_of(dilation.begin(), dilation.end(), [](int64_t step) { return step == 1; });
+}
+
+// The op on other operands, without bias.
+Value* call_with(Emitter& emit, const Node& op, Value* input, Value* weight, DType dtype) {
+  std::vector<NamedArgument> arguments = op.arguments();
+  for (NamedArgument& argument : arguments) {
+    if (argument.name == "input") argument.value = emit.cast(input, dtype);
+    if (argument.name == "weight") argument.value = emit.cast(weight, dtype);
+    if (argument.name == "bias") argument.value = None{};
+  }
+  std::optional<TensorMeta> meta = op.output()->meta;
+  if (meta) meta->dtype = dtype;
+  return emit.call(op.target(), std::move(arguments), std::move(meta));
+}
+
+// Sum of the products, in int32 and without bias. Where there is no integer kernel the integers are
+// added up as float64, which holds all of them exactly.
+Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight, Compat compat) {
   const Value* output = op.output();
+  if (compat == Compat::kNone && !has_integer_kernel(op))
+    return emit.cast(call_with(emit, op, input, weight, DType::kFloat64), DType::kInt32);
   if (std::find(kOutDtypeOps.begin(), kOutDtypeOps.end(), op.target()) != kOutDtypeOps.end()) {
     std::vector<Argument> operands = {input, weight, None{}};
     for (Argument& literal : literals_after_bias(op)) operands.push_back(std::move(literal));
     return emit.call_int32(op.target(), std::move(operands), output->meta);
   }
-  std::vector<NamedArgument> arguments = op.arguments();
-  for (NamedArgument& argument : arguments) {
-    if (argument.name == "input") argument.value = emit.cast(input, DType::kInt32);
-    if (argument.name == "weight") argument.value = emit.cast(weight, DType::kInt32);
-    if (argument.name == "bias") argument.value = None{};
-  }
-  std::optional<TensorMeta> meta = output->meta;
-  if (meta) meta->dtype = DType::kInt32;
-  return emit.call(op.target(), std::move(arguments), std::move(meta));
+  return call_with(emit, op, input, weight, DType::kInt32);
 }
 
 // op(left, right) as int32: cut off in torchao's form, else rounded.
@@ -124,21 +145,25 @@ Operands find_operands(const Match& match) {
   return result;
 }
 
-// q(op(dq(x), dq(w), b?)): linear and convolutions.
+// q(op(dq(x), dq(w), b?)): linear and convolutions, transposed ones too. With groups the weight of
+// a transposed one has scales for the channels of one group, not for each channel: then per tensor.
 Value* build_sum_of_products(Graph& graph, const Match& match, Compat compat) {
   const std::optional<Quantization> out = find_quantization(match.root);
   const Operands in = find_operands(match);
+  const bool is_linear = in.op->is("aten.linear"), transposes = is_transposed(*in.op);
   if (!is_static_tensor(out, compat) || !is_static_tensor(in.x, compat) ||
-      !is_weight(graph, in.w, compat))
+      !is_weight(graph, in.w, compat, transposes ? 1 : 0))
     return nullptr;
-  const bool is_linear = in.op->is("aten.linear");
-  if (!is_linear && (!in.w->input->meta || in.op->bool_or("transposed", false))) return nullptr;
+  if (!is_linear && !in.w->input->meta) return nullptr;
+  if (transposes &&
+      (compat == Compat::kTorchao || (in.w->is_per_channel && in.op->int_or("groups", 1) != 1)))
+    return nullptr;
   // torchao's form cannot run without a bias
   if (compat == Compat::kTorchao && match.find("b") == nullptr) return nullptr;
   const int spatial = is_linear ? 0 : static_cast<int>(in.w->input->meta->sizes.size()) - 2;
   Emitter emit(graph, *match.root, *in.op);
   Value* x = widen(emit, in.x->input, *in.x);
-  Value* sum = accumulate(emit, *in.op, x, widen(emit, in.w->input, *in.w));
+  Value* sum = accumulate(emit, *in.op, x, widen(emit, in.w->input, *in.w), compat);
   const Argument scale = emit.scale("mul", in.w->scale, in.x->scale);
   sum = add_bias(emit, sum, match.find("b"), scale, spatial, compat);
   Argument factor = emit.scale("div", scale, out->scale);
@@ -172,7 +197,7 @@ Value* build_dynamic_linear(Graph& graph, const Match& match, Compat compat) {
   Value* wide = emit.binary("sub", emit.cast(quantized, DType::kInt16), x->zero_point);
   weight = emit.cast(weight, DType::kInt16);
   if (!w->is_per_channel) weight = emit.binary("sub", weight, w->zero_point);
-  Value* sum = accumulate(emit, linear, wide, weight);
+  Value* sum = accumulate(emit, linear, wide, weight, compat);
   const Argument scale = emit.binary("mul", x->scale, w->scale);
   sum = emit.binary("mul", add_bias(emit, sum, match.find("b"), scale, 0, compat), scale);
   // choose_qparams gives float64
@@ -180,11 +205,12 @@ Value* build_dynamic_linear(Graph& graph, const Match& match, Compat compat) {
 }
 
 // One addend in steps of the sum. torchao's add rounds each addend and its add_relu cuts each off;
-// Octet rounds their sum.
-Value* rescaled(Emitter& emit, const Quantization& in, const Quantization& out, bool is_cut_off,
-                Compat compat) {
+// Octet rounds their sum. alpha: what the add multiplies the addend by.
+Value* rescaled(Emitter& emit, const Quantization& in, double alpha, const Quantization& out,
+                bool is_cut_off, Compat compat) {
   Value* wide = emit.binary("sub", emit.cast(in.input, DType::kInt32), in.zero_point);
-  const Argument factor = emit.scale("div", in.scale, out.scale);
+  const Argument scale = alpha == 1 ? in.scale : emit.scale("mul", in.scale, alpha);
+  const Argument factor = emit.scale("div", scale, out.scale);
   if (compat == Compat::kNone) return emit.binary("mul", wide, factor);
   return to_int32(emit, "mul", wide, factor, is_cut_off ? Compat::kTorchao : Compat::kNone);
 }
@@ -199,16 +225,17 @@ Value* build_add(Graph& graph, const Match& match, Compat compat) {
   if (!is_static_tensor(x, compat) || !is_static_tensor(y, compat) ||
       !is_static_tensor(out, compat))
     return nullptr;
-  if (add.float_or("alpha", 1) != 1) return nullptr;
   const bool is_torchao = compat == Compat::kTorchao;
+  const double alpha = add.float_or("alpha", 1);
+  if (is_torchao && alpha != 1) return nullptr;
   const bool has_one_range = x->quant_min == y->quant_min && x->quant_min == out->quant_min &&
                              x->quant_max == y->quant_max && x->quant_max == out->quant_max;
   if (is_torchao && (left == right || add.target() != "aten.add.Tensor" || !has_one_range))
     return nullptr;
   Emitter emit(graph, *match.root, add);
   const bool with_relu = has_relu(match);
-  Value* first = rescaled(emit, *x, *out, with_relu, compat);
-  Value* sum = emit.binary("add", first, rescaled(emit, *y, *out, with_relu, compat));
+  Value* first = rescaled(emit, *x, 1, *out, with_relu, compat);
+  Value* sum = emit.binary("add", first, rescaled(emit, *y, alpha, *out, with_relu, compat));
   if (!is_torchao) sum = emit.cast(emit.round(sum), DType::kInt32);
   Quantization range = *out;
   // torchao clamps a plain sum to the whole of int8, whatever the range
@@ -246,7 +273,7 @@ constexpr const char* kTokenLinear =
     "dq(w), b?)";
 
 // clang-format off
-constexpr std::array<ReferenceRule, 12> kRules = {{
+constexpr std::array<ReferenceRule, 14> kRules = {{
     // name             pattern                                              torchao has it
     {"dynamic_linear",  "linear(dq(q(x)), dq(w), b?)",                        true,  build_dynamic_linear       },
     {"int4_linear",     kInt4Linear,                                          true,  build_reference_int4_linear},
@@ -255,6 +282,8 @@ constexpr std::array<ReferenceRule, 12> kRules = {{
     {"linear",          "q(linear(dq(x), dq(w), b?))",                        true,  build_sum_of_products      },
     {"conv_relu",       "q(relu({conv1d|conv2d|conv3d}(dq(x), dq(w), b?)))",  false, build_sum_of_products      },
     {"conv",            "q({conv1d|conv2d|conv3d}(dq(x), dq(w), b?))",        false, build_sum_of_products      },
+    {"conv_transpose_relu", "q(relu({conv_transpose1d|conv_transpose2d|conv_transpose3d}(dq(x), dq(w), b?)))", false, build_sum_of_products},
+    {"conv_transpose",  "q({conv_transpose1d|conv_transpose2d|conv_transpose3d}(dq(x), dq(w), b?))", false, build_sum_of_products},
     {"convolution",     "q(convolution(dq(x), dq(w), b?))",                   true,  build_sum_of_products      },
     {"add_relu",        "q(relu(add(dq(x), dq(y))))",                         true,  build_add                  },
     {"add",             "q(add(dq(x), dq(y)))",                               true,  build_add                  },

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_subgraph.h"
+#include "annotate/rules/slot_elements.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -88,7 +89,7 @@ std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Va
 // All values of a list slot share the observer of one of them; returns the owner's edge.
 Edge annotate_all_same(const AnnotationRule& rule, const AllSame& cell, const std::string& slot,
                        const RuleMatch& at, QuantizationAnnotation& annotation) {
-  const std::vector<Value*>& values = at.match.find_all(slot);
+  const std::vector<Value*> values = rest_of(rule, slot, at.match);
   Value* owner = rule.choose_owner ? rule.choose_owner(at, values) : values.front();
   const Edge edge{owner, at.match.consumer(slot)};
   const std::optional<SpecVariant> spec =
@@ -148,14 +149,15 @@ void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotatio
     fresh[node].allow_implicit_sharing = rule.allow_implicit_sharing;
   }
   for (const auto& [slot, cell] : rule.inputs) {
-    if (!at.match.find(slot)) continue;
+    const std::vector<Value*> values = rest_of(rule, slot, at.match);
+    if (values.empty()) continue;
     QuantizationAnnotation& annotation = fresh.at(at.match.consumer(slot));
     if (const AllSame* same = std::get_if<AllSame>(&cell)) {
       owners.emplace(slot, annotate_all_same(rule, *same, slot, at, annotation));
       continue;
     }
     const Node* consumer = at.match.consumer(slot);
-    for (Value* value : at.match.find_all(slot))
+    for (Value* value : values)
       if (const std::optional<SpecVariant> spec = resolve(cell, at, value);
           spec && !is_itself(*spec, value, consumer))
         annotation.set_input(value, *spec);
@@ -186,7 +188,7 @@ std::string objection(const AnnotationRule& rule, const RuleMatch& at, const Rul
 
 void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
   const auto require = [&](const std::string& slot) {
-    if (!pattern.find_variable(slot))
+    if (!is_slot_of(pattern, slot))
       throw Error(
           "annotate", rule.name,
           fmt::format("slot \"{}\" does not occur in its pattern, got {}", slot, rule.pattern));
@@ -218,11 +220,15 @@ int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
     check_slots(rule, pattern);
     for (Node* node : nodes) {
       if (annotations.is_annotated(node)) continue;
-      const std::optional<Match> found = match(pattern, *node);
+      std::optional<Match> found = match(pattern, *node);
       if (!found) continue;
       if (std::any_of(found->nodes.begin(), found->nodes.end(),
                       [&](Node* inner) { return annotations.is_annotated(inner); }))
         continue;
+      if (const std::string reason = bind_elements(rule, *found); !reason.empty()) {
+        state.refusals[found->nodes.back()] = reason;
+        continue;
+      }
       const ConfigChoice choice = config_of(rule, *found);
       if (!choice.config) {
         if (!choice.reason.empty()) state.refusals[found->nodes.back()] = choice.reason;

@@ -95,7 +95,9 @@ using RuleCheck = Verdict (*)(const RuleMatch&);
 struct AnnotationRule {
   std::string name;
   std::string pattern;
-  // in the order in which the annotation gets them
+  // In the order in which the annotation gets them. "x[1]" is one element of the list slot x
+  // (slot_elements.h), and "x" then those that have no cell of their own; the same in other cells
+  // and in constraints.
   std::vector<std::pair<std::string, SlotSpec>> inputs;
   SlotSpec output;
   std::vector<RuleCheck> checks = {};  // asked in order; the first refusal counts
@@ -128,7 +130,7 @@ struct RuleState {
 // config_of and all checks accept, is annotated. Inner nodes of a pattern are marked as annotated.
 // Returns the number of matches annotated. Limits among the constraints go into the annotation
 // (check_limits.h). Throws Error("annotate", rule, ...) when a row names a slot that its pattern
-// lacks.
+// lacks. A list that is too short for an element that the row names is a refusal.
 int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
                       const ConfigOf& config_of, Annotations& annotations, RuleState& state);
 

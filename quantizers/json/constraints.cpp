@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/rules/slot_elements.h"
 #include "core/ops/op_schema.h"
 #include "core/ops/overloads.h"
 #include "quantizers/json/specs.h"
@@ -175,7 +176,7 @@ RuleConstraints constraints_at(const Place& place, const Pattern& pattern,
   RuleConstraints constraints;
   for (const auto& [key, value] : place.value.items()) {
     const Place child = place.at(key);
-    const bool is_slot = pattern.find_variable(key) != nullptr;
+    const bool is_slot = is_slot_of(pattern, key);
     if ((key == kOutputKey || key == kOpKey) && is_slot)
       child.refuse(fmt::format(
           "the pattern has a slot of this name too, want another name for the slot in {}",
@@ -185,9 +186,13 @@ RuleConstraints constraints_at(const Place& place, const Pattern& pattern,
     } else if (key == kOpKey) {
       constraints.groups = groups_at(child, pattern);
     } else if (is_slot) {
-      const auto cell =
-          std::find_if(row.inputs.begin(), row.inputs.end(),
-                       [&, &name = key](const auto& input) { return input.first == name; });
+      const auto find = [&](const std::string& name) {
+        return std::find_if(row.inputs.begin(), row.inputs.end(),
+                            [&](const auto& input) { return input.first == name; });
+      };
+      const std::optional<SlotElement> element = parse_slot_element(key);
+      auto cell = find(key);
+      if (cell == row.inputs.end() && element) cell = find(element->slot);
       constraints.slots.emplace_back(
           key, tensor_at(child, cell == row.inputs.end() ? SlotSpec(LeaveFloat{}) : cell->second));
     } else {

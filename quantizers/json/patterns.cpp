@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/rules/slot_elements.h"
 #include "core/base/error.h"
 #include "core/ops/op_schema.h"
 #include "core/ops/overloads.h"
@@ -30,10 +31,19 @@ const std::vector<std::string> kOwners = {"first", "first_quantized"};
 
 using Cells = std::vector<std::pair<std::string, SlotSpec>>;
 
+// The key of the cell that is for the slot: "x" for "x[1]" when that has none of its own.
+std::string key_of(const Cells& inputs, const std::string& slot) {
+  const bool has_own = std::any_of(inputs.begin(), inputs.end(),
+                                   [&](const auto& cell) { return cell.first == slot; });
+  const std::optional<SlotElement> element = parse_slot_element(slot);
+  return element && !has_own ? element->slot : slot;
+}
+
 // Whether the slot's edge gets an observer.
 bool has_spec(const Cells& inputs, const std::string& slot) {
+  const std::string key = key_of(inputs, slot);
   return std::any_of(inputs.begin(), inputs.end(), [&](const auto& cell) {
-    return cell.first == slot && !std::holds_alternative<LeaveFloat>(cell.second);
+    return cell.first == key && !std::holds_alternative<LeaveFloat>(cell.second);
   });
 }
 
@@ -124,12 +134,20 @@ class RowReader {
   }
 
   void check_input(const Place& place, const std::string& slot, const SlotSpec& cell) const {
-    if (std::holds_alternative<AllSame>(cell) && !pattern_.find_variable(slot)->is_list)
+    const PatternVariable* variable = pattern_.find_variable(slot);
+    if (std::holds_alternative<AllSame>(cell) && variable == nullptr)
+      place.refuse(
+          fmt::format("all_same is for list slots, got \"{}\", one element; want a spec", slot));
+    if (std::holds_alternative<AllSame>(cell) && !variable->is_list)
       place.refuse(fmt::format(
           "all_same is for list slots, got the single slot \"{}\"; write \"{}...\" in the pattern",
           slot, slot));
     const Sources sources = sources_of(cell);
-    if (std::find(sources.edges.begin(), sources.edges.end(), slot) != sources.edges.end())
+    const std::optional<SlotElement> element = parse_slot_element(slot);
+    const auto is_own = [&](const std::string& source) {
+      return key_of(rule_.inputs, source) == slot || (element && element->slot == source);
+    };
+    if (std::any_of(sources.edges.begin(), sources.edges.end(), is_own))
       place.refuse(fmt::format("takes its scale from itself, want another slot than \"{}\"", slot));
     check_sources(place, cell);
     if (const std::string circle = find_circle({slot}); !circle.empty())
@@ -143,7 +161,8 @@ class RowReader {
     const auto cell = std::find_if(rule_.inputs.begin(), rule_.inputs.end(),
                                    [&](const auto& input) { return input.first == way.back(); });
     if (cell == rule_.inputs.end()) return {};
-    for (const std::string& source : sources_of(cell->second).edges) {
+    for (const std::string& edge : sources_of(cell->second).edges) {
+      const std::string source = key_of(rule_.inputs, edge);
       if (source == way.front()) return fmt::format("{} -> {}", fmt::join(way, " -> "), source);
       if (std::find(way.begin(), way.end(), source) != way.end()) continue;
       way.push_back(source);
@@ -188,12 +207,27 @@ class RowReader {
   }
 
   void require_slot(const Place& place, const std::string& slot) const {
-    if (pattern_.find_variable(slot)) return;
+    if (is_slot_of(pattern_, slot)) return;
+    if (slot.ends_with(']')) refuse_element(place, slot);
     std::vector<std::string> known;
     for (const PatternVariable& variable : pattern_.variables) known.push_back(variable.name);
     place.refuse(fmt::format(
         "\"{}\" is no slot of {}, want {}", slot, rule_.pattern,
         known.empty() ? "a pattern with slots" : fmt::format("one of {}", fmt::join(known, ", "))));
+  }
+
+  // "x[1]" that names no element.
+  [[noreturn]] void refuse_element(const Place& place, const std::string& slot) const {
+    const std::string name = slot.substr(0, slot.find('['));
+    const PatternVariable* variable = pattern_.find_variable(name);
+    if (variable != nullptr && !variable->is_list)
+      place.refuse(fmt::format(
+          "\"{}\" is an element of \"{}\", which is no list slot; write \"{}...\" in the pattern",
+          slot, name, name));
+    place.refuse(
+        fmt::format("\"{}\" names no element of a list slot, want e.g. \"x[0]\", \"x[1]\", "
+                    "up to x[999]",
+                    slot));
   }
 
   const Place& row_;

@@ -1,8 +1,9 @@
 """`octet quantize --reference`, read by PyTorch: check_reference.py OCTET WORK.
 
 The program must load, hold no quantize or dequantize op, and compute what the q/dq program of the same run computes but for rounding ties; with
---compat torchao it must run too. So must linears with int4 weights in groups, and torchao's own rewrite of that q/dq program must agree with them but
-for its bfloat16 scales. Needs OCTET_GOLDEN_DIR. Prints one line per difference and exits with 1 when there is any.
+--compat torchao it must run too. Small models of each pattern of the quantizers compute what their q/dq programs compute. So do linears with int4 weights
+in groups, and torchao's own rewrite of that q/dq program must agree with them but for its bfloat16 scales. Needs OCTET_GOLDEN_DIR. Prints one line per
+difference and exits with 1 when there is any.
 """
 import json
 import os
@@ -27,7 +28,8 @@ def arrays(folder, prefix, count):
 
 def quantize(octet, folder, work, *options):
     output = work / f"{folder.name}{''.join(options).replace('--', '_').replace(' ', '')}.pt2"
-    command = [octet, "quantize", folder / "model.pt2", "--quantizer", "xnnpack", "--calibration", work / f"{folder.name}.pt", "--output", output]
+    quantizer = [] if "--quantizer" in options else ["--quantizer", "xnnpack"]
+    command = [octet, "quantize", folder / "model.pt2", *quantizer, "--calibration", work / f"{folder.name}.pt", "--output", output]
     subprocess.run([str(part) for part in [*command, *options]], check=True, capture_output=True, text=True)
     return torch.export.load(output).module(check_guards=False)
 
@@ -46,6 +48,61 @@ def case_differences(octet, folder, work):
         if (off > 1e-5).float().mean() > 0.05:
             yield f"{(off > 1e-5).float().mean():.3} of the elements are off, by {off.max():.3} at most"
     quantize(octet, folder, work, "--reference", "--compat", "torchao")(*example)
+
+
+class Call(torch.nn.Module):
+    """What `function` makes of the layers and the inputs."""
+
+    def __init__(self, function, *layers):
+        super().__init__()
+        self.function, self.layers = function, torch.nn.ModuleList(layers)
+
+    def forward(self, *inputs):
+        return self.function(self.layers, *inputs)
+
+
+def patterns():
+    """Name -> (module, example): a small one of each pattern of the quantizers."""
+    nn, f, x, image = torch.nn, torch.nn.functional, torch.randn(2, 3, 8), torch.randn(2, 4, 8, 8)
+    convolutions, transposed = (nn.Conv1d, nn.Conv2d, nn.Conv3d), (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+    found = {
+        "add_alpha": (Call(lambda _, a, b: torch.add(a, b, alpha=3)), (x, x.flip(0))),
+        "add_alpha_relu": (Call(lambda _, a, b: f.relu(torch.add(a, b, alpha=0.5))), (x, x.flip(0))),
+        "sub_alpha": (Call(lambda m, a: torch.sub(m[0](a), m[1](a), alpha=2), nn.Linear(8, 8), nn.Linear(8, 8)), (x,)),
+        "mul_relu": (Call(lambda _, a, b: f.relu(a * b)), (x, x.flip(0))),
+        "matmul": (Call(lambda m, a: m[0](a) @ m[1](a).transpose(1, 2), nn.Linear(8, 8), nn.Linear(8, 8)), (x,)),
+        "cat": (Call(lambda m, a: m[0](torch.cat([m[0](a), m[1](a)])), nn.Linear(8, 8), nn.Linear(8, 8)), (x,)),
+        "lstm": (Call(lambda m, a: m[1](m[0](a)[0]), nn.LSTM(8, 6), nn.Linear(6, 4)), (x,)),
+        "embedding": (nn.Sequential(nn.Embedding(16, 8), nn.Linear(8, 4)), (torch.randint(0, 16, (2, 3)),)),
+        "pools": (Call(lambda m, a: m[0](f.adaptive_avg_pool2d(f.avg_pool2d(f.max_pool2d(m[0](a), 2, dilation=2), 2), 1)), nn.Conv2d(4, 4, 1)), (image,)),
+    }
+    for d, (conv, back) in enumerate(zip(convolutions, transposed), 1):
+        tensor = torch.randn(2, 4, *[6] * d)
+        for name, options in (("dilated", {"dilation": 2}), ("dilated_groups", {"dilation": 2, "groups": 4, "padding": "same"}), ("strided", {"stride": 2, "padding": 1})):
+            found[f"conv{d}d_{name}"] = (nn.Sequential(conv(4, 4, 3, **options), nn.ReLU()), (tensor,))
+        for name, options in (("strided", {"stride": 2, "output_padding": 1}), ("groups", {"groups": 2}), ("dilated", {"dilation": 2, "bias": False})):
+            found[f"conv_transpose{d}d_{name}"] = (back(4, 4, 3, **options), (tensor,))
+    return found
+
+
+def pattern_differences(octet, work, name):
+    torch.manual_seed(0)
+    module, example = patterns()[name]
+    folder = work / name
+    folder.mkdir(exist_ok=True)
+    torch.export.save(torch.export.export(module.requires_grad_(False).eval(), example), folder / "model.pt2")
+    torch.save([example], work / f"{name}.pt")
+    for quantizer in ("xnnpack", "x86"):
+        try:
+            expected = quantize(octet, folder, work, "--quantizer", quantizer)(*example)
+        except subprocess.CalledProcessError as error:  # an x86 quantizer has no add of its own
+            if "finds nothing to quantize" not in error.stderr:
+                raise
+            continue
+        off = (expected - quantize(octet, folder, work, "--quantizer", quantizer, "--reference")(*example)).abs()
+        step = expected.abs().max() / 100  # two of 200 at most: rounding ties of two ops
+        if off.max() > 2 * step or (off > 1e-5).float().mean() > 0.2:
+            yield f"{quantizer}: off by {off.max():.3} of {expected.abs().max():.3}, {(off > 1e-5).float().mean():.3} of the elements"
 
 
 def int4_differences(octet, work):
@@ -73,8 +130,10 @@ def int4_differences(octet, work):
 
 
 def differences(octet, work, name):
+    if name in patterns():
+        return pattern_differences(octet, work, name)
     return int4_differences(octet, work) if name == "int4" else case_differences(octet, pathlib.Path(os.environ["OCTET_GOLDEN_DIR"]) / name, work)
 
 
 if __name__ == "__main__":
-    sys.exit(run([*CASES, "int4"], differences))
+    sys.exit(run([*CASES, *patterns(), "int4"], differences))

@@ -77,12 +77,51 @@ class Effort(CommandTest):
         result = subprocess.run([sys.executable, "-B", COUNT, *map(self.path, names)], capture_output=True, text=True, check=False)
         return result.returncode, result.stdout.splitlines()
 
+    def test_the_default_smooths_behind_layer_norms_alone(self):
+        class Wide(nn.Module):
+            """One channel out of the norm is far larger than the others."""
+
+            def __init__(self):
+                super().__init__()
+                self.norm, self.linear = nn.LayerNorm(32), nn.Linear(32, 32)
+                with torch.no_grad():
+                    self.norm.weight[3] = 64
+
+            def forward(self, x):
+                return self.linear(self.norm(x))
+
+        torch.manual_seed(0)
+        self.export(Wide().requires_grad_(False), torch.randn(2, 16, 32))
+        data = self.save("calibration.pt", [(torch.randn(2, 16, 32),) for _ in range(8)])
+        self.save("few.pt", [(torch.randn(2, 16, 32),) for _ in range(3)])
+        held = self.save("held.pt", [(torch.randn(2, 16, 32),) for _ in range(4)])
+
+        def quantized(*options, calibration=data):
+            _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", calibration, "--evaluate", held, "--output", self.path("q.pt2"),
+                                   "--report", self.path("r.json"), *options)
+            with open(self.path("r.json")) as file:
+                return json.load(file)["quality"]["median_sqnr_db"], errors
+
+        default, errors = quantized()
+        self.assertIn("note: smooth: 1 of 1 sets of channels scaled", errors)
+        plain, errors = quantized("--effort", "none")
+        self.assertNotIn("note: smooth", errors)
+        self.assertGreater(default, plain + 3)
+        asked, _ = quantized("--passes", "smooth")
+        self.assertEqual(default, asked)
+        for options in (["--compat", "torchao"], ["--mode", "dynamic"]):
+            self.assertNotIn("note: smooth", quantized(*options)[1])
+        self.assertNotIn("note: smooth", quantized(calibration=self.path("few.pt"))[1])
+        # between linears alone there is nothing to smooth by default
+        self.export(nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32)).requires_grad_(False), torch.randn(2, 16, 32))
+        self.assertNotIn("note: smooth", quantized()[1])
+
     def test_the_lowered_program_has_the_same_int8_ops(self):
         torch.manual_seed(0)
         net = Block().requires_grad_(False).eval()
         self.export(net, torch.randn(1, 16, 32))
         data = ("--calibration", self.save("calibration.pt", [(torch.randn(1, 16, 32),) for _ in range(8)]))
-        for name, arguments in (("q", ()), ("high", ("--effort", "high")), ("float", ())):
+        for name, arguments in (("q", ("--effort", "none")), ("high", ("--effort", "high")), ("float", ())):
             command = ("fuse", self.path("model.pt2")) if name == "float" else ("quantize", self.path("model.pt2"), "--quantizer", "x86", *data, *arguments)
             self.octet(*command, "--output", self.path(name + ".pt2"))
             self.octet("lower", self.path(name + ".pt2"), "--backend", "onednn", "--output", self.path(name + ".octet"))

@@ -1,6 +1,7 @@
 """What `octet quantize` says of its own work."""
 import json
 import math
+import os
 import unittest
 
 import torch
@@ -99,6 +100,111 @@ class Quality(CommandTest):
         self.assertAlmostEqual(quality["int8_share"], 1 - share, places=6)
         self.assertAlmostEqual(quality["reasons"][0]["share"], share, places=6)
         self.assertIn(f"float    {quality['reasons'][0]['ops']} op", errors)
+
+    def test_little_in_int8_is_a_warning_and_strict_fails(self):
+        self.small_model()
+        self.write_json("quantizer.json", {"base": "xnnpack", "global": {"is_per_channel": True}, "module_name": {"project": None, "head": None}})
+        command = ["quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2")]
+        _, errors = self.octet(*command, "--report", self.path("r.json"))
+        quality = self.report()["quality"]
+        self.assertEqual(quality["eligible_share"], 1)
+        self.assertAlmostEqual(quality["quantized_share"], quality["int8_share"])
+        self.assertEqual(quality["reasons"][0]["node"], "conv2d_2")
+        said = f"{100 * quality['int8_share']:.1f} % of the multiply-accumulates that can be quantized are, want 90 %; "
+        reason = f"{quality['reasons'][0]['ops']} op, %conv2d_2 the largest ({100 * quality['reasons'][0]['share']:.1f} %): {quality['reasons'][0]['reason']}"
+        self.assertIn(f"warning: {said}{reason}", errors)
+        os.remove(self.path("q.pt2"))
+        line = self.fails(*command, "--strict")
+        self.assertIn(f"quantize: {self.path('model.pt2')}: {said}{reason}", line)
+        self.assertFalse(os.path.exists(self.path("q.pt2")))
+
+    def test_what_a_mode_is_not_for_is_not_eligible(self):
+        class Attention(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.q, self.k = torch.nn.Linear(32, 32), torch.nn.Linear(32, 32)
+
+            def forward(self, x):
+                return self.q(x) @ self.k(x).transpose(1, 2)
+
+        self.export(Attention(), torch.randn(2, 64, 32))
+        linears, product = 2 * 2 * 64 * 32 * 32, 2 * 64 * 64 * 32
+        for mode, int8 in (("dynamic", linears), ("weight-only", 0)):
+            with self.subTest(mode=mode):
+                errors, quality = self.quantize("--mode", mode, calibration=None)
+                self.assertAlmostEqual(quality["int8_share"], int8 / (linears + product), places=6)
+                self.assertAlmostEqual(quality["eligible_share"], linears / (linears + product), places=6)
+                self.assertEqual(quality["quantized_share"], 1)
+                self.assertNotIn("warning", errors)
+                self.assertIn("quantized: 100.0 % of the 50.0 % that the mode is for", errors)
+        self.save("data.pt", [(torch.randn(2, 64, 32),) for _ in range(2)])
+        _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("data.pt"), "--output", self.path("q.pt2"),
+                               "--report", self.path("r.json"))
+        quality = self.report()["quality"]
+        self.assertEqual((quality["eligible_share"], quality["quantized_share"]), (1, linears / (linears + product)))
+        self.assertRegex(errors, "warning: 50.0 % of the multiply-accumulates .* %matmul the largest")
+
+    def test_recurrent_ops_and_attention_count(self):
+        torch.manual_seed(0)
+        self.export(torch.nn.LSTM(16, 8, batch_first=True), torch.randn(2, 5, 16))
+        errors, quality = self.quantize("--mode", "weight-only", calibration=None)
+        self.assertEqual((quality["int8_share"], quality["quantized_share"]), (0, 1))
+        self.assertNotIn("warning", errors)
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.q = torch.nn.Linear(32, 32)
+
+            def forward(self, x):
+                q = self.q(x)
+                return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+        self.export(Net(), torch.randn(2, 64, 32))
+        self.save("data.pt", [(torch.randn(2, 64, 32),) for _ in range(2)])
+        _, quality = self.quantize(calibration="data.pt")
+        self.assertAlmostEqual(quality["int8_share"], 32 / (32 + 2 * 64), places=6)
+
+    def test_a_program_without_products_has_no_share(self):
+        self.export(torch.nn.ReLU(), torch.randn(2, 3, 8, 8))
+
+        class Sum(torch.nn.Module):
+            def forward(self, x):
+                return x + x
+
+        self.export(Sum(), torch.randn(2, 8))
+        self.save("data.pt", [(torch.randn(2, 8),) for _ in range(2)])
+        errors, quality = self.quantize(calibration="data.pt")
+        self.assertIsNone(quality["quantized_share"])
+        self.assertNotIn("warning", errors)
+
+    def test_factors_of_layer_scale_do_not_vanish(self):
+        class Block(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.linear = torch.nn.LayerNorm(32), torch.nn.Linear(32, 32)
+                self.gamma = torch.nn.Parameter(torch.full((32,), 1e-6))
+
+            def forward(self, x):
+                branch = self.gamma * self.linear(self.norm(x))
+                return branch, x + branch
+
+        torch.manual_seed(0)
+        x = torch.randn(2, 16, 32)
+        net = Block().requires_grad_(False).eval()
+        self.export(net, x)
+        self.save("data.pt", [(torch.randn(2, 16, 32),) for _ in range(4)])
+        branch = net(x)[0]
+        errors, _ = self.quantize(calibration="data.pt")
+        self.assertGreater(sqnr(branch, self.outputs("q.pt2", x)), 25)
+        self.assertRegex(errors, "note: scale: .*%mul.* got finer ones")
+        for backend in ("onednn", "xnnpack"):
+            if backend in self.octet("doctor")[0]:
+                self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path("q.octet"))
+                self.assertGreater(sqnr(branch, self.outputs("q.octet", x)), 25, backend)
+        errors, _ = self.quantize("--compat", "torchao", calibration="data.pt")
+        self.assertEqual(self.outputs("q.pt2", x).abs().max(), 0)
+        self.assertIn("below the least scale that torchao asks for: they become zero", errors)
 
     def test_without_data_there_is_no_ratio(self):
         self.export(torch.nn.Linear(64, 64), torch.randn(2, 64))

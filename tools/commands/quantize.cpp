@@ -135,9 +135,9 @@ std::optional<Evaluation> evaluation_of(const QuantizeOptions& options, const Ba
   return Evaluation{options.calibration, batches.all - count, which + how, options.labels};
 }
 
-// The stages of the work, with what they cost.
+// The stages of the work, with what they cost. smooths: by default.
 std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Batches& batches,
-                                       const std::optional<Evaluation>& evaluation) {
+                                       const std::optional<Evaluation>& evaluation, bool smooths) {
   std::vector<Progress::Stage> stages;
   const auto add_calibration = [&](const std::vector<AccuracyPass>& passes) {
     for (const PlannedStage& stage : planned_stages(passes, batches.all - batches.held_out))
@@ -149,7 +149,8 @@ std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Bat
                         kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() -
                                                             evaluation->first)});
   };
-  if (batches.all > 0) add_calibration({});
+  if (batches.all > 0)
+    add_calibration(smooths ? std::vector{AccuracyPass::kSmooth} : std::vector<AccuracyPass>());
   if (options.effort.is_asked_for()) {
     add_evaluation();
     add_calibration(passes_of(options.effort));
@@ -159,8 +160,8 @@ std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Bat
 }
 
 void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, const Batches& batches,
-                    Progress& progress, Report& report) {
-  if (options.effort.is_asked_for()) {
+                    bool smooths, Progress& progress, Report& report) {
+  if (options.effort.is_asked_for() || smooths) {
     calibrate_with_effort(observed, {options.calibration, batches.all - batches.held_out},
                           options.effort, options.flow, progress, report);
     return;
@@ -202,7 +203,9 @@ QuantizedIo quantize_border(Graph& graph, const QuantizeOptions& options, Report
   return io;
 }
 
-void check_strict(const Report& report) {
+void check_strict(const Report& report, const Weight& weight, const std::string& model) {
+  if (const std::string low = low_share(weight); !low.empty())
+    throw Error("quantize", model, low + " (--strict)");
   const std::vector<ReportEntry> refusals = find_refusals(report);
   if (refusals.empty()) return;
   const ReportEntry& first = refusals.front();
@@ -278,22 +281,24 @@ void quantize(const QuantizeOptions& options) {
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   const Batches batches = look_at_data(options);
   const std::optional<Evaluation> evaluation = evaluation_of(options, batches);
-  Progress progress(stages_of(options, batches, evaluation));
   Report report;
   const Graph original = read_model(options.flow);
   for (const std::string& line : find_quantized_ops(original)) log_warning(line);
+  ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, report);
+  const bool smooths =
+      smooths_by_default(observed, options.effort, options.flow, batches.all - batches.held_out);
+  Progress progress(stages_of(options, batches, evaluation, smooths));
   Measured measured;
   if (evaluation && options.effort.is_asked_for()) {
     Report ignored;
     measured.before = measure(original, quantize_plainly(original, options, batches, progress),
                               options, *evaluation, progress, ignored);
   }
-  ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, report);
   if (batches.all > 0 && !needs_calibration(observed))
     log_warning(
         "--calibration: nothing is observed in this mode; the data serves to compare outputs "
         "alone");
-  fill_observers(observed, options, batches, progress, report);
+  fill_observers(observed, options, batches, smooths, progress, report);
   std::string annotations;  // before convert uses the observers up
   if (!options.report.empty() || !options.dump_annotations.empty())
     annotations = annotations_to_json(observed);
@@ -313,10 +318,11 @@ void quantize(const QuantizeOptions& options) {
   if (options.has_quantized_io()) io = quantize_border(converted, options, report);
   if (!options.report.empty())
     write_text_file(options.report, report_text(report, annotations, options, figures));
-  if (options.strict) check_strict(report);
+  if (options.strict) check_strict(report, weight, options.flow.model);
   write_pt2(converted, options.output);
   log_refusals(report);
   for (const std::string& line : quality_lines(figures)) log_line(line);
+  if (const std::string low = low_share(weight); !low.empty()) log_warning(low);
   log_example_inputs(converted);
   if (options.has_quantized_io()) print_json(to_json_text(io));
 }
@@ -372,7 +378,8 @@ void add_quantize_command(CLI::App& app) {
                     "Leave out the example inputs that torch.export.save kept in the file");
   command->add_flag(
       "--strict", options->strict,
-      "Fail when a compute op stays float; with --mode dynamic or weight-only, one with weights");
+      "Fail when a compute op stays float (with --mode dynamic or weight-only, one with weights), "
+      "or less than 90 % of the multiply-accumulates that can be quantized are");
   CLI::Option* reference = command->add_flag(
       "--reference", options->reference,
       "Write integer arithmetic instead of quantize and dequantize ops, for reading and checking");

@@ -99,6 +99,7 @@ def pass_rows(octet):
     for quantizer in ("xnnpack", "x86"):
         passes = lambda *chosen: ["--passes", ",".join(chosen)]
         rows.append(OctetRow(f"`{quantizer}`", quantizer))
+        rows.append(OctetRow(f"`{quantizer}`, `--effort none`", quantizer, ["--effort", "none"]))
         rows.append(OctetRow(f"`{quantizer}`, weights min-max", quantizer, settings=MIN_MAX))
         rows += [OctetRow(f"`{quantizer}`, `{name}`", quantizer, passes(name)) for name in names]
         rows.append(OctetRow(f"`{quantizer}`, `--effort high`", quantizer, ["--effort", "high"]))

@@ -1,11 +1,14 @@
 #include "tools/quantize/effort_options.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/graph/observe_op.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/common/messages.h"
 #include "tools/common/signals.h"
@@ -14,20 +17,72 @@
 #include "tools/quantize/pass_rows.h"
 
 namespace octet {
+namespace {
+
+constexpr size_t kLeastBatches = 4;
+
+// Whether a layer norm makes the value, looked at through observer nodes and views.
+bool is_of_norm(const Value* value) {
+  constexpr int kFar = 16;
+  static const std::vector<std::string> kViews = {"aten.view",      "aten.reshape", "aten.permute",
+                                                  "aten.transpose", "aten.flatten", "aten.dropout",
+                                                  "aten.contiguous"};
+  for (int i = 0; i < kFar; ++i) {
+    value = through_observers(value);
+    const Node* node = value == nullptr ? nullptr : value->producer();
+    if (node == nullptr) return false;
+    if (node->is("aten.layer_norm")) return true;
+    const bool is_view = std::any_of(kViews.begin(), kViews.end(),
+                                     [&](const std::string& op) { return node->is(op); });
+    if (!is_view) return false;
+    value = node->inputs().front();
+  }
+  return false;
+}
+
+bool reads_norm(const Node& node) {
+  const std::vector<Value*> inputs = node.inputs();
+  return std::any_of(inputs.begin(), inputs.end(), is_of_norm);
+}
+
+// What the smoothing of --effort default may change: layer norms and what reads them.
+bool is_at_norm(const Node& node) { return node.is("aten.layer_norm") || reads_norm(node); }
+
+bool is_product(const Node& node) {
+  return node.is("aten.linear") || node.is("aten.addmm") || node.is("aten.mm") ||
+         node.target().starts_with("aten.conv");
+}
+
+}  // namespace
+
+bool smooths_by_default(const ObservedGraph& observed, const EffortOptions& options,
+                        const QuantizeFlow& flow, size_t batches) {
+  if (options.effort != "default" || !options.passes.empty() || flow.is_compat() ||
+      !flow.recorded.empty() || batches < kLeastBatches || !needs_calibration(observed))
+    return false;
+  for (const Node* node : observed.graph.nodes()) {
+    if (!is_product(*node)) continue;
+    for (const Value* input : node->inputs())
+      if (is_observer_node(input->producer()) && is_of_norm(input)) return true;
+  }
+  return false;
+}
 
 void add_effort_options(CLI::App& command, EffortOptions& options) {
   CLI::Option* effort =
       command
           .add_option(
               "--effort", options.effort,
-              fmt::format("high: more calibration time for accuracy; the same as --passes {}",
+              fmt::format("none: calibration alone; default: smoothing too, where linears read "
+                          "layer norms; high: more calibration time for accuracy, the same as "
+                          "--passes {}",
                           [] {
                             std::vector<std::string_view> names;
                             for (const AccuracyPass pass : high_effort_passes())
                               names.push_back(name_of(pass));
                             return fmt::format("{}", fmt::join(names, ","));
                           }()))
-          ->check(CLI::IsMember({"default", "high"}))
+          ->check(CLI::IsMember({"none", "default", "high"}))
           ->capture_default_str();
   command
       .add_option(
@@ -95,12 +150,17 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
   const auto advance = [&](std::string_view stage, size_t done, size_t total) {
     total == 0 ? progress.begin(stage) : progress.advance(done, total);
   };
-  const std::vector<AccuracyPass> passes = passes_of(options);
+  const bool is_default = !options.is_asked_for();
+  const std::vector<AccuracyPass> passes =
+      is_default ? std::vector{AccuracyPass::kSmooth} : passes_of(options);
   const std::optional<PassRows> rows =
       flow.config.empty() ? std::nullopt : read_pass_rows(flow.config, passes);
   PassFilter applies;
+  if (rows || is_default)
+    applies = [&](AccuracyPass pass, const Node& node) {
+      return (!rows || rows->applies(pass, node)) && (!is_default || is_at_norm(node));
+    };
   if (rows) {
-    applies = [&rows](AccuracyPass pass, const Node& node) { return rows->applies(pass, node); };
     for (const std::string& row : rows->unused_rows(observed.graph))
       report.note(fmt::format("passes: {} of {} fits nothing in the model", row, flow.config));
   }

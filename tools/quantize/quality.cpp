@@ -9,71 +9,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 #include "core/pt2/tensor_file.h"
+#include "quantizers/common/float_report.h"
 #include "tools/common/messages.h"
+#include "tools/quantize/products.h"
 
 namespace octet {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-int64_t product_of(const std::vector<int64_t>& sizes) {
-  int64_t product = 1;
-  for (int64_t size : sizes) product *= size;
-  return product;
-}
-
-// The last name of "aten.conv2d.default": "conv2d".
-std::string base_of(const Node& node) {
-  const std::string& target = node.target();
-  if (!target.starts_with("aten.")) return {};
-  return target.substr(5, target.find('.', 5) - 5);
-}
-
-struct Operands {
-  const Value *x = nullptr, *w = nullptr;
-};
-
-// The two factors of a product; none for other ops.
-Operands operands_of(const Node& node) {
-  static const std::map<std::string, size_t> kFirst = {
-      {"conv1d",           0},
-      {"conv2d",           0},
-      {"conv3d",           0},
-      {"convolution",      0},
-      {"conv_transpose1d", 0},
-      {"conv_transpose2d", 0},
-      {"conv_transpose3d", 0},
-      {"linear",           0},
-      {"matmul",           0},
-      {"mm",               0},
-      {"bmm",              0},
-      {"addmm",            1},
-      {"baddbmm",          1},
-  };
-  const auto found = kFirst.find(base_of(node));
-  if (found == kFirst.end() || node.arguments().size() < found->second + 2) return {};
-  return {node.arguments()[found->second].value.value_or_null(),
-          node.arguments()[found->second + 1].value.value_or_null()};
-}
-
-// Multiply-accumulates at the sizes of the exported example; 0 for what is no product.
-double macs_of(const Node& node) {
-  const auto [x, w] = operands_of(node);
-  const Value* y = node.output_or_null();
-  if (x == nullptr || w == nullptr || y == nullptr || !x->meta || !w->meta || !y->meta) return 0;
-  const std::vector<int64_t> in = x->meta->shape(), weight = w->meta->shape(),
-                             out = y->meta->shape();
-  if (in.empty() || weight.empty() || weight[0] == 0) return 0;
-  const std::string base = base_of(node);
-  const double each = static_cast<double>(product_of(weight)) / static_cast<double>(weight[0]);
-  if (base.starts_with("conv_transpose")) return static_cast<double>(product_of(in)) * each;
-  if (base.starts_with("conv")) return static_cast<double>(product_of(out)) * each;
-  return static_cast<double>(product_of(out)) * static_cast<double>(in.back());
-}
 
 size_t bytes_of(const Graph& graph) {
   size_t bytes = 0;
@@ -184,24 +130,38 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
   Weight weight;
   weight.float_bytes = bytes_of(original);
   weight.bytes = bytes_of(quantized);
-  double all = 0, in_int8 = 0;
+  std::map<std::string, const ReportEntry*> entries;
+  for (const ReportEntry& entry : report.entries()) entries.emplace(entry.node, &entry);
+  double all = 0, in_int8 = 0, eligible = 0, taken = 0;
   std::map<std::string, double> macs;  // by node, of those in floats
-  for (const Node* node : quantized.nodes()) {
-    const double count = macs_of(*node);
-    const auto [x, w] = operands_of(*node);
-    const bool is_int8 = is_dequantized(x) && is_dequantized(w);
-    all += count;
-    in_int8 += is_int8 ? count : 0;
-    if (!is_int8) macs[node->name()] = count;
+  for (const Product& product : find_products(quantized)) {
+    const auto found = entries.find(product.name);
+    const bool has_entry = found != entries.end();
+    all += product.macs;
+    in_int8 += product.has_integer_inputs ? product.macs : 0;
+    if (!product.has_integer_inputs) macs[product.name] = product.macs;
+    if (has_entry && found->second->stage == kModeStage) continue;
+    eligible += product.macs;
+    const bool is_taken = product.has_integer_inputs || (product.has_integer_weights && !has_entry);
+    taken += is_taken ? product.macs : 0;
   }
   weight.int8_share = all == 0 ? 0 : in_int8 / all;
+  weight.eligible_share = all == 0 ? 0 : eligible / all;
+  if (eligible > 0) weight.quantized_share = taken / eligible;
   std::map<std::string, Weight::Reason> by_text;
   for (const ReportEntry& entry : report.entries()) {
     Weight::Reason& reason = by_text[entry.reason];
-    reason.text = entry.reason;
-    ++reason.ops;
     const auto found = macs.find(entry.node);
-    if (found != macs.end() && all > 0) reason.share += found->second / all;
+    const double share = found != macs.end() && all > 0 ? found->second / all : 0;
+    // the largest op stands for the others
+    if (reason.ops == 0 || share > reason.node_share) {
+      reason.node = entry.node;
+      reason.node_share = share;
+    }
+    reason.text = entry.reason;
+    reason.is_of_mode = entry.stage == kModeStage;
+    ++reason.ops;
+    reason.share += share;
   }
   for (auto& [text, reason] : by_text) weight.reasons.push_back(std::move(reason));
   std::stable_sort(weight.reasons.begin(), weight.reasons.end(),
@@ -209,6 +169,21 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
                      return a.share != b.share ? a.share > b.share : a.ops > b.ops;
                    });
   return weight;
+}
+
+std::string low_share(const Weight& weight) {
+  constexpr size_t kReasons = 3;
+  if (!weight.quantized_share || *weight.quantized_share >= kLeastShare) return {};
+  std::vector<std::string> reasons;
+  for (const Weight::Reason& reason : weight.reasons)
+    if (!reason.is_of_mode && reason.share > 0 && reasons.size() < kReasons)
+      reasons.push_back(fmt::format("{} op{}, %{} the largest ({:.1f} %): {}", reason.ops,
+                                    reason.ops == 1 ? "" : "s", reason.node, 100 * reason.share,
+                                    reason.text));
+  return fmt::format(
+      "{:.1f} % of the multiply-accumulates that can be quantized are, want {:.0f} %{}{}",
+      100 * *weight.quantized_share, 100 * kLeastShare, reasons.empty() ? "" : "; ",
+      fmt::join(reasons, "; "));
 }
 
 std::vector<std::pair<std::string, std::string>> quality_rows(const Json& quality) {
@@ -241,7 +216,14 @@ std::vector<std::pair<std::string, std::string>> quality_rows(const Json& qualit
   else if (!quality.at("same_top1").is_null())
     row("top-1", fmt::format("as in float for {:.1f} % of the samples{}", percent("same_top1"),
                              top1_before("same_top1")));
-  row("int8", fmt::format("{:.1f} % of the multiply-accumulates", percent("int8_share")));
+  const Json& taken = quality.at("quantized_share");
+  const std::string of_mode =
+      taken.is_null() || taken == quality.at("int8_share")
+          ? std::string()
+          : fmt::format("; quantized: {:.1f} % of the {:.1f} % that the mode is for",
+                        100 * taken.get<double>(), percent("eligible_share"));
+  row("int8",
+      fmt::format("{:.1f} % of the multiply-accumulates{}", percent("int8_share"), of_mode));
   row("weights",
       fmt::format("{:.2f} MB, before {:.2f} MB", megabytes("bytes"), megabytes("float_bytes")));
   const Json& reasons = quality.at("reasons");
@@ -268,6 +250,7 @@ Json quality_json(const Measured& measured, const Weight& weight, double seconds
     reasons.push_back({
         {"reason", reason.text },
         {"ops",    reason.ops  },
+        {"node",   reason.node },
         {"share",  reason.share}
     });
   const double nothing = std::numeric_limits<double>::quiet_NaN();
@@ -282,18 +265,20 @@ Json quality_json(const Measured& measured, const Weight& weight, double seconds
     };
   }
   return {
-      {"batches",        measured.now ? Json(now.batches) : Json(nullptr)},
-      {"median_sqnr_db", number_or_null(now.median_db)                   },
-      {"worst_sqnr_db",  number_or_null(now.worst_db)                    },
-      {"same_top1",      number_or_null(now.same_top1)                   },
-      {"float_accuracy", number_or_null(now.float_accuracy)              },
-      {"accuracy",       number_or_null(now.accuracy)                    },
-      {"before",         std::move(before)                               },
-      {"int8_share",     weight.int8_share                               },
-      {"float_bytes",    weight.float_bytes                              },
-      {"bytes",          weight.bytes                                    },
-      {"reasons",        std::move(reasons)                              },
-      {"seconds",        seconds                                         }
+      {"batches",         measured.now ? Json(now.batches) : Json(nullptr)},
+      {"median_sqnr_db",  number_or_null(now.median_db)                   },
+      {"worst_sqnr_db",   number_or_null(now.worst_db)                    },
+      {"same_top1",       number_or_null(now.same_top1)                   },
+      {"float_accuracy",  number_or_null(now.float_accuracy)              },
+      {"accuracy",        number_or_null(now.accuracy)                    },
+      {"before",          std::move(before)                               },
+      {"int8_share",      weight.int8_share                               },
+      {"eligible_share",  weight.eligible_share                           },
+      {"quantized_share", number_or_null(weight.quantized_share)          },
+      {"float_bytes",     weight.float_bytes                              },
+      {"bytes",           weight.bytes                                    },
+      {"reasons",         std::move(reasons)                              },
+      {"seconds",         seconds                                         }
   };
 }
 

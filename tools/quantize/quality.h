@@ -41,17 +41,31 @@ struct Quality {
 
 // Of both programs: multiply-accumulates and bytes.
 struct Weight {
-  // of the multiply-accumulates of convolutions and matrix products; those that multiply two
-  // dequantized tensors
+  // of the multiply-accumulates of convolutions, matrix products, attention and recurrent ops;
+  // those that multiply two dequantized tensors
   double int8_share = 0;
+  // Eligible are all multiply-accumulates but those of ops that the mode leaves float by itself
+  // (kModeStage: products of two activations in dynamic and weight-only mode). What settings leave
+  // out is eligible.
+  double eligible_share = 0;  // of all
+  // Of the eligible ones: those of two dequantized tensors, and those with quantized (or float16)
+  // weights that the report does not name as float. Nothing when none is eligible.
+  std::optional<double> quantized_share = {};
   size_t float_bytes = 0, bytes = 0;
   struct Reason {
     std::string text;
     size_t ops = 0;
-    double share = 0;  // of the multiply-accumulates
+    double share = 0;       // of the multiply-accumulates
+    std::string node = {};  // the op with the largest share
+    double node_share = 0;
+    bool is_of_mode = false;
   };
   std::vector<Reason> reasons;  // for float, by share, then by ops
 };
+
+// Of the eligible multiply-accumulates: with less, quantization hardly pays, and `octet quantize`
+// warns (with --strict it fails).
+inline constexpr double kLeastShare = 0.9;
 
 // Batches that are held out when nobody says how many: none of fewer than 16, else one of 8, and at
 // most 8.
@@ -62,6 +76,8 @@ Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation
                  Progress& progress);
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
+// What is to be said when less than kLeastShare is quantized, with the three largest reasons; "".
+std::string low_share(const Weight& weight);
 
 // What is told, as name and text: the rows of the report's page, and with the names in a column the
 // lines on the terminal. quality: as quality_json gave it.
@@ -77,8 +93,9 @@ struct Measured {
 
 // {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy",
 // "before": {"median_sqnr_db", "worst_sqnr_db", "same_top1", "accuracy"}, "int8_share",
-// "float_bytes", "bytes", "reasons", "seconds"}; what was not measured is null, an infinite ratio
-// too.
+// "eligible_share", "quantized_share", "float_bytes", "bytes",
+// "reasons": [{"reason", "ops", "node", "share"}...], "seconds"}; what was not measured is null, an
+// infinite ratio too.
 nlohmann::ordered_json quality_json(const Measured& measured, const Weight& weight, double seconds);
 
 }  // namespace octet

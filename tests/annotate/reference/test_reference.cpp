@@ -194,6 +194,43 @@ TEST_CASE("reference: convolutions of all ranks, padding and groups", "[annotate
         conv("[4,3,3]", "[1,3,8]", "[1,4,6]", "aten.conv1d.default(%xd, %wd, %b)"),
         conv("[4,3,3,3,3]", "[1,3,4,4,4]", "[1,4,2,2,2]", "aten.conv3d.default(%xd, %wd)")})
     CHECK(count_of(check_rewrite(text, Compat::kNone, 0.1, 1, 0.05), kNoQdq) == 0);
+  for (const std::string& text :
+       {conv("[4,3,3]", "[1,3,8]", "[1,4,4]", "aten.conv1d.default(%xd, %wd, %b, [1], [0], [2])"),
+        conv("[4,1,3,3]", "[1,4,8,8]", "[1,4,8,8]",
+             "aten.conv2d.padding(%xd, %wd, %b, [1, 1], \"same\", [2, 2], 4)"),
+        conv("[4,3,3,3]", "[1,3,8,8]", "[1,4,4,4]",
+             "aten.conv2d.default(%xd, %wd, %b, [1, 1], [0, 0], [2, 2])"),
+        conv("[4,3,2,2,2]", "[1,3,4,4,4]", "[1,4,2,2,2]",
+             "aten.conv3d.default(%xd, %wd, %b, [1, 1, 1], [0, 0, 0], [2, 2, 2])")}) {
+    const Graph graph = check_rewrite(text, Compat::kNone, 0.1, 1, 0.05);
+    CHECK(count_of(graph, "out_dtype") == 0);
+    CHECK(count_of(graph, kNoQdq) == 0);
+  }
+}
+
+TEST_CASE("reference: transposed convolutions add up integers", "[annotate][reference]") {
+  const auto conv = [](const std::string& weights, const std::string& dequantized,
+                       const std::string& call) {
+    return "graph(" + weights + "%b = param \"b\": f32[4], %x: f32[1,4,5,5]):\n" +
+           q("xq", "x", "[1,4,5,5]", "0.02", 3) + dq("xd", "xq", "[1,4,5,5]", "0.02", 3) +
+           dequantized + "  %y: f32[1,4,7,7] = aten.conv_transpose2d.input(%xd, %wd, %b" + call +
+           ")\n  %r: f32[1,4,7,7] = aten.relu.default(%y)\n" +
+           q("yq", "r", "[1,4,7,7]", "0.1", -4) + dq("yd", "yq", "[1,4,7,7]", "0.1", -4) +
+           "  return (%yd)";
+  };
+  const std::string channels =
+      "  %wd: f32[4,4,3,3] = quantized_decomposed.dequantize_per_channel.default(%w, %s, %z, 1, "
+      "-127, 127, i8)\n";
+  const Graph graph =
+      check_rewrite(conv("%w = buffer \"w\": i8[4,4,3,3], " + kChannels, channels, ""),
+                    Compat::kNone, 0.1, 1, 0.05);
+  CHECK(count_of(graph, "relu") == 0);
+  // per tensor with groups too
+  const std::string groups =
+      conv("%w = buffer \"w\": i8[4,2,3,3], ", dq("wd", "w", "[4,2,3,3]", "0.01", 0, -127),
+           ", [1, 1], [0, 0], [0, 0], 2");
+  CHECK(count_of(check_rewrite(groups, Compat::kNone, 0.1, 1, 0.05), "relu") == 0);
+  CHECK(count_of(check_rewrite(groups, Compat::kTorchao, 0.1, 1, 0.05), "relu") == 1);
 }
 
 TEST_CASE("reference: a decomposed convolution per tensor is out_dtype arithmetic in both forms",
@@ -226,14 +263,17 @@ TEST_CASE("reference: add and add with relu", "[annotate][reference]") {
   CHECK(count_of(check_rewrite(relu, Compat::kNone, 0.05, 1, 0.05), "relu") == 0);
 }
 
-TEST_CASE("reference: an add with a factor keeps its float form", "[annotate][reference]") {
+TEST_CASE("reference: an add with a factor multiplies the second addend by it",
+          "[annotate][reference]") {
   const std::string text = "graph(%x: f32[4,4]):\n" + q("xq", "x", "[4,4]", "0.02", 3) +
                            dq("xd", "xq", "[4,4]", "0.02", 3) + dq("yd", "xq", "[4,4]", "0.02", 3) +
                            "  %s: f32[4,4] = aten.add.Tensor(%xd, %yd, alpha=2)\n" +
                            q("sq", "s", "[4,4]", "0.05", 1) + dq("sd", "sq", "[4,4]", "0.05", 1) +
                            "  return (%sd)";
   const Graph graph = check_rewrite(text, Compat::kNone, 0.05, 1, 0.05);
-  CHECK(graph.find_node("s") != nullptr);
+  CHECK(graph.find_node("s") == nullptr);
+  // torchao's pattern has no factor
+  CHECK(check_rewrite(text, Compat::kTorchao, 0.05, 1, 0.05).find_node("s") != nullptr);
 }
 
 TEST_CASE("reference: max pooling compares integers", "[annotate][reference]") {

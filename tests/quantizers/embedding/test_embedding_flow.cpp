@@ -52,8 +52,10 @@ double sqnr(const char* text, float deviation, const QuantizerOptions& options) 
   const std::vector<c10::IValue> inputs = inputs_of(graph);
   const at::Tensor want = Interpreter(graph).run(inputs).at(0).toTensor();
   Report report;
-  ObservedGraph observed =
-      prepare_pt2e(with_table(text, deviation), *make_quantizer("embedding", options), report);
+  PrepareOptions prepare_options;
+  prepare_options.compat = options.compat;
+  ObservedGraph observed = prepare_pt2e(
+      with_table(text, deviation), *make_quantizer("embedding", options), report, prepare_options);
   observe_constants(observed);
   CHECK_FALSE(needs_calibration(observed));
   const Graph quantized = convert_pt2e(std::move(observed), {.compat = options.compat}, report);
