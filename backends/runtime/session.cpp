@@ -64,7 +64,8 @@ void run_empty_segments_on_reference(Program& program) {
   const auto is_aten = [&](int index) { return program.op(index).kind == "aten"; };
   bool changes = false;
   for (Segment& segment : program.segments) {
-    if (!is_empty(program, segment) || std::any_of(segment.ops.begin(), segment.ops.end(), is_aten))
+    if (segment.backend == kControl || !is_empty(program, segment) ||
+        std::any_of(segment.ops.begin(), segment.ops.end(), is_aten))
       continue;
     segment.backend = "reference";
     changes = true;
