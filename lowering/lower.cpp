@@ -38,6 +38,22 @@ Program import_for(const BackendSupport& support, const Graph& graph, Fallback f
   return program;
 }
 
+struct Counts {
+  size_t ops = 0;
+  size_t segments = 0;
+};
+
+// Bodies included.
+Counts counts_of(const Program& program) {
+  Counts counts{program.ops.size(), program.segments.size()};
+  for (const Program& body : program.bodies) {
+    const Counts inner = counts_of(body);
+    counts.ops += inner.ops;
+    counts.segments += inner.segments;
+  }
+  return counts;
+}
+
 void check(const Program& program) {
   verify(program);
   for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
@@ -71,9 +87,9 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
                  {"order_filters", [&] { order_filters(program, support); }},
              });
   check(program);
-  report.note(fmt::format("lowered {} ops into {} segment{} for {}", program.ops.size(),
-                          program.segments.size(), program.segments.size() == 1 ? "" : "s",
-                          program.backend));
+  const Counts counts = counts_of(program);
+  report.note(fmt::format("lowered {} ops into {} segment{} for {}", counts.ops, counts.segments,
+                          counts.segments == 1 ? "" : "s", program.backend));
   return program;
 }
 

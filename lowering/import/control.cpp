@@ -90,10 +90,15 @@ void add_body(BodyCall& call, size_t argument, size_t invariant) {
                            call.operands.size());
     return;
   }
-  Program program = call.importer.import_body(call.node, *with_constants(call, *body, invariant));
-  Program& whole = call.importer.program();
-  call.bodies.push_back(static_cast<int64_t>(whole.bodies.size()));
-  whole.bodies.push_back(std::move(program));
+  std::vector<Program>& bodies = call.importer.program().bodies;
+  try {
+    bodies.push_back(call.importer.import_body(call.node, *with_constants(call, *body, invariant)));
+  } catch (const Error& error) {
+    if (!call.importer.keeps_unknown()) throw;
+    call.why = error.what();
+    return;
+  }
+  call.bodies.push_back(static_cast<int64_t>(bodies.size()) - 1);
 }
 
 // Whether some body reads operand k, or it goes from round to round.

@@ -224,7 +224,8 @@ void Importer::import_node(const Node& node) {
   if (gives_symbols(node)) return;
   const OpName name = split_target(node.target());
   const ImportRow* row = find_import_row(name.base);
-  const size_t refused = refusals_.size(), op_count = program_.ops.size();
+  const size_t refused = refusals_.size(), op_count = program_.ops.size(),
+               body_count = program_.bodies.size();
   if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
     import_custom(*this, node);
   } else if (row == nullptr) {
@@ -236,6 +237,7 @@ void Importer::import_node(const Node& node) {
   }
   if (refusals_.size() != refused && keep_unknown_) {
     program_.ops.resize(op_count);  // what a row emitted before it refused
+    program_.bodies.resize(body_count);
     refusals_.resize(refused);
     if (const std::string why = keep_whole(*this, node); !why.empty()) refuse(node, why);
   }

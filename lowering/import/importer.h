@@ -30,6 +30,8 @@ class Importer {
 
   const Graph& graph() const { return graph_; }
   Program& program() { return program_; }
+  // Whether what cannot be imported becomes a part of LibTorch's.
+  bool keeps_unknown() const { return keep_unknown_; }
 
   // The tensor of a Value; of an argument: -1 when absent or None. A literal argument becomes a
   // 0-dimensional constant of dtype f32.

@@ -241,7 +241,7 @@ TEST_CASE(
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: y cannot multiply its integers: add reads its floats");
   CHECK(reason({2, 8}, per_row, [](ProgramBuilder&, int q) { return q; }) ==
-        "q: its floats are an output of the program");
+        "q: its floats are an output or a state of the program");
   CHECK(reason({2, 8}, mapping("asymmetric", -128, 127, {2, 2}), [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: the scales are of [2, 2] blocks of [2, 8], want one per tensor or per row");
