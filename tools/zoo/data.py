@@ -1,5 +1,5 @@
-"""Inputs of the zoo's models: photographs, clips made of them, token ids with masks, sound. The same
-on every call; calibration and evaluation see different data."""
+"""Inputs of the zoo's models: photographs, clips made of them, token ids with masks, sound. The
+same on every call; calibration and evaluation see different data."""
 import functools
 import os
 import sys

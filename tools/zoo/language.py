@@ -25,8 +25,8 @@ ENCODERS = {
     "albert": {**USUAL, "embedding_size": 64}, "bert": USUAL,
     "big_bird": {**USUAL, "attention_type": "original_full"}, "camembert": USUAL,
     "canine": {**USUAL, "num_hash_functions": 2, "local_transformer_stride": 16},
-    "convbert": {**USUAL, "embedding_size": WIDTH}, "deberta": {**USUAL, "relative_attention": True,
-                                                     "pos_att_type": ["c2p", "p2c"]},
+    "convbert": {**USUAL, "embedding_size": WIDTH},
+    "deberta": {**USUAL, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
     "deberta-v2": {**USUAL, "relative_attention": True, "pos_att_type": ["c2p", "p2c"],
                    "position_buckets": 32, "share_att_key": True},
     "distilbert": {"dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": INNER,
@@ -38,7 +38,8 @@ ENCODERS = {
     "longformer": {**USUAL, "attention_window": 16},
     "mobilebert": {**USUAL, "embedding_size": 64, "intra_bottleneck_size": 64,
                    "true_hidden_size": 64},
-    "modernbert": {**USUAL, "pad_token_id": 0, "local_attention": 16, "global_attn_every_n_layers": 2},
+    "modernbert": {**USUAL, "pad_token_id": 0, "local_attention": 16,
+                   "global_attn_every_n_layers": 2},
     "mpnet": USUAL,
     "rembert": {**USUAL, "input_embedding_size": 64}, "roberta": USUAL, "roformer": USUAL,
     "squeezebert": {**USUAL, "embedding_size": WIDTH}, "xlm-roberta": USUAL,
@@ -77,7 +78,8 @@ DECODERS = {
 ENCODER_DECODERS = {
     "bart": PAIR, "blenderbot": PAIR, "led": {**PAIR, "attention_window": 16,
                                               "max_encoder_position_embeddings": 128},
-    "longt5": {**T5, "local_radius": 7}, "m2m_100": PAIR, "marian": {**PAIR, "pad_token_id": 0, "decoder_start_token_id": 0}, "mbart": PAIR, "mt5": T5,
+    "longt5": {**T5, "local_radius": 7}, "m2m_100": PAIR,
+    "marian": {**PAIR, "pad_token_id": 0, "decoder_start_token_id": 0}, "mbart": PAIR, "mt5": T5,
     "pegasus": PAIR, "prophetnet": {"hidden_size": WIDTH, "num_encoder_layers": LAYERS,
                                     "num_decoder_layers": LAYERS, "num_encoder_attention_heads": 4,
                                     "num_decoder_attention_heads": 4, "encoder_ffn_dim": INNER,
@@ -96,7 +98,9 @@ def _network(family, kind, options):
     words = {} if kind == "canine" else {"vocab_size": WORDS}
     config = configuration(kind, {**words, **options})
     config.use_cache = False
-    net = getattr(transformers, family).from_config(config)
+    # Experts as one batched product: the other way is an op that exists in Python alone.
+    experts = {"experts_implementation": "batched_mm"} if "num_experts_per_tok" in options else {}
+    net = getattr(transformers, family).from_config(config, **experts)
     inputs = ("input_ids", "attention_mask", "decoder_input_ids")
     return Named(net.eval(), inputs)
 

@@ -29,8 +29,8 @@ class Reader(nn.Module):
     def __init__(self):
         super().__init__()
         widths = (3, 16, 32, 64)
-        blocks = [[nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(), nn.MaxPool2d((2, 1))]
-                  for a, b in zip(widths, widths[1:])]
+        blocks = [[nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(),
+                   nn.MaxPool2d((2, 1))] for a, b in zip(widths, widths[1:])]
         self.columns = nn.Sequential(*sum(blocks, []))
         self.layers = nn.LSTM(64 * 4, 64, bidirectional=True, batch_first=True)
         self.head = nn.Linear(128, 40)

@@ -63,7 +63,8 @@ def work_on(job, work):
     except steps.Failed as failure:
         result = {"failed": failure.step, "message": str(failure)[:LONGEST_MESSAGE]}
     except Exception as error:
-        result = {"failed": job.part, "message": f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]}
+        message = f"{type(error).__name__}: {error}"
+        result = {"failed": job.part, "message": message[:LONGEST_MESSAGE]}
     result["seconds"] = round(time.perf_counter() - start, 1)
     write_result(result_path(work, job.entry.name, job.part, job.configuration), result)
 

@@ -80,9 +80,6 @@ AUDIO = {
                            functools.partial(data.sounds, 8000)),
     "wavlm": ("AutoModelForCTC", "input_values", {**SPEECH, "num_buckets": 32},
               functools.partial(data.sounds, 8000)),
-    "encodec": ("EncodecModel", "input_values", {"num_filters": 8, "hidden_size": 32,
-                                                 "codebook_size": 64, "codebook_dim": 32},
-                functools.partial(data.normal, 1, 1, 3200)),
 }
 
 
@@ -91,9 +88,6 @@ def _single(family, name, kind, options):
     net = getattr(transformers, family)
     config = configuration(kind, options)
     net = net.from_config(config) if family.startswith("Auto") else net(config)
-    if kind == "encodec":
-        net = net.encoder
-        return net.eval()
     return Named(net.eval(), (name,))
 
 
@@ -111,9 +105,10 @@ def _whisper():
 def _speech_to_text():
     import transformers
     net = transformers.Speech2TextForConditionalGeneration(configuration("speech_to_text", {
-        "vocab_size": WORDS, "input_feat_per_channel": 40, "d_model": 128, "max_source_positions": 400,
-        "encoder_layers": LAYERS, "decoder_layers": LAYERS, "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4, "encoder_ffn_dim": 384, "decoder_ffn_dim": 384,
+        "vocab_size": WORDS, "input_feat_per_channel": 40, "d_model": 128,
+        "max_source_positions": 400, "encoder_layers": LAYERS, "decoder_layers": LAYERS,
+        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 384,
+        "decoder_ffn_dim": 384,
         "conv_channels": 128, "max_target_positions": 64, "use_cache": False}))
     return Named(net.eval(), ("input_features", "decoder_input_ids"))
 

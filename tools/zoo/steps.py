@@ -41,7 +41,8 @@ class Failed(Exception):
 def command(step, *arguments):
     """Calls octet and gives its stdout."""
     try:
-        result = subprocess.run([OCTET, *arguments], capture_output=True, text=True, timeout=LIMIT)
+        result = subprocess.run([OCTET, *arguments], capture_output=True, text=True, timeout=LIMIT,
+                                env={**os.environ, "OMP_NUM_THREADS": "1"})
     except subprocess.TimeoutExpired as error:
         raise Failed(step, f"not done after {LIMIT} s") from error
     if result.returncode != 0:

@@ -62,7 +62,9 @@ class Row:
     @property
     def ratio(self):
         """int8 time to float time."""
-        return self.time["int8_ms"] / self.time["float_ms"] if "int8_ms" in (self.time or {}) else None
+        if "int8_ms" not in (self.time or {}):
+            return None
+        return self.time["int8_ms"] / self.time["float_ms"]
 
     def state(self):
         if not self.octet:
@@ -156,8 +158,8 @@ def _overview(work, entries):
 def page(work, entries):
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "head.txt")) as file:
         lines = [file.read().strip().replace("CPU", cpu(), 1), ""]
-    lines += [f"{len(entries)} models; {sum(is_exported(work, e) for e in entries)} of them export.",
-              ""]
+    exported = sum(is_exported(work, entry) for entry in entries)
+    lines += [f"{len(entries)} models; {exported} of them export.", ""]
     lines += [*_overview(work, entries), ""]
     for configuration in steps.CONFIGURATIONS:
         found = [row for row in rows(work, entries, configuration) if row.octet]
@@ -172,5 +174,6 @@ def page(work, entries):
     reasons = [(entry.name, read_result(work, entry.name, "export")) for entry in missing]
     if any(result for _, result in reasons):
         lines += ["## What does not export", "", "| model | reason |", "|---|---|"]
-        lines += [f"| {name} | {shortened(result['message'])} |" for name, result in reasons if result]
+        lines += [f"| {name} | {shortened(result['message'])} |"
+                  for name, result in reasons if result]
     return "\n".join(lines).rstrip() + "\n"

@@ -22,7 +22,7 @@ SEGMENTATION = {"deeplabv3_mobilenet_v3_large": 96, "fcn_resnet50": 64,
                 "lraspp_mobilenet_v3_large": 96}
 VIDEO = {  # builder: (frames, side)
     "mc3_18": (8, 56), "r2plus1d_18": (8, 56), "r3d_18": (8, 56),
-    "s3d": (16, 224), "swin3d_t": (8, 64),
+    "swin3d_t": (8, 64),
 }
 
 

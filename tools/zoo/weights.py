@@ -27,9 +27,9 @@ def _strengthen(module):
 
 
 def wake(net, seed=0):
-    """Gives values to what is initialized with zeros or with one tiny factor: heads, biases, tables,
-    the last norms of residual blocks, LayerScale. Makes weights that are too small larger. Returns
-    the number of tensors it changed."""
+    """Gives values to what is initialized with zeros or with one tiny factor: heads, biases,
+    tables, the last norms of residual blocks, LayerScale. Makes weights that are too small larger.
+    Returns the number of tensors it changed."""
     generator = torch.Generator().manual_seed(seed)
     changed = 0
     with torch.no_grad():

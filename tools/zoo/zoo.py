@@ -37,8 +37,8 @@ def arguments():
     parser.add_argument("--table", help="a Markdown file to write at the end")
     parser.add_argument("--list", action="store_true", help="print the names of the models")
     options = parser.parse_args()
-    options.configurations = [name for name in steps.CONFIGURATIONS if
-                              not options.configurations or name in options.configurations.split(",")]
+    wanted = options.configurations or ",".join(steps.CONFIGURATIONS)
+    options.configurations = [c for c in steps.CONFIGURATIONS if c in wanted.split(",")]
     for name in options.parts.split(",") + list(filter(None, options.redo.split(","))):
         if name not in PARTS:
             parser.error(f"no part {name}, want of {', '.join(PARTS)}")

@@ -68,9 +68,12 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
       folds ? weight_sums(w, channels) : std::vector<double>(static_cast<size_t>(channels), 0.0);
   for (int64_t c = 0; c < channels; ++c) {
     const size_t i = static_cast<size_t>(c);
-    const double scale = static_cast<double>(plan.x.scale) * w_scale[i % w_scale.size()];
-    const double real = (has_bias ? bias[i] : 0.0) - scale * plan.x.zero_point * of_weights[i];
-    plan.bias.push_back(static_cast<float>(real / plan.unit));
+    // Rounded as a kernel rounds its sum times the scale: zeros then give exact zeros, which
+    // a later division by a small norm would blow up otherwise.
+    const float of_zeros = plan.scale[i % plan.scale.size()] *
+                           static_cast<float>(plan.x.zero_point * of_weights[i]);
+    const double real = has_bias ? bias[i] / plan.unit : 0.0;
+    plan.bias.push_back(static_cast<float>(real - of_zeros));
   }
   return plan;
 }

@@ -84,7 +84,12 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
     factor[c] = static_cast<float>(factor[c] / std::sqrt(variance[c] + op.real("eps", 1e-5)));
     shift[c] -= mean[c] * factor[c];
   }
-  const Stored x = to_dense(builder, builder.read(op.inputs[0]), {});
+  const Stored given = to_dense(builder, builder.read(op.inputs[0]), {});
+  const Dims nhwc = channels_last(shape);
+  // Other orders, as views and permutations leave them, only have a reference kernel.
+  const bool has_kernel = same_strides(shape, given.strides, row_major(shape)) ||
+                          same_strides(shape, given.strides, nhwc);
+  const Stored x = has_kernel ? given : to_real(builder, op.inputs[0], nhwc);
   const Stored y = builder.allocate(shape, {}, x.strides);
   Dims per_channel(shape.size(), 1);
   per_channel[1] = channels;

@@ -249,6 +249,26 @@ TEST_CASE("oneDNN: softmax and normalizations equal the reference", "[backends][
   }
 }
 
+TEST_CASE("oneDNN: a batch norm behind a permutation equals the reference", "[backends][onednn]") {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kFloat32, {2, 6, 4, 5});
+  const int turned =
+      b.op("permute",
+           {
+               x
+  },
+           "turned", DType::kFloat32, {2, 6, 5, 4}, {}, {{"dims", ints({0, 1, 3, 2})}});
+  const int mean = b.constant("mean", random_floats({6}, -1, 1, 2)),
+            variance = b.constant("variance", random_floats({6}, 0.5, 2, 3));
+  b.output(b.op("batch_norm",
+                {
+                    turned, mean, variance, -1, -1
+  },
+                "y", DType::kFloat32, {2, 6, 5, 4}, {}, {{"eps", 1e-5}}));
+  CHECK(check_against_reference(b.finish(), "onednn",
+                                {random_tensor(DType::kFloat32, {2, 6, 4, 5}, 6)}) <= 1e-5);
+}
+
 TEST_CASE("oneDNN: data movement is exact", "[backends][onednn]") {
   for (DType dtype : kAll) {
     CAPTURE(name_of(dtype));
