@@ -10,8 +10,8 @@ namespace octet {
 
 // A convolution, matrix product, attention (both of its products) or recurrent op.
 struct Product {
-  std::string name;  // of its node, as the report has it: "body.linear" within a body
-  double macs = 0;   // at the sizes of the exported example; > 0
+  std::string name = {};  // of its node, as the report has it: "body.linear" within a body
+  double macs = 0;        // at the sizes of the exported example; > 0
   bool has_integer_inputs = false;  // both factors are dequantized
   bool has_integer_weights =
       false;  // the second one is, or is float16; of recurrent ops the weights

@@ -31,7 +31,7 @@ class Floored : public Quantizer {
   void annotate(Graph& graph, Annotations& annotations, Report&) override {
     QuantizationSpec act{
         .dtype = DType::kInt8,
-        .observer_or_fake_quant_ctr = {.name = "histogram", .eps = kEps},
+        .observer_or_fake_quant_ctr = {.name = "histogram", .eps = kEps, .affine = {}},
         .quant_min = -128,
         .quant_max = 127,
         .qscheme = QScheme::kPerTensorAffine,
@@ -39,7 +39,7 @@ class Floored : public Quantizer {
     };
     QuantizationSpec weight{
         .dtype = DType::kInt8,
-        .observer_or_fake_quant_ctr = {.name = "per_channel_min_max", .eps = kEps},
+        .observer_or_fake_quant_ctr = {.name = "per_channel_min_max", .eps = kEps, .affine = {}},
         .quant_min = -127,
         .quant_max = 127,
         .qscheme = QScheme::kPerChannelSymmetric,
