@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/passes/fold_input_free.h"
+#include "core/passes/inline_bodies.h"
 #include "core/passes/pass.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/fuse/op_table.h"
@@ -44,6 +45,7 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
   run_passes(
       "lower", *folded,
       {
+          {"inline_bodies",   [&] { return inline_bodies(*folded); }                        },
           {"fold_input_free", [&] { return fold_input_free(*folded, FoldFrom::kConstants); }},
   });
   const SupportAtSizes at_sizes(support);
