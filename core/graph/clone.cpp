@@ -1,4 +1,5 @@
 // Deep copies.
+#include "core/graph/copy_node.h"
 #include "core/graph/graph.h"
 
 namespace octet {
@@ -26,13 +27,18 @@ Value* clone_value_facts(const Value& from, Value* to) {
   return to;
 }
 
+std::string free_name(const Graph& graph, const std::string& name) {
+  return graph.find_value(name) == nullptr ? name : graph.fresh_name(name);
+}
+
 void clone_results(const Node& from, Node& to, Graph& graph,
                    std::unordered_map<const Value*, Value*>& map) {
   for (const ResultSlot& slot : from.results()) {
     std::vector<std::optional<std::string>> names;
     std::vector<std::optional<TensorMeta>> metas;
     for (const Value* value : slot.values) {
-      names.push_back(value == nullptr ? std::nullopt : std::optional(value->name()));
+      names.push_back(value == nullptr ? std::nullopt
+                                       : std::optional(free_name(graph, value->name())));
       metas.push_back(value == nullptr ? std::nullopt : value->meta);
     }
     switch (slot.kind) {
@@ -60,6 +66,21 @@ void clone_results(const Node& from, Node& to, Graph& graph,
 
 }  // namespace
 
+Node* copy_node(const Node& node, Graph& graph, std::unordered_map<const Value*, Value*>& map,
+                Node* before) {
+  std::vector<NamedArgument> arguments;
+  for (const NamedArgument& argument : node.arguments()) {
+    arguments.push_back(argument);
+    rewrite_values(arguments.back().value, [&](Value* value) { return map.at(value); });
+    clone_subgraphs(arguments.back().value);
+  }
+  Node* twin = graph.add_node(node.target(), std::move(arguments), node.name(), before);
+  twin->metadata = node.metadata;
+  twin->is_hop_single_tensor_return = node.is_hop_single_tensor_return;
+  clone_results(node, *twin, graph, map);
+  return twin;
+}
+
 std::unique_ptr<Graph> clone(const Graph& graph,
                              std::unordered_map<const Value*, Value*>* mapping) {
   auto copy = std::make_unique<Graph>();
@@ -73,15 +94,7 @@ std::unique_ptr<Graph> clone(const Graph& graph,
     const Value& old = *input.value;
     map[&old] = clone_value_facts(old, copy->add_input(input, old.name(), old.kind(), old.meta));
   }
-  for (const Node* node : graph.nodes()) {
-    std::vector<NamedArgument> arguments;
-    for (const NamedArgument& argument : node->arguments())
-      arguments.push_back({argument.name, mapped(argument.value), argument.kind});
-    Node* twin = copy->add_node(node->target(), std::move(arguments), node->name());
-    twin->metadata = node->metadata;
-    twin->is_hop_single_tensor_return = node->is_hop_single_tensor_return;
-    clone_results(*node, *twin, *copy, map);
-  }
+  for (const Node* node : graph.nodes()) copy_node(*node, *copy, map);
   for (GraphOutput output : graph.outputs()) {
     output.value = mapped(output.value);
     copy->add_output(std::move(output));

@@ -1,114 +1,88 @@
 #include "core/passes/inline_bodies.h"
 
-#include <algorithm>
+#include <array>
 #include <unordered_map>
+
+#include "core/graph/copy_node.h"
 
 namespace octet {
 namespace {
 
-struct WrapperRow {
-  const char* target;
-  size_t body;   // its argument
-  size_t first;  // argument behind it that is an operand
+struct CallRow {
+  std::string_view target;
+  size_t body, first_operand;  // positions among the arguments
 };
 
-constexpr WrapperRow kWrappers[] = {
-    {"higher_order.wrap_with_set_grad_enabled", 1, 2},
-    {"higher_order.invoke_subgraph",            0, 2},
+constexpr std::array<CallRow, 3> kCalls = {
+    {{"higher_order.wrap_with_set_grad_enabled", 1, 2},
+     {"higher_order.wrap_with_autocast", 4, 5},
+     {"higher_order.invoke_subgraph", 0, 2}}
 };
 
-using Values = std::unordered_map<const Value*, Value*>;
+// wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *operands)
+bool has_autocast(const Node& node) {
+  if (node.target() != "higher_order.wrap_with_autocast" || node.arguments().size() < 5)
+    return false;
+  const bool* enabled = node.arguments()[2].value.find<bool>();
+  return enabled == nullptr || *enabled;
+}
 
-// Null where the node is no such call.
-const Graph* find_body(const Node& node, std::vector<Value*>& operands) {
-  for (const WrapperRow& row : kWrappers) {
-    if (node.target() != row.target || node.arguments().size() < row.first) continue;
-    const Subgraph* body = node.arguments()[row.body].value.find<Subgraph>();
-    for (size_t i = row.first; i < node.arguments().size(); ++i)
-      operands.push_back(node.arguments()[i].value.value_or_null());
-    const bool has_gap = std::find(operands.begin(), operands.end(), nullptr) != operands.end();
-    if (body == nullptr || body->graph == nullptr || has_gap ||
-        body->graph->inputs().size() != operands.size())
-      return nullptr;
-    return body->graph.get();
-  }
+const CallRow* find_row(const Node& node) {
+  for (const CallRow& row : kCalls)
+    if (node.target() == row.target) return &row;
   return nullptr;
 }
 
-// Results under fresh names.
-void add_results(Graph& graph, const Node& from, Node& to, Values& map) {
-  for (const ResultSlot& slot : from.results()) {
-    std::vector<std::string> names;
-    std::vector<std::optional<TensorMeta>> metas;
-    for (const Value* value : slot.values) {
-      names.push_back(graph.fresh_name(value->name()));
-      metas.push_back(value->meta);
-    }
-    if (slot.kind == ResultSlot::Kind::kLiteral)
-      graph.add_literal_result(to, slot.literal);
-    else if (slot.kind == ResultSlot::Kind::kSingle)
-      graph.add_result(to, names[0], metas[0], slot.values[0]->kind());
-    else
-      graph.add_list_result(to, names, metas);
-    for (size_t i = 0; i < slot.values.size(); ++i) {
-      Value* copy = to.results().back().values[i];
-      copy->symbol = slot.values[i]->symbol;
-      copy->symbol_hint = slot.values[i]->symbol_hint;
-      copy->has_symbol_hint = slot.values[i]->has_symbol_hint;
-      map[slot.values[i]] = copy;
-    }
+Graph* find_body(const Node& node, const CallRow& row) {
+  if (node.arguments().size() < row.first_operand) return nullptr;
+  const Subgraph* body = node.arguments()[row.body].value.find<Subgraph>();
+  return body == nullptr ? nullptr : body->graph.get();
+}
+
+using ValueMap = std::unordered_map<const Value*, Value*>;
+
+// The operands for the body's inputs; false when they are not values one by one.
+bool bind_operands(const Node& node, const CallRow& row, const Graph& body, ValueMap& map) {
+  const std::vector<GraphInput>& inputs = body.inputs();
+  if (node.arguments().size() != row.first_operand + inputs.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Value* const* operand = node.arguments()[row.first_operand + i].value.find<Value*>();
+    if (operand == nullptr || inputs[i].kind != InputKind::kUserInput) return false;
+    map[inputs[i].value] = *operand;
   }
+  return true;
 }
 
-bool has_gaps(const Graph& body) {
-  for (const Node* node : body.nodes())
-    for (const ResultSlot& slot : node->results())
-      if (slot.kind == ResultSlot::Kind::kOptionalList) return true;
-  return false;
-}
-
-bool gives_values(const Graph& body, size_t count) {
-  return body.outputs().size() == count &&
-         std::all_of(body.outputs().begin(), body.outputs().end(), [](const GraphOutput& output) {
-           return output.value.value_or_null() != nullptr;
-         });
-}
-
-bool inline_call(Graph& graph, Node& call) {
-  std::vector<Value*> operands;
-  const Graph* body = find_body(call, operands);
-  const std::vector<Value*> results = call.outputs();
-  if (body == nullptr || has_gaps(*body) || !gives_values(*body, results.size())) return false;
-  const std::unique_ptr<Graph> copy = clone(*body);
-  Values map;
-  for (size_t k = 0; k < operands.size(); ++k) map[copy->inputs()[k].value] = operands[k];
-  for (const Node* node : copy->nodes()) {
-    std::vector<NamedArgument> arguments = node->arguments();
-    for (NamedArgument& argument : arguments)
-      rewrite_values(argument.value, [&](Value* value) { return map.at(value); });
-    Node* twin = graph.add_node(node->target(), std::move(arguments), node->name(), &call);
-    twin->metadata = node->metadata;
-    add_results(graph, *node, *twin, map);
-  }
-  for (size_t k = 0; k < results.size(); ++k)
-    graph.replace_uses(results[k], map.at(copy->outputs()[k].value.value_or_null()));
-  graph.erase(call);
+bool inline_call(Graph& graph, Node& node, const CallRow& row) {
+  Graph* body = find_body(node, row);
+  ValueMap map;
+  if (body == nullptr || has_autocast(node) || !bind_operands(node, row, *body, map)) return false;
+  const std::vector<Value*> results = node.outputs();
+  const std::vector<GraphOutput>& outputs = body->outputs();
+  if (results.size() != outputs.size()) return false;
+  for (const GraphOutput& output : outputs)
+    if (output.value.find<Value*>() == nullptr) return false;
+  for (const Node* inner : body->nodes()) copy_node(*inner, graph, map, &node);
+  for (size_t i = 0; i < results.size(); ++i)
+    graph.replace_uses(results[i], map.at(*outputs[i].value.find<Value*>()));
+  graph.erase(node);
   return true;
 }
 
 }  // namespace
 
 int inline_bodies(Graph& graph) {
-  int count = 0;
-  for (bool again = true; again;) {
-    again = false;
-    for (Node* node : graph.nodes())
-      if (inline_call(graph, *node)) {
-        ++count;
-        again = true;
-      }
+  int calls = 0;
+  for (bool found = true; found;) {  // bodies may have calls in them
+    found = false;
+    for (Node* node : graph.nodes()) {
+      const CallRow* row = find_row(*node);
+      if (row == nullptr || !inline_call(graph, *node, *row)) continue;
+      ++calls;
+      found = true;
+    }
   }
-  return count;
+  return calls;
 }
 
 }  // namespace octet

@@ -98,6 +98,32 @@ class AnyModel(CommandTest):
         mask[1, 9:] = 0
         self.check(self.quantized(Decoder(), torch.randint(0, 100, (2, 12)), mask))
 
+    def test_a_part_without_gradients(self):
+        """As rotary positions are made, in a program that is exported with gradients."""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 8)
+
+            def forward(self, x, at):
+                with torch.no_grad():
+                    angle = at[:, None] * torch.arange(16) / 16
+                    turn = angle.cos()
+                return self.last(self.first(x) * turn)
+
+        torch.manual_seed(1)
+        net, inputs = Net().eval(), (torch.randn(12, 16), torch.arange(12))
+        program = torch.export.export(net, inputs)
+        self.assertIn("wrap_with_set_grad_enabled", str(program.graph))
+        torch.export.save(program, self.path("model.pt2"))
+        self.save("c.pt", [inputs])
+        self.save("x.pt", inputs)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration",
+                   self.path("c.pt"), "--output", self.path("q.pt2"))
+        with torch.no_grad():
+            want = torch.export.load(self.path("q.pt2")).module()(*inputs)
+        self.check(want)
+
     def test_standardized_weights_and_writes_in_place(self):
         torch.manual_seed(1)
         self.check(self.quantized(Windows(), torch.randn(1, 3, 8, 8)))

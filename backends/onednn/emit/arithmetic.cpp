@@ -70,8 +70,8 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
     const size_t i = static_cast<size_t>(c);
     // Rounded as a kernel rounds its sum times the scale: zeros then give exact zeros, which
     // a later division by a small norm would blow up otherwise.
-    const float of_zeros = plan.scale[i % plan.scale.size()] *
-                           static_cast<float>(plan.x.zero_point * of_weights[i]);
+    const float of_zeros =
+        plan.scale[i % plan.scale.size()] * static_cast<float>(plan.x.zero_point * of_weights[i]);
     const double real = has_bias ? bias[i] / plan.unit : 0.0;
     plan.bias.push_back(static_cast<float>(real - of_zeros));
   }

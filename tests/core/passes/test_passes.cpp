@@ -1,6 +1,7 @@
 // The small passes: scalars to constants, removal of dead code.
 #include <catch2/catch.hpp>
 
+#include "core/passes/inline_bodies.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
 #include "core/passes/set_training.h"
@@ -35,6 +36,35 @@ TEST_CASE("scalars_to_constants: integer arithmetic stays, unless all ops are as
   CHECK(scalars_to_constants(graph) == 0);
   CHECK(scalars_to_constants(graph, ScalarOps::kAll) == 1);
   CHECK(*graph.constants.at("_tensor_constant_0").tensor.data<float>() == 1.0F);
+}
+
+TEST_CASE("inline_bodies: a body under no_grad stands in its call's place", "[core][inline]") {
+  Graph graph = parse_graph(R"(graph(%x: f32[2], %y: f32[2]):
+    %b: f32[2] = aten.relu.default(%x)
+    [%r: f32[2], %s: f32[2]] = higher_order.wrap_with_set_grad_enabled(False, graph "body" (%a: f32[2], %b: f32[2]): %c: f32[2] = aten.add.Tensor(%a, %b) return (%c, %a), %y, %b) as call
+    %z: f32[2] = aten.mul.Tensor(%r, %s)
+    return (%z))");
+  CHECK(inline_bodies(graph) == 1);
+  verify(graph);
+  CHECK_THAT(graph, PrintsAsUntyped(R"(graph(%x, %y):
+    %b = aten.relu.default(%x)
+    %c = aten.add.Tensor(%y, %b)
+    %z = aten.mul.Tensor(%c, %y)
+    return (%z))"));
+  CHECK(inline_bodies(graph) == 0);
+}
+
+TEST_CASE("inline_bodies: autocast counts where it is on", "[core][inline]") {
+  const auto calls = [](const std::string& enabled) {
+    Graph graph = parse_graph(
+        "graph(%x: f32[2]): [%r: f32[2]] = higher_order.wrap_with_autocast(\"cpu\", None, " +
+        enabled +
+        ", None, graph \"body\" (%a: f32[2]): %c: f32[2] = aten.relu.default(%a) return (%c), %x) "
+        "as call return (%r)");
+    return inline_bodies(graph);
+  };
+  CHECK(calls("False") == 1);
+  CHECK(calls("True") == 0);
 }
 
 TEST_CASE("remove_dead: unused chains go, in one run", "[core][dead]") {
