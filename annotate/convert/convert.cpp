@@ -8,6 +8,7 @@
 #include "annotate/convert/convert_affine.h"
 #include "annotate/convert/float_report.h"
 #include "annotate/convert/mutable_buffers.h"
+#include "annotate/convert/vanishing_operands.h"
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/observe_op.h"
 #include "annotate/observed/check_limits.h"
@@ -304,6 +305,8 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
           {"convert_opaque_parts", [&] { convert_opaque_parts(observed); }},
           {"use_trained_qparams", [&] { use_trained_qparams(observed.observers); }, is_own},
           {"fold_conv_bn_qat", [&] { return fold_conv_bn_qat(graph, options.compat); }},
+          {"leave_vanishing_operands_float",
+           [&] { return leave_vanishing_operands_float(observed, report); }, is_own},
           {"fit_weights_to_biases", [&] { return fit_weights_to_biases(observed); }, is_own},
           {"report_scale_floors", [&] { report_scale_floors(observed, options.compat, report); }},
           {"check_scale_limits", [&] { check_scale_limits(observed); }},

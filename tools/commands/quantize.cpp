@@ -16,7 +16,6 @@
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
 #include "core/pt2/writer.h"
-#include "quantizers/common/float_report.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
 #include "tools/common/standard_streams.h"
@@ -25,6 +24,7 @@
 #include "tools/quantize/flow.h"
 #include "tools/quantize/pass_rows.h"
 #include "tools/quantize/quality.h"
+#include "tools/quantize/refusals.h"
 #include "tools/quantize/report.h"
 #include "tools/quantize/report_html.h"
 
@@ -62,30 +62,6 @@ void check_outputs(const QuantizeOptions& options) {
   if (!options.report.empty() && options.report == options.dump_annotations)
     throw Error("quantize", options.report,
                 "named by --report and by --dump-annotations, want a file for each");
-}
-
-// The first few refusals and a count; --report has them all.
-// Ops that were to be quantized and are not: all but those that the mode leaves float.
-std::vector<ReportEntry> find_refusals(const Report& report) {
-  std::vector<ReportEntry> refusals;
-  for (const ReportEntry& entry : report.entries())
-    if (entry.stage != kModeStage) refusals.push_back(entry);
-  return refusals;
-}
-
-void log_refusals(const Report& report) {
-  constexpr size_t kShown = 5;
-  const std::vector<ReportEntry> refusals = find_refusals(report);
-  for (size_t i = 0; i < refusals.size() && i < kShown; ++i)
-    log_line(fmt::format("float: {} ({}): {}", refusals[i].node, refusals[i].target,
-                         refusals[i].reason));
-  if (refusals.size() > kShown)
-    log_line(fmt::format("float: and {} more; --report FILE.json has them all",
-                         refusals.size() - kShown));
-  const size_t by_mode = report.entries().size() - refusals.size();
-  if (by_mode > 0)
-    log_line(fmt::format("float: {} ops without weights, which the mode leaves float", by_mode));
-  for (const std::string& note : report.notes()) log_line("note: " + note);
 }
 
 // "a.json,b.json" -> {"a.json", "b.json"}
@@ -201,19 +177,6 @@ QuantizedIo quantize_border(Graph& graph, const QuantizeOptions& options, Report
                             own.notes().empty() ? "none is a float tensor" : own.notes().front()));
   store_quantized_io(graph, io);
   return io;
-}
-
-void check_strict(const Report& report, const Weight& weight, const std::string& model) {
-  if (const std::string low = low_share(weight); !low.empty())
-    throw Error("quantize", model, low + " (--strict)");
-  const std::vector<ReportEntry> refusals = find_refusals(report);
-  if (refusals.empty()) return;
-  const ReportEntry& first = refusals.front();
-  const std::string more =
-      refusals.size() == 1 ? "" : fmt::format("; and {} more", refusals.size() - 1);
-  throw Error("quantize", first.node,
-              fmt::format("({}) stayed float: {}{}, want every compute op quantized (--strict)",
-                          first.target, first.reason, more));
 }
 
 // Counts the batches, and warns of what is odd about them.

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
+#include "core/passes/verify.h"
 #include "core/text/text.h"
 
 // After torch, which has a macro CHECK of its own.
@@ -206,6 +207,93 @@ TEST_CASE("scale floor: a tensor of zeros keeps the least scale", "[annotate][sc
   const Graph quantized = quantize(layer_scale(0), {}, Compat::kNone, report);
   CHECK(scales_of(quantized).back() == kEps);
   CHECK(report.notes().empty());
+}
+
+namespace {
+
+// Additions and concatenations too, whose operands share the result's scale.
+class Summed : public Floored {
+ public:
+  void annotate(Graph& graph, Annotations& annotations, Report& report) override {
+    Floored::annotate(graph, annotations, report);
+    for (Node* node : graph.nodes()) {
+      if (!node->is("aten.add") && !node->is("aten.cat")) continue;
+      QuantizationAnnotation& annotation = annotations[node];
+      const std::vector<Value*> inputs = node->inputs();
+      const QuantizationSpec act{
+          .dtype = DType::kInt8,
+          .observer_or_fake_quant_ctr = {.name = "min_max", .eps = kEps},
+          .quant_min = -128,
+          .quant_max = 127,
+          .qscheme = QScheme::kPerTensorAffine,
+          .ch_axis = {}
+      };
+      const SpecVariant shared = SharedQuantizationSpec{
+          Edge{inputs[0], node}
+      };
+      annotation.set_input(inputs[0], act);
+      annotation.set_input(inputs[1], node->is("aten.cat") ? shared : SpecVariant(act));
+      annotation.output_qspec = node->is("aten.cat") ? shared : SpecVariant(act);
+    }
+  }
+};
+
+constexpr const char* kResidual = R"(
+graph(%w = param "w": f32[8,8], %gamma = param "gamma": f32[8], %cls = param "cls": f32[1,8],
+      %x: f32[15,8]):
+  %e: f32[1,8] = aten.expand.default(%cls, [1, 8])
+  %t: f32[16,8] = aten.cat.default([%e, %x])
+  %l: f32[16,8] = aten.linear.default(%t, %w)
+  %m: f32[16,8] = aten.mul.Tensor(%l, %gamma)
+  %y: f32[16,8] = aten.add.Tensor(%t, %m)
+  %z: f32[16,8] = aten.linear.default(%y, %w)
+  return (%y, %z))";
+
+Graph quantized_residual(double gamma, double cls, Compat compat, Report& report) {
+  Graph graph = parse_graph(kResidual);
+  test::fill_floats(graph);
+  graph.constants.at("gamma").tensor = from_aten(at::full({8}, gamma, at::dtype(at::kFloat)));
+  graph.constants.at("cls").tensor = from_aten(at::full({1, 8}, cls, at::dtype(at::kFloat)));
+  Summed quantizer;
+  PrepareOptions options;
+  options.compat = compat;
+  ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report, options);
+  calibrate(observed, {test::random_inputs(observed.graph, 5)});
+  return convert_pt2e(std::move(observed), {.compat = compat}, report);
+}
+
+}  // namespace
+
+TEST_CASE("vanishing operands: the sum and the concatenation stay float, what reads them does not",
+          "[annotate][scale_floor]") {
+  Report report;
+  const Graph graph = quantized_residual(1e-6, 1e-6, Compat::kNone, report);
+  verify(graph);
+  std::vector<std::string> left;
+  for (const ReportEntry& entry : report.entries())
+    if (entry.node == "t" || entry.node == "y") left.push_back(entry.node + ": " + entry.reason);
+  REQUIRE(left.size() == 2);
+  CHECK_THAT(left[0], Contains("t: its operand %e, at most 1e-06, would vanish in steps of 0.0"));
+  CHECK_THAT(left[1], Contains("y: its operand %m, at most ") && Contains("would vanish"));
+  for (const char* name : {"t", "y"}) {
+    const std::vector<Value*> inputs = graph.find_node(name)->inputs();
+    CHECK(std::none_of(inputs.begin(), inputs.end(),
+                       [](const Value* value) { return is_dequantized(value); }));
+  }
+  CHECK(is_dequantized(graph.find_node("z")->inputs().at(0)));
+  CHECK(is_dequantized(graph.find_node("l")->inputs().at(0)));
+  const at::Tensor y = Interpreter(graph).run(test::random_inputs(graph, 5)).at(0).toTensor();
+  CHECK(y[0].abs().max().item<double>() > 5e-7);
+}
+
+TEST_CASE("vanishing operands: torchao keeps them, and so does what has half a step",
+          "[annotate][scale_floor]") {
+  Report report, other;
+  const Graph compat = quantized_residual(1e-6, 1e-6, Compat::kTorchao, report);
+  CHECK(is_dequantized(compat.find_node("y")->inputs().at(0)));
+  const Graph plain = quantized_residual(1, 1, Compat::kNone, other);
+  CHECK(is_dequantized(plain.find_node("y")->inputs().at(0)));
+  CHECK(is_dequantized(plain.find_node("t")->inputs().at(0)));
 }
 
 }  // namespace octet::test_scale_floor
