@@ -85,11 +85,13 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
     shift[c] -= mean[c] * factor[c];
   }
   const Stored given = to_dense(builder, builder.read(op.inputs[0]), {});
-  const Dims nhwc = channels_last(shape);
-  // Other orders, as views and permutations leave them, only have a reference kernel.
-  const bool has_kernel = same_strides(shape, given.strides, row_major(shape)) ||
-                          same_strides(shape, given.strides, nhwc);
-  const Stored x = has_kernel ? given : to_real(builder, op.inputs[0], nhwc);
+  const bool is_plain = same_strides(shape, given.strides, row_major(shape));
+  const Dims order = is_plain ? row_major(shape) : channels_last(shape);
+  // Other orders, as views and permutations leave them, only have a reference kernel; so have other
+  // strides of dimensions of size 1.
+  const bool has_kernel = is_plain || same_strides(shape, given.strides, order);
+  Stored x = has_kernel ? given : to_real(builder, op.inputs[0], order);
+  x.strides = order;
   const Stored y = builder.allocate(shape, {}, x.strides);
   Dims per_channel(shape.size(), 1);
   per_channel[1] = channels;
