@@ -28,7 +28,7 @@ class Passes(CommandTest):
         names = [name for (_, name), _ in pieces]
         self.assertEqual(names, sorted(names, key=["move_constants_into_bodies", "fold_conv_bn", "transform_for_annotation", "annotate", "insert_observers",
                                                    "leave_unseen_bodies_float", "convert_opaque_parts", "use_trained_qparams", "fold_conv_bn_qat",
-                                                   "check_scale_limits", "convert_bodies", "insert_qdq", "duplicate_dequantize", "port_metadata", "fold_quantize",
+                                                   "leave_vanishing_operands_float", "fit_weights_to_biases", "report_scale_floors", "check_scale_limits", "convert_bodies", "insert_qdq", "duplicate_dequantize", "port_metadata", "fold_quantize",
                                                    "fold_float16", "move_constants_out_of_bodies"].index))
         texts = dict(pieces)
         self.assertIn("octet.observe.default", texts["convert", "leave_unseen_bodies_float"])
