@@ -82,7 +82,7 @@ class Row:
 
 
 def shortened(message):
-    text = " ".join(message.replace("|", "/").split())
+    text = re.sub(r"/\S*/(?=\w+\.pt2)", "", " ".join(message.replace("|", "/").split()))
     return text if len(text) <= 90 else text[:88] + " …"
 
 
