@@ -7,9 +7,9 @@
 
 namespace octet {
 
-// Creates a node like `node`, nested subgraphs included, before `before` of `graph` (at its end when
-// null). `map` gives the values of `graph` for those that the node reads, and receives its results.
-// Names stay as they are where they are free.
+// Creates a node like `node`, nested subgraphs included, before `before` of `graph` (at its end
+// when null). `map` gives the values of `graph` for those that the node reads, and receives its
+// results. Names stay as they are where they are free.
 Node* copy_node(const Node& node, Graph& graph, std::unordered_map<const Value*, Value*>& map,
                 Node* before = nullptr);
 

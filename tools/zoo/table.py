@@ -82,7 +82,7 @@ class Row:
 
 
 def shortened(message):
-    text = " ".join(message.replace("|", "/").split())
+    text = re.sub(r"/\S*/(?=\w+\.pt2)", "", " ".join(message.replace("|", "/").split()))
     return text if len(text) <= 90 else text[:88] + " …"
 
 
@@ -129,6 +129,7 @@ def figures(found):
 
 
 def summary(work, entries):
+    entries = [entry for entry in entries if read_result(work, entry.name, "export") is not None]
     exported = sum(is_exported(work, entry) for entry in entries)
     yield f"{len(entries)} models, {exported} of them exported"
     for configuration in steps.CONFIGURATIONS:
@@ -156,6 +157,8 @@ def _overview(work, entries):
 
 
 def page(work, entries):
+    """The page, of the models that were tried."""
+    entries = [entry for entry in entries if read_result(work, entry.name, "export") is not None]
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "head.txt")) as file:
         lines = [file.read().strip().replace("CPU", cpu(), 1), ""]
     exported = sum(is_exported(work, entry) for entry in entries)

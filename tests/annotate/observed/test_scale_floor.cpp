@@ -222,7 +222,7 @@ class Summed : public Floored {
       const std::vector<Value*> inputs = node->inputs();
       const QuantizationSpec act{
           .dtype = DType::kInt8,
-          .observer_or_fake_quant_ctr = {.name = "min_max", .eps = kEps},
+          .observer_or_fake_quant_ctr = {.name = "min_max", .eps = kEps, .affine = {}},
           .quant_min = -128,
           .quant_max = 127,
           .qscheme = QScheme::kPerTensorAffine,
