@@ -41,7 +41,10 @@ int64_t symmetric_zero_point(const QParamsTarget& target) {
 
 // scale: what range `i` asks for. A range without any width keeps eps.
 float least_scale(float scale, const QParamsTarget& target, size_t i) {
-  if (target.finest.empty() || !(scale > 0) || !(scale < target.eps / 2)) return target.eps;
+  const double steps = static_cast<double>(scale) / target.eps *
+                       static_cast<double>(target.quant_max - target.quant_min);
+  const bool is_below = steps > 0 && steps < fewest_steps(target.quant_min, target.quant_max);
+  if (target.finest.empty() || !is_below) return target.eps;
   return std::min(target.eps, target.finest[target.finest.size() == 1 ? 0 : i]);
 }
 

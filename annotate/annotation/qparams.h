@@ -2,6 +2,7 @@
 // torchao's, to the bit.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,6 +30,12 @@ struct QParams {
 };
 
 // What choose_qparams must know beside the range.
+// Ranges of fewer steps at a least scale are as good as zeros: half of the integers, and no more
+// than half of 8 bits.
+inline double fewest_steps(int64_t quant_min, int64_t quant_max) {
+  return std::min(static_cast<double>(quant_max - quant_min), 255.0) / 2;
+}
+
 struct QParamsTarget {
   DType dtype = DType::kInt8;
   QScheme qscheme = QScheme::kPerTensorAffine;
@@ -37,7 +44,7 @@ struct QParamsTarget {
   // given, not the dtype's own: moves the zero point of symmetric uint8 to the middle of the range
   bool has_custom_range = false;
   float eps = 0;  // least scale
-  // Least scale instead of eps for a range that eps would leave less than half of the integers: one
+  // Least scale instead of eps for a range to which eps would leave less than fewest_steps(): one
   // for all, or one per channel; empty: eps for such ranges too.
   std::vector<float> finest = {};
   int axis = -1;

@@ -141,7 +141,7 @@ Below below_floor(const Observer& observer) {
   const std::vector<float> scales = scales_of(observer);
   const ObserverState state = observer.state();
   Below below{.channels = scales.size(), .eps = observer.args().choice.eps.value_or(kFloatEps)};
-  const double half = static_cast<double>(observer.quant_max() - observer.quant_min()) / 2;
+  const double fewest = fewest_steps(observer.quant_min(), observer.quant_max());
   for (size_t c = 0; c < scales.size(); ++c) {
     below.finer += scales[c] < static_cast<float>(below.eps) ? 1 : 0;
     if (state.min.size() != scales.size()) continue;
@@ -149,7 +149,7 @@ Below below_floor(const Observer& observer) {
     const double steps =
         (is_symmetric(observer.args().qscheme) ? 2 * std::max(-low, high) : high - low) /
         double{scales[c]};
-    below.zeroed += steps > 0 && steps < half ? 1 : 0;
+    below.zeroed += steps > 0 && steps < fewest ? 1 : 0;
   }
   return below;
 }

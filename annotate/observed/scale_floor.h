@@ -17,7 +17,7 @@ namespace octet {
 inline constexpr float kFinestScale = 0x1p-60f;
 
 // Lets the observers of static specs take finer scales (Observer::allow_finer_scales) for ranges
-// that eps would leave less than half of the integers. Where an annotation asks for a
+// to which eps would leave less than fewest_steps(). Where an annotation asks for a
 // scale_min_lower_bound, that is the finest.
 void lower_scale_floors(const Graph& graph, const Annotations& annotations,
                         const SharingGroups& groups,

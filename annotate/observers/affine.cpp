@@ -186,15 +186,16 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
   const double quant_min = static_cast<double>(quant_min_);
   const double quant_max = static_cast<double>(quant_max_);
   const double eps = args_.choice.eps.value_or(eps_of(view.scalar_type()));
-  const double finest = args_.finest_scales.empty() ? eps : args_.finest_scales.front();
+  const double finest = takes_finer_scales() ? args_.finest_scales.front() : eps;
   const bool is_middle = options().mapping_type == MappingType::kSymmetric;
   const double zero_point = static_cast<double>((quant_max_ + quant_min_ + 1) / 2);
+  const double threshold = finer_below(eps);
   const auto lattice_of = [=](const ValueRange& range) {
     const double down = -static_cast<double>(range.min);
     const double up = static_cast<double>(range.max);
     const double scale = is_middle ? std::max(down, up) * 2 / (quant_max - quant_min)
                                    : std::max(down / -quant_min, up / quant_max);
-    const double least = scale < eps / 2 ? finest : eps;
+    const double least = scale < threshold ? finest : eps;
     return Lattice{std::max(scale, least), quant_min - zero_point, quant_max - zero_point};
   };
   at::parallel_for(0, low.numel(), 64, [&](int64_t begin, int64_t end) {
@@ -214,11 +215,21 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
   return {low.to(view.scalar_type()), high.to(view.scalar_type())};
 }
 
+// float16 scales have no room below eps.
+bool AffineObserver::takes_finer_scales() const {
+  return !args_.finest_scales.empty() &&
+         options().scale_dtype.value_or(DType::kFloat32) == DType::kFloat32;
+}
+
+double AffineObserver::finer_below(double eps) const {
+  return eps * fewest_steps(quant_min_, quant_max_) / static_cast<double>(quant_max_ - quant_min_);
+}
+
 at::Tensor AffineObserver::floored(const at::Tensor& scale) const {
   const double eps = args_.choice.eps.value_or(eps_of(scale.scalar_type()));
   const at::Tensor coarse = at::clamp(scale, Scalar(eps));
-  if (args_.finest_scales.empty() || scale.scalar_type() != at::kFloat) return coarse;
-  const at::Tensor is_below = scale.gt(0).logical_and(scale.lt(eps / 2));
+  if (!takes_finer_scales() || scale.scalar_type() != at::kFloat) return coarse;
+  const at::Tensor is_below = scale.gt(0).logical_and(scale.lt(finer_below(eps)));
   return at::where(is_below, at::clamp(scale, Scalar(args_.finest_scales.front())), coarse);
 }
 

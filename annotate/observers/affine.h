@@ -57,7 +57,10 @@ class AffineObserver : public Observer {
   std::pair<at::Tensor, at::Tensor> search_ranges(const at::Tensor& view,
                                                   const std::vector<int64_t>& dims) const;
   std::pair<at::Tensor, at::Tensor> qparams_of(const at::Tensor& min, const at::Tensor& max) const;
-  // At least eps, or for float32 ranges below half of it what allow_finer_scales() said.
+  bool takes_finer_scales() const;
+  // Scales below this leave less than fewest_steps() where eps is the least.
+  double finer_below(double eps) const;
+  // At least eps, or for float32 scales below finer_below() what allow_finer_scales() said.
   at::Tensor floored(const at::Tensor& scale) const;
 
   Kind kind_;

@@ -83,7 +83,7 @@ class Observer {
   //   kinds that learn nothing: nothing to do
   // Throws Error("state", ...) when the kinds or arguments differ, or the kind cannot be merged.
   virtual void merge(const Observer& other);
-  // Ranges that the spec's eps would leave less than half of the integers get finer scales, down to
+  // Ranges to which the spec's eps would leave less than fewest_steps() get finer scales, down to
   // `least`: one for all, or one per channel.
   virtual void allow_finer_scales(std::vector<float> least) {
     args_.finest_scales = std::move(least);

@@ -73,7 +73,7 @@ def on(target, act, weight=None, output=None):
 S, N, A = "SYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR", "ASYMMETRIC"
 MOVING, PLACEHOLDER = "AffineQuantizedMovingAverageMinMaxObserver", "AffineQuantizedPlaceholderObserver"
 LINEAR, CONV = "aten.linear.default", "aten.conv2d.default"
-PER_CHANNEL = plain("int8", "per_channel_symmetric", (-127, 127), "PerChannelMinMaxObserver", ch_axis=0, observer_args={"eps": 2**-12})
+PER_CHANNEL = plain("int8", "per_channel_symmetric", (-127, 127), "PerChannelMinMaxObserver", ch_axis=0, observer_args={"eps": 2**-30})
 TOKEN_MOVING = block(S, "per_token", "uint8", MOVING, True, options={"averaging_constant": 1})
 TOKEN_PLACEHOLDER = block(A, "per_token", "int8", PLACEHOLDER, True)
 E4M3, E5M2 = (-448, 448), (-57344, 57344)
