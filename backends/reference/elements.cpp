@@ -6,31 +6,16 @@
 
 #include <fmt/format.h>
 
+#include "backends/reference/integer_types.h"
 #include "core/base/error.h"
 
 namespace octet::reference {
 namespace {
 
-// Calls visit with a typed null pointer of a whole dtype's element type.
+// Bools as bytes: files may hold others than 0 and 1.
 template <typename Visit>
 void visit_whole_type(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8:
-      return visit(static_cast<uint8_t*>(nullptr));
-    case DType::kInt8:
-      return visit(static_cast<int8_t*>(nullptr));
-    case DType::kUInt16:
-      return visit(static_cast<uint16_t*>(nullptr));
-    case DType::kInt16:
-      return visit(static_cast<int16_t*>(nullptr));
-    case DType::kUInt32:
-      return visit(static_cast<uint32_t*>(nullptr));
-    case DType::kInt32:
-      return visit(static_cast<int32_t*>(nullptr));
-    default:
-      return visit(static_cast<int64_t*>(nullptr));
-  }
+  visit_integer_type(dtype == DType::kBool ? DType::kUInt8 : dtype, visit);
 }
 
 constexpr double kTwoTo63 = 9223372036854775808.0;

@@ -99,6 +99,11 @@ void compare(const std::vector<c10::IValue>& want, const std::vector<Tensor>& go
 
 }  // namespace
 
+Program reference_program(const Graph& graph) {
+  Report report;
+  return lower(graph, ReferenceSupport(), {}, report);
+}
+
 Difference compare_with_interpreter(const Graph& graph, bool fuse, int runs) {
   Interpreter interpreter(graph);
   Report report;
@@ -119,6 +124,12 @@ Difference compare_with_interpreter(const Graph& graph, bool fuse, int runs) {
   }
   difference.share /= std::max(count, 1.0);
   return difference;
+}
+
+double greatest_in_four_runs(const std::string& text) {
+  const Graph graph = make_graph(text);
+  const double unfused = compare_with_interpreter(graph, false, 4).greatest;
+  return std::max(unfused, compare_with_interpreter(graph, true, 4).greatest);
 }
 
 }  // namespace octet

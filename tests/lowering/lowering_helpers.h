@@ -23,6 +23,9 @@ std::string ops_text(const Program& program);
 std::string lowered(const Graph& graph);
 std::string error_of(const Graph& graph);
 
+// `graph` lowered for the reference backend.
+Program reference_program(const Graph& graph);
+
 struct Difference {
   double greatest = 0;  // absolute
   double share = 0;     // of elements that differ by more than 1e-5
@@ -31,5 +34,7 @@ struct Difference {
 // Runs `graph` in the interpreter and lowered for the reference backend on random inputs of the
 // recorded shapes, `runs` times in a row (buffers that it writes go on), each time on others.
 Difference compare_with_interpreter(const Graph& graph, bool fuse = true, int runs = 1);
+// The greatest of four runs in a row of the graph of the text, fused and not.
+double greatest_in_four_runs(const std::string& text);
 
 }  // namespace octet

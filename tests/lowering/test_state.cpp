@@ -2,25 +2,12 @@
 // row against the interpreter, and which of them become states.
 #include <catch2/catch.hpp>
 
-#include "backends/reference/reference_backend.h"
-#include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_state {
 namespace {
 
 using Catch::Matchers::Contains;
-
-Program program_of(const Graph& graph) {
-  Report report;
-  return lower(graph, ReferenceSupport(), {}, report);
-}
-
-double greatest(const std::string& text) {
-  const Graph graph = make_graph(text);
-  const double unfused = compare_with_interpreter(graph, false, 4).greatest;
-  return std::max(unfused, compare_with_interpreter(graph, true, 4).greatest);
-}
 
 // A running mean, as run_decompositions() gives it.
 const char* const kFunctional = R"(graph(%b_mean = buffer "mean": f32[4], %x: f32[3,4]):
@@ -49,8 +36,8 @@ const char* const kInPlace =
 }  // namespace
 
 TEST_CASE("buffers that an output gives a new value go on", "[lowering][state]") {
-  CHECK(greatest(kFunctional) < 1e-6);
-  const Program program = program_of(make_graph(kFunctional));
+  CHECK(greatest_in_four_runs(kFunctional) < 1e-6);
+  const Program program = reference_program(make_graph(kFunctional));
   REQUIRE(program.states.size() == 1);
   CHECK(program.states[0].name == "mean");
   CHECK(program.outputs.size() == 1);
@@ -59,15 +46,15 @@ TEST_CASE("buffers that an output gives a new value go on", "[lowering][state]")
 }
 
 TEST_CASE("buffers that are written in place go on", "[lowering][state]") {
-  CHECK(greatest(kInPlace) < 1e-5);
-  const Program program = program_of(make_graph(kInPlace));
+  CHECK(greatest_in_four_runs(kInPlace) < 1e-5);
+  const Program program = reference_program(make_graph(kInPlace));
   REQUIRE(program.states.size() == 3);
   CHECK(program.states[1].name == "n");
   CHECK(program.states[1].start < 0);  // zeros take no place in the file
 }
 
 TEST_CASE("writes through views of a buffer reach it", "[lowering][state]") {
-  CHECK(greatest(R"(graph(%b = buffer "b": f32[4,3], %x: f32[2,3]):
+  CHECK(greatest_in_four_runs(R"(graph(%b = buffer "b": f32[4,3], %x: f32[2,3]):
   %part: f32[2,3] = aten.slice.Tensor(%b, 0, 1, 3)
   %before: f32[3,4] = aten.mT.default(%b)
   %sum: f32[2,3] = aten.add.Tensor(%part, %x)
@@ -79,14 +66,15 @@ TEST_CASE("writes through views of a buffer reach it", "[lowering][state]") {
 }
 
 TEST_CASE("what a run read of a buffer before it wrote stays what it was", "[lowering][state]") {
-  CHECK(greatest(R"(graph(%b = buffer "b": f32[4], %x: f32[4]):
+  CHECK(greatest_in_four_runs(R"(graph(%b = buffer "b": f32[4], %x: f32[4]):
   %old: f32[4] = aten.clone.default(%b)
   %put: f32[4] = aten.copy_.default(%b, %x)
   return (%old, %put))") == 0);
 }
 
 TEST_CASE("two buffers can change places", "[lowering][state]") {
-  CHECK(greatest(R"(graph(%a = buffer "a": f32[4], %b = buffer "b": f32[4], %x: f32[4]):
+  CHECK(
+      greatest_in_four_runs(R"(graph(%a = buffer "a": f32[4], %b = buffer "b": f32[4], %x: f32[4]):
   %y: f32[4] = aten.add.Tensor(%a, %x)
   %c: f32[4] = aten.clone.default(%b)
   %d: f32[4] = aten.clone.default(%a)
@@ -94,7 +82,7 @@ TEST_CASE("two buffers can change places", "[lowering][state]") {
 }
 
 TEST_CASE("what is computed of a written buffer is not folded", "[lowering][state]") {
-  CHECK(greatest(R"(graph(%b = buffer "b": f32[8,8], %x: f32[4,8]):
+  CHECK(greatest_in_four_runs(R"(graph(%b = buffer "b": f32[8,8], %x: f32[4,8]):
   %part: f32[1,8] = aten.slice.Tensor(%b, 0, 0, 1)
   %t: f32[8,8] = aten.transpose.int(%b, 0, 1)
   %double: f32[8,8] = aten.mul.Tensor(%t, 2.0)
@@ -105,19 +93,19 @@ TEST_CASE("what is computed of a written buffer is not folded", "[lowering][stat
 }
 
 TEST_CASE("integer states, quantized ones among them, keep their integers", "[lowering][state]") {
-  CHECK(greatest(R"(graph(%b = buffer "b": i8[2,4], %x: f32[2,4]):
+  CHECK(greatest_in_four_runs(R"(graph(%b = buffer "b": i8[2,4], %x: f32[2,4]):
   %old: f32[2,4] = quantized_decomposed.dequantize_per_tensor.default(%b, 0.02, 3, -128, 127, i8)
   %sum: f32[2,4] = aten.add.Tensor(%old, %x)
   %q: i8[2,4] = quantized_decomposed.quantize_per_tensor.default(%sum, 0.02, 3, -128, 127, i8)
   %put: i8[2,4] = aten.copy_.default(%b, %q)
   %new: f32[2,4] = quantized_decomposed.dequantize_per_tensor.default(%b, 0.02, 3, -128, 127, i8)
   return (%new))") < 1e-6);
-  CHECK(greatest(R"(graph(%b = buffer "b": i8[4,2], %x: f32[1,2], %at: i64[1]):
+  CHECK(greatest_in_four_runs(R"(graph(%b = buffer "b": i8[4,2], %x: f32[1,2], %at: i64[1]):
   %q: i8[1,2] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 3, -128, 127, i8)
   %put: i8[4,2] = aten.index_copy_.default(%b, 0, %at, %q)
   %new: f32[4,2] = quantized_decomposed.dequantize_per_tensor.default(%put, 0.01, 3, -128, 127, i8)
   return (%new))") < 1e-6);
-  CHECK(greatest(R"(graph(%b = buffer "b": i8[4], %n = buffer "n": i32[], %x: i8[4]):
+  CHECK(greatest_in_four_runs(R"(graph(%b = buffer "b": i8[4], %n = buffer "n": i32[], %x: i8[4]):
   %put: i8[4] = aten.add_.Tensor(%b, %x)
   %more: i32[] = aten.add_.Tensor(%n, 3)
   return (%put, %more))") == 0);
@@ -127,7 +115,7 @@ TEST_CASE("a buffer that only looked written is a constant", "[lowering][state]"
   const Graph graph = make_graph(R"(graph(%b = buffer "b": f32[4], %x: f32[4]):
   %y: f32[4] = aten.add.Tensor(%b, %x)
   return (mutate "b" = %b, %y))");
-  const Program program = program_of(graph);
+  const Program program = reference_program(graph);
   CHECK(program.states.empty());
   CHECK(compare_with_interpreter(graph, true, 2).greatest == 0);
 }

@@ -2,7 +2,9 @@
 #include "quantizers/annotate_text.h"
 
 #include "annotate/annotation/annotation_text.h"
+#include "core/base/error.h"
 #include "core/text/text.h"
+#include "quantizers/registry.h"
 
 namespace octet::test {
 
@@ -41,6 +43,15 @@ Annotated annotate_text(const std::string& text, Compat compat, const ModuleStac
   options.is_per_channel = true;
   quantizer.set_global(get_symmetric_quantization_config(options));
   return annotate_text(text, quantizer, stacks);
+}
+
+std::string declared_fault(const std::string& json) {
+  try {
+    parse_quantizer(json, "npu.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 std::string reason_for(const Report& report, const std::string& node) {

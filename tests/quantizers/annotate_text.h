@@ -28,6 +28,9 @@ Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone,
 
 void replace_all(std::string& text, const std::string& from, const std::string& to);
 
+// The text of the Error that the JSON of a declared backend gives, "no error" without one.
+std::string declared_fault(const std::string& json);
+
 // The reason that the report gives for a node, "" when it has none.
 std::string reason_for(const Report& report, const std::string& node);
 

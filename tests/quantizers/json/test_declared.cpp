@@ -11,6 +11,7 @@ namespace octet::test_declared {
 namespace {
 
 using test::annotate_text;
+using test::declared_fault;
 
 constexpr const char* kLinearRelu =
     R"j(graph(%x: f32[2,4], %w = param "fc.weight": f32[3,4], %b = param "fc.bias": f32[3]):
@@ -36,19 +37,11 @@ std::string row_annotations(const std::string& row, const std::string& graph) {
   return annotations_of(file_of(row), graph);
 }
 
-std::string message_of(const std::string& json) {
-  try {
-    parse_quantizer(json, "npu.json");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 // Of a file with one row, and of one with a single spec.
-std::string row_message(const std::string& row) { return message_of(file_of(row)); }
+std::string row_message(const std::string& row) { return declared_fault(file_of(row)); }
 std::string spec_message(const std::string& spec) {
-  return message_of(R"j({"specs": {"s": )j" + spec +
-                    R"j(}, "patterns": [{"pattern": "relu(x)", "inputs": {"x": "s"}}]})j");
+  return declared_fault(R"j({"specs": {"s": )j" + spec +
+                        R"j(}, "patterns": [{"pattern": "relu(x)", "inputs": {"x": "s"}}]})j");
 }
 
 const std::string kLinearRow =
@@ -202,18 +195,18 @@ TEST_CASE("every field of a spec and of an observer is read", "[quantizers][json
 
 TEST_CASE("faults in rows are named with their place", "[quantizers][json][declared]") {
   const std::string at = "quantizer: npu.json: /patterns/0";
-  CHECK(message_of(R"j({"patterns": []})j") ==
+  CHECK(declared_fault(R"j({"patterns": []})j") ==
         "quantizer: npu.json: /patterns: got [], want a list of rows");
-  CHECK(message_of(R"j({"name": "a\nb", "patterns": [3]})j") ==
+  CHECK(declared_fault(R"j({"name": "a\nb", "patterns": [3]})j") ==
         "quantizer: npu.json: /name: got \"a\\nb\", want a string of one line that is not empty");
-  CHECK(message_of(R"j({"patterns": [3], "a\nb": 1})j")
+  CHECK(declared_fault(R"j({"patterns": [3], "a\nb": 1})j")
             .starts_with("quantizer: npu.json: /a?b: unknown key"));
-  CHECK(message_of(R"j({"patterns": [3]})j") == at + ": got 3, want an object");
-  CHECK(message_of(file_of(kLinearRow, R"j(, "opaqe": {})j")) ==
+  CHECK(declared_fault(R"j({"patterns": [3]})j") == at + ": got 3, want an object");
+  CHECK(declared_fault(file_of(kLinearRow, R"j(, "opaqe": {})j")) ==
         "quantizer: npu.json: /opaqe: unknown key, want one of name, specs, patterns, sharing_ops, "
         "global, op_type, module_type, "
         "module_name_regex, module_name, call_index, opaque");
-  CHECK(message_of(file_of(kLinearRow, R"j(, "module_name": {"fc": {"act": 1}})j")) ==
+  CHECK(declared_fault(file_of(kLinearRow, R"j(, "module_name": {"fc": {"act": 1}})j")) ==
         "quantizer: npu.json: /module_name/fc/act: unknown key, want one of dtype_config");
   CHECK(row_message(R"j({"inputs": {}})j") ==
         at + ": has no \"pattern\", want e.g. \"relu(linear(x, w, b?))\"");

@@ -19,6 +19,7 @@ namespace {
 
 using Catch::Contains;
 using test::annotate_text;
+using test::declared_fault;
 
 std::string file_of(const std::string& inputs, const std::string& more = "",
                     const std::string& pattern = "cat(x...)") {
@@ -38,15 +39,6 @@ std::string cat_text(const std::string& list) {
 
 test::Annotated annotated(const std::string& json, const std::string& list = "[%a, %b, %c]") {
   return annotate_text(cat_text(list), *parse_quantizer(json, "npu.json"));
-}
-
-std::string message_of(const std::string& json) {
-  try {
-    parse_quantizer(json, "npu.json");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 const std::string kAct16 = "int16 per_tensor_symmetric min_max";
@@ -118,22 +110,22 @@ TEST_CASE("elements with scales of their own are quantized so", "[quantizers][js
 TEST_CASE("faults in the names of elements are errors with their place",
           "[quantizers][json][elements]") {
   const std::string at = "quantizer: npu.json: /patterns/0/inputs/";
-  CHECK_THAT(message_of(file_of(R"j({"x[-1]": "act"})j")),
+  CHECK_THAT(declared_fault(file_of(R"j({"x[-1]": "act"})j")),
              Contains(at + "x[-1]: \"x[-1]\" names no element of a list slot, want e.g. \"x[0]\""));
-  CHECK_THAT(message_of(file_of(R"j({"x[01]": "act"})j")), Contains("names no element"));
-  CHECK_THAT(message_of(file_of(R"j({"z[0]": "act"})j")), Contains("names no element"));
-  CHECK_THAT(message_of(file_of(R"j({"x[0]": "act"})j", "", "relu(x)")),
+  CHECK_THAT(declared_fault(file_of(R"j({"x[01]": "act"})j")), Contains("names no element"));
+  CHECK_THAT(declared_fault(file_of(R"j({"z[0]": "act"})j")), Contains("names no element"));
+  CHECK_THAT(declared_fault(file_of(R"j({"x[0]": "act"})j", "", "relu(x)")),
              Contains("\"x[0]\" is an element of \"x\", which is no list slot; write \"x...\""));
-  CHECK_THAT(message_of(file_of(R"j({"x[0]": {"all_same": "act"}})j")),
+  CHECK_THAT(declared_fault(file_of(R"j({"x[0]": {"all_same": "act"}})j")),
              Contains("all_same is for list slots"));
-  CHECK_THAT(message_of(file_of(R"j({"x": {"same_as": {"edge": "x[0]"}}})j")),
+  CHECK_THAT(declared_fault(file_of(R"j({"x": {"same_as": {"edge": "x[0]"}}})j")),
              Contains("takes its scale from itself"));
-  CHECK_THAT(message_of(file_of(R"j({"x": "act", "x[0]": {"same_as": {"edge": "x"}}})j")),
+  CHECK_THAT(declared_fault(file_of(R"j({"x": "act", "x[0]": {"same_as": {"edge": "x"}}})j")),
              Contains("takes its scale from itself"));
-  CHECK_THAT(message_of(file_of(R"j({"x[0]": "act", "x[1]": {"same_as": {"edge": "x[2]"}}})j")),
+  CHECK_THAT(declared_fault(file_of(R"j({"x[0]": "act", "x[1]": {"same_as": {"edge": "x[2]"}}})j")),
              Contains("takes its scale from slot \"x[2]\", which has no spec"));
   CHECK_THAT(
-      message_of(file_of(
+      declared_fault(file_of(
           R"j({"x[0]": {"same_as": {"edge": "x[1]"}}, "x[1]": {"same_as": {"edge": "x[0]"}}})j")),
       Contains("takes its scale from itself by way of x[0] -> x[1] -> x[0]"));
 }
