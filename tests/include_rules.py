@@ -29,13 +29,13 @@ MAY_INCLUDE = {
 # The sub-folders of each folder, and files by name, with or without their ending; "": the other files in the folder itself.
 ORDER = {
     "core": ["torch_pch.h", "base", "graph", "ops", "pt2", "pattern", "text", "interpreter", "passes"],
-    "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy"],
+    "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy", "compare"],
     "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
     "lowering": ["program", "import", "fuse", ""],
     "backends": ["common", "reference", "onednn", "xnnpack", "registry", "runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "clamp", "library", "packed", "saturation", "threads.h", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "kernels", ""],
-    "tools": ["extension.h", "common", "quantize", "qat", "processes", "commands", ""],
+    "tools": ["extension.h", "common", "compare", "quantize", "qat", "processes", "commands", ""],
 }
 # octet_base, octet_program, the graph's own headers, and all that runs a program.
 TORCH_FREE = [

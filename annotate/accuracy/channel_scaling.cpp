@@ -1,12 +1,14 @@
 #include "annotate/accuracy/channel_scaling.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <ATen/ops/isfinite.h>
 
 #include "annotate/accuracy/channel_ops.h"
 #include "annotate/graph/observe_op.h"
 #include "core/base/error.h"
+#include "core/graph/origin.h"
 #include "core/interpreter/aten_bridge.h"
 
 namespace octet {
@@ -52,6 +54,31 @@ Value* find_bias_of(const Node& op) {
   return form.bias.empty() ? nullptr : through_observers(op.find_input(form.bias));
 }
 
+// What the values of the space are from now on, to those who compare them with the program's before.
+void note_factors(const ChannelSpace& space, const at::Tensor& factors) {
+  const at::Tensor exponents = factors.log2().round().to(at::kInt).contiguous();
+  for (const ChannelPlace& place : space.places) {
+    Node* node = place.value->producer();
+    if (node == nullptr || is_observer_node(node) || !place.value->meta) continue;
+    const std::vector<int64_t> sizes = place.value->meta->shape();
+    // Channels count through the dimensions in the order of `dims`, factors through the value's.
+    std::vector<int64_t> counted, order;
+    for (int64_t dim : place.dims) counted.push_back(sizes[static_cast<size_t>(dim)]);
+    std::vector<size_t> ascending(place.dims.size());
+    std::iota(ascending.begin(), ascending.end(), size_t{0});
+    std::sort(ascending.begin(), ascending.end(),
+              [&](size_t a, size_t b) { return place.dims[a] < place.dims[b]; });
+    for (size_t position : ascending) order.push_back(static_cast<int64_t>(position));
+    const at::Tensor moved = exponents.reshape(counted).permute(order).contiguous();
+    ChannelFactors own;
+    own.shape.assign(sizes.size(), 1);
+    for (int64_t dim : place.dims)
+      own.shape[static_cast<size_t>(dim)] = sizes[static_cast<size_t>(dim)];
+    own.exponents.assign(moved.const_data_ptr<int>(), moved.const_data_ptr<int>() + moved.numel());
+    multiply_channel_factors(*node, own);
+  }
+}
+
 }  // namespace
 
 void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors) {
@@ -85,6 +112,7 @@ void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& f
         weight.to(at::kDouble).reshape(grouped).mul(exact.reshape(shape)).reshape(weight.sizes());
     replace_constant(graph, *taker.op, constant, scaled.to(weight.scalar_type()));
   }
+  note_factors(space, exact);
 }
 
 at::Tensor taker_weight(const Graph& graph, const ScaledOp& taker) {

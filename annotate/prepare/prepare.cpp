@@ -10,6 +10,7 @@
 #include "annotate/prepare/prepare_qat.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
+#include "core/graph/origin.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/pass.h"
 #include "core/passes/set_training.h"
@@ -133,6 +134,7 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
   run_passes(
       "prepare", observed.graph,
       {
+          {"set_origins", [&] { set_origins(observed.graph); }},
           {"move_constants_into_bodies", [&] { give_bodies_their_own(observed.graph); },
            !is_torchao(options)},
           {"annotate", [&] { annotate_program(observed, quantizers, report, options); }},
@@ -149,6 +151,7 @@ ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report
   ObservedGraph observed{std::move(graph), {}, {}};
   run_passes("prepare", observed.graph,
              {
+                 {"set_origins", [&] { set_origins(observed.graph); }},
                  {"annotate", [&] { annotate_for_training(observed, quantizers, report); }},
                  {"fuse_conv_bn_qat",
                   [&] {

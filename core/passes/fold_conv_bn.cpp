@@ -11,6 +11,7 @@
 #include <c10/core/GradMode.h>
 
 #include "core/base/shape.h"
+#include "core/graph/origin.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/ops/op_schema.h"
 
@@ -298,6 +299,16 @@ Value* store_bias(Graph& graph, const Parameters& parameters, at::Tensor data,
                             InputKind::kParameter);
 }
 
+// The batch norm's value is that of the convolution, or of the last layout op behind it.
+void note_fold(const Candidate& candidate) {
+  Node* last = candidate.bn->find_input("input")->producer();
+  for (Node* node = last; node != candidate.conv;) {
+    node = node->find_input("self")->producer();
+    forget_origin(*node);
+  }
+  absorb_behind(*last, *candidate.bn);
+}
+
 void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOptions& options) {
   const Parameters& parameters = group.front().parameters;
   const Folded folded = fold(graph, parameters);
@@ -306,6 +317,7 @@ void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOpt
   for (const Candidate& candidate : group) {
     candidate.conv->set_argument("weight", weight);
     if (candidate.parameters.bias == parameters.bias) candidate.conv->set_argument("bias", bias);
+    note_fold(candidate);
     graph.replace_uses(candidate.bn->outputs().front(), candidate.bn->find_input("input"));
     graph.erase(*candidate.bn);
   }

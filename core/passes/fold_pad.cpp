@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/graph/origin.h"
+
 namespace octet {
 namespace {
 
@@ -57,6 +59,7 @@ bool fold_into(Graph& graph, Node& conv, size_t spatial) {
   // one in the gap.
   conv.set_argument("padding", padding, ArgumentKind::kKeyword);
   conv.set_argument("input", source);
+  absorb_before(conv, *pad);
   graph.erase(*pad);
   return true;
 }

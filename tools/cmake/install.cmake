@@ -74,7 +74,7 @@ endif()
 
 # ---- what needs LibTorch
 if(OCTET_TORCH)
-  octet_install_targets(octet-torch-targets development octet_torch octet_core octet_annotate octet_accuracy octet_quantizers octet_lowering octet_extension)
+  octet_install_targets(octet-torch-targets development octet_torch octet_core octet_annotate octet_accuracy octet_compare octet_quantizers octet_lowering octet_extension)
   octet_install_headers(development development)
   install(TARGETS octet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
   install(FILES quantizers/quantizer.schema.json quantizers/tensorrt.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT command)

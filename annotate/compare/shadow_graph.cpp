@@ -1,0 +1,321 @@
+#include "annotate/compare/shadow_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "annotate/graph/float_ops.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "core/base/error.h"
+#include "core/graph/copy_node.h"
+#include "core/ops/memory.h"
+
+namespace octet {
+namespace {
+
+using ValueMap = std::unordered_map<const Value*, Value*>;
+
+// More ops than this between two twins are no op's own: the row gets no shadow.
+constexpr size_t kMostShadowOps = 200;
+
+bool is_float_value(const Value& value) {
+  return value.kind() == ValueKind::kTensor && value.meta && is_floating_point(value.meta->dtype);
+}
+
+bool computes(const Node& node) { return computes_on_floats(node) || node.is("aten.embedding"); }
+
+bool have_same_parameters(const Quantization& a, const Quantization& b) {
+  return a.has_numbers() && b.has_numbers() && a.scale_number() == b.scale_number() &&
+         *a.zero_point.find<int64_t>() == *b.zero_point.find<int64_t>() && a.dtype == b.dtype &&
+         a.quant_min == b.quant_min && a.quant_max == b.quant_max;
+}
+
+// quantize(value) with numbers, whoever else reads the value.
+std::vector<const Node*> roundings_of(const Value& value) {
+  std::vector<const Node*> nodes;
+  for (const Node* user : value.users()) {
+    const std::optional<Quantization> quantization = find_quantization(user);
+    if (is_quantize(user) && quantization && quantization->input == &value &&
+        quantization->has_numbers() && !quantization->is_per_channel)
+      nodes.push_back(user);
+  }
+  return nodes;
+}
+
+// Its dequantize twins with the same parameters.
+std::vector<const Node*> dequantizes_of(const Node& quantize) {
+  std::vector<const Node*> nodes;
+  const std::optional<Quantization> own = find_quantization(&quantize);
+  for (const Node* user : quantize.output()->users()) {
+    const std::optional<Quantization> quantization = find_quantization(user);
+    if (is_dequantize(user) && quantization && have_same_parameters(*own, *quantization))
+      nodes.push_back(user);
+  }
+  return nodes;
+}
+
+OutputRounding rounding_of(const Node& quantize) {
+  const Quantization quantization = *find_quantization(&quantize);
+  return {quantization.scale_number(), *quantization.zero_point.find<int64_t>(),
+          quantization.quant_min, quantization.quant_max, quantization.dtype};
+}
+
+// Whether a view or copy reads what was rounded to the same integers.
+bool is_rounded_before(const Node* node, const OutputRounding& rounding) {
+  if (node == nullptr) return false;
+  const std::vector<Value*> inputs = node->inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Value* input) {
+    const Node* dequantize = input->producer();
+    const std::optional<Quantization> before = find_quantization(dequantize);
+    return is_dequantize(dequantize) && before && before->has_numbers() &&
+           before->scale_number() == rounding.scale &&
+           *before->zero_point.find<int64_t>() == rounding.zero_point;
+  });
+}
+
+class Builder {
+ public:
+  Builder(const Graph& reference, const Graph& subject, const Twins& twins,
+          const ShadowOptions& options)
+      : subject_(subject), options_(options), reference_nodes_(reference.nodes()) {
+    find_rows(twins);
+    add_inputs(reference, "reference.", reference_map_);
+    add_inputs(subject, "subject.", subject_map_);
+    for (size_t i = 0; i < reference_nodes_.size(); ++i) position_[reference_nodes_[i]] = i;
+    for (const GraphInput& input : subject.inputs())
+      if (input.kind != InputKind::kUserInput) constant_.insert(input.value);
+    reference_outputs_ = mutations_of(reference);
+    subject_outputs_ = mutations_of(subject);
+  }
+
+  ShadowGraph build() && {
+    for (const Node* node : subject_.nodes()) {
+      copy_node(*node, graph_, subject_map_);
+      if (depends_on_constants(*node))
+        for (const Value* value : node->outputs()) constant_.insert(value);
+      for (const Value* value : node->outputs()) {
+        const auto row = row_of_.find(value);
+        if (row != row_of_.end()) compare(row->second);
+      }
+    }
+    copy_reference_until(reference_nodes_.size());
+    add_mutations(reference_outputs_, "reference.", reference_map_);
+    add_mutations(subject_outputs_, "subject.", subject_map_);
+    reference_map_.merge(subject_map_);
+    return {std::move(graph_), std::move(rows_), std::move(reference_map_)};
+  }
+
+ private:
+  // Which value of the subject is compared for each twin, and from which on others may start.
+  void find_rows(const Twins& twins) {
+    for (const Twin& twin : twins.pairs) {
+      if (!is_float_value(*twin.subject)) continue;
+      starts_.emplace(twin.subject, &twin);
+      ShadowRow row{.twin = twin, .compared = twin.subject};
+      const std::vector<const Node*> roundings = roundings_of(*twin.subject);
+      for (const Node* quantize : roundings)
+        for (const Node* dequantize : dequantizes_of(*quantize))
+          starts_.emplace(dequantize->output(), &twin);
+      const bool is_rounded = roundings.size() == 1 && twin.subject->has_one_user() &&
+                              !dequantizes_of(*roundings.front()).empty();
+      if (is_rounded) {
+        row.compared = first_in_order(dequantizes_of(*roundings.front()));
+        row.rounding = rounding_of(*roundings.front());
+      }
+      const Node* producer = twin.subject->producer();
+      const bool is_shown = (producer != nullptr && computes(*producer)) ||
+                            (is_rounded && !is_rounded_before(producer, *row.rounding));
+      if (!is_shown) continue;
+      row_of_.emplace(row.compared, rows_.size());
+      rows_.push_back(std::move(row));
+    }
+  }
+
+  const Value* first_in_order(const std::vector<const Node*>& nodes) const {
+    return (*std::min_element(
+                nodes.begin(), nodes.end(),
+                [&](const Node* a, const Node* b) { return subject_.is_before(*a, *b); }))
+        ->output();
+  }
+
+  void add_inputs(const Graph& program, const std::string& prefix, ValueMap& map) {
+    size_t position = 0;
+    for (const GraphInput& input : program.inputs()) {
+      const bool is_callers =
+          input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+      if (is_callers && &map == &subject_map_ && position < callers_.size()) {
+        map[input.value] = callers_[position++];
+        continue;
+      }
+      GraphInput own = input;
+      if (!is_callers) own.fqn = prefix + input.fqn;
+      const std::string name = graph_.fresh_name(input.value->name());
+      Value* value = graph_.add_input(own, name, input.value->kind(), input.value->meta);
+      copy_symbol(*input.value, *value);
+      map[input.value] = value;
+      if (is_callers) {
+        callers_.push_back(value);
+        continue;
+      }
+      const auto constant = program.constants.find(input.fqn);
+      if (constant != program.constants.end()) graph_.constants.emplace(own.fqn, constant->second);
+    }
+  }
+
+  static void copy_symbol(const Value& from, Value& to) {
+    to.symbol = from.symbol;
+    to.symbol_hint = from.symbol_hint;
+    to.symbol_hint_float = from.symbol_hint_float;
+    to.has_symbol_hint = from.has_symbol_hint;
+    to.class_fqn = from.class_fqn;
+  }
+
+  // The reference's nodes in front of `end`.
+  void copy_reference_until(size_t end) {
+    for (; copied_ < end; ++copied_) copy_node(*reference_nodes_[copied_], graph_, reference_map_);
+  }
+
+  void compare(size_t index) {
+    ShadowRow& row = rows_[index];
+    const Node* original = row.twin.reference->producer();
+    const size_t position = original == nullptr ? 0 : position_.at(original);
+    Argument isolated, before;
+    // In front of the original op, which may write over what it reads.
+    if (original != nullptr) copy_reference_until(position);
+    if (options_.shadows) {
+      Shadow shadow{.own = row.twin.reference};
+      bool reaches = true;
+      if (Value* value = shadow_of(row.compared, shadow, reaches); value != nullptr && reaches) {
+        isolated = scaled(value, row.twin.factors, Scaling::kToReference);
+        row.has_shadow = true;
+        if (row.rounding)
+          before = scaled(shadow_of(row.twin.subject, shadow, reaches), row.twin.factors,
+                          Scaling::kToReference);
+      }
+    }
+    if (original != nullptr) copy_reference_until(position + 1);
+    Value* subject = scaled(subject_map_.at(row.compared), row.twin.factors, Scaling::kToReference);
+    graph_.add_node(kCompareTarget,
+                    {
+                        {"row",       static_cast<int64_t>(index)          },
+                        {"reference", reference_map_.at(row.twin.reference)},
+                        {"subject",   subject                              },
+                        {"isolated",  isolated                             },
+                        {"before",    before                               }
+    },
+                    graph_.fresh_name("compare"));
+  }
+
+  struct Shadow {
+    const Value* own = nullptr;  // the reference's value, from which it does not start
+    ValueMap map = {};
+    size_t ops = 0;
+  };
+
+  // The value as the subject computes it from the reference's values. REQUIRES: the reference is
+  // copied as far as these.
+  Value* shadow_of(const Value* value, Shadow& shadow, bool& reaches) {
+    if (!reaches) return nullptr;
+    const auto known = shadow.map.find(value);
+    if (known != shadow.map.end()) return known->second;
+    const bool is_shared = constant_.contains(value) || value->kind() != ValueKind::kTensor;
+    if (is_shared) return shadow.map[value] = subject_map_.at(value);
+    const auto start = starts_.find(value);
+    if (start != starts_.end() && start->second->reference != shadow.own) {
+      const auto copied = reference_map_.find(start->second->reference);
+      reaches = copied != reference_map_.end();
+      if (!reaches) return nullptr;
+      return shadow.map[value] =
+                 scaled(copied->second, start->second->factors, Scaling::kToSubject);
+    }
+    const Node* node = value->producer();
+    if (node == nullptr) return shadow.map[value] = subject_map_.at(value);
+    if (++shadow.ops > kMostShadowOps) reaches = false;
+    for (const Value* input : node->inputs()) shadow_of(input, shadow, reaches);
+    if (!reaches) return nullptr;
+    for (const Value* written : written_values(*node))
+      shadow.map[written] = clone_of(shadow.map.at(written));
+    copy_node(*node, graph_, shadow.map);
+    return shadow.map.at(value);
+  }
+
+  Value* clone_of(Value* value) {
+    return graph_
+        .insert("aten.clone.default",
+                {
+                    {"self", value}
+    },
+                graph_.fresh_name("shadow"), value->meta, nullptr)
+        ->output();
+  }
+
+  enum class Scaling { kToReference, kToSubject };
+
+  Value* scaled(Value* value, const ChannelFactors& factors, Scaling scaling) {
+    if (factors.shape.empty()) return value;
+    std::vector<float> numbers;
+    for (int exponent : factors.exponents)
+      numbers.push_back(std::ldexp(1.0F, scaling == Scaling::kToReference ? exponent : -exponent));
+    Value* constant = graph_.add_constant(
+        "octet_factors", Tensor::from<float>(DType::kFloat32, factors.shape, numbers));
+    return graph_
+        .insert("aten.mul.Tensor",
+                {
+                    {"self",  value   },
+                    {"other", constant}
+    },
+                graph_.fresh_name("scaled"), value->meta, nullptr)
+        ->output();
+  }
+
+  // Whether it is the same in each run: it reads constants and shared values alone.
+  bool depends_on_constants(const Node& node) const {
+    const std::vector<Value*> inputs = node.inputs();
+    return std::all_of(inputs.begin(), inputs.end(),
+                       [&](const Value* input) { return constant_.contains(input); }) &&
+           written_values(node).empty();
+  }
+
+  static std::vector<GraphOutput> mutations_of(const Graph& program) {
+    std::vector<GraphOutput> outputs;
+    for (const GraphOutput& output : program.outputs())
+      if (output.kind == OutputKind::kBufferMutation ||
+          output.kind == OutputKind::kParameterMutation)
+        outputs.push_back(output);
+    return outputs;
+  }
+
+  void add_mutations(std::vector<GraphOutput>& outputs, const std::string& prefix,
+                     const ValueMap& map) {
+    for (GraphOutput& output : outputs) {
+      output.target = prefix + output.target;
+      rewrite_values(output.value, [&](Value* value) { return map.at(value); });
+      graph_.add_output(std::move(output));
+    }
+  }
+
+  const Graph& subject_;
+  ShadowOptions options_;
+  std::vector<Node*> reference_nodes_;
+  std::unordered_map<const Node*, size_t> position_;
+  size_t copied_ = 0;
+  Graph graph_;
+  std::vector<Value*> callers_;  // the inputs that both programs take
+  ValueMap reference_map_, subject_map_;
+  std::unordered_set<const Value*> constant_;  // of the subject: the same in each run
+  std::unordered_map<const Value*, const Twin*> starts_;
+  std::vector<ShadowRow> rows_;
+  std::unordered_map<const Value*, size_t> row_of_;
+  std::vector<GraphOutput> reference_outputs_, subject_outputs_;
+};
+
+}  // namespace
+
+ShadowGraph make_shadow_graph(const Graph& reference, const Graph& subject, const Twins& twins,
+                              const ShadowOptions& options) {
+  return Builder(reference, subject, twins, options).build();
+}
+
+}  // namespace octet

@@ -1,0 +1,185 @@
+#include "annotate/compare/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <ATen/Functions.h>
+
+#include "annotate/compare/twins.h"
+#include "core/graph/copy_node.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/passes/fold_conv_bn.h"
+
+namespace octet {
+namespace {
+
+struct WeightRow {
+  std::string_view op, input, weight;
+  int64_t output_axis, input_axis;  // of the weight; -1: no channels come in
+};
+constexpr std::array<WeightRow, 11> kWeights = {
+    {{"aten.conv1d", "input", "weight", 0, 1},
+     {"aten.conv2d", "input", "weight", 0, 1},
+     {"aten.conv3d", "input", "weight", 0, 1},
+     {"aten.conv_transpose1d", "input", "weight", 1, -1},
+     {"aten.conv_transpose2d", "input", "weight", 1, -1},
+     {"aten.conv_transpose3d", "input", "weight", 1, -1},
+     {"aten.linear", "input", "weight", 0, 1},
+     {"aten.addmm", "mat1", "mat2", 1, 0},
+     {"aten.mm", "self", "mat2", 1, 0},
+     {"aten.matmul", "self", "other", -1, -1},
+     {"aten.embedding", "indices", "weight", 0, -1}}
+};
+
+const WeightRow* find_row(const Node& node) {
+  for (const WeightRow& row : kWeights)
+    if (node.is(row.op)) return &row;
+  return nullptr;
+}
+
+// A value that depends on constants alone; undefined when it depends on more.
+at::Tensor evaluate(const Graph& graph, const Value* value) {
+  if (const Tensor* constant = graph.find_constant(value)) return to_aten(*constant);
+  Graph part;
+  std::unordered_map<const Value*, Value*> map;
+  const std::function<bool(const Value*)> copy = [&](const Value* wanted) {
+    if (map.contains(wanted)) return true;
+    if (const GraphInput* input = graph.find_input(wanted)) {
+      const auto constant = graph.constants.find(input->fqn);
+      if (graph.find_constant(wanted) == nullptr || constant == graph.constants.end()) return false;
+      map[wanted] = part.add_input(*input, wanted->name(), wanted->kind(), wanted->meta);
+      part.constants.emplace(input->fqn, constant->second);
+      return true;
+    }
+    for (const Value* input : wanted->producer()->inputs())
+      if (!copy(input)) return false;
+    copy_node(*wanted->producer(), part, map);
+    return true;
+  };
+  if (!copy(value)) return {};
+  part.add_output({.value = map.at(value), .target = {}});
+  const std::vector<c10::IValue> results = Interpreter(part).run({});
+  return results.at(0).isTensor() ? results[0].toTensor() : at::Tensor();
+}
+
+at::Tensor numbers_of(const ChannelFactors& factors) {
+  at::Tensor numbers = at::empty({static_cast<int64_t>(factors.exponents.size())}, at::kDouble);
+  for (size_t i = 0; i < factors.exponents.size(); ++i)
+    numbers.mutable_data_ptr<double>()[i] = std::ldexp(1.0, factors.exponents[i]);
+  return numbers;
+}
+
+// The weight of the float program as equalization and smoothing left it. Makers divide by their
+// factors, takers multiply.
+at::Tensor scaled(at::Tensor weight, const Node& node, const WeightRow& row, const Twins& twins) {
+  const ChannelFactors own = channel_factors_of(node);
+  const auto along = [&](const at::Tensor& factors, int64_t axis) {
+    std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
+    shape[static_cast<size_t>(axis)] = -1;
+    return factors.reshape(shape);
+  };
+  const auto fits = [&](const ChannelFactors& factors, int64_t axis) {
+    return axis >= 0 && static_cast<int64_t>(factors.exponents.size()) == weight.size(axis);
+  };
+  if (!own.shape.empty() && fits(own, row.output_axis))
+    weight = weight.div(along(numbers_of(own), row.output_axis));
+  const Value* input = node.find_input(row.input);
+  while (input != nullptr && twins.find(input) == nullptr && input->producer() != nullptr &&
+         !input->producer()->inputs().empty())
+    input = input->producer()->inputs().front();
+  const Twin* source = input == nullptr ? nullptr : twins.find(input);
+  if (source == nullptr || source->factors.shape.empty() || row.input_axis < 0) return weight;
+  const int64_t groups = node.int_or("groups", 1);
+  const at::Tensor factors = numbers_of(source->factors);
+  if (groups == 1 && fits(source->factors, row.input_axis))
+    return weight.mul(along(factors, row.input_axis));
+  if (groups > 1 && factors.numel() == groups * weight.size(1)) {
+    std::vector<int64_t> shape = {groups, 1, weight.size(1)};
+    std::vector<int64_t> grouped = {groups, weight.size(0) / groups, weight.size(1)};
+    for (int64_t dim = 2; dim < weight.dim(); ++dim) {
+      shape.push_back(1);
+      grouped.push_back(weight.size(dim));
+    }
+    return weight.reshape(grouped).mul(factors.reshape(shape)).reshape(weight.sizes());
+  }
+  return weight;
+}
+
+// Whether what quantization stores stands behind the value.
+bool is_stored_quantized(const Value& value) {
+  const Node* node = value.producer();
+  return node != nullptr &&
+         (node->target().find("dequantize") != std::string::npos ||
+          node->is("prims.convert_element_type") || node->is("aten._to_copy") ||
+          std::any_of(node->inputs().begin(), node->inputs().end(),
+                      [](const Value* input) { return is_stored_quantized(*input); }));
+}
+
+WeightComparison compared(const Node& node, const WeightRow& row, const at::Tensor& wanted,
+                          const at::Tensor& found) {
+  WeightComparison comparison{.name = node.name(),
+                              .target = node.target(),
+                              .axis = row.output_axis < 0 ? wanted.dim() - 1 : row.output_axis,
+                              .error = compare_tensors(wanted, found)};
+  const std::vector<ModuleFrame> stack = module_stack(node);
+  if (!stack.empty()) comparison.module = stack.back().path;
+  const auto rows_of = [&](const at::Tensor& weight) {
+    return weight.to(at::kFloat).transpose(0, comparison.axis).flatten(1).contiguous();
+  };
+  const at::Tensor reference = rows_of(wanted), subject = rows_of(found);
+  for (int64_t channel = 0; channel < reference.size(0); ++channel)
+    comparison.sqnr_db.push_back(compare_tensors(reference[channel], subject[channel]).sqnr_db());
+  const auto to_vector = [](const at::Tensor& numbers) {
+    const at::Tensor own = numbers.contiguous();
+    return std::vector<float>(own.const_data_ptr<float>(),
+                              own.const_data_ptr<float>() + own.numel());
+  };
+  comparison.least = to_vector(reference.amin(1));
+  comparison.greatest = to_vector(reference.amax(1));
+  return comparison;
+}
+
+}  // namespace
+
+std::vector<WeightComparison> compare_weights(const Graph& reference, const Graph& subject) {
+  const Twins twins = find_twins(reference, subject);
+  const bool was_folded = std::any_of(twins.pairs.begin(), twins.pairs.end(),
+                                      [](const Twin& twin) { return twin.members.size() > 1; });
+  std::unique_ptr<Graph> folded;
+  if (was_folded) {
+    folded = clone(reference);
+    fold_conv_bn(*folded);
+  }
+  const Graph& source = folded ? *folded : reference;
+  std::vector<WeightComparison> comparisons;
+  for (const Node* node : subject.nodes()) {
+    const WeightRow* row = find_row(*node);
+    const Twin* twin = row == nullptr ? nullptr : twins.find(node->outputs().front());
+    if (twin == nullptr) continue;
+    const Node* original = nullptr;
+    for (const std::string& member : twin->members) {
+      const Node* candidate = source.find_node(member);
+      if (candidate != nullptr && find_row(*candidate) == row) original = candidate;
+    }
+    const Value* weight = node->find_input(row->weight);
+    const Value* wanted = original == nullptr ? nullptr : original->find_input(row->weight);
+    if (weight == nullptr || wanted == nullptr || !is_stored_quantized(*weight)) continue;
+    const at::Tensor reference_data = evaluate(source, wanted), data = evaluate(subject, weight);
+    if (!reference_data.defined() || !data.defined() || reference_data.sizes() != data.sizes() ||
+        data.dim() < 2)
+      continue;
+    comparisons.push_back(
+        compared(*node, *row,
+                 scaled(reference_data.to(at::kDouble), *node, *row, twins).to(at::kFloat), data));
+  }
+  return comparisons;
+}
+
+}  // namespace octet

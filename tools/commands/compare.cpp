@@ -1,0 +1,160 @@
+// octet compare: two programs op by op, and where their difference comes from.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "annotate/compare/compare.h"
+#include "annotate/compare/weights.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/tensor_file.h"
+#include "lowering/program/artifact.h"
+#include "tools/commands/command.h"
+#include "tools/common/library.h"
+#include "tools/common/messages.h"
+#include "tools/compare/report.h"
+
+namespace octet {
+namespace {
+
+struct CompareCommand {
+  std::vector<std::string> files;
+  std::string inputs;
+  std::vector<std::string> outputs, libraries;
+  size_t top = 20;
+  size_t batches = 0;  // 0: all
+};
+
+constexpr const char* kCompareStage = "compare";
+constexpr const char* kLoweredStage = "lowered";
+
+// The first batches, with progress.
+BatchSource batches_of(const CompareCommand& options, Progress& progress, const char* stage) {
+  auto reader = std::make_shared<BatchReader>(options.inputs);
+  const size_t count =
+      options.batches == 0 ? reader->size() : std::min(options.batches, reader->size());
+  progress.begin(stage);
+  return [reader, count, &progress,
+          done = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
+    progress.advance(done, count);
+    if (done == count) return std::nullopt;
+    return reader->at(done++);
+  };
+}
+
+bool is_lowered(const std::string& file) { return has_suffix(file, ".octet"); }
+
+void check_files(const CompareCommand& options) {
+  for (const std::string& file : options.files)
+    if (!is_lowered(file) && !has_suffix(file, ".pt2"))
+      throw Error("compare", file,
+                  "is neither .pt2 nor .octet; give a program that torch.export.save, `octet "
+                  "quantize` or `octet lower` wrote");
+  if (options.files.size() == 3 && (is_lowered(options.files[0]) || is_lowered(options.files[1]) ||
+                                    !is_lowered(options.files[2])))
+    throw Error("compare", "the programs",
+                "want FLOAT.pt2 QUANTIZED.pt2 LOWERED.octet when there are three; put them in this "
+                "order");
+  if (options.files.size() == 2 && is_lowered(options.files[0]) && !is_lowered(options.files[1]))
+    throw Error("compare", "the programs",
+                "the first is lowered, the second is not; put the .pt2 first");
+  for (const std::string& path : options.outputs) check_writable(path);
+}
+
+// Graphs that the report points to live as long as it.
+struct Compared {
+  std::optional<Graph> reference, subject;
+  ComparisonReport report;
+};
+
+void compare_graphs(Compared& compared, const CompareCommand& options, Progress& progress,
+                    bool has_page) {
+  ComparisonReport& report = compared.report;
+  report.subject = &*compared.subject;
+  report.comparison =
+      shadow(*compared.reference, *compared.subject, batches_of(options, progress, kCompareStage),
+             {.histograms = has_page});
+  report.weights = compare_weights(*compared.reference, *compared.subject);
+}
+
+// .pt2 and .pt2, with the lowered program of the second or without; .pt2 and what was lowered from
+// it; two lowered programs.
+void compare_files(Compared& compared, const CompareCommand& options, bool has_page) {
+  const std::vector<std::string>& files = options.files;
+  Progress progress({
+      {kCompareStage, 3},
+      {kLoweredStage, 2}
+  });
+  const BatchSource lowered_data = batches_of(options, progress, kLoweredStage);
+  std::optional<LoweredComparison>& lowered = compared.report.lowered;
+  if (is_lowered(files[0])) {
+    lowered = compare_lowered(load_program(files[0]), load_program(files[1]), lowered_data);
+    return;
+  }
+  compared.reference = read_pt2(files[0]);
+  if (!is_lowered(files[1])) {
+    compared.subject = read_pt2(files[1]);
+    compare_graphs(compared, options, progress, has_page);
+  }
+  if (is_lowered(files.back()))
+    lowered = compare_lowered(compared.subject ? *compared.subject : *compared.reference,
+                              load_program(files.back()), lowered_data);
+}
+
+void write_comparison(const std::string& path, const nlohmann::ordered_json& json) {
+  if (has_suffix(path, ".csv")) {
+    write_text_file(path, compare_csv(json));
+  } else {
+    write_text_file(
+        path, json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  }
+}
+
+void compare(const CompareCommand& options) {
+  check_files(options);
+  load_libraries(options.libraries);
+  Compared compared;
+  compared.report.title = options.files.back();
+  compared.report.subtitle = "beside " + options.files.front();
+  compare_files(compared, options, !options.outputs.empty());
+  const nlohmann::ordered_json json = compare_json(compared.report);
+  for (const std::string& path : options.outputs) write_comparison(path, json);
+  for (const std::string& line : compare_table(json, options.top)) print_text(line + "\n");
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app) {
+  auto options = std::make_shared<CompareCommand>();
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "Tell op by op how far a quantized program is from its float program, and a lowered one from "
+      "both");
+  command
+      ->add_option("files", options->files,
+                   "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, or two "
+                   ".octet of one model")
+      ->required()
+      ->expected(2, 3);
+  command->add_option("--inputs", options->inputs, "torch.save of a list of input tuples")
+      ->required();
+  command
+      ->add_option("--output", options->outputs,
+                   "Write it too: F.json or F.csv; may be given several times")
+      ->allow_extra_args(false)
+      ->check([](const std::string& path) {
+        return has_suffix(path, ".json") || has_suffix(path, ".csv")
+                   ? std::string()
+                   : "want a name that ends in .json or .csv";
+      });
+  command->add_option("--top", options->top, "How many ops the table shows, worst first");
+  command->add_option("--batches", options->batches, "Take the first batches of the data alone")
+      ->check(CLI::Range(1, 1 << 30));
+  add_library_option(*command, options->libraries);
+  command->callback([options] { compare(*options); });
+}
+
+}  // namespace octet

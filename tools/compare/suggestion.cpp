@@ -1,0 +1,73 @@
+#include "tools/compare/suggestion.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "annotate/graph/float_ops.h"
+#include "annotate/graph/module_names.h"
+#include "annotate/graph/qdq_nodes.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string innermost_module(const Node& node) {
+  const std::vector<ModuleFrame> stack = module_stack(node);
+  return stack.empty() ? "" : module_path(stack.back());
+}
+
+// Ops that read the value, behind its quantize and dequantize too.
+std::vector<const Node*> readers_of(const Value& value) {
+  std::vector<const Node*> readers;
+  for (const Node* user : value.users()) {
+    if (!is_quantize(user) && !is_any_dequantize(user)) {
+      readers.push_back(user);
+      continue;
+    }
+    for (const Value* output : user->outputs())
+      for (const Node* reader : readers_of(*output)) readers.push_back(reader);
+  }
+  return readers;
+}
+
+void add_setting(Json& config, const Graph& subject, const Node& node, const Json& setting) {
+  const std::string module = innermost_module(node);
+  // A module's setting covers the modules within, too.
+  size_t ops = 0, calls = 0, call = 0;
+  for (const Node* other : subject.nodes()) {
+    if (!computes_on_floats(*other) || is_quantize(other) || is_any_dequantize(other)) continue;
+    const std::string own = innermost_module(*other);
+    if (own == module || own.starts_with(module + ".")) ++ops;
+    if (own != module) continue;
+    if (other == &node) call = calls;
+    calls += other->target() == node.target() ? 1 : 0;
+  }
+  if (ops == 1 && !module.empty())
+    config["module_name"][module] = setting;
+  else
+    config["call_index"][module][node.target()][std::to_string(call)] = setting;
+}
+
+}  // namespace
+
+Json suggest(const Graph& subject, const Value& value, Cause cause) {
+  Json setting = nullptr;  // float
+  if (cause == Cause::kNone || cause == Cause::kAccumulated) return nullptr;
+  if (cause == Cause::kClipped)
+    setting = {
+        {"act_observer", "min_max"}
+    };
+  Json config = Json::object();
+  if (value.producer() != nullptr && computes_on_floats(*value.producer()))
+    add_setting(config, subject, *value.producer(), setting);
+  const bool is_of_tensor =
+      cause == Cause::kClipped || cause == Cause::kRounding || cause == Cause::kNarrowChannels;
+  if (is_of_tensor || config.empty())
+    for (const Node* reader : readers_of(value))
+      if (computes_on_floats(*reader)) add_setting(config, subject, *reader, setting);
+  return config.empty() ? Json(nullptr) : config;
+}
+
+}  // namespace octet
