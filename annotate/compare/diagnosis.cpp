@@ -85,9 +85,10 @@ Diagnosis diagnose(const OpComparison& op, const WeightComparison* weights) {
     return {};
   if (!op.isolated.has_data() || op.isolated.relative() < kLittle * op.accumulated.relative())
     return {Cause::kAccumulated,
-            op.isolated.has_data()
-                ? fmt::format("by itself {:.1f} dB; the rest comes in", op.isolated.sqnr_db())
-                : "what it does by itself was not measured"};
+            !op.isolated.has_data() ? "what it does by itself was not measured"
+            : op.isolated.relative() == 0
+                ? "by itself it is exact; all of it comes in"
+                : fmt::format("by itself {:.1f} dB; the rest comes in", op.isolated.sqnr_db())};
   if (op.isolated.strange > 0)
     return {Cause::kOperation, fmt::format("{} elements are NaN or infinite in one program alone",
                                            op.isolated.strange)};

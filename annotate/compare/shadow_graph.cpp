@@ -115,14 +115,13 @@ class Builder {
       starts_.emplace(twin.subject, &twin);
       ShadowRow row{.twin = twin, .compared = twin.subject};
       const std::vector<const Node*> roundings = roundings_of(*twin.subject);
-      for (const Node* quantize : roundings)
-        for (const Node* dequantize : dequantizes_of(*quantize))
-          starts_.emplace(dequantize->output(), &twin);
       const bool is_rounded = roundings.size() == 1 && twin.subject->has_one_user() &&
                               !dequantizes_of(*roundings.front()).empty();
       if (is_rounded) {
         row.compared = first_in_order(dequantizes_of(*roundings.front()));
         row.rounding = rounding_of(*roundings.front());
+        for (const Node* dequantize : dequantizes_of(*roundings.front()))
+          starts_.emplace(dequantize->output(), &twin);
       }
       const Node* producer = twin.subject->producer();
       const bool is_shown = (producer != nullptr && computes(*producer)) ||

@@ -112,14 +112,16 @@ at::Tensor scaled(at::Tensor weight, const Node& node, const WeightRow& row, con
   return weight;
 }
 
-// Whether what quantization stores stands behind the value.
+// Whether what quantization stores stands behind the value. REQUIRES: it depends on constants alone.
 bool is_stored_quantized(const Value& value) {
   const Node* node = value.producer();
-  return node != nullptr &&
-         (node->target().find("dequantize") != std::string::npos ||
-          node->is("prims.convert_element_type") || node->is("aten._to_copy") ||
-          std::any_of(node->inputs().begin(), node->inputs().end(),
-                      [](const Value* input) { return is_stored_quantized(*input); }));
+  if (node == nullptr) return false;
+  if (node->target().find("dequantize") != std::string::npos ||
+      node->is("prims.convert_element_type") || node->is("aten._to_copy"))
+    return true;
+  const std::vector<Value*> inputs = node->inputs();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Value* input) { return is_stored_quantized(*input); });
 }
 
 WeightComparison compared(const Node& node, const WeightRow& row, const at::Tensor& wanted,
@@ -170,10 +172,10 @@ std::vector<WeightComparison> compare_weights(const Graph& reference, const Grap
     }
     const Value* weight = node->find_input(row->weight);
     const Value* wanted = original == nullptr ? nullptr : original->find_input(row->weight);
-    if (weight == nullptr || wanted == nullptr || !is_stored_quantized(*weight)) continue;
+    if (weight == nullptr || wanted == nullptr || weight->producer() == nullptr) continue;
     const at::Tensor reference_data = evaluate(source, wanted), data = evaluate(subject, weight);
     if (!reference_data.defined() || !data.defined() || reference_data.sizes() != data.sizes() ||
-        data.dim() < 2)
+        data.dim() < 2 || !is_stored_quantized(*weight))
       continue;
     comparisons.push_back(
         compared(*node, *row,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -210,6 +211,30 @@ std::unordered_set<const Value*> find_overwritten(const Graph& graph) {
   return overwritten;
 }
 
+// Integers that the lowered program moves where the graph moves their floats: "pool_q" for %pool.
+std::unordered_map<std::string, const ProgramTensor*> find_moved(const Program& program,
+                                                                 const Graph& graph) {
+  constexpr std::string_view kSuffix = "_q";
+  std::unordered_map<std::string, const ProgramTensor*> moved;
+  for (const ProgramTensor& tensor : program.tensors) {
+    if (!tensor.qparams || !tensor.qparams->is_per_tensor() || !tensor.name.ends_with(kSuffix) ||
+        graph.find_value(tensor.name) != nullptr)
+      continue;
+    const std::string name = tensor.name.substr(0, tensor.name.size() - kSuffix.size());
+    if (graph.find_value(name) != nullptr) moved[name] = &tensor;
+  }
+  return moved;
+}
+
+at::Tensor quantized(const at::Tensor& real, const ProgramTensor& tensor) {
+  const TensorQParams& qparams = *tensor.qparams;
+  return real.to(at::kFloat)
+      .div(qparams.scale.front())
+      .round()
+      .add(qparams.zero_point.front())
+      .to(to_scalar_type(tensor.dtype));
+}
+
 Values run_whole(Session& session, const Values& batch) {
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -330,8 +355,12 @@ LoweredComparison compare_lowered(const Graph& graph, const Program& program,
   LoweredComparison comparison;
   Session session(program);
   const std::unordered_set<const Value*> overwritten = find_overwritten(graph);
+  const std::unordered_map<std::string, const ProgramTensor*> moved = find_moved(program, graph);
   const auto take = [&](const Value& value, const c10::IValue& content) {
-    if (!content.isTensor() || !wanted.contains(value.name())) return;
+    if (!content.isTensor()) return;
+    if (const auto integers = moved.find(value.name()); integers != moved.end())
+      ops.take(integers->second->name, quantized(content.toTensor(), *integers->second));
+    if (!wanted.contains(value.name())) return;
     ops.take(value.name(),
              overwritten.contains(&value) ? content.toTensor().clone() : content.toTensor());
   };

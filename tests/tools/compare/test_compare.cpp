@@ -1,0 +1,220 @@
+// Twins, shadows and errors of two programs.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+#include <ATen/Functions.h>
+
+#include "annotate/accuracy/equalize.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/compare/compare.h"
+#include "annotate/compare/weights.h"
+#include "annotate/convert/convert.h"
+#include "annotate/prepare/prepare.h"
+#include "core/base/error.h"
+#include "core/graph/origin.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/passes/fold_conv_bn.h"
+#include "core/text/text.h"
+#include "quantizers/registry.h"
+#include "tests/tools/compare/planted.h"
+
+namespace octet::test_compare {
+using Catch::Matchers::Contains;
+
+namespace {
+
+BatchSource once(std::vector<c10::IValue> inputs) {
+  return [inputs = std::move(inputs),
+          done = false]() mutable -> std::optional<std::vector<c10::IValue>> {
+    if (done) return std::nullopt;
+    done = true;
+    return inputs;
+  };
+}
+
+void fill(Graph& graph) {
+  at::Generator random = at::detail::createCPUGenerator(3);
+  for (auto& [fqn, constant] : graph.constants) {
+    at::Tensor data = at::randn(constant.tensor.shape(), random, at::kFloat);
+    if (fqn.starts_with("v")) data = data.abs().add(0.5);
+    constant.tensor = from_aten(data);
+  }
+}
+
+const OpComparison& op_named(const Comparison& comparison, const std::string& name) {
+  for (const OpComparison& op : comparison.ops)
+    if (op.name == name) return op;
+  throw std::runtime_error("no op " + name);
+}
+
+at::Tensor numbers(std::vector<int64_t> shape) {
+  return at::randn(shape, at::detail::createCPUGenerator(5), at::kFloat);
+}
+
+}  // namespace
+
+TEST_CASE("errors are sums over elements", "[compare]") {
+  const at::Tensor reference = at::tensor({3.0F, 4.0F, 0.0F});
+  const ErrorStats stats = compare_tensors(reference, at::tensor({3.0F, 4.0F, 0.5F}));
+  CHECK(stats.sqnr_db() == Approx(20));  // 25 to 0.25
+  CHECK(stats.mse() == Approx(0.25 / 3));
+  CHECK(stats.largest == 0.5);
+  CHECK(stats.cosine() == Approx(25 / (5 * std::sqrt(25.25))));
+  CHECK(compare_tensors(reference, reference).sqnr_db() == HUGE_VAL);
+  CHECK(std::isnan(ErrorStats().sqnr_db()));
+}
+
+TEST_CASE("infinities that agree count nothing, others all", "[compare]") {
+  const float infinite = std::numeric_limits<float>::infinity(), none = std::nanf("");
+  const at::Tensor mask = at::tensor({1.0F, -infinite, none});
+  CHECK(compare_tensors(mask, mask).sqnr_db() == HUGE_VAL);
+  const ErrorStats stats = compare_tensors(mask, at::tensor({1.0F, infinite, 0.0F}));
+  CHECK(stats.strange == 2);
+  CHECK(stats.sqnr_db() == -HUGE_VAL);
+}
+
+TEST_CASE("sums do not depend on how long the tensor is", "[compare]") {
+  const at::Tensor a = numbers({3, 70001}), b = a.mul(1.01);
+  const ErrorStats stats = compare_tensors(a, b);
+  CHECK(stats.sqnr_db() == Approx(40).margin(1e-3));
+  CHECK(stats.signal == Approx(a.to(at::kDouble).square().sum().item<double>()));
+  CHECK_THROWS_WITH(compare_tensors(a, at::zeros({2, 5})), Contains("[3, 70001]"));
+}
+
+TEST_CASE("a folded batch norm is a member of its convolution", "[compare]") {
+  Graph reference = parse_graph(R"(graph(%w = param "w": f32[4,3,3,3], %g = param "g": f32[4],
+    %b = param "b": f32[4], %m = buffer "m": f32[4], %v = buffer "v": f32[4], %x: f32[2,3,8,8]):
+  %conv: f32[2,4,6,6] = aten.conv2d.default(%x, %w)
+  %norm: f32[2,4,6,6] = aten.batch_norm.default(%conv, %g, %b, %m, %v, False, 0.1, 1e-5, True)
+  %relu: f32[2,4,6,6] = aten.relu.default(%norm)
+  return (%relu))");
+  fill(reference);
+  for (bool has_handles : {true, false}) {
+    const std::unique_ptr<Graph> folded = clone(reference);
+    if (has_handles) set_origins(*folded);
+    REQUIRE(fold_conv_bn(*folded) == 1);
+    if (!has_handles)
+      for (Node* node : folded->nodes()) node->metadata.clear();  // as another tool would fold
+    const Comparison comparison = shadow(reference, *folded, once({numbers({2, 3, 8, 8})}));
+    REQUIRE(comparison.ops.size() == 2);
+    CHECK(comparison.ops[0].members == std::vector<std::string>{"conv", "norm"});
+    CHECK(comparison.ops[0].accumulated.sqnr_db() > 100);
+    CHECK(comparison.lonely.empty());
+  }
+}
+
+TEST_CASE("equalized programs are compared in the float program's terms", "[compare]") {
+  Graph reference =
+      parse_graph(R"(graph(%w = param "w": f32[4,3,1,1], %w2 = param "w2": f32[5,4,1,1],
+    %x: f32[2,3,8,8]):
+  %conv: f32[2,4,8,8] = aten.conv2d.default(%x, %w)
+  %relu: f32[2,4,8,8] = aten.relu.default(%conv)
+  %last: f32[2,5,8,8] = aten.conv2d.default(%relu, %w2)
+  return (%last))");
+  fill(reference);
+  at::Tensor first = to_aten(reference.constants.at("w").tensor);
+  first.select(0, 1).mul_(50);
+  const std::unique_ptr<Graph> scaled = clone(reference);
+  scaled->constants.at("w").tensor = from_aten(first.clone());
+  set_origins(*scaled);
+  REQUIRE(equalize_layers(*scaled) > 0);
+  const auto factors = channel_factors_of(*scaled->find_node("relu"));
+  CHECK(factors.shape == std::vector<int64_t>{1, 4, 1, 1});
+  const Comparison comparison = shadow(reference, *scaled, once({numbers({2, 3, 8, 8})}));
+  REQUIRE(comparison.ops.size() == 3);
+  for (const OpComparison& op : comparison.ops) {
+    CHECK(op.accumulated.sqnr_db() == HUGE_VAL);  // powers of two change no bit
+    CHECK(op.isolated.sqnr_db() == HUGE_VAL);
+  }
+}
+
+TEST_CASE("shadows take the float program's tensors", "[compare]") {
+  const std::vector<test::Subject> subjects = test::make_subjects();
+  const test::Subject& subject = subjects.front();
+  const std::vector<c10::IValue>& batch = subject.batches.front();
+  const Comparison whole = shadow(subject.reference, subject.quantized, once(batch));
+  const OpComparison& last = op_named(whole, "out");
+  CHECK(last.isolated.sqnr_db() > last.accumulated.sqnr_db() + 3);
+  // the first op has nothing in front of it but the input's rounding, which is a row of its own
+  CHECK(op_named(whole, "x").isolated.sqnr_db() == op_named(whole, "x").accumulated.sqnr_db());
+  CHECK(op_named(whole, "x").rounding);
+  CHECK(whole.outputs.sqnr_db() == Approx(last.accumulated.sqnr_db()));
+  // without shadows the rest is the same
+  const Comparison plain = compare_outputs(subject.reference, subject.quantized, once(batch));
+  CHECK_FALSE(op_named(plain, "out").isolated.has_data());
+  CHECK(op_named(plain, "out").accumulated.noise == last.accumulated.noise);
+}
+
+TEST_CASE("ops in place do not spoil what is compared", "[compare]") {
+  Graph reference = parse_graph(R"(graph(%w = param "w": f32[4,4], %x: f32[8,4]):
+  %first: f32[8,4] = aten.linear.default(%x, %w)
+  %relu: f32[8,4] = aten.relu_.default(%first)
+  %added: f32[8,4] = aten.add_.Tensor(%relu, %x)
+  %last: f32[8,4] = aten.linear.default(%added, %w)
+  return (%last))");
+  fill(reference);
+  const at::Tensor x = numbers({8, 4}), before = x.clone();
+  const std::unique_ptr<Graph> same = clone(reference);
+  const Comparison comparison = shadow(reference, *same, once({x}));
+  REQUIRE(comparison.ops.size() == 4);
+  for (const OpComparison& op : comparison.ops) {
+    INFO(op.name);
+    CHECK(op.accumulated.sqnr_db() == HUGE_VAL);
+    CHECK(op.isolated.sqnr_db() == HUGE_VAL);
+  }
+  CHECK(x.equal(before));
+}
+
+TEST_CASE("weights are compared channel by channel as folding left them", "[compare]") {
+  const std::vector<test::Subject> subjects = test::make_subjects();
+  for (const test::Subject& subject : subjects) {
+    INFO(subject.name);
+    const std::vector<WeightComparison> weights =
+        compare_weights(subject.reference, subject.quantized);
+    CHECK(weights.size() >= 5);
+    for (const WeightComparison& weight : weights) {
+      INFO(weight.name);
+      CHECK(weight.error.sqnr_db() > 35);
+      CHECK(weight.error.sqnr_db() < 60);
+      CHECK(weight.sqnr_db.size() == weight.least.size());
+    }
+  }
+}
+
+TEST_CASE("a metric of one's own is a mean over batches, and may end it", "[compare]") {
+  const std::vector<test::Subject> subjects = test::make_subjects();
+  const test::Subject& subject = subjects.front();
+  CompareOptions options;
+  options.metric = [](const at::Tensor& a, const at::Tensor& b) {
+    return a.sub(b).abs().max().item<double>();
+  };
+  const Comparison comparison =
+      compare_outputs(subject.reference, subject.quantized, once(subject.batches.front()), options);
+  const OpComparison& last = op_named(comparison, "out");
+  REQUIRE(last.metric);
+  CHECK(*last.metric == Approx(last.accumulated.largest));
+  options.metric = [](const at::Tensor&, const at::Tensor&) -> double {
+    throw Error("metric", "mine", "cannot");
+  };
+  CHECK_THROWS_WITH(
+      compare_outputs(subject.reference, subject.quantized, once(subject.batches.front()), options),
+      Contains("cannot"));
+}
+
+TEST_CASE("programs of other models are refused by name", "[compare]") {
+  const std::vector<test::Subject> subjects = test::make_subjects();
+  Graph other = parse_graph(R"(graph(%x: f32[4,4,12,12]):
+  %sine: f32[4,4,12,12] = aten.sin.default(%x)
+  %cosine: f32[4,4,12,12] = aten.cos.default(%sine)
+  return (%cosine))");
+  const BatchSource nothing = [] { return std::nullopt; };
+  CHECK_THROWS_WITH(shadow(subjects[0].reference, other, nothing),
+                    Contains("%sine") && Contains("first of 2 ops") && Contains("without a twin"));
+  CHECK_THROWS_WITH(shadow(subjects[2].reference, subjects[0].quantized, nothing),
+                    Contains("input %x") && Contains("float32[4, 4, 12, 12]"));
+  CHECK_THROWS_WITH(shadow(subjects[0].reference, subjects[0].quantized, nothing),
+                    Contains("holds no batch"));
+}
+
+}  // namespace octet::test_compare
