@@ -92,16 +92,23 @@ class Builder {
 
   ShadowGraph build() && {
     for (const Node* node : subject_.nodes()) {
-      copy_node(*node, graph_, subject_map_);
-      if (depends_on_constants(*node))
-        for (const Value* value : node->outputs()) constant_.insert(value);
-      for (const Value* value : node->outputs()) {
+      const std::vector<Value*> outputs = node->outputs();
+      if (depends_on_constants(*node)) {
+        constant_.insert(outputs.begin(), outputs.end());
+        const bool is_compared = std::any_of(outputs.begin(), outputs.end(),
+                                             [&](Value* value) { return row_of_.contains(value); });
+        if (!is_compared) continue;  // where it is used first
+      }
+      copy_of_subject(*node);
+      for (const Value* value : outputs) {
         const auto row = row_of_.find(value);
         if (row != row_of_.end()) compare(row->second);
       }
     }
     copy_reference_until(reference_nodes_.size());
     add_mutations(reference_outputs_, "reference.", reference_map_);
+    for (const GraphOutput& output : subject_.outputs())
+      for_each_value(output.value, [&](Value* value) { in_subject(value); });
     add_mutations(subject_outputs_, "subject.", subject_map_);
     reference_map_.merge(subject_map_);
     return {std::move(graph_), std::move(rows_), std::move(reference_map_)};
@@ -207,6 +214,18 @@ class Builder {
                     graph_.fresh_name("compare"));
   }
 
+  // What stands at the begin of the graph and is used at its end, as a dequantized weight, would
+  // take memory all the time.
+  Value* in_subject(const Value* value) {
+    if (!subject_map_.contains(value)) copy_of_subject(*value->producer());
+    return subject_map_.at(value);
+  }
+
+  void copy_of_subject(const Node& node) {
+    for (const Value* input : node.inputs()) in_subject(input);
+    copy_node(node, graph_, subject_map_);
+  }
+
   struct Shadow {
     const Value* own = nullptr;  // the reference's value, from which it does not start
     ValueMap map = {};
@@ -220,7 +239,7 @@ class Builder {
     const auto known = shadow.map.find(value);
     if (known != shadow.map.end()) return known->second;
     const bool is_shared = constant_.contains(value) || value->kind() != ValueKind::kTensor;
-    if (is_shared) return shadow.map[value] = subject_map_.at(value);
+    if (is_shared) return shadow.map[value] = in_subject(value);
     const auto start = starts_.find(value);
     if (start != starts_.end() && start->second->reference != shadow.own) {
       const auto copied = reference_map_.find(start->second->reference);

@@ -26,7 +26,7 @@ class Passes(CommandTest):
         self.assertIn("quantized_decomposed.quantize_per_tensor.default", pieces[1][1])
         pieces, _ = self.traced(*quantize, OCTET_DEBUG="passes")
         names = [name for (_, name), _ in pieces]
-        self.assertEqual(names, sorted(names, key=["move_constants_into_bodies", "fold_conv_bn", "transform_for_annotation", "annotate", "insert_observers",
+        self.assertEqual(names, sorted(names, key=["set_origins", "move_constants_into_bodies", "fold_conv_bn", "transform_for_annotation", "annotate", "insert_observers",
                                                    "leave_unseen_bodies_float", "convert_opaque_parts", "use_trained_qparams", "fold_conv_bn_qat",
                                                    "leave_vanishing_operands_float", "fit_weights_to_biases", "report_scale_floors", "check_scale_limits", "convert_bodies", "insert_qdq", "duplicate_dequantize", "port_metadata", "fold_quantize",
                                                    "fold_float16", "move_constants_out_of_bodies"].index))

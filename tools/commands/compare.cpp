@@ -36,9 +36,8 @@ BatchSource batches_of(const CompareCommand& options, Progress& progress, const 
   auto reader = std::make_shared<BatchReader>(options.inputs);
   const size_t count =
       options.batches == 0 ? reader->size() : std::min(options.batches, reader->size());
-  progress.begin(stage);
-  return [reader, count, &progress,
-          done = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
+  return [=, &progress, done = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
+    if (done == 0) progress.begin(stage);
     progress.advance(done, count);
     if (done == count) return std::nullopt;
     return reader->at(done++);

@@ -1,0 +1,154 @@
+"""octet compare: which op hurts, in the graph and as a backend runs it."""
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import torch
+from torch import nn
+
+from support import OCTET, CommandTest
+
+
+class Compare(CommandTest):
+    def quantize(self, *more, quantizer="x86"):
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--calibration", self.path("calibration.pt"),
+                   "--output", self.path("q.pt2"), *more)
+        return self.path("q.pt2")
+
+    def lower(self, backend, name):
+        self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path(name))
+        return self.path(name)
+
+    def compare(self, *files):
+        out, _ = self.octet("compare", *files, "--inputs", self.path("calibration.pt"), "--output", self.path("c.json"))
+        with open(self.path("c.json")) as file:
+            report = json.load(file)
+        return out, {node["name"]: node for node in report["nodes"]}, report
+
+    def outputs(self, name):
+        values = []
+        for i, batch in enumerate(torch.load(self.path("calibration.pt"))):
+            self.save("x.pt", batch)
+            self.octet("run", self.path(name), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
+            values.append(torch.load(self.path("y.pt"))[0].double())
+        return torch.cat(values)
+
+    def test_the_last_op_has_the_outputs_error(self):
+        self.small_model()
+        self.quantize()
+        out, nodes, report = self.compare(self.path("model.pt2"), self.path("q.pt2"))
+        want, got = self.outputs("model.pt2"), self.outputs("q.pt2")
+        ratio = 10 * math.log10((want ** 2).sum() / ((want - got) ** 2).sum())
+        last = next(node for node in nodes.values() if node.get("outputs_program"))
+        self.assertAlmostEqual(last["errors"]["accumulated"]["sqnr_db"], ratio, places=3)
+        self.assertAlmostEqual(last["errors"]["accumulated"]["max_abs"], (want - got).abs().max().item(), places=5)
+        self.assertIn(f"{ratio:.1f} dB", out)
+        # batch norms are members of their convolutions, with module and source
+        stem = next(node for node in nodes.values() if node.get("module") == "stem.0")
+        self.assertEqual([member.split("_")[0] for member in stem["members"]], ["conv2d", "batch"])
+        self.assertIn("forward", stem["stack_trace"])
+        self.assertEqual(len(stem["weight"]["sqnr_db"]), 16)
+        self.assertEqual(report["kind"], "compare")
+        ranks = sorted(node["rank"] for node in nodes.values() if "rank" in node)
+        self.assertEqual(ranks, list(range(1, len(ranks) + 1)))
+
+    def test_the_first_suggestion_helps(self):
+        """A depthwise channel far beyond the others: its op in float gives most of the error back."""
+        net, _ = self.small_model()
+        with torch.no_grad():
+            net.head.weight[3] *= 40
+            net.project.weight[5] *= 60
+        self.export(net, torch.randn(1, 3, 32, 32))
+        self.quantize("--per-tensor", quantizer="xnnpack")
+        _, nodes, _ = self.compare(self.path("model.pt2"), self.path("q.pt2"))
+        worst = min((node for node in nodes.values() if "rank" in node), key=lambda node: node["rank"])
+        self.assertIsNotNone(worst["suggestion"])
+        before = min(node["errors"]["isolated"]["sqnr_db"] for node in nodes.values() if node.get("rank") == 1)
+        self.quantize("--per-tensor", "--config", self.write_json("config.json", worst["suggestion"]), quantizer="xnnpack")
+        _, after, _ = self.compare(self.path("model.pt2"), self.path("q.pt2"))
+        own = after[worst["name"]]["errors"]["isolated"]["sqnr_db"]
+        self.assertTrue(own == "inf" or own > before + 3, (before, own))
+
+    def test_lowered_programs(self):
+        self.small_model()
+        self.quantize()
+        onednn, xnnpack = self.lower("onednn", "m.octet"), self.lower("xnnpack", "x.octet")
+        _, nodes, _ = self.compare(self.path("model.pt2"), self.path("q.pt2"), onednn)
+        lowered = [node for node in nodes.values() if "lowering" in node.get("errors", {})]
+        self.assertGreaterEqual(len(lowered), 5)
+        for node in lowered:
+            self.assertNotEqual(node.get("cause"), "lowering", node)
+            steps = node["errors"]["lowering"]["max_steps"]
+            self.assertTrue(steps is None or steps <= 1, node)
+        for files in [(self.path("q.pt2"), onednn), (onednn, xnnpack)]:
+            out, nodes, _ = self.compare(*files)
+            self.assertIn("lowered outputs", out)
+            self.assertTrue(all("lowering" in node["errors"] for node in nodes.values() if "rank" in node))
+
+    def test_smoothed_and_equalized_programs_keep_their_twins(self):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8))
+        with torch.no_grad():
+            net[0].weight[4] *= 60
+        self.export(net, torch.randn(4, 16))
+        self.save("calibration.pt", [(torch.randn(4, 16),) for _ in range(16)])
+        self.quantize("--effort", "high")
+        _, nodes, report = self.compare(self.path("model.pt2"), self.path("q.pt2"))
+        self.assertEqual(report["notes"], [])
+        norm = next(node for node in nodes.values() if node["target"].startswith("aten.layer_norm"))
+        # its channels have other factors, its error is that of rounding all the same
+        self.assertGreater(norm["errors"]["accumulated"]["sqnr_db"], 25)
+
+    def test_tables(self):
+        self.small_model()
+        self.quantize()
+        out, _ = self.octet("compare", self.path("model.pt2"), self.path("q.pt2"), "--inputs", self.path("calibration.pt"), "--batches", "1",
+                            "--top", "2", "--output", self.path("c.csv"), "--output", self.path("c.json"))
+        with open(self.path("c.csv")) as file:
+            rows = list(csv.DictReader(file))
+        with open(self.path("c.json")) as file:
+            ranked = sorted((node for node in json.load(file)["nodes"] if "rank" in node), key=lambda node: node["rank"])
+        self.assertEqual([row["name"] for row in rows], [node["name"] for node in ranked])
+        self.assertEqual(float(rows[0]["isolated_db"]), ranked[0]["errors"]["isolated"]["sqnr_db"])
+        self.assertIn(f"... and {len(rows) - 2} more", out)
+
+    def test_bad_input(self):
+        self.small_model()
+        self.quantize()
+        inputs = ["--inputs", self.path("calibration.pt")]
+        torch.manual_seed(1)
+        self.export(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Tanh()), torch.randn(1, 3, 32, 32), name="other.pt2")
+        line = self.fails("compare", self.path("other.pt2"), self.path("q.pt2"), *inputs)
+        self.assertRegex(line, r"compare: %\S+ .*is the first of \d+ ops .*without a twin in .*other.pt2")
+        self.export(nn.Linear(3, 4), torch.randn(2, 3), name="linear.pt2")
+        self.assertIn("input %", self.fails("compare", self.path("linear.pt2"), self.path("q.pt2"), *inputs))
+        self.save("wrong.pt", [(torch.randn(1, 3, 16, 16),)])
+        self.assertIn("32", self.fails("compare", self.path("model.pt2"), self.path("q.pt2"), "--inputs", self.path("wrong.pt")))
+        self.lower("onednn", "m.octet")
+        self.assertIn("in this order", self.fails("compare", self.path("m.octet"), self.path("q.pt2"), self.path("model.pt2"), *inputs))
+        self.assertIn("put the .pt2 first", self.fails("compare", self.path("m.octet"), self.path("q.pt2"), *inputs))
+        self.assertIn("neither .pt2 nor .octet", self.fails("compare", self.path("x.pt"), self.path("q.pt2"), *inputs))
+        line = self.fails("compare", self.path("model.pt2"), self.path("q.pt2"), *inputs, "--output", self.path("none/c.json"))
+        self.assertIn("none", line)
+        self.octet("compare", self.path("model.pt2"), self.path("q.pt2"), *inputs, "--output", self.path("c.txt"), code=2)
+
+    def test_ctrl_c_leaves_no_file(self):
+        self.small_model()
+        self.quantize()
+        self.save("long.pt", [(torch.randn(1, 3, 32, 32),) for _ in range(20000)])
+        process = subprocess.Popen([OCTET, "compare", self.path("model.pt2"), self.path("q.pt2"), "--inputs", self.path("long.pt"), "--output", self.path("c.json")],
+                                   stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("c.json")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
