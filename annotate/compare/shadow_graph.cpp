@@ -212,6 +212,8 @@ class Builder {
                         {"before",    before                               }
     },
                     graph_.fresh_name("compare"));
+    Value*& compared = reference_map_.at(row.twin.reference);
+    if (options_.gradients) compared = insert_copy("aten.clone.default", compared);
   }
 
   // What stands at the begin of the graph and is used at its end, as a dequantized weight, would
@@ -245,8 +247,9 @@ class Builder {
       const auto copied = reference_map_.find(start->second->reference);
       reaches = copied != reference_map_.end();
       if (!reaches) return nullptr;
-      return shadow.map[value] =
-                 scaled(copied->second, start->second->factors, Scaling::kToSubject);
+      Value* own =
+          options_.gradients ? insert_copy("aten.detach.default", copied->second) : copied->second;
+      return shadow.map[value] = scaled(own, start->second->factors, Scaling::kToSubject);
     }
     const Node* node = value->producer();
     if (node == nullptr) return shadow.map[value] = subject_map_.at(value);
@@ -254,18 +257,18 @@ class Builder {
     for (const Value* input : node->inputs()) shadow_of(input, shadow, reaches);
     if (!reaches) return nullptr;
     for (const Value* written : written_values(*node))
-      shadow.map[written] = clone_of(shadow.map.at(written));
+      shadow.map[written] = insert_copy("aten.clone.default", shadow.map.at(written));
     copy_node(*node, graph_, shadow.map);
     return shadow.map.at(value);
   }
 
-  Value* clone_of(Value* value) {
+  Value* insert_copy(const char* target, Value* value) {
     return graph_
-        .insert("aten.clone.default",
+        .insert(target,
                 {
                     {"self", value}
     },
-                graph_.fresh_name("shadow"), value->meta, nullptr)
+                graph_.fresh_name("copy"), value->meta, nullptr)
         ->output();
   }
 

@@ -51,6 +51,9 @@ struct ShadowGraph {
 
 struct ShadowOptions {
   bool shadows = true;  // false: the two programs alone
+  // Later ops of the reference read a copy of what was compared, so that ops in place leave it and
+  // gradients reach it; shadows read it without.
+  bool gradients = false;
 };
 
 // Rows in the subject's order, views and copies without rounding left out. Both programs must

@@ -8,6 +8,7 @@
 #include "annotate/accuracy/equalize.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/compare.h"
+#include "annotate/compare/sensitivity.h"
 #include "annotate/compare/weights.h"
 #include "annotate/convert/convert.h"
 #include "annotate/prepare/prepare.h"
@@ -200,6 +201,41 @@ TEST_CASE("a metric of one's own is a mean over batches, and may end it", "[comp
   CHECK_THROWS_WITH(
       compare_outputs(subject.reference, subject.quantized, once(subject.batches.front()), options),
       Contains("cannot"));
+}
+
+TEST_CASE("each op's part of the output error is estimated by gradients", "[compare]") {
+  for (const test::Subject& subject : test::make_subjects()) {
+    INFO(subject.name);
+    size_t next = 0;
+    const BatchSource data = [&]() -> std::optional<std::vector<c10::IValue>> {
+      if (next == subject.batches.size()) return std::nullopt;
+      return subject.batches[next++];
+    };
+    const Sensitivities sensitivities =
+        estimate_sensitivities(subject.reference, subject.quantized, data, {.probes = 16});
+    CHECK(sensitivities.measured > 0);
+    // ops' errors are nearly independent in programs that are quantized well
+    CHECK(sensitivities.estimated > 0.4 * sensitivities.measured);
+    CHECK(sensitivities.estimated < 2.5 * sensitivities.measured);
+  }
+}
+
+TEST_CASE("the estimate is exact for a linear program", "[compare]") {
+  Graph reference = parse_graph(R"(graph(%w = param "w": f32[4,4], %v = param "v": f32[1,4],
+    %x: f32[1,4]):
+  %first: f32[1,4] = aten.linear.default(%x, %w)
+  %last: f32[1,1] = aten.linear.default(%first, %v)
+  return (%last))");
+  fill(reference);
+  const std::unique_ptr<Graph> other = clone(reference);
+  const at::Tensor weight = to_aten(reference.constants.at("w").tensor);
+  other->constants.at("w").tensor = from_aten(weight.add(0.01));
+  const at::Tensor x = numbers({1, 4});
+  const Sensitivities sensitivities =
+      estimate_sensitivities(reference, *other, once({x}), {.probes = 3});
+  REQUIRE(sensitivities.ops.size() == 2);
+  CHECK(sensitivities.ops[0].output_error == Approx(sensitivities.measured).epsilon(1e-3));
+  CHECK(sensitivities.ops[1].output_error == 0);
 }
 
 TEST_CASE("programs of other models are refused by name", "[compare]") {

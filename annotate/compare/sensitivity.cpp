@@ -1,0 +1,123 @@
+#include "annotate/compare/sensitivity.h"
+
+#include <utility>
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "annotate/compare/twins.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+
+namespace octet {
+namespace {
+
+using Values = std::vector<c10::IValue>;
+
+// A row's tensor of one batch, and what the op makes of it by itself.
+struct Injected {
+  size_t row = 0;
+  at::Tensor at;
+  at::Tensor error;
+};
+
+// Float user outputs of the reference, then of the subject, as outputs of the common graph.
+std::pair<size_t, size_t> add_float_outputs(ShadowGraph& shadow, const Graph& reference,
+                                            const Graph& subject) {
+  const auto add = [&](const Graph& program) {
+    size_t count = 0;
+    for (const GraphOutput& output : program.outputs()) {
+      const Value* value = output.value.value_or_null();
+      if (output.kind != OutputKind::kUserOutput || value == nullptr ||
+          value->kind() != ValueKind::kTensor ||
+          (value->meta && !is_floating_point(value->meta->dtype)))
+        continue;
+      shadow.graph.add_output({.value = shadow.copies.at(value), .target = {}});
+      ++count;
+    }
+    return count;
+  };
+  const size_t wanted = add(reference);
+  return {wanted, add(subject)};
+}
+
+// The sum of all elements with random signs.
+at::Tensor signed_sum(const std::vector<at::Tensor>& outputs, at::Generator& random) {
+  at::Tensor sum = at::zeros({}, at::kFloat);
+  for (const at::Tensor& output : outputs) {
+    const at::Tensor signs = at::empty_like(output, at::MemoryFormat::Contiguous)
+                                 .bernoulli_(0.5, random)
+                                 .mul_(2)
+                                 .sub_(1);
+    sum = sum.add(output.mul(signs).sum());
+  }
+  return sum;
+}
+
+}  // namespace
+
+Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subject,
+                                     const BatchSource& data, const SensitivityOptions& options) {
+  ShadowGraph shadow =
+      make_shadow_graph(reference, subject, find_twins(reference, subject), {.gradients = true});
+  const auto [outputs, found] = add_float_outputs(shadow, reference, subject);
+  if (outputs != found || outputs == 0)
+    throw Error("compare", "the programs",
+                "give other float outputs than each other, or none; give programs of one model");
+  Sensitivities result;
+  for (const ShadowRow& row : shadow.rows) result.ops.push_back({row.twin.subject->name()});
+  std::vector<Injected> injected;
+  const Handler take = [&](const Node&, const Values& arguments) {
+    const at::Tensor& reference_tensor = arguments.at(1).toTensor();
+    if (arguments.at(3).isNone() || !reference_tensor.is_floating_point()) return Values{};
+    at::Tensor at = reference_tensor;
+    if (!at.requires_grad()) at.requires_grad_();
+    injected.push_back({static_cast<size_t>(arguments.at(0).toInt()), at,
+                        arguments.at(3).toTensor().detach().sub(at.detach())});
+    return Values{};
+  };
+  Interpreter interpreter(
+      shadow.graph,
+      {.after_node = {}, .handlers = {{kCompareTarget, take}}, .record_gradients = true});
+  at::Generator random = at::detail::createCPUGenerator(options.seed);
+  const c10::AutoGradMode grad_mode(true);
+  double energy = 0, noise = 0;
+  size_t batches = 0;
+  for (std::optional<Values> batch; (batch = data()); ++batches) {
+    injected.clear();
+    const Values values = interpreter.run(*batch);
+    std::vector<at::Tensor> wanted;
+    for (size_t i = 0; i < outputs; ++i) {
+      wanted.push_back(values[i].toTensor());
+      const ErrorStats stats =
+          compare_tensors(wanted.back().detach(), values[outputs + i].toTensor());
+      energy += stats.signal;
+      noise += stats.noise;
+    }
+    std::vector<at::Tensor> places;
+    for (const Injected& each : injected) places.push_back(each.at);
+    for (int probe = 0; probe < options.probes; ++probe) {
+      const std::vector<at::Tensor> gradients =
+          torch::autograd::grad({signed_sum(wanted, random)}, places, {},
+                                /*retain_graph=*/true, /*create_graph=*/false,
+                                /*allow_unused=*/true);
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        if (!gradients[i].defined()) continue;
+        const double effect = gradients[i].mul(injected[i].error).sum(at::kDouble).item<double>();
+        result.ops[injected[i].row].output_error += effect * effect / options.probes;
+      }
+    }
+    if (options.progress) options.progress(batches + 1);
+  }
+  if (batches == 0)
+    throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
+  for (OpSensitivity& op : result.ops) {
+    op.output_error = energy > 0 ? op.output_error / energy : 0;
+    result.estimated += op.output_error;
+  }
+  result.measured = energy > 0 ? noise / energy : 0;
+  return result;
+}
+
+}  // namespace octet
