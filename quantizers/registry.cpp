@@ -29,6 +29,8 @@ std::vector<std::string> split(const std::string& names) {
 std::unique_ptr<Quantizer> finish(QuantizerParts parts, const QuantizerOptions& options) {
   check_overrides(parts, options);
   if (!options.config.empty()) apply_json_config(parts, options.config, options);
+  if (!options.config_text.empty())
+    apply_json_config(parts, options.config_text, "settings", options);
   return to_one(std::move(parts));
 }
 

@@ -20,9 +20,9 @@ namespace {
 
 constexpr octet::AddCommand kCommands[] = {
     octet::add_quantize_command, octet::add_calibrate_command, octet::add_qat_command,
-    octet::add_fuse_command,     octet::add_lower_command,     octet::add_run_command,
-    octet::add_bench_command,    octet::add_compare_command,   octet::add_inspect_command,
-    octet::add_doctor_command,
+    octet::add_tune_command,     octet::add_fuse_command,      octet::add_lower_command,
+    octet::add_run_command,      octet::add_bench_command,     octet::add_compare_command,
+    octet::add_inspect_command,  octet::add_doctor_command,
 };
 
 int fail(const char* what) {

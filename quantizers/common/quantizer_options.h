@@ -26,6 +26,8 @@ struct QuantizerOptions {
   bool learns_ranges = false;
   // a JSON file whose rows (see quantizers/json/quantizer.h) are set on top; may be empty
   std::filesystem::path config = {};
+  // the same as text, set on top of that; may be empty
+  std::string config_text = {};
 };
 
 }  // namespace octet

@@ -180,14 +180,27 @@ QuantizerParts parse_quantizers(const std::string& json, const std::string& file
   return QuantizerReader(options).read({parsed, file, ""});
 }
 
-void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
-                       const QuantizerOptions& options) {
-  const Json json = load_json(path);
-  const Place root{json, path.string(), ""};
+namespace {
+
+void apply_rows(QuantizerParts& parts, const Place& root, const QuantizerOptions& options) {
   if (root.value.is_object()) check_no_options(root, "");
   check_keys(root, kConfigFileKeys, kLaterKeys);
   for (const QuantizerPart& part : parts) part.set_rows(root);
   QuantizerReader(options).add_opaque(root, parts);
+}
+
+}  // namespace
+
+void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
+                       const QuantizerOptions& options) {
+  const Json json = load_json(path);
+  apply_rows(parts, {json, path.string(), ""}, options);
+}
+
+void apply_json_config(QuantizerParts& parts, const std::string& text, const std::string& name,
+                       const QuantizerOptions& options) {
+  const Json json = parse_json(text, name);
+  apply_rows(parts, {json, name, ""}, options);
 }
 
 std::unique_ptr<Quantizer> to_one(QuantizerParts parts) {

@@ -35,6 +35,9 @@ QuantizerParts parse_quantizers(const std::string& json, const std::string& file
 // Sets the rows of a file without "base" on all parts and adds its opaque parts.
 void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
                        const QuantizerOptions& options);
+// Of a text; `name` stands for the file in messages.
+void apply_json_config(QuantizerParts& parts, const std::string& text, const std::string& name,
+                       const QuantizerOptions& options);
 
 // Composes the parts and keeps them out of what is opaque. At least one.
 std::unique_ptr<Quantizer> to_one(QuantizerParts parts);

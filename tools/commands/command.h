@@ -18,6 +18,7 @@ using AddCommand = void (*)(CLI::App& app);
 void add_quantize_command(CLI::App& app);
 void add_calibrate_command(CLI::App& app);
 void add_qat_command(CLI::App& app);
+void add_tune_command(CLI::App& app);
 void add_fuse_command(CLI::App& app);
 void add_lower_command(CLI::App& app);
 void add_run_command(CLI::App& app);

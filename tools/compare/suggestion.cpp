@@ -52,22 +52,30 @@ void add_setting(Json& config, const Graph& subject, const Node& node, const Jso
 
 }  // namespace
 
+Remedy find_remedy(const Graph& subject, const Value& value, Cause cause, const Json& setting) {
+  if (cause == Cause::kNone || cause == Cause::kAccumulated) return {};
+  Remedy remedy;
+  if (value.producer() != nullptr && computes_on_floats(*value.producer()))
+    remedy.ops.push_back(value.producer());
+  const bool is_of_tensor =
+      cause == Cause::kClipped || cause == Cause::kRounding || cause == Cause::kNarrowChannels;
+  if (is_of_tensor || remedy.ops.empty())
+    for (const Node* reader : readers_of(value))
+      if (computes_on_floats(*reader)) remedy.ops.push_back(reader);
+  for (const Node* op : remedy.ops) {
+    if (remedy.config.is_null()) remedy.config = Json::object();
+    add_setting(remedy.config, subject, *op, setting);
+  }
+  return remedy;
+}
+
 Json suggest(const Graph& subject, const Value& value, Cause cause) {
   Json setting = nullptr;  // float
-  if (cause == Cause::kNone || cause == Cause::kAccumulated) return nullptr;
   if (cause == Cause::kClipped)
     setting = {
         {"act_observer", "min_max"}
     };
-  Json config = Json::object();
-  if (value.producer() != nullptr && computes_on_floats(*value.producer()))
-    add_setting(config, subject, *value.producer(), setting);
-  const bool is_of_tensor =
-      cause == Cause::kClipped || cause == Cause::kRounding || cause == Cause::kNarrowChannels;
-  if (is_of_tensor || config.empty())
-    for (const Node* reader : readers_of(value))
-      if (computes_on_floats(*reader)) add_setting(config, subject, *reader, setting);
-  return config.empty() ? Json(nullptr) : config;
+  return find_remedy(subject, value, cause, setting).config;
 }
 
 }  // namespace octet

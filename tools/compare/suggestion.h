@@ -1,6 +1,8 @@
 // What to try about an op's error, as settings that `--config` takes.
 #pragma once
 
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "annotate/compare/diagnosis.h"
@@ -8,11 +10,20 @@
 
 namespace octet {
 
+// Ops with a setting of their own. Where the rounding of a tensor is the cause, those that read it
+// are among them, since a quantizer may annotate either side. An op that is not alone in its module
+// is named by call_index. Null for causes that are not the op's own.
+struct Remedy {
+  std::vector<const Node*> ops = {};
+  nlohmann::ordered_json config = nullptr;  // rows of --config
+};
+
+// value: of `subject`, the op's result or an input.
+Remedy find_remedy(const Graph& subject, const Value& value, Cause cause,
+                   const nlohmann::ordered_json& setting);
+
 // {"module_name": {"features.0": {"act_observer": "min_max"}}}: another observer where the range
-// cuts, else the op in float; where the rounding of a tensor is the cause, for the ops that read it
-// too, since a quantizer may annotate either side. An op that is not alone in its module is named
-// by call_index. Null when there is nothing to be done about the op itself. value: of `subject`,
-// the op's result or an input.
+// cuts, else the op in float (null).
 nlohmann::ordered_json suggest(const Graph& subject, const Value& value, Cause cause);
 
 }  // namespace octet

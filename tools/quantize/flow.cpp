@@ -92,6 +92,7 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   QuantizerOptions quantizer_options;
   quantizer_options.compat = flow.compat;
   quantizer_options.config = flow.config;
+  quantizer_options.config_text = flow.settings;
   if (flow.per_tensor) quantizer_options.is_per_channel = false;
   if (flow.mode == "dynamic") quantizer_options.is_dynamic = true;
   if (flow.mode == "weight-only") quantizer_options.is_weight_only = true;

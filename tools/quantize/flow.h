@@ -23,6 +23,7 @@ struct QuantizeFlow {
   std::string model;
   std::string quantizer;
   std::string config;
+  std::string settings;  // JSON of the same form, on top of --config; may be empty
   std::vector<std::string> libraries;
   std::string mode = "static";
   std::string fold_bn = "auto";

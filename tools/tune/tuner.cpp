@@ -1,0 +1,259 @@
+#include "tools/tune/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/compare/diagnosis.h"
+#include "annotate/compare/sensitivity.h"
+#include "annotate/compare/weights.h"
+#include "annotate/convert/convert.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/pt2/tensor_file.h"
+#include "lowering/lower.h"
+#include "tools/common/messages.h"
+#include "tools/compare/suggestion.h"
+#include "tools/quantize/effort_checkpoint.h"
+#include "tools/quantize/effort_options.h"
+#include "tools/quantize/products.h"
+#include "tools/tune/trial_file.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSensitivityStage = "sensitivity";
+// Batches that sensitivities and causes are found on.
+constexpr size_t kSensitivityBatches = 4;
+// Ops whose part of the error is smaller are never worth a change.
+constexpr double kLeastGain = 1e-4;
+
+double relative_of(double sqnr_db) { return std::pow(10.0, -sqnr_db / 10); }
+
+BatchSource first_batches(const BatchReader& reader, size_t count) {
+  return [&reader, count, next = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
+    return next == count ? std::nullopt : std::optional(reader.at(next++));
+  };
+}
+
+class Tuner {
+ public:
+  Tuner(const Graph& original, const TuneOptions& options)
+      : original_(original),
+        options_(options),
+        data_(options.calibration),
+        held_out_(options.evaluate.empty() ? default_held_out(data_.size()) : 0),
+        progress_(stages()),
+        trials_(options.checkpoint, describe()) {
+    evaluation_ =
+        options.evaluate.empty()
+            ? Evaluation{options.calibration, held_out_ > 0 ? data_.size() - held_out_ : size_t{0},
+                         held_out_ > 0 ? fmt::format("the last {} of {} calibration batches, held "
+                                                     "out",
+                                                     held_out_, data_.size())
+                                       : fmt::format("the {} calibration batches, which calibrated "
+                                                     "too; --evaluate DATA.pt takes others",
+                                                     data_.size()),
+                         options.labels}
+            : Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels};
+  }
+
+  Tuned run() {
+    Tuned tuned;
+    std::vector<TuneCandidate> candidates = find_candidates(tuned.estimate);
+    const TuneGoal goal{.most_error = options_.most_drop ? *options_.most_drop
+                                                         : relative_of(*options_.least_sqnr_db),
+                        .most_latency = options_.most_latency};
+    tuned.outcome = search(
+        bases(), candidates, goal, options_.most_trials,
+        [&](const Json& config, const std::string& label) { return make_trial(config, label); });
+    tuned.quantized = quantize(tuned.outcome.trials[tuned.outcome.best].config);
+    tuned.batches = evaluation_.description;
+    return tuned;
+  }
+
+ private:
+  std::vector<Progress::Stage> stages() const {
+    const double batches = static_cast<double>(data_.size());
+    std::vector<Progress::Stage> all = {
+        {std::string(kCalibrateStage), batches},
+        {kSensitivityStage,            10.0   }
+    };
+    for (size_t i = 0; i < options_.most_trials; ++i) {
+      all.push_back({std::string(kCalibrateStage), batches});
+      all.push_back({kEvaluateStage, kEvaluateCost * std::max(1.0, batches / 8)});
+    }
+    return all;
+  }
+
+  std::string describe() const {
+    const EffortData data{options_.calibration, data_.size() - held_out_};
+    return fmt::format("{}; evaluated on {} {}; {} {}",
+                       describe_run(options_.flow, data, EffortOptions{}), options_.evaluate,
+                       options_.labels, options_.backend, options_.threads);
+  }
+
+  Graph quantize(const Json& config) {
+    QuantizeFlow flow = options_.flow;
+    flow.settings = config.empty() ? std::string() : config.dump();
+    Report report;
+    ObservedGraph observed = prepare_model(std::move(*clone(original_)), flow, report);
+    const size_t batches = data_.size() - held_out_;
+    const EffortOptions effort;
+    if (smooths_by_default(observed, effort, flow, batches))
+      calibrate_with_effort(observed, {options_.calibration, batches}, effort, flow, progress_,
+                            report);
+    else
+      calibrate_from_file(observed, options_.calibration, "", progress_,
+                          DataPart{.held_out = held_out_});
+    return convert_pt2e(std::move(observed), {.compat = flow.compat}, report);
+  }
+
+  // Settings for the whole program that cost nothing.
+  static std::vector<Trial> bases() {
+    const auto observer = [](const char* name) {
+      return Json{
+          {"global", {{"act_observer", name}}}
+      };
+    };
+    return {
+        {.label = "as it is"},
+        {.label = "activations by mse", .config = observer("mse")},
+        {.label = "activations by min_max", .config = observer("min_max")},
+    };
+  }
+
+  std::vector<TuneCandidate> find_candidates(Estimate& estimate) {
+    const Graph quantized = quantize(Json::object());
+    progress_.begin(kSensitivityStage);
+    const size_t count = std::min(kSensitivityBatches, data_.size());
+    const Sensitivities sensitivities = estimate_sensitivities(
+        original_, quantized, first_batches(data_, count),
+        {.progress = [&](size_t done) { progress_.advance(done, 2 * count); }});
+    const Comparison comparison =
+        shadow(original_, quantized, first_batches(data_, count),
+               {.progress = [&](size_t done) { progress_.advance(count + done, 2 * count); }});
+    estimate = {sensitivities.measured, sensitivities.estimated};
+    std::map<std::string, WeightComparison> weights;
+    for (WeightComparison& weight : compare_weights(original_, quantized))
+      weights.emplace(weight.name, std::move(weight));
+    std::unordered_map<std::string, double> shares;
+    double all = 0;
+    for (const Product& product : find_products(quantized)) {
+      shares[product.name] = product.macs;
+      all += product.macs;
+    }
+    std::vector<TuneCandidate> candidates;
+    for (size_t i = 0; i < comparison.ops.size(); ++i) {
+      OpComparison op = comparison.ops[i];
+      op.accumulated = op.isolated;  // its own cause is wanted, whatever comes in
+      const double gain = sensitivities.estimated > 0
+                              ? sensitivities.ops[i].output_error / sensitivities.estimated
+                              : 0;
+      const Value* value = quantized.find_value(op.name);
+      if (value == nullptr || gain < kLeastGain) continue;
+      const auto weight = weights.find(op.name);
+      const Cause cause = diagnose(op, weight == weights.end() ? nullptr : &weight->second).cause;
+      const auto add = [&](const std::string& label, const Json& setting, double part,
+                           bool is_float) {
+        const Remedy remedy = find_remedy(quantized, *value, cause, setting);
+        if (remedy.config.is_null()) return;
+        double cost = 0;
+        for (const Node* node : remedy.ops)
+          if (is_float && shares.contains(node->name())) cost += shares.at(node->name());
+        candidates.push_back({label, remedy.config, part, all > 0 ? cost / all : 0});
+      };
+      if (cause == Cause::kClipped)
+        add("%" + op.name + " by min_max",
+            {
+                {"act_observer", "min_max"}
+        },
+            gain / 2, /*is_float=*/false);
+      add("%" + op.name + " in float", nullptr, gain, /*is_float=*/true);
+    }
+    return candidates;
+  }
+
+  Trial make_trial(const Json& config, const std::string& label) {
+    if (const std::optional<Trial> known = trials_.find(config)) return *known;
+    const Graph quantized = quantize(config);
+    const Quality quality = evaluate(original_, quantized, evaluation_, progress_);
+    Report report;
+    const Weight weight = weigh(original_, quantized, report);
+    Trial trial{.label = label, .config = config};
+    trial.sqnr_db = quality.median_db;
+    trial.accuracy = quality.accuracy;
+    trial.float_share = 1 - weight.int8_share;
+    trial.error = options_.most_drop ? *quality.float_accuracy - *quality.accuracy
+                                     : relative_of(quality.median_db);
+    if (!options_.backend.empty()) trial.latency_ms = latency_of(quantized);
+    log_line(
+        fmt::format("{}: {:.1f} dB{}, {:.1f} % float{}", label, trial.sqnr_db,
+                    trial.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy) : "",
+                    100 * trial.float_share,
+                    trial.latency_ms ? fmt::format(", {:.3f} ms", *trial.latency_ms) : ""));
+    trials_.add(trial);
+    return trial;
+  }
+
+  // The least of some runs on the first batch: others of the machine's work only add to it.
+  double latency_of(const Graph& quantized) const {
+    constexpr int kWarmUps = 3, kRuns = 15;
+    Report report;
+    Session session(lower(quantized, *make_support(options_.backend), {}, report),
+                    options_.threads);
+    std::vector<Tensor> inputs;
+    for (const c10::IValue& value : data_.at(0))
+      inputs.push_back(value.isTensor() ? from_aten(value.toTensor().contiguous()) : Tensor());
+    double least = HUGE_VAL;
+    for (int i = 0; i < kWarmUps + kRuns; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      session.run(inputs);
+      const double time =
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+              .count();
+      if (i >= kWarmUps) least = std::min(least, time);
+    }
+    return least;
+  }
+
+  const Graph& original_;
+  const TuneOptions& options_;
+  BatchReader data_;
+  size_t held_out_;
+  Progress progress_;
+  TrialFile trials_;
+  Evaluation evaluation_;
+};
+
+void check_goals(const TuneOptions& options) {
+  if (options.least_sqnr_db.has_value() == options.most_drop.has_value())
+    throw Error("tune", "the goal",
+                "want one of --min-sqnr DB and --max-drop SHARE (with --labels)");
+  if (options.most_drop && options.labels.empty())
+    throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
+  if (options.most_latency && options.backend.empty())
+    throw Error("tune", "--max-latency", "needs the backend that is timed; give --backend B");
+  if (options.flow.mode != "static")
+    throw Error("tune", "--mode " + options.flow.mode,
+                "is not tuned; leave it out, static quantization is what has ranges to tune");
+}
+
+}  // namespace
+
+Tuned tune(const Graph& original, const TuneOptions& options) {
+  check_goals(options);
+  return Tuner(original, options).run();
+}
+
+}  // namespace octet

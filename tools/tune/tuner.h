@@ -1,0 +1,45 @@
+// What `octet tune` does: quantizes, asks each op what it does to the outputs, and searches.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "tools/quantize/flow.h"
+#include "tools/quantize/quality.h"
+#include "tools/tune/search.h"
+
+namespace octet {
+
+struct TuneOptions {
+  QuantizeFlow flow;
+  std::string calibration;
+  std::string evaluate;  // data for the evaluations; empty: calibration batches held out
+  std::string labels;    // with most_drop
+  std::optional<double> least_sqnr_db, most_drop;  // one of them
+  std::optional<double> most_latency;              // milliseconds; needs a backend
+  std::string backend;                             // empty: cost is the share in float
+  int threads = 1;
+  size_t most_trials = 25;
+  std::string checkpoint;  // a file, or empty
+};
+
+// How much the estimate by gradients is to be trusted.
+struct Estimate {
+  double measured = 0, estimated = 0;  // relative squared errors of the outputs
+  bool is_trusted() const { return estimated > measured / 4 && estimated < 4 * measured; }
+};
+
+struct Tuned {
+  TuneOutcome outcome;
+  Graph quantized;  // of the best trial
+  Estimate estimate;
+  std::string batches;  // what the trials were evaluated on
+};
+
+// Throws Error as `octet quantize` does, and Error("tune", ...) for goals that do not fit.
+Tuned tune(const Graph& original, const TuneOptions& options);
+
+}  // namespace octet
