@@ -54,7 +54,8 @@ Value* find_bias_of(const Node& op) {
   return form.bias.empty() ? nullptr : through_observers(op.find_input(form.bias));
 }
 
-// What the values of the space are from now on, to those who compare them with the program's before.
+// What the values of the space are from now on, for those who compare them with the program as it
+// was.
 void note_factors(const ChannelSpace& space, const at::Tensor& factors) {
   const at::Tensor exponents = factors.log2().round().to(at::kInt).contiguous();
   for (const ChannelPlace& place : space.places) {

@@ -39,7 +39,8 @@ OpComparison op_of(const ShadowRow& row) {
   return op;
 }
 
-// factors: of the reference's values to the subject's, in whose terms the rounding is; undefined: 1.
+// factors: of the reference's values to the subject's, in whose terms the rounding is; undefined:
+// 1.
 void add_clipping(OpComparison& op, const at::Tensor& reference, const at::Tensor& factors,
                   int64_t seen) {
   const at::Tensor x = factors.defined() ? reference.div(factors) : reference;

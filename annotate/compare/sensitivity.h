@@ -13,8 +13,8 @@ namespace octet {
 struct OpSensitivity {
   std::string name;  // as OpComparison::name
   // Expected squared error of the float outputs that the op's isolated error alone makes, relative
-  // to the outputs' energy, to first order: mean of (u J d)^2 over random signs u, with the outputs'
-  // Jacobian J at the op and its isolated error d. 0 for ops without shadow.
+  // to the outputs' energy, to first order: mean of (u J d)^2 over random signs u, with the
+  // outputs' Jacobian J at the op and its isolated error d. 0 for ops without shadow.
   double output_error = 0;
 };
 

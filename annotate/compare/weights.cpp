@@ -112,7 +112,8 @@ at::Tensor scaled(at::Tensor weight, const Node& node, const WeightRow& row, con
   return weight;
 }
 
-// Whether what quantization stores stands behind the value. REQUIRES: it depends on constants alone.
+// Whether what quantization stores stands behind the value. REQUIRES: it depends on constants
+// alone.
 bool is_stored_quantized(const Value& value) {
   const Node* node = value.producer();
   if (node == nullptr) return false;

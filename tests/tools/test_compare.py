@@ -11,7 +11,7 @@ import unittest
 import torch
 from torch import nn
 
-from support import OCTET, CommandTest
+from support import OCTET, CommandTest, SmallNet
 
 
 class Compare(CommandTest):
@@ -103,6 +103,19 @@ class Compare(CommandTest):
         norm = next(node for node in nodes.values() if node["target"].startswith("aten.layer_norm"))
         # its channels have other factors, its error is that of rounding all the same
         self.assertGreater(norm["errors"]["accumulated"]["sqnr_db"], 25)
+
+    def test_trained_programs(self):
+        """Weights are others after training; their twins are found through the fused pairs."""
+        self.small_model()
+        self.save("train.pt", [(torch.randn(4, 3, 32, 32), torch.arange(4)) for _ in range(2)])
+        net = SmallNet()
+        self.export(net, torch.randn(4, 3, 32, 32), name="float.pt2")
+        self.octet("qat", self.path("float.pt2"), "--quantizer", "xnnpack", "--train", self.path("train.pt"), "--epochs", "1", "--output", self.path("q.pt2"))
+        self.save("calibration.pt", [(torch.randn(4, 3, 32, 32),) for _ in range(2)])
+        _, nodes, report = self.compare(self.path("float.pt2"), self.path("q.pt2"))
+        self.assertEqual(report["notes"], [])
+        stem = next(node for node in nodes.values() if node.get("module") == "stem.0" and "weight" in node)
+        self.assertEqual([member.split("_")[0] for member in stem["members"]], ["conv2d", "batch"])
 
     def test_tables(self):
         self.small_model()

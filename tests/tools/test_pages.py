@@ -70,6 +70,7 @@ PLAN = {
         ".venv/bin/python tools/bench/race.py": NotRun("wants a Debian 13 root, and as above"),
         ".venv/bin/python -m pip install": NotRun("takes hours; test_zoo.py runs the short form"),
     },
+    "tools/compare/README.md": {"octet compare": Run("compare_and_tune")},
     "tools/models/ZOO.md": {
         ".venv/bin/python tools/zoo/zoo.py": NotRun("takes hours; test_zoo.py runs the short form"),
     },
@@ -186,6 +187,17 @@ class Pages(CommandTest):
         self.assertIn("epoch 1/10", self.shell(self.only("training", "sh")))
         self.assertEqual(self.run_file("q.pt2", self.save("x.pt", (torch.ones(1, 3, 32, 32),)))[0]
                          .shape, (1, 10))
+
+    def test_compare_and_tune(self):
+        self.export_net()
+        os.rename(self.path("model.pt2"), self.path("float.pt2"))
+        self.octet("quantize", self.path("float.pt2"), "--quantizer", "x86", "--calibration",
+                   self.path("data.pt"), "--output", self.path("int8.pt2"))
+        self.octet("lower", self.path("int8.pt2"), "--backend", "onednn", "--output",
+                   self.path("int8.octet"))
+        self.assertIn("isolated", self.shell(self.only("compare_and_tune", "sh")))
+        for name in ("report.json", "report.csv", "tuned.pt2", "tuned.json"):
+            self.assertTrue(os.path.exists(self.path(name)), name)
 
     def test_recorded_op(self):
         net, data = self.export_net()

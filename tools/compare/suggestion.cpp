@@ -32,6 +32,16 @@ std::vector<const Node*> readers_of(const Value& value) {
   return readers;
 }
 
+// The op whose float result the op alone reads, with nothing quantized between them; null when
+// there is none.
+const Node* before_in_pattern(const Node& op) {
+  const std::vector<Value*> inputs = op.inputs();
+  const Node* before = inputs.empty() ? nullptr : inputs.front()->producer();
+  const bool is_part = before != nullptr && !is_any_dequantize(before) && !is_quantize(before) &&
+                       computes_on_floats(*before) && inputs.front()->has_one_user();
+  return is_part ? before : nullptr;
+}
+
 void add_setting(Json& config, const Graph& subject, const Node& node, const Json& setting) {
   const std::string module = innermost_module(node);
   // A module's setting covers the modules within, too.
@@ -52,11 +62,16 @@ void add_setting(Json& config, const Graph& subject, const Node& node, const Jso
 
 }  // namespace
 
-Remedy find_remedy(const Graph& subject, const Value& value, Cause cause, const Json& setting) {
+Remedy find_remedy(const Graph& subject, const Value& value, Cause cause, const Json& setting,
+                   Reach reach) {
   if (cause == Cause::kNone || cause == Cause::kAccumulated) return {};
   Remedy remedy;
   if (value.producer() != nullptr && computes_on_floats(*value.producer()))
     remedy.ops.push_back(value.producer());
+  if (reach == Reach::kPattern && !remedy.ops.empty())
+    for (const Node* op = before_in_pattern(*remedy.ops.front()); op != nullptr;
+         op = before_in_pattern(*op))
+      remedy.ops.push_back(op);
   const bool is_of_tensor =
       cause == Cause::kClipped || cause == Cause::kRounding || cause == Cause::kNarrowChannels;
   if (is_of_tensor || remedy.ops.empty())

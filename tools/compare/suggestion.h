@@ -18,9 +18,11 @@ struct Remedy {
   nlohmann::ordered_json config = nullptr;  // rows of --config
 };
 
-// value: of `subject`, the op's result or an input.
+// value: of `subject`, the op's result or an input. kPattern: what the op was probably annotated
+// with as one pattern, too: the convolution in front of a relu, say.
+enum class Reach { kOp, kPattern };
 Remedy find_remedy(const Graph& subject, const Value& value, Cause cause,
-                   const nlohmann::ordered_json& setting);
+                   const nlohmann::ordered_json& setting, Reach reach = Reach::kOp);
 
 // {"module_name": {"features.0": {"act_observer": "min_max"}}}: another observer where the range
 // cuts, else the op in float (null).

@@ -111,10 +111,11 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
                                ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
                                : prepare_pt2e(std::move(graph), *quantizer, report, options);
   if (observer_nodes(observed.graph).empty())
-    throw Error("quantize", flow.model,
-                fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose "
-                            "another one or change its settings",
-                            flow.quantizer, observed.graph.node_count(), first_reason(report)));
+    throw NothingToQuantize(
+        "quantize", flow.model,
+        fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose "
+                    "another one or change its settings",
+                    flow.quantizer, observed.graph.node_count(), first_reason(report)));
   return observed;
 }
 

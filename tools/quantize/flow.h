@@ -9,6 +9,7 @@
 
 #include "annotate/annotation/compat.h"
 #include "annotate/observed/observed_graph.h"
+#include "core/base/error.h"
 #include "core/base/report.h"
 
 namespace CLI {
@@ -46,9 +47,15 @@ void add_flow_options(CLI::App& command, QuantizeFlow& flow);
 // --training-mode: of commands that do not train.
 void add_training_mode_option(CLI::App& command, QuantizeFlow& flow);
 
+// The settings leave everything float.
+class NothingToQuantize : public Error {
+ public:
+  using Error::Error;
+};
+
 // Loads the libraries, reads and verifies.
 Graph read_model(const QuantizeFlow& flow);
-// Annotates and prepares. Throws Error when the quantizer finds nothing to quantize.
+// Annotates and prepares. Throws NothingToQuantize when the quantizer finds nothing.
 ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report);
 
 // What one of several processes takes of the data: the batches are cut into `count` runs, in order

@@ -22,7 +22,7 @@ std::optional<double> find_number(const Json& json, const char* key) {
 
 Trial from_json(const Json& json) {
   Trial trial{.label = json.at("label"), .config = json.at("config")};
-  trial.error = json.at("error");
+  trial.error = find_number(json, "error").value_or(std::numeric_limits<double>::infinity());
   trial.float_share = json.at("float_share");
   trial.latency_ms = find_number(json, "latency_ms");
   trial.accuracy = find_number(json, "accuracy");
@@ -37,7 +37,7 @@ Json to_json(const Trial& trial) {
       {"label",       trial.label          },
       {"config",      trial.config         },
       {"sqnr_db",     number(trial.sqnr_db)},
-      {"error",       trial.error          },
+      {"error",       number(trial.error)  },
       {"float_share", trial.float_share    },
       {"accuracy",    nullptr              },
       {"latency_ms",  nullptr              }

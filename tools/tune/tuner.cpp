@@ -165,9 +165,12 @@ class Tuner {
       const auto weight = weights.find(op.name);
       const Cause cause = diagnose(op, weight == weights.end() ? nullptr : &weight->second).cause;
       const auto add = [&](const std::string& label, const Json& setting, double part,
-                           bool is_float) {
-        const Remedy remedy = find_remedy(quantized, *value, cause, setting);
-        if (remedy.config.is_null()) return;
+                           bool is_float, Reach reach) {
+        const Remedy remedy = find_remedy(quantized, *value, cause, setting, reach);
+        const bool is_known =
+            std::any_of(candidates.begin(), candidates.end(),
+                        [&](const TuneCandidate& other) { return other.config == remedy.config; });
+        if (remedy.config.is_null() || is_known) return;
         double cost = 0;
         for (const Node* node : remedy.ops)
           if (is_float && shares.contains(node->name())) cost += shares.at(node->name());
@@ -178,15 +181,25 @@ class Tuner {
             {
                 {"act_observer", "min_max"}
         },
-            gain / 2, /*is_float=*/false);
-      add("%" + op.name + " in float", nullptr, gain, /*is_float=*/true);
+            gain / 2, /*is_float=*/false, Reach::kPattern);
+      add("%" + op.name + " in float", nullptr, gain, /*is_float=*/true, Reach::kOp);
+      // Where a pattern was annotated as one, its first op's setting decides.
+      add("%" + op.name + " and its pattern in float", nullptr, gain, /*is_float=*/true,
+          Reach::kPattern);
     }
     return candidates;
   }
 
   Trial make_trial(const Json& config, const std::string& label) {
     if (const std::optional<Trial> known = trials_.find(config)) return *known;
-    const Graph quantized = quantize(config);
+    std::optional<Graph> made;
+    try {
+      made = quantize(config);
+    } catch (const NothingToQuantize&) {
+      // the float program, which nobody asked for
+      return {.label = label, .config = config, .error = HUGE_VAL, .float_share = 1};
+    }
+    const Graph& quantized = *made;
     const Quality quality = evaluate(original_, quantized, evaluation_, progress_);
     Report report;
     const Weight weight = weigh(original_, quantized, report);

@@ -1,0 +1,149 @@
+// The search of `octet tune` on programs that are tables of numbers.
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include "tools/tune/search.h"
+
+namespace octet::test_search {
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+// Errors that add up; each op's goes when its row says null.
+struct Model {
+  std::vector<double> errors;
+  std::vector<double> costs;
+  size_t evaluations = 0;
+
+  Trial make(const Json& config) {
+    ++evaluations;
+    Trial trial;
+    for (size_t i = 0; i < errors.size(); ++i) {
+      const bool is_float =
+          config.contains("module_name") && config.at("module_name").contains(std::to_string(i));
+      trial.error += is_float ? 0 : errors[i];
+      trial.float_share += is_float ? costs[i] : 0;
+    }
+    return trial;
+  }
+
+  std::vector<TuneCandidate> candidates(double bias = 1) const {
+    double all = 0;
+    for (double error : errors) all += error;
+    std::vector<TuneCandidate> result;
+    for (size_t i = 0; i < errors.size(); ++i) {
+      const Json config = {
+          {"module_name", {{std::to_string(i), nullptr}}}
+      };
+      // a biased estimate is wrong for every other op
+      result.push_back(
+          {fmt::format("op {}", i), config, errors[i] / all * (i % 2 == 0 ? bias : 1), costs[i]});
+    }
+    return result;
+  }
+};
+
+const std::vector<Trial> kPlain = {{.label = "as it is"}};
+
+TuneOutcome tune(Model& model, double most_error, size_t most_trials = 25, double bias = 1) {
+  return search(kPlain, model.candidates(bias), {.most_error = most_error}, most_trials,
+                [&](const Json& config, const std::string&) { return model.make(config); });
+}
+
+}  // namespace
+
+TEST_CASE("nothing changes where the goal is met", "[tune]") {
+  Model model{
+      {1,   2,   3  },
+      {0.2, 0.3, 0.5}
+  };
+  const TuneOutcome outcome = tune(model, 6);
+  CHECK(outcome.is_reached);
+  CHECK(outcome.trials.size() == 1);
+  CHECK(outcome.trials[0].config.empty());
+}
+
+TEST_CASE("one bad op is found in two evaluations", "[tune]") {
+  Model model{
+      {1,   1,   100,  1   },
+      {0.3, 0.3, 0.05, 0.35}
+  };
+  const TuneOutcome outcome = tune(model, 4);
+  CHECK(outcome.is_reached);
+  CHECK(outcome.trials.size() == 2);
+  CHECK(outcome.trials[outcome.best].config.dump() == R"({"module_name":{"2":null}})");
+}
+
+TEST_CASE("poor estimates cost evaluations, not the goal", "[tune]") {
+  Model model{{}, {}};
+  for (int i = 0; i < 40; ++i) {
+    model.errors.push_back(1 + i % 7);
+    model.costs.push_back(1.0 / 40);
+  }
+  for (double bias : {1.0, 5.0, 0.1}) {
+    model.evaluations = 0;
+    const TuneOutcome outcome = tune(model, 100, 25, bias);
+    INFO(bias);
+    CHECK(outcome.is_reached);
+    CHECK(model.evaluations <= 25);
+    CHECK(outcome.trials.size() == model.evaluations);
+    // 16 of the worst would do
+    CHECK(outcome.trials[outcome.best].float_share < 0.66);
+  }
+}
+
+TEST_CASE("what cannot be reached gives the nearest", "[tune]") {
+  Model model{
+      {5,   5  },
+      {0.5, 0.5}
+  };
+  const TuneOutcome outcome =
+      search(kPlain, {model.candidates().front()}, {.most_error = 1}, 25,
+             [&](const Json& config, const std::string&) { return model.make(config); });
+  CHECK_FALSE(outcome.is_reached);
+  CHECK(outcome.trials[outcome.best].error == 5);
+  Model other{
+      {5,   5  },
+      {0.5, 0.5}
+  };
+  CHECK(tune(other, 1, /*most_trials=*/1).trials.size() == 1);
+}
+
+TEST_CASE("latency is part of the goal", "[tune]") {
+  Model model{
+      {8,   1  },
+      {0.5, 0.1}
+  };
+  const auto make = [&](const Json& config, const std::string&) {
+    Trial trial = model.make(config);
+    trial.latency_ms = 1 + trial.float_share;
+    return trial;
+  };
+  const TuneOutcome outcome =
+      search(kPlain, model.candidates(), {.most_error = 2, .most_latency = 1.2}, 25, make);
+  CHECK_FALSE(outcome.is_reached);
+}
+
+TEST_CASE("settings are joined row by row", "[tune]") {
+  const Json first = Json::parse(
+      R"({"module_name": {"a": {"act_observer": "mse"}}, "global": {"act_observer": "mse"}})");
+  const Json second = Json::parse(R"({"module_name": {"a": null, "b": null}})");
+  CHECK(merged(first, second).dump() ==
+        R"({"module_name":{"a":null,"b":null},"global":{"act_observer":"mse"}})");
+}
+
+TEST_CASE("the front has what no other trial beats", "[tune]") {
+  const auto trial = [](double error, double share) {
+    Trial made;
+    made.error = error;
+    made.float_share = share;
+    return made;
+  };
+  CHECK(pareto_front({trial(5, 0), trial(4, 0.2), trial(4, 0.3), trial(1, 0.4), trial(6, 0.1)}) ==
+        std::vector<size_t>{0, 1, 3});
+}
+
+}  // namespace octet::test_search

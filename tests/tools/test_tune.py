@@ -1,0 +1,166 @@
+"""octet tune: outliers that someone planted are given back to float, and nothing else."""
+import json
+import math
+import os
+import unittest
+
+import torch
+from torch import nn
+
+from support import CommandTest, SmallNet
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(32, 32), nn.ReLU())])
+        self.head = nn.Linear(32, 8)
+
+    def forward(self, x):
+        return self.head(self.layers(x))
+
+
+class Deep(nn.Module):
+    """Convolutions, most of the work in the first ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(inplace=True))
+        self.body = nn.Sequential(*[layer for _ in range(5) for layer in (nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(inplace=True))])
+        self.head = nn.Linear(16, 8)
+
+    def forward(self, x):
+        return self.head(self.body(self.stem(x)).mean((2, 3)))
+
+
+def noise(decibels):
+    return 10 ** (-decibels / 10)
+
+
+class Tune(CommandTest):
+    def prepare(self, net, shape):
+        self.export(net, torch.randn(*shape))
+        torch.manual_seed(5)
+        self.save("calibration.pt", [(torch.randn(*shape),) for _ in range(16)])
+
+    def tune(self, *more, quantizer="x86", code=0):
+        out = self.octet("tune", self.path("model.pt2"), "--quantizer", quantizer, "--calibration", self.path("calibration.pt"),
+                         "--output", self.path("q.pt2"), "--config", self.path("config.json"), "--report", self.path("r.json"), *more, code=code)[1]
+        with open(self.path("r.json")) as file:
+            return out, json.load(file)
+
+    def plain(self, quantizer="x86", *more):
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--calibration", self.path("calibration.pt"),
+                   "--output", self.path("plain.pt2"), "--report", self.path("plain.json"), *more)
+        with open(self.path("plain.json")) as file:
+            return json.load(file)["quality"]
+
+    def test_planted_outliers_are_given_back(self):
+        """Four fifths of the noise that they make goes again."""
+        cases = [(Mlp, (16, 32), lambda net: net.layers[4], "xnnpack"),
+                 (Mlp, (16, 32), lambda net: net.layers[2], "x86"),
+                 (Deep, (2, 3, 16, 16), lambda net: net.stem[0], "x86"),
+                 (Deep, (2, 3, 16, 16), lambda net: net.stem[0], "xnnpack")]
+        for net_class, shape, place, quantizer in cases:
+            with self.subTest(net=net_class.__name__, quantizer=quantizer):
+                torch.manual_seed(0)
+                net = net_class().eval()
+                self.prepare(net, shape)
+                good = noise(self.plain(quantizer)["median_sqnr_db"])
+                module = place(net)
+                with torch.no_grad():
+                    following = net.layers[list(net.layers).index(module) + 2] if isinstance(net, Mlp) else None
+                    module.weight[1] *= 400
+                    module.bias[1] *= 400
+                    if following is not None:
+                        following.weight[:, 1] /= 400
+                self.prepare(net, shape)
+                bad = noise(self.plain(quantizer)["median_sqnr_db"])
+                self.assertGreater(bad, 2 * good)
+                goal = good + 0.2 * (bad - good)
+                _, report = self.tune("--min-sqnr", f"{-10 * math.log10(goal):.3f}", quantizer=quantizer)
+                best = next(point for point in report["pareto"] if point["chosen"])
+                self.assertLessEqual(noise(best["sqnr_db"]), goal * 1.001)
+                self.assertLessEqual(len(report["trials"]), 25)
+                self.assertLessEqual(best["float_share"], 0.5)
+
+    def test_the_settings_give_the_same_program(self):
+        torch.manual_seed(0)
+        net = SmallNet().eval()
+        self.prepare(net, (1, 3, 32, 32))
+        before = self.plain()["median_sqnr_db"]
+        _, report = self.tune("--min-sqnr", f"{before + 2:.2f}")
+        best = next(point for point in report["pareto"] if point["chosen"])
+        self.assertGreaterEqual(best["sqnr_db"], before + 2)
+        after = self.plain("x86", "--config", self.path("config.json"))
+        self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+        self.assertGreater(1 - best["float_share"], 0)
+        self.assertEqual(report["kind"], "tune")
+
+    def test_a_goal_that_is_met_already_changes_nothing(self):
+        self.small_model()
+        _, report = self.tune("--min-sqnr", "3")
+        self.assertEqual(len(report["trials"]), 1)
+        with open(self.path("config.json")) as file:
+            self.assertEqual(json.load(file), {})
+
+    def test_what_cannot_be_reached_is_said_with_the_nearest(self):
+        self.small_model()
+        errors, report = self.tune("--min-sqnr", "400", "--trials", "4", code=1)
+        self.assertIn("the goal is not reached in 4 evaluations, the nearest is ", errors)
+        self.assertEqual(len(report["trials"]), 4)
+        self.assertTrue(os.path.exists(self.path("q.pt2")))
+
+    def test_latency_is_measured_on_the_backend(self):
+        self.small_model()
+        _, report = self.tune("--min-sqnr", "3", "--backend", "onednn")
+        self.assertGreater(report["trials"][0]["latency_ms"], 0)
+        errors, _ = self.tune("--min-sqnr", "3", "--backend", "onednn", "--max-latency", "0.0000001", "--trials", "3", code=1)
+        self.assertIn("not reached", errors)
+
+    def test_labels_and_drop(self):
+        torch.manual_seed(0)
+        net = SmallNet().eval()
+        self.prepare(net, (4, 3, 32, 32))
+        self.save("labels.pt", torch.cat([net(batch).argmax(1) for batch, in torch.load(self.path("calibration.pt"))]))
+        _, report = self.tune("--max-drop", "0.2", "--labels", self.path("labels.pt"), "--evaluate", self.path("calibration.pt"))
+        best = next(point for point in report["pareto"] if point["chosen"])
+        self.assertGreaterEqual(best["accuracy"], 0.8)
+
+    def test_a_run_that_was_broken_off_goes_on(self):
+        torch.manual_seed(0)
+        self.prepare(SmallNet().eval(), (1, 3, 32, 32))
+        goal = f"{self.plain()['median_sqnr_db'] + 3:.2f}"
+        _, whole = self.tune("--min-sqnr", goal, "--checkpoint", self.path("whole.json"))
+        if len(whole["trials"]) > 2:
+            self.tune("--min-sqnr", goal, "--trials", "2", "--checkpoint", self.path("part.json"), code=1)
+        errors, resumed = self.tune("--min-sqnr", goal, "--checkpoint", self.path("part.json"))
+        self.assertEqual(resumed["trials"], whole["trials"])
+        with open(self.path("whole.json")) as file:
+            trials = file.read()
+        with open(self.path("part.json")) as file:
+            self.assertEqual(json.loads(trials)["trials"], json.load(file)["trials"])
+        # of another run, and damaged
+        self.assertIn("another model", self.fails("tune", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--min-sqnr", goal,
+                                                  "--output", self.path("q.pt2"), "--config", self.path("c.json"), "--checkpoint", self.path("whole.json")))
+        with open(self.path("cut.json"), "w") as file:
+            file.write(trials[:40])
+        self.assertIn("damaged", self.fails("tune", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--min-sqnr", goal,
+                                            "--output", self.path("q.pt2"), "--config", self.path("c.json"), "--checkpoint", self.path("cut.json")))
+
+    def test_bad_goals(self):
+        self.small_model()
+        base = ["tune", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"), "--config", self.path("c.json")]
+        self.assertIn("want one of --min-sqnr", self.fails(*base))
+        self.assertIn("want one of --min-sqnr", self.fails(*base, "--min-sqnr", "30", "--max-drop", "0.1"))
+        self.assertIn("--labels", self.fails(*base, "--max-drop", "0.1"))
+        self.assertIn("--backend", self.fails(*base, "--min-sqnr", "30", "--max-latency", "1"))
+        self.assertIn("is not tuned", self.fails(*base, "--min-sqnr", "30", "--mode", "dynamic"))
+        self.save("few.pt", torch.zeros(3, dtype=torch.long))
+        self.assertIn("holds 3 classes", self.fails(*base, "--max-drop", "0.1", "--labels", self.path("few.pt")))
+        self.assertFalse(os.path.exists(self.path("q.pt2")))
+        self.assertFalse(os.path.exists(self.path("c.json")))
+
+
+if __name__ == "__main__":
+    unittest.main()
