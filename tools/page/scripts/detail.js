@@ -11,6 +11,8 @@ function opLinks(indices) {
   return links;
 }
 
+const kShortErrorNames = {accumulated: "all ops", isolated: "alone", lowering: "backend"};
+
 function errorTable(node) {
   const measures = [["sqnr_db", "SQNR dB", formatDecibels], ["cosine", "cosine", value => format(value, 6)], ["mse", "MSE", format],
                     ["max_abs", "largest", format], ["max_steps", "steps", format]];
@@ -19,7 +21,7 @@ function errorTable(node) {
   if (!used.length) return null;
   return block(make("h3", {}, "Error"), make("table", {class: "grid"},
     make("thead", {}, make("tr", {}, make("th"), ...used.map(([, name]) => make("th", {scope: "col"}, name)))),
-    make("tbody", {}, ...kinds.map(kind => make("tr", {}, make("th", {scope: "row"}, kErrorNames[kind]),
+    make("tbody", {}, ...kinds.map(kind => make("tr", {}, make("th", {scope: "row", title: kErrorNames[kind]}, kShortErrorNames[kind]),
       ...used.map(([key, , text]) => make("td", {}, text(errorOf(node, kind, key)))))))));
 }
 

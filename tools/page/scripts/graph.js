@@ -27,12 +27,14 @@ function worstOf(group, metric) {
   return known.map(metric.value).reduce((a, b) => pick(a, b));
 }
 
+const withUnit = (metric, value) => metric.lowIsBad ? `${metric.text(value)} dB` : metric.text(value);
+
 function linesOf(item) {
   const metric = graphState.metric;
   if (item.node) {
     const node = item.node, value = metric.value(node);
     const dtype = (node.status === "quantized" && node.output && node.output.dtype) || node.dtype || "";
-    const second = [dtype, value === null ? shapeText(node.shape) : metric.text(value)].filter(isKnown).join("  ");
+    const second = [dtype, value === null ? shapeText(node.shape) : withUnit(metric, value)].filter(isKnown).join("  ");
     const isEnd = node.status === "input" || node.status === "output";
     return [shortText(isEnd ? node.name : opText(node.target) || node.name, 30), shortText(second, 34)];
   }
@@ -40,15 +42,15 @@ function linesOf(item) {
   const first = shortText(item.type ? `${item.label}  ${item.type}` : item.label, 44);
   const value = worstOf(item, metric);
   const second = [`${item.ops.length} ops`, floats ? `${floats} float` : null,
-                  value === null ? null : metric.text(value)].filter(isKnown).join(", ");
+                  value === null ? null : withUnit(metric, value)].filter(isKnown).join(", ");
   return [first, second];
 }
 
 function sizeOf(item) {
   const [first, second] = linesOf(item);
-  if (!item.node && item.isOpen) return {width: textWidth(first, 11) + 50, height: 0};
-  const width = Math.max(textWidth(first, 11), textWidth(second, 10)) + (item.node ? 16 : 34);
-  return {width: Math.ceil(Math.max(width, 54)), height: 34};
+  if (!item.node && item.isOpen) return {width: textWidth(first, 12) + 50, height: 0};
+  const width = Math.max(textWidth(first, 12), textWidth(second, 11)) + (item.node ? 16 : 34);
+  return {width: Math.ceil(Math.max(width, 54)), height: 36};
 }
 
 function classOf(item) {
@@ -80,12 +82,12 @@ function drawBox(box) {
     .attr("aria-expanded", item.node ? null : isOpen).attr("aria-label", shortText(labelOf(item), 300));
   group.selectAll("*").remove();
   group.append("rect").attr("class", "box").attr("width", box.width).attr("height", box.height)
-    .attr("rx", item.node ? (item.node.status === "input" || item.node.status === "output" ? 17 : 3) : 5);
+    .attr("rx", item.node ? (item.node.status === "input" || item.node.status === "output" ? 18 : 3) : 5);
   const [first, second] = linesOf(item);
   const text = (x, y, string, name) => group.append("text").attr("class", name).attr("x", x).attr("y", y).text(string);
-  if (!item.node) text(8, 14, isOpen ? "▾" : "▸", "sign");
-  text(item.node ? 8 : 22, 14, first, "first");
-  if (!isOpen) text(item.node ? 8 : 22, 27, second, "second");
+  if (!item.node) text(8, 15, isOpen ? "▾" : "▸", "sign");
+  text(item.node ? 8 : 22, 15, first, "first");
+  if (!isOpen) text(item.node ? 8 : 22, 29, second, "second");
   group.append("title").text(shortText(item.node ? [item.node.name, item.node.target, item.node.module, item.node.reason]
     .filter(isKnown).join("\n") : `${chainOf(item).map(x => x.label).filter(isKnown).join(".")}\n${second}`, 1000));
 }
@@ -175,7 +177,7 @@ function toggleGroup(item) {
 
 function setAllOpen(isOpen) {
   for (const group of allGroups) group.isOpen = isOpen;
-  return relayout({then: () => fitGraph(isOpen ? 0 : 0.6)});
+  return relayout({then: () => fitGraph(isOpen ? 0.45 : 0.75)});
 }
 
 function focusBox(id) {

@@ -8,30 +8,39 @@ function layOut(root, dagre) {
   const place = item => {  // sizes, and positions within the group
     if (!item.children) return;
     item.children.forEach(place);
-    const graph = new dagre.graphlib.Graph({multigraph: true});
+    const graph = new dagre.graphlib.Graph();
     graph.setGraph({rankdir: "TB", nodesep: 14, edgesep: 8, ranksep: 26, ranker: item.children.length > 60 ? "longest-path" : "network-simplex"});
     for (const child of item.children) graph.setNode(child.id, {width: child.width, height: child.height});
     for (const wire of item.wires) {
       for (const end of [wire.from, wire.to])
         if (!graph.hasNode(end)) graph.setNode(end, {width: 1, height: 1});
-      graph.setEdge(wire.from, wire.to, {weight: Math.min(wire.edges.length, 4)}, "");
+      graph.setEdge(wire.from, wire.to, {weight: Math.min(wire.edges.length, 4)});
     }
+    for (const [end, isIn] of [["in", true], ["out", false]])  // at the border, whatever else ends there
+      if (graph.hasNode(end))
+        for (const child of item.children)
+          if (!(isIn ? graph.inEdges(child.id) : graph.outEdges(child.id)).length)
+            graph.setEdge(isIn ? end : child.id, isIn ? child.id : end, {weight: 0});
     dagre.layout(graph);
     const size = graph.graph(), isRoot = item === root;
-    const dx = kPad, dy = isRoot ? kPad : kHead + (graph.hasNode("in") ? 0 : kPad / 2);
+    const dx = kPad, dy = isRoot ? kPad : kHead + (graph.hasNode("in") ? 0 : 4);
     for (const child of item.children) {
       const at = graph.node(child.id);
       child.x = at.x - at.width / 2 + dx;
       child.y = at.y - at.height / 2 + dy;
     }
     for (const wire of item.wires)
-      wire.points = graph.edge(wire.from, wire.to, "").points.map(point => [point.x + dx, point.y + dy]);
+      wire.points = graph.edge(wire.from, wire.to).points.map(point => [point.x + dx, point.y + dy]);
     const least = item.width;
     item.width = Math.max((size.width || 0) + 2 * kPad, least);
     const shift = (item.width - (size.width || 0) - 2 * kPad) / 2;
     for (const child of item.children) child.x += shift;
     for (const wire of item.wires) for (const point of wire.points) point[0] += shift;
-    item.height = (size.height || 0) + dy + (graph.hasNode("out") ? 0 : kPad);
+    item.height = (size.height || 0) + dy + kPad;
+    for (const wire of item.wires) {  // up to the border itself
+      if (wire.from === "in") wire.points.unshift([wire.points[0][0], kHead]);
+      if (wire.to === "out") wire.points.push([wire.points[wire.points.length - 1][0], item.height]);
+    }
   };
   place(root);
   const boxes = [], wires = [];

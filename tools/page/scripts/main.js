@@ -33,7 +33,7 @@ function makeLegend() {
   const entry = (name, text) => make("span", {}, make("i", {class: name}), text);
   const entries = metric.id === "status"
     ? [entry("c-good", "quantized"), entry("c3 float", "float"), entry("c1", "some float"), entry("c-none", "moves data, input, output")]
-    : [...metric.texts.map((text, i) => entry(`c${i}`, text)), entry("c-none", "not measured"), entry("c-none float", "float")];
+    : [...metric.texts.map((text, i) => entry(`c${i}`, text)), entry("c-none", "none"), entry("c-none float", "float")];
   byId("legend").replaceChildren(...entries);
   byId("legend").setAttribute("aria-label", `Colours: ${entries.map(item => item.textContent).join("; ")}`);
 }
@@ -165,4 +165,4 @@ byId("fit").addEventListener("click", () => fitGraph());
 byId("zoom-in").addEventListener("click", keys["+"]);
 byId("zoom-out").addEventListener("click", keys["-"]);
 byId("save-csv").addEventListener("click", () => saveFile("ops.csv", "text/csv", csvText()));
-relayout({then: () => fitGraph(0.75)}).catch(error => { byId("graph-state").textContent = String(error); throw error; });
+relayout({then: () => fitGraph(0.9)}).catch(error => { byId("graph-state").textContent = String(error); throw error; });

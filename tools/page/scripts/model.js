@@ -1,6 +1,6 @@
 // The data of the page, and the figures by which ops are coloured, sorted and filtered.
 
-const data = JSON.parse(byId("data").textContent);
+const data = printable(JSON.parse(byId("data").textContent));
 const nodes = (data.nodes || []).map((node, index) => ({
   ...node, index,
   target: node.target || "",

@@ -31,7 +31,7 @@ function decibelPlot(kinds) {
     color: {domain: kinds.map(({kind}) => kind), range: kinds.map(({kind}) => kKindColours[kind])},
     symbol: {domain: kinds.map(({kind}) => kind), range: kinds.map(({kind}) => kKindSymbols[kind])},
     marks: [
-      ...kinds.map(({kind}) => Plot.line(finite.filter(row => row.kind === kind),
+      ...(finite.length > 600 ? [] : kinds).map(({kind}) => Plot.line(finite.filter(row => row.kind === kind),
         {x: "index", y: "value", stroke: kKindColours[kind], strokeOpacity: 0.35})),
       Plot.dot(finite, {x: "index", y: "value", symbol: "kind", stroke: "kind", r: finite.length > 600 ? 2 : 3}),
       Plot.tip(finite, Plot.pointer({x: "index", y: "value",
@@ -119,7 +119,7 @@ function histogramPlot(output) {
     x: {label: null, domain: [Math.min(min, ...marks), Math.max(max, ...marks)]},
     y: {type: "sqrt", label: "elements (square root)", ticks: 4, tickFormat: "~s"},
     marks: [
-      Plot.rectY(bins.filter(bin => bin.count > 0), {x1: "from", x2: "to", y: "count", inset: 0, fill: bin => isOut(bin) ? "var(--clip)" : "var(--bar)"}),
+      Plot.rectY(bins.filter(bin => bin.count > 0), {x1: "from", x2: "to", y: "count", inset: 0, shapeRendering: "crispEdges", fill: bin => isOut(bin) ? "var(--clip)" : "var(--bar)"}),
       Plot.ruleX(marks, {stroke: "var(--limit)", strokeWidth: 1.5, strokeDasharray: "4 3"}),
       Plot.ruleY([0]),
     ],

@@ -12,6 +12,7 @@ const numberColumn = (id, name, value, text = format) =>
 const textColumn = (id, name, value) => ({id, name, value});
 const columns = [
   ...fixedColumns,
+  textColumn("reason", "reason for float", node => node.reason || ""),
   numberColumn("rank", "rank", node => number(node.rank)),
   ...Object.entries({accumulated: "SQNR dB", isolated: "alone dB", lowering: "backend dB"}).map(([kind, name]) =>
     numberColumn(kind, name, node => errorOf(node, kind, "sqnr_db"), formatDecibels)),
@@ -29,7 +30,6 @@ const columns = [
   numberColumn("macs", "MACs", node => number(node.macs), formatCount),
   numberColumn("latency", "µs", node => number(node.latency_us), value => value === null ? "–" : value.toFixed(1)),
   textColumn("backend", "backend", node => node.backend || ""),
-  textColumn("reason", "reason for float", node => node.reason || ""),
 ].filter(column => fixedColumns.includes(column) || nodes.some(node => isKnown(column.value(node))));
 
 const table = {sort: {id: "index", sign: 1}, rows: new Map(), shown: [], pending: 0};

@@ -4,18 +4,19 @@
 const kManyChildren = 150, kSlice = 100;  // more children than that become slices
 const kFirstBoxes = 40;                   // about so many boxes are open at first
 
-function newGroup(id, label, parent) {
-  return {id, label, parent, type: "", children: [], ops: [], isOpen: false};
+let groupCount = 0;
+function newGroup(label, parent) {
+  return {id: `m:${groupCount++}`, label, parent, type: "", children: [], ops: [], isOpen: false};
 }
 
 function buildTree() {
-  const root = newGroup("m:", "", null);
+  const root = newGroup("", null);
   const groups = new Map([["", root]]);
   const groupOf = path => {
     if (groups.has(path)) return groups.get(path);
     const dot = path.lastIndexOf(".");
     const parent = groupOf(dot < 0 ? "" : path.slice(0, dot));
-    const group = newGroup("m:" + path, path.slice(dot + 1), parent);
+    const group = newGroup(path.slice(dot + 1), parent);
     groups.set(path, group);
     parent.children.push(group);
     return group;
@@ -45,10 +46,10 @@ function withoutSingles(item, isRoot) {
 
 function withSlices(item) {
   if (item.node) return;
-  for (let level = 0; item.children.length > kManyChildren; ++level) {
+  while (item.children.length > kManyChildren) {
     const slices = [];
     for (let at = 0; at < item.children.length; at += kSlice) {
-      const slice = newGroup(`${item.id}/${level}:${at}`, `part ${slices.length + 1}`, item);
+      const slice = newGroup(`part ${slices.length + 1}`, item);
       slice.children = item.children.slice(at, at + kSlice);
       for (const child of slice.children) child.parent = slice;
       slices.push(slice);

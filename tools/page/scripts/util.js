@@ -22,6 +22,17 @@ function number(value) {
   return null;
 }
 
+// Characters that are not seen, or turn the ones behind them round, stand as "\u202e".
+const kUnseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]/g;
+function printable(value) {
+  if (typeof value === "string")
+    return value.replace(kUnseen, c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  if (Array.isArray(value))
+    return typeof value[0] === "number" ? value : value.map(printable);
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [printable(key), printable(item)]));
+}
+
 const isKnown = value => value !== null && value !== undefined && value !== "";
 
 function format(value, digits = 4) {
