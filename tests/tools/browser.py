@@ -38,12 +38,13 @@ class Browser:
         self.rest, self.last, self.answers, self.pages = b"", 0, {}, {}
 
     def close(self):
-        os.close(self.write_end)
         try:
+            self.call("Browser.close")
             self.process.wait(20)
-        except subprocess.TimeoutExpired:
+        except (OSError, RuntimeError, TimeoutError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
+        os.close(self.write_end)
         os.close(self.read_end)
 
     def call(self, method, session=None, **parameters):

@@ -15,7 +15,7 @@ from torch import nn
 
 import page_data
 from browser import Browser, find_chromium
-from support import CommandTest
+from support import SCRATCH, CommandTest
 
 PAGE_FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "page"
 VALIDATE = fastjsonschema.compile(json.loads((PAGE_FOLDER / "page.schema.json").read_text()))
@@ -37,6 +37,9 @@ class Targets(html.parser.HTMLParser):
         self.scripts += tag == "script"
         self.at = attributes.get("id", tag)
 
+    def handle_endtag(self, tag):
+        self.at = None
+
     def handle_data(self, data):
         self.texts[self.at] = self.texts.get(self.at, "") + data
 
@@ -46,13 +49,8 @@ class PageTest(CommandTest):
     def setUpClass(cls):
         if find_chromium() is None:
             raise unittest.SkipTest("no chromium; tools/setup.sh --test installs it")
-
-    def setUp(self):
-        super().setUp()
-        self.browser = Browser(self.path("profile"))
-
-    def tearDown(self):
-        self.browser.close()
+        cls.browser = Browser(os.path.join(SCRATCH, f"profile_{cls.__name__}"))
+        cls.addClassCleanup(cls.browser.close)
 
     def page_of(self, data, name="page.html"):
         """Writes the page of data; returns its path and Model Explorer's data."""
@@ -63,13 +61,14 @@ class PageTest(CommandTest):
 
     def open(self, path, **options):
         page = self.browser.open(path, **options)
+        self.addCleanup(page.close)
         self.addCleanup(lambda: self.assertEqual(page.troubles, []))
         return page
 
     def real_page(self):
         """The page of SmallNet with one op left float, and the report as JSON."""
         self.small_model()
-        self.write_json("quantizer.json", {"base": "x86", "global": {"is_per_channel": True}, "module_name": {"head": None}})
+        self.write_json("quantizer.json", {"base": "x86", "global": {}, "module_name": {"head": None}})
         command = ["quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2")]
         for name in ("r.html", "r.json", "r.model-explorer.json"):
             self.octet(*command, "--report", self.path(name))
@@ -264,7 +263,8 @@ class LargeProgram(PageTest):
         for expected in (worst["name"], f"{worst['errors']['accumulated']['sqnr_db']:.1f}", worst["cause"], worst["explanation"], "Suggestion for --config", "where it comes from"):
             self.assertIn(expected.lower(), text.lower())
         self.assertEqual(page.value("document.querySelectorAll('#detail figure svg').length"), 3)
-        self.assertEqual(page.value("document.querySelector(\"#canvas g.selected\").getAttribute('aria-label')").split(",")[0], worst["name"])
+        page.wait_for("document.querySelector('#canvas g.op.selected')")  # its modules unfold
+        self.assertEqual(page.value("document.querySelector('#canvas g.op.selected').getAttribute('aria-label')").split(",")[0], worst["name"])
         link = page.value("document.querySelector('#detail .links button').textContent")
         page.click("#detail .links button")
         self.assertEqual(page.value("document.querySelector('#detail h2').textContent"), link)
@@ -291,7 +291,7 @@ class LargeProgram(PageTest):
         self.assertGreater(page.value(colour.format("color")), 500)
         page.emulate(dark=True, media="print")
         self.assertGreater(page.value(colour.format("backgroundColor")), 700, "paper is white")
-        self.assertEqual(page.value("getComputedStyle(document.getElementById('filter')).display + getComputedStyle(document.getElementById('fit')).display"), "inlinenone")
+        self.assertEqual(page.value("getComputedStyle(document.querySelector('.filter')).display + getComputedStyle(document.getElementById('fit')).display"), "nonenone")
         page.emulate()
         page.pdf(self.path("page.pdf"))
         self.assertEqual(page.value("document.querySelectorAll('#ops tbody tr').length"), 62, "all rows were printed")

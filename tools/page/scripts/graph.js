@@ -151,7 +151,7 @@ async function relayout({keep = null, then = null} = {}) {
 
 function fitGraph(least = 0) {
   const {width, height} = svg.node().getBoundingClientRect(), size = graphState.size;
-  if (!size || !width || !height) return;
+  if (!size || !size.height || !width || !height) return;
   const scale = Math.min(1.2, Math.max(least, Math.min((width - 16) / size.width, (height - 16) / size.height)));
   const y = size.height * scale < height ? (height - size.height * scale) / 2 : 8;
   svg.call(zoom.transform, d3.zoomIdentity.translate((width - size.width * scale) / 2, y).scale(scale));

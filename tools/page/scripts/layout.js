@@ -21,8 +21,8 @@ function layOut(root, dagre) {
         for (const child of item.children)
           if (!(isIn ? graph.inEdges(child.id) : graph.outEdges(child.id)).length)
             graph.setEdge(isIn ? end : child.id, isIn ? child.id : end, {weight: 0});
-    dagre.layout(graph);
-    const size = graph.graph(), isRoot = item === root;
+    if (item.children.length) dagre.layout(graph);
+    const size = item.children.length ? graph.graph() : {}, isRoot = item === root;
     const dx = kPad, dy = isRoot ? kPad : kHead + (graph.hasNode("in") ? 0 : 4);
     for (const child of item.children) {
       const at = graph.node(child.id);

@@ -125,6 +125,7 @@ const keys = {
   "0": () => fitGraph(),
   Escape: () => {
     byId("filter").value = "";
+    byId("filter").blur();
     applyFilter("");
     select(null, "key");
   },
