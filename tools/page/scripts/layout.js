@@ -36,7 +36,8 @@ function layOut(root, dagre) {
     const shift = (item.width - (size.width || 0) - 2 * kPad) / 2;
     for (const child of item.children) child.x += shift;
     for (const wire of item.wires) for (const point of wire.points) point[0] += shift;
-    item.height = (size.height || 0) + dy + kPad;
+    const isLast = graph.hasNode("out") && graph.node("out").y > size.height - 2;
+    item.height = (size.height || 0) + dy + (isLast ? 0 : kPad);
     for (const wire of item.wires) {  // up to the border itself
       if (wire.from === "in") wire.points.unshift([wire.points[0][0], kHead]);
       if (wire.to === "out") wire.points.push([wire.points[wire.points.length - 1][0], item.height]);

@@ -147,10 +147,13 @@ addEventListener("beforeprint", () => {
   const size = graphState.size;
   if (!size) return;
   world.attr("transform", null).classed("far", false);
-  svg.attr("viewBox", `0 0 ${Math.max(1, size.width)} ${Math.max(1, size.height)}`);
+  // as wide as the paper, as long as a few sheets
+  const width = Math.max(1, size.width), height = Math.max(1, size.height);
+  const scale = Math.min(0.8, 980 / width, 2600 / height);
+  svg.attr("viewBox", `0 0 ${width} ${height}`).style("width", `${width * scale}px`).style("height", `${height * scale}px`);
 });
 addEventListener("afterprint", () => {
-  svg.attr("viewBox", null);
+  svg.attr("viewBox", null).style("width", null).style("height", null);
   if (beforePrint) svg.call(zoom.transform, beforePrint);
 });
 

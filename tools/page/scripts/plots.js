@@ -64,8 +64,8 @@ function latencyPlots(panel) {
   const shown = known.slice(0, 40);
   const part = shown.reduce((all, row) => all + row.value, 0) / (sum || 1);
   const plot = Plot.plot({
-    width: panelWidth(), height: 50 + 18 * shown.length, marginLeft: 200, style: kPlotStyle, ariaLabel: "Latency of the slowest ops",
-    x: {label: "µs", grid: true}, y: {label: null, domain: shown.map(row => row.index),
+    width: panelWidth(), height: 50 + 18 * shown.length, marginLeft: 180, marginRight: 110, marginTop: 30, style: kPlotStyle, ariaLabel: "Latency of the slowest ops",
+    x: {label: "µs", grid: true, axis: "top"}, y: {label: null, domain: shown.map(row => row.index),
       tickFormat: index => shortText(nodes[index].name, 28)},
     marks: [
       Plot.barX(shown, {x: "value", y: "index", fill: row => row.node.status === "float" ? "var(--e3)" : "var(--bar)"}),

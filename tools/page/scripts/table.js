@@ -32,6 +32,7 @@ const columns = [
   textColumn("backend", "backend", node => node.backend || ""),
 ].filter(column => fixedColumns.includes(column) || nodes.some(node => isKnown(column.value(node))));
 
+const kFree = new Set(["name", "module", "reason", "cause"]);  // may have lines on paper
 const table = {sort: {id: "index", sign: 1}, rows: new Map(), shown: [], pending: 0};
 const tableBody = byId("ops").tBodies[0];
 const kFirstRows = 100, kRowsAtOnce = 250;
@@ -42,7 +43,7 @@ function rowOf(index) {
   const row = make("tr", {"data-index": index, tabindex: -1, "aria-selected": index === state.selected});
   for (const column of columns) {
     const text = column.text ? column.text(node) : column.value(node);
-    const cell = make("td", {class: (column.isNumber ? "number" : "text") + (column.isMono ? " mono" : "")});
+    const cell = make("td", {class: (column.isNumber ? "number" : "text") + (column.isMono ? " mono" : "") + (kFree.has(column.id) ? " free" : "")});
     if (column.id === "name") cell.append(make("i", {class: `swatch ${colourOf(node, graphState.metric)}`}));
     cell.append(text.length > 200 ? shortText(text, 200) : text);
     if (!column.isNumber && text.length > 24) cell.title = shortText(text, 1000);
@@ -127,7 +128,7 @@ function makeTable() {
   byId("ops").setAttribute("role", "grid");
   byId("ops").setAttribute("aria-label", "Ops");
   byId("ops").tHead.append(make("tr", {}, ...columns.map(column =>
-    make("th", {scope: "col", class: column.isNumber ? "number" : "text", "data-id": column.id},
+    make("th", {scope: "col", class: column.isNumber ? "number" : "text", "data-id": column.id, "data-name": column.name},
          make("button", {type: "button", onclick: () => sortBy(column.id)}, column.name)))));
   if (nodes.some(node => isKnown(node.rank))) table.sort = {id: "rank", sign: 1};
   markHeads();
