@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sets up everything on a Debian 12 machine: packages, a project-local virtual environment (.venv), and the release build.
 # Safe to run again: what is already there is left alone. Options: --no-build (packages and
-# environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs), --dev
-# (formatter and linter too), --runtime (packages for what runs programs alone; no LibTorch, no
-# build).
+# environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs, Chromium
+# for the report page), --dev (formatter and linter too), --runtime (packages for what runs programs
+# alone; no LibTorch, no build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev c
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;
-    --test) packages+=(clang libclang-rt-14-dev qemu-user) ;;
+    --test) packages+=(clang libclang-rt-14-dev qemu-user chromium) ;;
     --dev) packages+=(clang-tidy); dev=yes ;;
     --runtime) build=no; torch=no ;;
     *) echo "setup: unknown option $option, want --no-build, --test, --dev or --runtime" >&2; exit 2 ;;

@@ -265,7 +265,7 @@ class Command(CommandTest):
         self.octet("quantize", self.path("model.pt2"), "--quantizer", self.path("quantizer.json"), "--calibration", self.path("calibration.pt"),
                    "--output", self.path("q.pt2"), "--report", self.path("r.json"))
         report = json.load(open(self.path("r.json")))
-        self.assertEqual(list(report), ["model", "quantizer", "summary", "quality", "quantized_ops", "float_ops", "notes", "details", "groups"])
+        self.assertEqual(list(report), ["model", "quantizer", "summary", "quality", "quantized_ops", "float_ops", "notes", "details", "groups", "nodes"])
         self.assertEqual(report["summary"], {key: len(report[key]) for key in ("quantized_ops", "float_ops", "groups", "notes")})
         quantized = {op["node"] for op in report["quantized_ops"]}
         left = {op["node"] for op in report["float_ops"]}

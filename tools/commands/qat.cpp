@@ -1,4 +1,5 @@
 // octet qat: a float .pt2 is trained with fake quantization and becomes a q/dq .pt2.
+#include <chrono>
 #include <map>
 
 #ifdef __GLIBC__
@@ -10,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "annotate/convert/convert.h"
+#include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state_file.h"
 #include "annotate/training/initial_ranges.h"
 #include "annotate/training/qat_model.h"
@@ -17,10 +19,12 @@
 #include "core/pt2/reader.h"
 #include "core/pt2/writer.h"
 #include "tools/commands/command.h"
+#include "tools/commands/report_file.h"
 #include "tools/common/messages.h"
 #include "tools/qat/train.h"
 #include "tools/quantize/flow.h"
 #include "tools/quantize/pass_rows.h"
+#include "tools/quantize/quality.h"
 
 namespace octet {
 namespace {
@@ -43,7 +47,8 @@ const std::map<std::string, Schedule> kSchedules = {
 struct QatOptions {
   QuantizeFlow flow;
   TrainOptions train;
-  std::string loss = "cross_entropy", optimizer = "sgd", schedule = "constant", state, output;
+  std::string loss = "cross_entropy", optimizer = "sgd", schedule = "constant", state, output,
+              report;
 };
 
 template <typename Value>
@@ -120,6 +125,7 @@ void check_options(const QatOptions& options) {
     throw Error("qat", "--learn-ranges",
                 "torchao's quantizers have no learned ranges; leave out --compat torchao");
   check_writable(options.output);
+  if (!options.report.empty()) check_writable(options.report);
   if (!options.train.checkpoint.empty()) check_writable(options.train.checkpoint.string());
 }
 
@@ -142,6 +148,7 @@ void keep_freed_memory() {
 
 void train_and_write(const QatOptions& options) {
   check_options(options);
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   keep_freed_memory();
   Report report;
   const Graph float_model = read_pt2(options.flow.model);
@@ -149,12 +156,17 @@ void train_and_write(const QatOptions& options) {
   QatModel model(prepare_model(read_model(options.flow), options.flow, report));
   if (!options.state.empty()) load_ranges(model.prepared(), options.state);
   QatTrainer(model, float_model, options.train).run();
-  const Graph graph =
-      convert_pt2e(std::move(model).finish(), {.compat = options.flow.compat}, report);
+  ObservedGraph trained = std::move(model).finish();
+  ReportFile report_file(options.report, "qat", options.flow);
+  if (!options.report.empty()) report_file.before_convert(trained, annotations_to_json(trained));
+  const Graph graph = convert_pt2e(std::move(trained), {.compat = options.flow.compat}, report);
+  report_file.after_convert(graph, report);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report_file.write(report, quality_json({}, weigh(float_model, graph, report), seconds));
   write_pt2(graph, options.output);
   if (!report.entries().empty())
-    log_line(fmt::format("float: {} ops; octet quantize --report says why of each",
-                         report.entries().size()));
+    log_line(fmt::format("float: {} ops; --report says why of each", report.entries().size()));
   for (const std::string& note : report.notes()) log_line("note: " + note);
 }
 
@@ -166,6 +178,7 @@ void add_qat_command(CLI::App& app) {
   add_flow_options(*command, options->flow);
   add_train_options(*command, *options);
   command->add_option("--output", options->output, "The quantized .pt2")->required();
+  add_report_option(*command, options->report);
   command->callback([options] {
     options->flow.is_training = true;
     options->flow.learns_ranges = options->train.learn_ranges.has_value();

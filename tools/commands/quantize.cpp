@@ -17,6 +17,7 @@
 #include "core/pt2/tensor_file.h"
 #include "core/pt2/writer.h"
 #include "tools/commands/command.h"
+#include "tools/commands/report_file.h"
 #include "tools/common/messages.h"
 #include "tools/common/standard_streams.h"
 #include "tools/quantize/data_checks.h"
@@ -25,8 +26,6 @@
 #include "tools/quantize/pass_rows.h"
 #include "tools/quantize/quality.h"
 #include "tools/quantize/refusals.h"
-#include "tools/quantize/report.h"
-#include "tools/quantize/report_html.h"
 
 namespace octet {
 namespace {
@@ -46,14 +45,6 @@ struct QuantizeOptions {
     return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty();
   }
 };
-
-std::string report_text(const Report& report, const std::string& annotations,
-                        const QuantizeOptions& options, const nlohmann::ordered_json& quality) {
-  const nlohmann::ordered_json result =
-      quantize_report(options.flow.model, options.flow.quantizer, annotations, report, quality);
-  if (has_suffix(options.report, ".html")) return report_to_html(result);
-  return result.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
 
 // Refuses what cannot be written before the work begins, so that nothing is left behind.
 void check_outputs(const QuantizeOptions& options) {
@@ -266,10 +257,13 @@ void quantize(const QuantizeOptions& options) {
   if (!options.report.empty() || !options.dump_annotations.empty())
     annotations = annotations_to_json(observed);
   if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
+  ReportFile report_file(options.report, "quantize", options.flow);
+  report_file.before_convert(observed, std::move(annotations));
   ConvertOptions convert_options;
   convert_options.compat = options.flow.compat;
   convert_options.reference_representation = options.reference;
   Graph converted = convert_pt2e(std::move(observed), convert_options, report);
+  report_file.after_convert(converted, report);
   if (options.drops_example_inputs) drop_example_inputs(converted);
   const Weight weight = weigh(original, converted, report);
   if (evaluation)
@@ -279,8 +273,7 @@ void quantize(const QuantizeOptions& options) {
   const nlohmann::ordered_json figures = quality_json(measured, weight, seconds);
   QuantizedIo io;
   if (options.has_quantized_io()) io = quantize_border(converted, options, report);
-  if (!options.report.empty())
-    write_text_file(options.report, report_text(report, annotations, options, figures));
+  report_file.write(report, figures);
   if (options.strict) check_strict(report, weight, options.flow.model);
   write_pt2(converted, options.output);
   log_refusals(report);
@@ -321,15 +314,7 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--hold-out", options->hold_out,
                       "How many of the last calibration batches are held out; default: one of 8 "
                       "from 16 on, at most 8; none with --compat");
-  command
-      ->add_option(
-          "--report", options->report,
-          "Write what was quantized how, what stayed float and why: F.json, or F.html for people")
-      ->check([](const std::string& path) {
-        return has_suffix(path, ".json") || has_suffix(path, ".html")
-                   ? std::string()
-                   : "want a name that ends in .json or .html";
-      });
+  add_report_option(*command, options->report);
   command
       ->add_option(
           "--dump-annotations", options->dump_annotations,

@@ -1,4 +1,5 @@
-// What `octet quantize` did to each op, as JSON; report_html.h shows the same to people.
+// What `octet quantize` did to each op, as JSON; tools/commands/report_file.h adds the nodes of the
+// page.
 #pragma once
 
 #include <string>

@@ -1,0 +1,73 @@
+#include "tools/commands/report_file.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "tools/commands/command.h"
+#include "tools/page/page.h"
+#include "tools/quantize/page_data.h"
+#include "tools/quantize/quality.h"
+#include "tools/quantize/report.h"
+
+namespace octet {
+namespace {
+
+constexpr const char* kModelExplorer = ".model-explorer.json";
+
+std::string subtitle_of(const QuantizeFlow& flow) {
+  const std::filesystem::path quantizer(flow.quantizer);
+  return fmt::format("{}, {}{}", quantizer.filename().string(), flow.mode,
+                     flow.is_compat() ? ", --compat torchao" : "");
+}
+
+std::string lines_of(const nlohmann::ordered_json& json) {
+  return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void add_report_option(CLI::App& command, std::string& path) {
+  command
+      .add_option("--report", path,
+                  "Write what was quantized how, what stayed float and why: F.html for people (one "
+                  "page that needs no other file), F.json, or F.model-explorer.json to be laid "
+                  "over the graph in Model Explorer")
+      ->check([](const std::string& name) {
+        return has_suffix(name, ".json") || has_suffix(name, ".html")
+                   ? std::string()
+                   : "want a name that ends in .json or .html";
+      });
+}
+
+void ReportFile::before_convert(const ObservedGraph& observed, std::string annotations) {
+  if (path_.empty()) return;
+  annotations_ = std::move(annotations);
+  seen_ = see_tensors(observed);
+}
+
+void ReportFile::after_convert(const Graph& quantized, const Report& report) {
+  if (!path_.empty()) nodes_ = page_nodes(quantized, seen_, contents(report, nullptr));
+}
+
+nlohmann::ordered_json ReportFile::contents(const Report& report,
+                                            const nlohmann::ordered_json& quality) const {
+  return quantize_report(flow_.model, flow_.quantizer, annotations_, report, quality);
+}
+
+void ReportFile::write(const Report& report, const nlohmann::ordered_json& quality) const {
+  if (path_.empty()) return;
+  nlohmann::ordered_json all = contents(report, quality);
+  const bool is_page = has_suffix(path_, ".html");
+  if (!is_page && !has_suffix(path_, kModelExplorer)) {
+    all["nodes"] = nodes_;
+    write_text_file(path_, lines_of(all));
+    return;
+  }
+  const nlohmann::ordered_json data =
+      page_data(kind_, subtitle_of(flow_), quality_rows(quality), all, nodes_);
+  write_text_file(path_, is_page ? page_html(data) : lines_of(model_explorer_data(data)));
+}
+
+}  // namespace octet

@@ -1,0 +1,44 @@
+// --report of `octet quantize` and `octet qat`: what it says is gathered before and after convert,
+// and written as what the name's ending asks for.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "annotate/observed/observed_graph.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
+#include "tools/quantize/flow.h"
+#include "tools/quantize/seen_tensors.h"
+
+namespace octet {
+
+// --report FILE: .html, .json or .model-explorer.json.
+void add_report_option(CLI::App& command, std::string& path);
+
+class ReportFile {
+ public:
+  // path: empty for none, and then nothing is gathered. kind: "quantize" or "qat".
+  ReportFile(std::string path, std::string kind, const QuantizeFlow& flow)
+      : path_(std::move(path)), kind_(std::move(kind)), flow_(flow) {}
+
+  void before_convert(const ObservedGraph& observed, std::string annotations);
+  void after_convert(const Graph& quantized, const Report& report);
+  // quality: as quality_json() gave it; report: complete. Writes nothing without a path.
+  void write(const Report& report, const nlohmann::ordered_json& quality) const;
+
+ private:
+  nlohmann::ordered_json contents(const Report& report,
+                                  const nlohmann::ordered_json& quality) const;
+
+  std::string path_, kind_;
+  const QuantizeFlow& flow_;
+  std::string annotations_;
+  SeenTensors seen_;
+  nlohmann::ordered_json nodes_;
+};
+
+}  // namespace octet

@@ -1,0 +1,172 @@
+// Puts the page together: headline, tabs, legend, selection, keys.
+
+const kKindNames = {quantize: "octet quantize", qat: "octet qat", compare: "octet compare", tune: "octet tune"};
+
+// from: "graph", "table", "plot", "detail", "key": who asked, and need not be scrolled.
+function select(index, from) {
+  state.selected = index;
+  showDetail();
+  markRows();
+  if (index !== null && from !== "table") showRow(index);
+  if (index !== null && from !== "graph") {
+    if (openAround(index)) relayout({then: () => showBox("n:" + index)});
+    else showBox("n:" + index);
+  }
+  markGraph();
+}
+
+function makeHead() {
+  byId("title").textContent = data.title || "";
+  byId("subtitle").textContent = [kKindNames[data.kind] || data.kind, data.subtitle].filter(isKnown).join(" · ");
+  byId("summary").append(...(data.summary || []).map(([name, text]) =>
+    make("div", {}, make("dt", {}, String(name)), make("dd", {}, String(text)))));
+  byId("licenses").textContent = byId("license-texts").textContent;
+  for (const name of ["help", "licenses"])
+    byId(`${name}-button`).addEventListener("click", () => {
+      byId(name).hidden = !byId(name).hidden;
+      byId(`${name}-button`).setAttribute("aria-expanded", String(!byId(name).hidden));
+    });
+}
+
+function makeLegend() {
+  const metric = graphState.metric;
+  const entry = (name, text) => make("span", {}, make("i", {class: name}), text);
+  const entries = metric.id === "status"
+    ? [entry("c-good", "quantized"), entry("c3 float", "float"), entry("c1", "some float"), entry("c-none", "moves data, input, output")]
+    : [...metric.texts.map((text, i) => entry(`c${i}`, text)), entry("c-none", "none"), entry("c-none float", "float")];
+  byId("legend").replaceChildren(...entries);
+  byId("legend").setAttribute("aria-label", `Colours: ${entries.map(item => item.textContent).join("; ")}`);
+}
+
+function makeMetrics() {
+  byId("metric").append(...metrics.map((metric, i) => make("option", {value: i}, metric.name)));
+  // what was measured of the program says more than what is known of its tensors
+  const first = metrics.findIndex(metric => metric.id.startsWith("accumulated.") || metric.id.startsWith("isolated."));
+  graphState.metric = metrics[first < 0 ? metrics.length - 1 : first];
+  byId("metric").value = metrics.indexOf(graphState.metric);
+  byId("metric").addEventListener("change", event => {
+    graphState.metric = metrics[event.target.value];
+    makeLegend();
+    recolourRows();
+    relayout({keep: state.selected === null ? null : boxOf(state.selected).id});
+  });
+  makeLegend();
+}
+
+const panelMakers = {
+  ops: {name: "Ops", has: () => true, fill: null},
+  errors: {name: "Errors", has: () => ["accumulated", "isolated", "lowering"].some(kind => nodes.some(node => errorOf(node, kind, "sqnr_db") !== null)), fill: errorPlots},
+  weights: {name: "Weights", has: () => nodes.some(node => weightSqnr(node) !== null), fill: weightPlots},
+  latency: {name: "Latency", has: () => nodes.some(node => isKnown(node.latency_us)), fill: latencyPlots},
+  pareto: {name: "Pareto front", has: () => Array.isArray(data.pareto) && data.pareto.length > 0, fill: paretoPlots},
+  notes: {name: "Notes", has: () => Array.isArray(data.notes) && data.notes.length > 0,
+          fill: panel => panel.append(make("ul", {}, ...data.notes.map(note => make("li", {}, String(note)))))},
+};
+const filled = new Set(["ops"]);
+
+function fillPanel(id) {
+  if (filled.has(id)) return;
+  filled.add(id);
+  panelMakers[id].fill(byId(`panel-${id}`));
+}
+
+function showTab(id) {
+  for (const tab of byId("tabs").children) {
+    const isShown = tab.id === `tab-${id}`;
+    tab.setAttribute("aria-selected", String(isShown));
+    tab.tabIndex = isShown ? 0 : -1;
+  }
+  for (const name of Object.keys(panelMakers)) byId(`panel-${name}`).hidden = name !== id;
+  fillPanel(id);
+}
+
+function makeTabs() {
+  const shown = Object.keys(panelMakers).filter(id => panelMakers[id].has());
+  for (const id of shown) {
+    byId(`panel-${id}`).dataset.title = panelMakers[id].name;
+    byId("tabs").append(make("button", {type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `panel-${id}`, onclick: () => showTab(id)},
+      id === "notes" ? `Notes (${data.notes.length})` : panelMakers[id].name));
+  }
+  byId("tabs").addEventListener("keydown", event => {
+    const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+    if (!step) return;
+    const at = shown.findIndex(id => document.activeElement.id === `tab-${id}`);
+    const next = shown[(at + step + shown.length) % shown.length];
+    showTab(next);
+    byId(`tab-${next}`).focus();
+  });
+  showTab("ops");
+}
+
+function applyFilter(text) {
+  graphState.matches = filterOf(text);
+  fillTable();
+  markGraph();
+}
+
+// The op whose error comes next after the selected one's.
+function selectNextWorse() {
+  const metric = graphState.metric.id === "status" ? kByError[0] : graphState.metric;
+  if (!metric) return;
+  const sign = metric.lowIsBad ? 1 : -1;
+  const order = nodes.filter(node => metric.value(node) !== null).sort((a, b) => sign * (metric.value(a) - metric.value(b)) || a.index - b.index);
+  if (!order.length) return;
+  const at = order.findIndex(node => node.index === state.selected);
+  select(order[(at + 1) % order.length].index, "key");
+}
+
+const keys = {
+  "/": () => byId("filter").focus(),
+  g: () => svg.select("g[tabindex='0']").node()?.focus(),
+  t: () => { showTab("ops"); tableBody.querySelector("tr[tabindex='0']")?.focus(); },
+  w: selectNextWorse,
+  "+": () => svg.call(zoom.scaleBy, 1.3),
+  "-": () => svg.call(zoom.scaleBy, 1 / 1.3),
+  "0": () => fitGraph(),
+  Escape: () => {
+    byId("filter").value = "";
+    byId("filter").blur();
+    applyFilter("");
+    select(null, "key");
+  },
+};
+
+document.addEventListener("keydown", event => {
+  const isTyping = event.target.matches("input, select") && event.key !== "Escape";
+  if (isTyping || event.ctrlKey || event.altKey || event.metaKey || !Object.hasOwn(keys, event.key)) return;
+  event.preventDefault();
+  keys[event.key]();
+});
+
+// On paper: everything, one after the other. Afterwards as before.
+let beforePrint = null;
+addEventListener("beforeprint", () => {
+  beforePrint = d3.zoomTransform(svg.node());
+  Object.keys(panelMakers).filter(id => panelMakers[id].has()).forEach(fillPanel);
+  addAllRows();
+  const size = graphState.size;
+  if (!size) return;
+  world.attr("transform", null).classed("far", false);
+  // as wide as the paper, as long as a few sheets
+  const width = Math.max(1, size.width), height = Math.max(1, size.height);
+  const scale = Math.min(0.8, 980 / width, 2600 / height);
+  svg.attr("viewBox", `0 0 ${width} ${height}`).style("width", `${width * scale}px`).style("height", `${height * scale}px`);
+});
+addEventListener("afterprint", () => {
+  svg.attr("viewBox", null).style("width", null).style("height", null);
+  if (beforePrint) svg.call(zoom.transform, beforePrint);
+});
+
+makeHead();
+makeMetrics();
+makeTabs();
+makeTable();
+showDetail();
+byId("filter").addEventListener("input", event => applyFilter(event.target.value));
+byId("unfold-all").addEventListener("click", () => setAllOpen(true));
+byId("fold-all").addEventListener("click", () => setAllOpen(false));
+byId("fit").addEventListener("click", () => fitGraph());
+byId("zoom-in").addEventListener("click", keys["+"]);
+byId("zoom-out").addEventListener("click", keys["-"]);
+byId("save-csv").addEventListener("click", () => saveFile("ops.csv", "text/csv", csvText()));
+relayout({then: () => fitGraph(0.9)}).catch(error => { byId("graph-state").textContent = String(error); throw error; });

@@ -1,0 +1,150 @@
+// The plots, made by Observable Plot: along the program, and of one op.
+
+const kPlotStyle = {background: "none", color: "currentColor", fontSize: "11px", fontFamily: "inherit"};
+
+function figure(caption, plot) {
+  return make("figure", {}, make("figcaption", {}, caption), plot);
+}
+
+// The op under the pointer is selected by a click.
+function selectable(plot) {
+  plot.addEventListener("click", () => {
+    if (plot.value && plot.value.index !== undefined) select(plot.value.index, "plot");
+  });
+  return plot;
+}
+
+const panelWidth = () => Math.max(320, byId("panels").clientWidth - 28);
+const tipText = node => `${shortText(node.name, 60)}\n${shortText(node.module, 60)}`;
+const kKindColours = {accumulated: "var(--limit)", isolated: "var(--clip)", lowering: "var(--soft)", weights: "var(--limit)"};
+const kKindSymbols = {accumulated: "circle", isolated: "triangle", lowering: "square", weights: "circle"};
+
+function decibelPlot(kinds) {
+  const rows = kinds.flatMap(({kind, value}) => nodes.map(node =>
+    ({index: node.index, kind, value: value(node), node})).filter(row => row.value !== null));
+  const finite = rows.filter(row => Number.isFinite(row.value));
+  const equal = rows.length - finite.length;
+  const plot = Plot.plot({
+    width: panelWidth(), height: 260, marginLeft: 44, style: kPlotStyle, ariaLabel: "SQNR along the program",
+    x: {label: "op, in the order of the program", labelAnchor: "center"},
+    y: {label: "SQNR, dB", grid: true, nice: true},
+    color: {domain: kinds.map(({kind}) => kind), range: kinds.map(({kind}) => kKindColours[kind])},
+    symbol: {domain: kinds.map(({kind}) => kind), range: kinds.map(({kind}) => kKindSymbols[kind])},
+    marks: [
+      ...(finite.length > 600 ? [] : kinds).map(({kind}) => Plot.line(finite.filter(row => row.kind === kind),
+        {x: "index", y: "value", stroke: kKindColours[kind], strokeOpacity: 0.35})),
+      Plot.dot(finite, {x: "index", y: "value", symbol: "kind", stroke: "kind", r: finite.length > 600 ? 2 : 3}),
+      Plot.tip(finite, Plot.pointer({x: "index", y: "value",
+        title: row => `${tipText(row.node)}\n${row.kind}: ${formatDecibels(row.value)} dB`})),
+    ],
+  });
+  const names = kinds.map(({kind}) => `${{circle: "●", triangle: "▲", square: "■"}[kKindSymbols[kind]]} ${kErrorNames[kind] || kind}`);
+  const caption = `Signal to noise against the float program; larger is better. ${kinds.length > 1 ? names.join("   ") + "." : ""}` +
+    (equal ? ` ${equal} equal, not shown.` : "");
+  return figure(caption, selectable(plot));
+}
+
+function errorPlots(panel) {
+  const kinds = Object.keys(kErrorNames).map(kind => ({kind, value: node => errorOf(node, kind, "sqnr_db")}))
+    .filter(({value}) => nodes.some(node => value(node) !== null));
+  if (kinds.length) panel.append(decibelPlot(kinds));
+}
+
+function weightPlots(panel) {
+  if (nodes.some(node => weightSqnr(node) !== null))
+    panel.append(decibelPlot([{kind: "weights", value: weightSqnr}]),
+                 make("p", {}, "Of each weight its worst channel; an op's channels are among its details."));
+}
+
+function latencyPlots(panel) {
+  const known = nodes.map(node => ({index: node.index, node, value: number(node.latency_us)}))
+    .filter(row => row.value !== null).sort((a, b) => b.value - a.value);
+  if (!known.length) return;
+  const sum = known.reduce((all, row) => all + row.value, 0);
+  const shown = known.slice(0, 40);
+  const part = shown.reduce((all, row) => all + row.value, 0) / (sum || 1);
+  const plot = Plot.plot({
+    width: panelWidth(), height: 50 + 18 * shown.length, marginLeft: 180, marginRight: 110, marginTop: 30, style: kPlotStyle, ariaLabel: "Latency of the slowest ops",
+    x: {label: "µs", grid: true, axis: "top"}, y: {label: null, domain: shown.map(row => row.index),
+      tickFormat: index => shortText(nodes[index].name, 28)},
+    marks: [
+      Plot.barX(shown, {x: "value", y: "index", fill: row => row.node.status === "float" ? "var(--e3)" : "var(--bar)"}),
+      Plot.text(shown, {x: "value", y: "index", dx: 4, textAnchor: "start",
+        text: row => `${row.value.toFixed(1)}  ${shortText(row.node.backend || "", 20)}`}),
+      Plot.tip(shown, Plot.pointerY({x: "value", y: "index", title: row => `${tipText(row.node)}\n${formatTime(row.value)}`})),
+      Plot.ruleX([0]),
+    ],
+  });
+  panel.append(figure(`${formatTime(sum)} in all; the slowest ${shown.length} ops have ${(100 * part).toFixed(0)} %. Float ops are orange.`, selectable(plot)));
+}
+
+function paretoPlots(panel) {
+  const points = (data.pareto || []).map((point, index) => ({...point, number: index + 1, x: number(point.latency_ms), y: number(point.sqnr_db)}));
+  const shown = points.filter(point => Number.isFinite(point.x) && Number.isFinite(point.y)).sort((a, b) => a.x - b.x);
+  if (!points.length) return;
+  let best = -Infinity;
+  const front = shown.filter(point => point.y > best && ((best = point.y), true));
+  const plot = Plot.plot({
+    width: Math.min(panelWidth(), 760), height: 300, marginLeft: 48, style: kPlotStyle, ariaLabel: "Latency against error",
+    x: {label: "latency, ms (less is better)", nice: true}, y: {label: "SQNR, dB (more is better)", grid: true, nice: true},
+    marks: [
+      Plot.line(front, {x: "x", y: "y", curve: "step-after", stroke: "var(--limit)"}),
+      Plot.dot(shown, {x: "x", y: "y", r: 4, stroke: "currentColor", fill: point => front.includes(point) ? "var(--limit)" : "var(--back)"}),
+      Plot.dot(shown.filter(point => point.chosen), {x: "x", y: "y", r: 9, stroke: "var(--clip)", strokeWidth: 2.5}),
+      Plot.text(shown, {x: "x", y: "y", dy: -12, text: point => String(point.number)}),
+      Plot.tip(shown, Plot.pointer({x: "x", y: "y", title: point =>
+        `${point.number}: ${shortText(point.label || "", 80)}\n${format(point.x)} ms, ${formatDecibels(point.y)} dB`})),
+    ],
+  });
+  const rows = points.map(point => make("tr", {},
+    make("td", {}, String(point.number)), make("td", {}, point.chosen ? "chosen" : front.includes(point) ? "front" : ""),
+    make("td", {class: "number"}, format(point.x)), make("td", {class: "number"}, formatDecibels(point.y)),
+    make("td", {}, point.label || ""),
+    make("td", {}, point.config ? make("details", {}, make("summary", {}, "config"), make("pre", {}, JSON.stringify(point.config, null, 1))) : "")));
+  panel.append(figure("Settings that were tried. Filled: no other one is both faster and nearer to float. Ring: chosen.", plot),
+    make("table", {class: "points"}, make("thead", {}, make("tr", {}, ...["", "", "ms", "dB", "settings", ""].map(name => make("th", {}, name)))),
+         make("tbody", {}, ...rows)));
+}
+
+// ---- of one op
+
+function histogramPlot(output) {
+  const {min, max, counts} = output.histogram, width = (max - min) / counts.length;
+  const low = number(output.range && output.range[0]), high = number(output.range && output.range[1]);
+  const bins = counts.map((count, i) => ({count, from: min + i * width, to: min + (i + 1) * width}));
+  const isOut = bin => (low !== null && bin.to <= low) || (high !== null && bin.from >= high);
+  const marks = [low, high].filter(Number.isFinite);
+  const plot = Plot.plot({
+    width: 340, height: 150, marginLeft: 44, marginBottom: 30, style: kPlotStyle, ariaLabel: "Histogram of the output",
+    x: {label: null, domain: [Math.min(min, ...marks), Math.max(max, ...marks)]},
+    y: {type: "sqrt", label: "elements (square root)", ticks: 4, tickFormat: "~s"},
+    marks: [
+      Plot.rectY(bins.filter(bin => bin.count > 0), {x1: "from", x2: "to", y: "count", inset: 0, shapeRendering: "crispEdges", fill: bin => isOut(bin) ? "var(--clip)" : "var(--bar)"}),
+      Plot.ruleX(marks, {stroke: "var(--limit)", strokeWidth: 1.5, strokeDasharray: "4 3"}),
+      Plot.ruleY([0]),
+    ],
+  });
+  return figure(marks.length ? "Histogram of the output. Dashed: the quantized range; orange: clipped." : "Histogram of the output.", plot);
+}
+
+function weightRangePlots(weight) {
+  const lows = (weight.min || []).map(number), highs = (weight.max || []).map(number);
+  const channels = lows.map((low, i) => ({channel: i, low, high: highs[i]})).filter(row => row.low !== null && isKnown(row.high));
+  const known = Array.isArray(weight.sqnr_db) ? weight.sqnr_db.map(number).map((value, channel) => ({channel, value})).filter(row => Number.isFinite(row.value)) : [];
+  const figures = [];
+  const count = weight.channels || channels.length;
+  const where = weight.axis === null || weight.axis === undefined ? "" : ` along axis ${weight.axis}`;
+  const joined = weight.channels ? `, ${channels.length} shown: neighbours are joined` : "";
+  const x = {label: "channel", domain: [-0.5, Math.max(lows.length, known.length) - 0.5], ticks: 5};
+  if (channels.length)
+    figures.push(figure(`Weight, least to largest value of each channel${where} (${count}${joined})`, Plot.plot({
+      width: 340, height: 140, marginLeft: 44, marginBottom: 30, style: kPlotStyle, x, y: {label: null, nice: true, ticks: 5}, ariaLabel: "Ranges of the weight's channels",
+      marks: [Plot.ruleX(channels, {x: "channel", y1: "low", y2: "high", stroke: "var(--bar)", strokeWidth: Math.max(0.8, Math.min(6, 260 / channels.length))}), Plot.ruleY([0])],
+    })));
+  if (known.length > 1)
+    figures.push(figure("SQNR of each channel, dB", Plot.plot({
+      width: 340, height: 110, marginLeft: 44, marginBottom: 30, style: kPlotStyle, x, y: {label: null, nice: true, ticks: 4, grid: true}, ariaLabel: "SQNR of the weight's channels",
+      marks: [Plot.dot(known, {x: "channel", y: "value", r: 1.8, fill: "var(--limit)"})],
+    })));
+  return figures;
+}
