@@ -196,7 +196,7 @@ class Pages(CommandTest):
         self.octet("lower", self.path("int8.pt2"), "--backend", "onednn", "--output",
                    self.path("int8.octet"))
         self.assertIn("isolated", self.shell(self.only("compare_and_tune", "sh")))
-        for name in ("report.json", "report.csv", "tuned.pt2", "tuned.json"):
+        for name in ("report.html", "report.csv", "tuned.pt2", "tuned.json", "tuned.html"):
             self.assertTrue(os.path.exists(self.path(name)), name)
 
     def test_recorded_op(self):

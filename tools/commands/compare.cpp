@@ -13,6 +13,7 @@
 #include "core/pt2/tensor_file.h"
 #include "lowering/program/artifact.h"
 #include "tools/commands/command.h"
+#include "tools/commands/report_file.h"
 #include "tools/common/library.h"
 #include "tools/common/messages.h"
 #include "tools/compare/report.h"
@@ -104,12 +105,10 @@ void compare_files(Compared& compared, const CompareCommand& options, bool has_p
 }
 
 void write_comparison(const std::string& path, const nlohmann::ordered_json& json) {
-  if (has_suffix(path, ".csv")) {
+  if (has_suffix(path, ".csv"))
     write_text_file(path, compare_csv(json));
-  } else {
-    write_text_file(
-        path, json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-  }
+  else
+    write_page_file(path, json);
 }
 
 void compare(const CompareCommand& options) {
@@ -142,12 +141,14 @@ void add_compare_command(CLI::App& app) {
       ->required();
   command
       ->add_option("--output", options->outputs,
-                   "Write it too: F.json or F.csv; may be given several times")
+                   "Write it too: F.html for people (one page that needs no other file), F.json, "
+                   "F.csv, or F.model-explorer.json to be laid over the graph in Model Explorer; "
+                   "may be given several times")
       ->allow_extra_args(false)
       ->check([](const std::string& path) {
-        return has_suffix(path, ".json") || has_suffix(path, ".csv")
+        return has_suffix(path, ".json") || has_suffix(path, ".csv") || has_suffix(path, ".html")
                    ? std::string()
-                   : "want a name that ends in .json or .csv";
+                   : "want a name that ends in .html, .json or .csv";
       });
   command->add_option("--top", options->top, "How many ops the table shows, worst first");
   command->add_option("--batches", options->batches, "Take the first batches of the data alone")

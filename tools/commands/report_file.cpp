@@ -41,6 +41,14 @@ void add_report_option(CLI::App& command, std::string& path) {
       });
 }
 
+void write_page_file(const std::string& path, const nlohmann::ordered_json& data) {
+  if (has_suffix(path, ".html"))
+    write_text_file(path, page_html(data));
+  else
+    write_text_file(path,
+                    lines_of(has_suffix(path, kModelExplorer) ? model_explorer_data(data) : data));
+}
+
 void ReportFile::before_convert(const ObservedGraph& observed, std::string annotations) {
   if (path_.empty()) return;
   annotations_ = std::move(annotations);
@@ -59,15 +67,12 @@ nlohmann::ordered_json ReportFile::contents(const Report& report,
 void ReportFile::write(const Report& report, const nlohmann::ordered_json& quality) const {
   if (path_.empty()) return;
   nlohmann::ordered_json all = contents(report, quality);
-  const bool is_page = has_suffix(path_, ".html");
-  if (!is_page && !has_suffix(path_, kModelExplorer)) {
+  if (!has_suffix(path_, ".html") && !has_suffix(path_, kModelExplorer)) {
     all["nodes"] = nodes_;
     write_text_file(path_, lines_of(all));
     return;
   }
-  const nlohmann::ordered_json data =
-      page_data(kind_, subtitle_of(flow_), quality_rows(quality), all, nodes_);
-  write_text_file(path_, is_page ? page_html(data) : lines_of(model_explorer_data(data)));
+  write_page_file(path_, page_data(kind_, subtitle_of(flow_), quality_rows(quality), all, nodes_));
 }
 
 }  // namespace octet

@@ -19,6 +19,10 @@ namespace octet {
 // --report FILE: .html, .json or .model-explorer.json.
 void add_report_option(CLI::App& command, std::string& path);
 
+// data: as tools/page/page.schema.json has it. F.html is the page, F.model-explorer.json Model
+// Explorer's node data, any other name the data as it is.
+void write_page_file(const std::string& path, const nlohmann::ordered_json& data);
+
 class ReportFile {
  public:
   // path: empty for none, and then nothing is gathered. kind: "quantize" or "qat".

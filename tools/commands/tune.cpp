@@ -12,6 +12,7 @@
 #include "core/pt2/tensor_file.h"
 #include "core/pt2/writer.h"
 #include "tools/commands/command.h"
+#include "tools/commands/report_file.h"
 #include "tools/common/messages.h"
 #include "tools/compare/report.h"
 #include "tools/tune/trial_file.h"
@@ -82,7 +83,7 @@ void run_tune(const TuneCommand& command) {
   const Tuned tuned = tune(original, command.tune);
   const Trial& best = tuned.outcome.trials[tuned.outcome.best];
   if (!command.report.empty())
-    write_text_file(command.report, json_file(report_of(original, tuned, command.tune)));
+    write_page_file(command.report, report_of(original, tuned, command.tune));
   write_text_file(command.config, json_file(whole_config(command, best)));
   write_pt2(tuned.quantized, command.output);
   log_line(fmt::format("{}: {}", best.label, figures_of(best)));
@@ -147,9 +148,12 @@ void add_tune_command(CLI::App& app) {
                    "The settings found, for --config of `octet quantize`: a .json to write")
       ->required();
   tune->add_option("--report", command->report,
-                   "Write all trials, the front and each op's errors: F.json")
+                   "Write all trials, the front and each op's errors: F.html, F.json or "
+                   "F.model-explorer.json")
       ->check([](const std::string& path) {
-        return has_suffix(path, ".json") ? std::string() : "want a name that ends in .json";
+        return has_suffix(path, ".json") || has_suffix(path, ".html")
+                   ? std::string()
+                   : "want a name that ends in .html or .json";
       });
   tune->callback([command] { run_tune(*command); });
 }
