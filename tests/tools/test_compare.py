@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from support import OCTET, CommandTest, SmallNet
+from test_mpi import has_mpi, mpirun
 
 
 class Compare(CommandTest):
@@ -85,6 +86,7 @@ class Compare(CommandTest):
             self.assertNotEqual(node.get("cause"), "lowering", node)
             steps = node["errors"]["lowering"]["max_steps"]
             self.assertTrue(steps is None or steps <= 1, node)
+        self.assertTrue(any(node.get("latency_us", 0) > 0 for node in lowered))
         for files in [(self.path("q.pt2"), onednn), (onednn, xnnpack)]:
             out, nodes, _ = self.compare(*files)
             self.assertIn("lowered outputs", out)
@@ -129,6 +131,32 @@ class Compare(CommandTest):
         self.assertEqual([row["name"] for row in rows], [node["name"] for node in ranked])
         self.assertEqual(float(rows[0]["isolated_db"]), ranked[0]["errors"]["isolated"]["sqnr_db"])
         self.assertIn(f"... and {len(rows) - 2} more", out)
+
+    @unittest.skipUnless(has_mpi(), "built without MPI, or mpirun is not installed")
+    def test_processes_share_the_data(self):
+        self.small_model()
+        self.save("calibration.pt", [(torch.randn(1, 3, 32, 32),) for _ in range(5)])
+        self.quantize()
+        files = [self.path("model.pt2"), self.path("q.pt2"), self.lower("onednn", "m.octet")]
+        _, alone, whole = self.compare(*files)
+        for count in (2, 4):
+            code, _ = mpirun(count, "compare", *files, "--inputs", self.path("calibration.pt"), "--output", self.path("c.json"))
+            self.assertEqual(code, 0)
+            with open(self.path("c.json")) as file:
+                report = json.load(file)
+            self.assertEqual(dict(report["summary"])["batches"], "5")
+            self.assertEqual(report["summary"], whole["summary"])
+            for node in report["nodes"]:
+                for kind, error in node.get("errors", {}).items():
+                    want = alone[node["name"]]["errors"][kind]
+                    if error is not None and error["sqnr_db"] != want["sqnr_db"]:
+                        self.assertAlmostEqual(error["sqnr_db"], want["sqnr_db"], places=5)
+                        self.assertEqual(error["max_abs"], want["max_abs"])
+                self.assertEqual(node.get("weight"), alone[node["name"]].get("weight"))
+        code, lines = mpirun(6, "compare", *files, "--inputs", self.path("calibration.pt"), "--output", self.path("c.json"))
+        self.assertNotEqual(code, 0)
+        self.assertEqual(len(lines), 1)
+        self.assertIn("5 batches for 6 processes", lines[0])
 
     def test_bad_input(self):
         self.small_model()

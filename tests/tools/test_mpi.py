@@ -20,6 +20,14 @@ def has_mpi():
     return found and MPIRUN is not None
 
 
+def mpirun(count, *arguments):
+    """Runs the command in `count` processes; returns (exit code, lines of stderr that are the command's)."""
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    result = subprocess.run([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(count), OCTET, *arguments], env=environment,
+                            capture_output=True, text=True, timeout=600)
+    return result.returncode, [line for line in result.stderr.splitlines() if line.startswith(("octet: ", "calibrate: "))]
+
+
 @unittest.skipUnless(has_mpi(), "built without MPI, or mpirun is not installed")
 class Mpi(CommandTest):
     def setUp(self):
@@ -42,15 +50,8 @@ class Mpi(CommandTest):
         self.octet(*self.arguments(name, batches))
         return self.path(name + ".json")
 
-    def mpirun(self, count, *arguments):
-        """Runs the command in `count` processes; returns (exit code, lines of stderr that are the command's)."""
-        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        result = subprocess.run([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(count), OCTET, *arguments], env=environment,
-                                capture_output=True, text=True, timeout=600)
-        return result.returncode, [line for line in result.stderr.splitlines() if line.startswith(("octet: ", "calibrate: "))]
-
     def calibrate_together(self, name, count, batches):
-        code, lines = self.mpirun(count, *self.arguments(name, batches))
+        code, lines = mpirun(count, *self.arguments(name, batches))
         self.assertEqual((code, lines), (0, [f"calibrate: {count} processes"]))
         return self.path(name + ".json")
 
@@ -79,14 +80,14 @@ class Mpi(CommandTest):
 
     def test_a_failure_in_one_process_ends_all_with_one_line(self):
         self.batches[5] = (torch.full((1, 3, 32, 32), float("nan")),)
-        code, lines = self.mpirun(3, *self.arguments("bad", self.batches))
+        code, lines = mpirun(3, *self.arguments("bad", self.batches))
         self.assertNotEqual(code, 0)
         self.assertEqual(lines, ["octet: calibrate: batch 5 input 0 %x: the data holds NaN or infinities, want finite numbers; remove or clean this batch "
                                  "(process 2 of 3)"])
         self.assertFalse(os.path.exists(self.path("bad.json")))
 
     def test_a_failure_in_all_processes_is_told_once(self):
-        code, lines = self.mpirun(3, "calibrate", *self.base, "--calibration", self.path("none.pt"), "--state", self.path("none.json"))
+        code, lines = mpirun(3, "calibrate", *self.base, "--calibration", self.path("none.pt"), "--state", self.path("none.json"))
         self.assertNotEqual(code, 0)
         self.assertEqual(lines, [f"octet: inputs: {self.path('none.pt')}: cannot be read: No such file or directory (process 0 of 3)"])
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -16,7 +17,9 @@
 #include "tools/commands/report_file.h"
 #include "tools/common/library.h"
 #include "tools/common/messages.h"
+#include "tools/compare/parts.h"
 #include "tools/compare/report.h"
+#include "tools/processes/processes.h"
 
 namespace octet {
 namespace {
@@ -32,16 +35,19 @@ struct CompareCommand {
 constexpr const char* kCompareStage = "compare";
 constexpr const char* kLoweredStage = "lowered";
 
-// The first batches, with progress.
-BatchSource batches_of(const CompareCommand& options, Progress& progress, const char* stage) {
+// The first batches, with progress; of several processes each takes every so-manieth.
+BatchSource batches_of(const CompareCommand& options, Progress& progress, Processes& processes,
+                       const char* stage) {
   auto reader = std::make_shared<BatchReader>(options.inputs);
   const size_t count =
       options.batches == 0 ? reader->size() : std::min(options.batches, reader->size());
-  return [=, &progress, done = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
-    if (done == 0) progress.begin(stage);
-    progress.advance(done, count);
-    if (done == count) return std::nullopt;
-    return reader->at(done++);
+  return [=, &progress, &processes,
+          next = processes.rank()]() mutable -> std::optional<std::vector<c10::IValue>> {
+    if (next < processes.count()) progress.begin(stage);
+    progress.advance(std::min(next, count), count);
+    if (next >= count) return std::nullopt;
+    processes.check_others();
+    return reader->at(std::exchange(next, next + processes.count()));
   };
 }
 
@@ -70,25 +76,26 @@ struct Compared {
   ComparisonReport report;
 };
 
-void compare_graphs(Compared& compared, const CompareCommand& options, Progress& progress,
-                    bool has_page) {
+void compare_graphs(Compared& compared, const BatchSource& data, bool has_page) {
   ComparisonReport& report = compared.report;
   report.subject = &*compared.subject;
   report.comparison =
-      shadow(*compared.reference, *compared.subject, batches_of(options, progress, kCompareStage),
-             {.histograms = has_page});
+      shadow(*compared.reference, *compared.subject, data, {.histograms = has_page});
   report.weights = compare_weights(*compared.reference, *compared.subject);
 }
 
 // .pt2 and .pt2, with the lowered program of the second or without; .pt2 and what was lowered from
 // it; two lowered programs.
-void compare_files(Compared& compared, const CompareCommand& options, bool has_page) {
+void compare_files(Compared& compared, const CompareCommand& options, Processes& processes) {
   const std::vector<std::string>& files = options.files;
-  Progress progress({
-      {kCompareStage, 3},
-      {kLoweredStage, 2}
-  });
-  const BatchSource lowered_data = batches_of(options, progress, kLoweredStage);
+  std::vector<Progress::Stage> stages;
+  if (processes.rank() == 0)
+    stages = {
+        {kCompareStage, 3},
+        {kLoweredStage, 2}
+    };
+  Progress progress(stages);
+  const BatchSource lowered_data = batches_of(options, progress, processes, kLoweredStage);
   std::optional<LoweredComparison>& lowered = compared.report.lowered;
   if (is_lowered(files[0])) {
     lowered = compare_lowered(load_program(files[0]), load_program(files[1]), lowered_data);
@@ -97,7 +104,8 @@ void compare_files(Compared& compared, const CompareCommand& options, bool has_p
   compared.reference = read_pt2(files[0]);
   if (!is_lowered(files[1])) {
     compared.subject = read_pt2(files[1]);
-    compare_graphs(compared, options, progress, has_page);
+    compare_graphs(compared, batches_of(options, progress, processes, kCompareStage),
+                   !options.outputs.empty());
   }
   if (is_lowered(files.back()))
     lowered = compare_lowered(compared.subject ? *compared.subject : *compared.reference,
@@ -111,13 +119,29 @@ void write_comparison(const std::string& path, const nlohmann::ordered_json& jso
     write_page_file(path, json);
 }
 
+void check_batches(const CompareCommand& options, size_t processes) {
+  const size_t batches = BatchReader(options.inputs).size();
+  const size_t count = options.batches == 0 ? batches : std::min(options.batches, batches);
+  if (count < processes)
+    throw Error("compare", options.inputs,
+                fmt::format("{} batches for {} processes; start no more than there are batches",
+                            count, processes));
+}
+
 void compare(const CompareCommand& options) {
-  check_files(options);
-  load_libraries(options.libraries);
+  Processes processes;
   Compared compared;
+  const std::vector<std::string> parts = processes.gather([&] {
+    check_files(options);
+    check_batches(options, processes.count());
+    load_libraries(options.libraries);
+    compare_files(compared, options, processes);
+    return processes.count() == 1 ? std::string() : pack_sums(compared.report);
+  });
+  if (processes.rank() != 0) return;
+  for (size_t i = 1; i < parts.size(); ++i) add_sums(compared.report, parts[i]);
   compared.report.title = options.files.back();
   compared.report.subtitle = "beside " + options.files.front();
-  compare_files(compared, options, !options.outputs.empty());
   const nlohmann::ordered_json json = compare_json(compared.report);
   for (const std::string& path : options.outputs) write_comparison(path, json);
   for (const std::string& line : compare_table(json, options.top)) print_text(line + "\n");
@@ -130,7 +154,7 @@ void add_compare_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "compare",
       "Tell op by op how far a quantized program is from its float program, and a lowered one from "
-      "both");
+      "both; mpirun shares the data among processes");
   command
       ->add_option("files", options->files,
                    "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, or two "

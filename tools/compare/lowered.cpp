@@ -257,7 +257,22 @@ void merge_outputs(ErrorStats& stats, const Values& wanted, const Values& found)
       stats.merge(compare_tensors(wanted[i].toTensor(), found[i].toTensor()));
 }
 
-LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, size_t batches) {
+// What the kernels take in the whole program. A kernel of several ops counts to the first.
+void add_latency(std::vector<LoweredOp>& ops, Session& session, const Values& batch) {
+  constexpr int kRuns = 10;
+  session.time_kernels(true);
+  for (int i = 0; i < kRuns; ++i) run_whole(session, batch);
+  std::unordered_map<std::string, double> seconds;
+  for (const KernelReport& kernel : session.kernels())
+    if (!kernel.ops.empty()) seconds[kernel.ops.front()] += kernel.seconds;
+  session.time_kernels(false);
+  for (LoweredOp& op : ops)
+    if (const auto found = seconds.find(op.name); found != seconds.end())
+      op.seconds = found->second;
+}
+
+LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& session,
+                           const std::optional<Values>& batch, size_t batches) {
   comparison.ops = ops.results();
   if (batches == 0)
     throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
@@ -267,6 +282,7 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, size_t bat
     throw Error("compare", "%" + comparison.ops.front().name,
                 "is the first op of the lowered program, and none of its ops has its tensors in "
                 "the other program; give the .pt2 that it was lowered from");
+  add_latency(comparison.ops, session, *batch);
   return comparison;
 }
 
@@ -339,13 +355,15 @@ LoweredComparison compare_lowered(const Program& reference, const Program& progr
   Session wanted(reference), session(program);
   LoweredComparison comparison;
   size_t batches = 0;
+  std::optional<Values> last;
   for (std::optional<Values> batch; (batch = data()); ++batches) {
+    last = batch;
     ops.begin_batch(*batch);
     source.run(*batch,
                [&](const std::string& name, const at::Tensor& tensor) { ops.take(name, tensor); });
     merge_outputs(comparison.outputs, run_whole(wanted, *batch), run_whole(session, *batch));
   }
-  return finished(std::move(comparison), ops, batches);
+  return finished(std::move(comparison), ops, session, last, batches);
 }
 
 LoweredComparison compare_lowered(const Graph& graph, const Program& program,
@@ -372,12 +390,14 @@ LoweredComparison compare_lowered(const Graph& graph, const Program& program,
   Interpreter interpreter(graph, {.after_node = hook, .handlers = {}});
   const std::vector<Value*> inputs = graph.user_inputs();
   size_t batches = 0;
+  std::optional<Values> last;
   for (std::optional<Values> batch; (batch = data()); ++batches) {
+    last = batch;
     ops.begin_batch(*batch);
     for (size_t i = 0; i < inputs.size() && i < batch->size(); ++i) take(*inputs[i], (*batch)[i]);
     merge_outputs(comparison.outputs, interpreter.run(*batch), run_whole(session, *batch));
   }
-  return finished(std::move(comparison), ops, batches);
+  return finished(std::move(comparison), ops, session, last, batches);
 }
 
 }  // namespace octet

@@ -20,6 +20,8 @@ struct LoweredOp {
   // Without data for ops whose tensors the other program does not have.
   ErrorStats error = {};
   bool is_integer = false;
+  // in the whole program, the fastest of some runs; 0 where the backend does not tell
+  double seconds = 0;
 };
 
 struct LoweredComparison {

@@ -172,6 +172,7 @@ void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes)
     const bool is_worse = known.is_null() || known.at("mse").get<double>() < op.error.mse();
     if (is_worse) known = own;
     node["backend"] = op.backend;
+    if (op.seconds > 0) node["latency_us"] = 1e6 * op.seconds;
     node["fused"] = op.sources;
   }
 }
