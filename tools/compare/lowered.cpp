@@ -71,8 +71,11 @@ class OpByOp {
           .op = {op.name, op.kind, backends[i], op.module, op.sources},
             .index = i
       };
-      for (int output : op.outputs)
-        if (output >= 0 && program.tensor(output).qparams) step.op.is_integer = true;
+      for (int output : op.outputs) {
+        if (output < 0) continue;
+        given_.insert(program.tensor(output).name);
+        if (program.tensor(output).qparams) step.op.is_integer = true;
+      }
       steps_.push_back(std::move(step));
     }
   }
@@ -101,10 +104,14 @@ class OpByOp {
   void take(const std::string& name, const at::Tensor& tensor) {
     const auto readers = readers_.find(name);
     if (readers == readers_.end() || alive_.contains(name)) return;
+    has_seen_any_ = has_seen_any_ || given_.contains(name);
     alive_[name] = {tensor, readers->second.size()};
     for (size_t step : readers->second)
       if (--missing_[step] == 0) compare(steps_[step]);
   }
+
+  // Whether a tensor that ops give was there, so that the programs belong together.
+  bool has_seen_any() const { return has_seen_any_; }
 
   std::vector<LoweredOp> results() const {
     std::vector<LoweredOp> ops;
@@ -191,6 +198,8 @@ class OpByOp {
   std::vector<Step> steps_;
   std::unordered_map<std::string, std::vector<size_t>> readers_;  // by tensor
   std::unordered_map<std::string, Alive> alive_;
+  std::unordered_set<std::string> given_;
+  bool has_seen_any_ = false;
   std::vector<size_t> missing_;  // by step: tensors that did not come yet
 };
 
@@ -228,10 +237,12 @@ std::unordered_map<std::string, const ProgramTensor*> find_moved(const Program& 
 
 at::Tensor quantized(const at::Tensor& real, const ProgramTensor& tensor) {
   const TensorQParams& qparams = *tensor.qparams;
+  const IntegerRange range = integer_range(tensor.dtype);
   return real.to(at::kFloat)
       .div(qparams.scale.front())
       .round()
       .add(qparams.zero_point.front())
+      .clamp(range.min, range.max)
       .to(to_scalar_type(tensor.dtype));
 }
 
@@ -276,9 +287,8 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& s
   comparison.ops = ops.results();
   if (batches == 0)
     throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
-  const bool has_any = std::any_of(comparison.ops.begin(), comparison.ops.end(),
-                                   [](const LoweredOp& op) { return op.error.has_data(); });
-  if (!has_any && !comparison.ops.empty())
+  // Ops of a program from elsewhere find none of their tensors; those that read states alone, too.
+  if (!ops.has_seen_any() && !comparison.ops.empty())
     throw Error("compare", "%" + comparison.ops.front().name,
                 "is the first op of the lowered program, and none of its ops has its tensors in "
                 "the other program; give the .pt2 that it was lowered from");

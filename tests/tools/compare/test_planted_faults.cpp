@@ -67,4 +67,22 @@ TEST_CASE("planted faults are named first", "[compare]") {
   CHECK(static_cast<double>(found) >= 58.0 / 60 * static_cast<double>(planted));
 }
 
+TEST_CASE("a fault of the graph is none of lowering", "[compare]") {
+  for (const Subject& subject : test::make_subjects()) {
+    const Program program = lowered(subject.quantized);
+    for (const Fault& fault : test::faults_of(subject, program)) {
+      // lowering refuses a dequantize that does not fit its quantize
+      if (!fault.in_graph || fault.name.starts_with("a reader")) continue;
+      INFO(subject.name << ": " << fault.name);
+      const std::unique_ptr<Graph> quantized = clone(subject.quantized);
+      fault.in_graph(*quantized);
+      for (const LoweredOp& op :
+           compare_lowered(*quantized, lowered(*quantized), source_of(subject)).ops) {
+        INFO(op.name);
+        CHECK(op.error.largest <= (op.is_integer ? 1 : 1e-3));
+      }
+    }
+  }
+}
+
 }  // namespace octet::test_planted_faults
