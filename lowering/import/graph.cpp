@@ -43,6 +43,11 @@ const ImportRow* find_import_row(const std::string& op) {
   return nullptr;
 }
 
+bool is_number(const Value& value) {
+  return value.kind() == ValueKind::kSymInt || value.kind() == ValueKind::kSymFloat ||
+         value.kind() == ValueKind::kSymBool;
+}
+
 // Not one of PyTorch's own ops.
 bool is_custom(const std::string& target) {
   static const char* const kOwn[] = {
@@ -119,7 +124,8 @@ int Importer::tensor_of(Value* value) {
 int Importer::operand(const Node& node, std::string_view name) {
   const Argument* argument = node.find_argument(name);
   if (argument == nullptr || argument->is_none()) return -1;
-  if (Value* value = argument->value_or_null()) return tensor_of(value);
+  if (Value* value = argument->value_or_null())
+    return is_number(*value) ? number_operand(node, value) : tensor_of(value);
   if (argument->find<OptionalTensor>() != nullptr) return -1;
   const std::vector<float> number = {static_cast<float>(node.float_or(name, 0))};
   return add_constant(fmt::format("{}_{}", node.name(), name),
@@ -199,10 +205,8 @@ namespace {
 // Computes with sizes alone: what it gives stands in the shapes that use it.
 bool gives_symbols(const Node& node) {
   const std::vector<Value*> values = node.outputs();
-  return !values.empty() && std::all_of(values.begin(), values.end(), [](const Value* value) {
-    return value->kind() == ValueKind::kSymInt || value->kind() == ValueKind::kSymFloat ||
-           value->kind() == ValueKind::kSymBool;
-  });
+  return !values.empty() && std::all_of(values.begin(), values.end(),
+                                        [](const Value* value) { return is_number(*value); });
 }
 
 }  // namespace
@@ -238,6 +242,7 @@ void Importer::import_node(const Node& node) {
   if (refusals_.size() != refused && keep_unknown_) {
     program_.ops.resize(op_count);  // what a row emitted before it refused
     program_.bodies.resize(body_count);
+    numbers_.clear();
     refusals_.resize(refused);
     if (const std::string why = keep_whole(*this, node); !why.empty()) refuse(node, why);
   }
@@ -295,6 +300,7 @@ Program Importer::run() {
   }
   import_outputs();
   import_next_states();
+  put_sizes_first();
   return std::move(program_);
 }
 

@@ -37,6 +37,9 @@ class Importer {
   // 0-dimensional constant of dtype f32.
   int tensor_of(Value* value);
   int operand(const Node& node, std::string_view name);
+  // numbers.cpp: a size, or what is computed of sizes, as a tensor without dimensions (i64, f64 or
+  // bool). Refuses `user`, who reads it, when nothing here computes it.
+  int number_of(const Node& user, Value* value);
   const ProgramTensor& tensor(int index) const { return program_.tensor(index); }
   Sizes sizes(int index) const;
   std::vector<int64_t> input_shape(const Node& node, std::string_view name) {
@@ -96,6 +99,11 @@ class Importer {
   void import_next_states();
   bool is_state(const Value* value) const;
   void declare_symbols();
+  int make_number(const Node& user, Value* value);  // -1: not computed here
+  // number_of as an operand of user's arithmetic: of its result's dtype where that is floating.
+  int number_operand(const Node& user, Value* value);
+  // Numbers of nothing but sizes are there before all else, so that they cut no segment in two.
+  void put_sizes_first();
   void import_node(const Node& node);
   void import_outputs();
   // writes.cpp: what an in-place op wrote is seen through its input, what that is a view of, and
@@ -112,6 +120,7 @@ class Importer {
   Program program_;
   SymbolValues hints_;
   std::unordered_map<const Value*, int> tensors_;
+  std::unordered_map<const Value*, int> numbers_;
   std::unordered_set<std::string> names_;
   std::unordered_set<std::string> op_names_;
   std::vector<Value*> state_inputs_;  // by position in Program::states
