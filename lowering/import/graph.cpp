@@ -31,6 +31,12 @@ OpName split_target(const std::string& target) {
   return name;
 }
 
+const ImportRow* find_row(std::span<const ImportRow> rows, const std::string& op) {
+  for (const ImportRow& row : rows)
+    if (op == row.op) return &row;
+  return nullptr;
+}
+
 const ImportRow* find_import_row(const std::string& op) {
   for (const auto& rows :
        {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
@@ -38,8 +44,7 @@ const ImportRow* find_import_row(const std::string& op) {
         attention_import_rows(), function_import_rows(), indexing_import_rows(),
         rearrange_import_rows(), composed_import_rows(), product_import_rows(),
         upsample_import_rows(), filled_import_rows(), control_import_rows()})
-    for (const ImportRow& row : rows)
-      if (op == row.op) return &row;
+    if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
 }
 
@@ -113,6 +118,10 @@ int Importer::add_constant(const std::string& name, Tensor data,
 int Importer::tensor_of(Value* value) {
   const auto found = tensors_.find(value);
   if (found != tensors_.end()) return found->second;
+  if (complex_.contains(value))
+    throw Error("lower", "%" + value->name(),
+                "is complex, want real tensors here; use its real and imaginary parts "
+                "(torch.view_as_real)");
   const Tensor* constant = graph_.find_constant(value);
   if (constant == nullptr)
     throw Error("lower", "%" + value->name(),
@@ -227,15 +236,15 @@ bool touches_complex(const Node& node) {
 void Importer::import_node(const Node& node) {
   if (gives_symbols(node)) return;
   const OpName name = split_target(node.target());
-  const ImportRow* row = find_import_row(name.base);
+  const bool is_complex_op = touches_complex(node);
+  const ImportRow* row =
+      is_complex_op ? find_row(complex_import_rows(), name.base) : find_import_row(name.base);
   const size_t refused = refusals_.size(), op_count = program_.ops.size(),
                body_count = program_.bodies.size();
   if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
     import_custom(*this, node);
-  } else if (row == nullptr) {
-    refuse(node, "");
-  } else if (touches_complex(node)) {
-    refuse(node, "of complex numbers");
+  } else if (row == nullptr || (is_complex_op && (name.is_in_place || keeps_complex_))) {
+    refuse(node, is_complex_op ? "of complex numbers" : "");
   } else {
     row->import(*this, node);
   }
@@ -243,6 +252,7 @@ void Importer::import_node(const Node& node) {
     program_.ops.resize(op_count);  // what a row emitted before it refused
     program_.bodies.resize(body_count);
     numbers_.clear();
+    for (const Value* value : node.outputs()) complex_.erase(value);
     refusals_.resize(refused);
     if (const std::string why = keep_whole(*this, node); !why.empty()) refuse(node, why);
   }
@@ -276,6 +286,13 @@ void Importer::import_outputs() {
 }
 
 Program Importer::run() {
+  // LibTorch gets complex numbers whole, or none of them
+  keeps_complex_ =
+      keep_unknown_ &&
+      std::any_of(graph_.nodes().begin(), graph_.nodes().end(), [](const Node* node) {
+        return touches_complex(*node) &&
+               find_row(complex_import_rows(), split_target(node->target()).base) == nullptr;
+      });
   import_inputs();
   import_states();
   for (const Node* node : graph_.nodes()) import_node(*node);

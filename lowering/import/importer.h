@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -19,6 +20,12 @@ struct Sizes : std::vector<SizeExpr> {
   Sizes(const std::vector<SizeExpr>& sizes) : std::vector<SizeExpr>(sizes) {}
   Sizes(const std::vector<int64_t>& numbers)
       : std::vector<SizeExpr>(numbers.begin(), numbers.end()) {}
+};
+
+// A complex64 value: two f32 tensors of its shape; imaginary: -1 where it is 0.
+struct ComplexParts {
+  int real = -1;
+  int imaginary = -1;
 };
 
 class Importer {
@@ -82,6 +89,12 @@ class Importer {
   // The tensor behind a parameter, buffer or constant that the graph does not write to; null for
   // anything else.
   const Tensor* find_fixed_constant(const Value* value) const;
+  // complex.cpp: a complex64 or float32 value; nothing for others and for what no row gave.
+  std::optional<ComplexParts> parts_of(Value* value);
+  void give_parts(Value* value, ComplexParts parts);
+  // writes.cpp: from here on `written`, what it is a view of, and other views of that have what
+  // `tensor` has. Refuses the writer when that cannot be expressed.
+  void write(const Node& writer, Value* written, int tensor);
   // A body of a branch or a loop. Throws Error as run() does, and when it writes into its
   // constants.
   Program import_body(const Node& node, const Graph& body);
@@ -117,10 +130,12 @@ class Importer {
   const Graph& graph_;
   const bool keep_unknown_;
   const size_t depth_;
+  bool keeps_complex_ = false;
   Program program_;
   SymbolValues hints_;
   std::unordered_map<const Value*, int> tensors_;
   std::unordered_map<const Value*, int> numbers_;
+  std::unordered_map<const Value*, ComplexParts> complex_;
   std::unordered_set<std::string> names_;
   std::unordered_set<std::string> op_names_;
   std::vector<Value*> state_inputs_;  // by position in Program::states
@@ -152,6 +167,8 @@ std::span<const ImportRow> product_import_rows();
 std::span<const ImportRow> upsample_import_rows();
 std::span<const ImportRow> filled_import_rows();
 std::span<const ImportRow> control_import_rows();
+// of nodes that read or give complex numbers
+std::span<const ImportRow> complex_import_rows();
 
 // What rows of one file leave to another one.
 // A function of the op `binary`, of self and other or exponent.
@@ -161,7 +178,7 @@ void import_clamp_tensors(Importer& importer, const Node& node);
 void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value);
 // mode: reflect, replicate, circular.
 void import_borders(Importer& importer, const Node& node, std::string_view mode);
-// batch_norm by the statistics of its input.
+// batch_norm by the statistics of its input, and what they make of the running ones.
 void import_own_statistics(Importer& importer, const Node& node);
 // addmm with alpha or beta.
 void import_scaled_addmm(Importer& importer, const Node& node);

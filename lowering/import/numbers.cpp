@@ -109,17 +109,6 @@ int compute_number(Importer& importer, const Node& node, const NumberRow& row, D
   return s.cast(s.op(row.kind, std::move(operands), {}, made, std::move(attributes)), wanted);
 }
 
-int emit_size(Importer& importer, const Node& node, const SizeExpr& size) {
-  if (size.is_number()) {
-    const int64_t number = size.number();
-    return importer.add_constant(node.name() + "_size",
-                                 Tensor::from<int64_t>(DType::kInt64, {}, std::span(&number, 1)));
-  }
-  const int made = importer.emit_step(node, "size", {}, {}, DType::kInt64);
-  importer.set_size("value", size);
-  return made;
-}
-
 }  // namespace
 
 int Importer::make_number(const Node& user, Value* value) {
@@ -132,7 +121,7 @@ int Importer::make_number(const Node& user, Value* value) {
     const std::set<std::string> symbols = size.symbols();
     if (std::all_of(symbols.begin(), symbols.end(),
                     [&](const std::string& name) { return hints_.contains(name); }))
-      return emit_size(*this, node, size);
+      return Steps(*this, node).size(size);
   }
   if (row != nullptr) return compute_number(*this, node, *row, dtype_of(value->kind()));
   if (value->producer() == nullptr) return -1;

@@ -260,14 +260,24 @@ void emit_borders(Importer& importer, const Node& node, std::string_view mode) {
   }
   s.give(x);
 }
-void import_reflect(Importer& importer, const Node& node) {
-  emit_borders(importer, node, "reflect");
-}
-void import_replicate(Importer& importer, const Node& node) {
-  emit_borders(importer, node, "replicate");
-}
-void import_circular(Importer& importer, const Node& node) {
-  emit_borders(importer, node, "circular");
+
+struct BorderRow {
+  std::string_view op;
+  std::string_view mode;
+};
+constexpr BorderRow kBorders[] = {
+    {"aten.reflection_pad1d",  "reflect"  },
+    {"aten.reflection_pad2d",  "reflect"  },
+    {"aten.reflection_pad3d",  "reflect"  },
+    {"aten.replication_pad1d", "replicate"},
+    {"aten.replication_pad2d", "replicate"},
+    {"aten.replication_pad3d", "replicate"},
+    {"aten._pad_circular",     "circular" },
+};
+
+void import_border(Importer& importer, const Node& node) {
+  for (const BorderRow& row : kBorders)
+    if (node.is(row.op)) return emit_borders(importer, node, row.mode);
 }
 
 // [N, C, H*r, W*r] -> [N, C*r*r, H, W]
@@ -293,8 +303,10 @@ void import_channel_shuffle(Importer& importer, const Node& node) {
   s.give(s.reshape(s.transpose(s.reshape(x, apart), 1, 2), in));
 }
 
-void emit_windows(Importer& importer, const Node& node, const char* kind) {
+// im2col, col2im
+void import_windows(Importer& importer, const Node& node) {
   Steps s(importer, node);
+  const bool is_unfolded = node.is("aten.im2col");
   Attributes attributes;
   for (const char* name : {"kernel_size", "dilation", "padding", "stride"})
     attributes[name] = repeated(node.ints_or(name, {name[0] == 'p' ? 0 : 1}), 2);
@@ -302,21 +314,21 @@ void emit_windows(Importer& importer, const Node& node, const char* kind) {
     attributes["output_size"] = repeated(node.ints_or("output_size", {}), 2);
   int x = self_operand(s);
   Sizes out = importer.sizes_of(*node.outputs().front()), in = s.sizes(x);
-  const bool is_batched = std::string_view(kind) == "im2col" ? in.size() == 4 : in.size() == 3;
+  const bool is_batched = is_unfolded ? in.size() == 4 : in.size() == 3;
   if (!is_batched) {
     in.insert(in.begin(), 1);
     out.insert(out.begin(), 1);
     x = s.reshape(x, in);
   }
-  s.give(s.op(kind, {x}, out, s.dtype(x), std::move(attributes)));
+  s.give(s.op(is_unfolded ? "im2col" : "col2im", {x}, out, s.dtype(x), std::move(attributes)));
 }
-void import_im2col(Importer& importer, const Node& node) { emit_windows(importer, node, "im2col"); }
-void import_col2im(Importer& importer, const Node& node) { emit_windows(importer, node, "col2im"); }
 
 // ---- triangles and diagonals
 
-void emit_triangle(Importer& importer, const Node& node, bool is_lower) {
+// tril, triu
+void import_triangle(Importer& importer, const Node& node) {
   Steps s(importer, node);
+  const bool is_lower = node.is("aten.tril");
   const int x = self_operand(s);
   const std::optional<int64_t> rows = fixed_size(importer, node, x, s.rank(x) - 2),
                                columns = fixed_size(importer, node, x, s.rank(x) - 1);
@@ -328,8 +340,6 @@ void emit_triangle(Importer& importer, const Node& node, bool is_lower) {
       mask.data<bool>()[i * *columns + j] = is_lower ? j - i <= diagonal : j - i >= diagonal;
   s.give(s.where(importer.add_constant(node.name() + "_triangle", mask), x, s.number(0, x)));
 }
-void import_tril(Importer& importer, const Node& node) { emit_triangle(importer, node, true); }
-void import_triu(Importer& importer, const Node& node) { emit_triangle(importer, node, false); }
 
 void import_diagonal(Importer& importer, const Node& node) {
   Steps s(importer, node);
@@ -406,19 +416,12 @@ constexpr ImportRow kRearrangeRows[] = {
     {"aten.dstack",            import_stack_along      },
     {"aten.column_stack",      import_stack_along      },
     {"aten.unfold",            import_unfold           },
-    {"aten.reflection_pad1d",  import_reflect          },
-    {"aten.reflection_pad2d",  import_reflect          },
-    {"aten.reflection_pad3d",  import_reflect          },
-    {"aten.replication_pad1d", import_replicate        },
-    {"aten.replication_pad2d", import_replicate        },
-    {"aten.replication_pad3d", import_replicate        },
-    {"aten._pad_circular",     import_circular         },
     {"aten.pixel_unshuffle",   import_pixel_unshuffle  },
     {"aten.channel_shuffle",   import_channel_shuffle  },
-    {"aten.im2col",            import_im2col           },
-    {"aten.col2im",            import_col2im           },
-    {"aten.tril",              import_tril             },
-    {"aten.triu",              import_triu             },
+    {"aten.im2col",            import_windows          },
+    {"aten.col2im",            import_windows          },
+    {"aten.tril",              import_triangle         },
+    {"aten.triu",              import_triangle         },
     {"aten.diagonal",          import_diagonal         },
     {"aten.slice_scatter",     import_slice_scatter    },
     {"aten.select_scatter",    import_select_scatter   },
@@ -430,6 +433,13 @@ void import_borders(Importer& importer, const Node& node, std::string_view mode)
   emit_borders(importer, node, mode);
 }
 
-std::span<const ImportRow> rearrange_import_rows() { return kRearrangeRows; }
+std::span<const ImportRow> rearrange_import_rows() {
+  static const std::vector<ImportRow> rows = [] {
+    std::vector<ImportRow> all(std::begin(kRearrangeRows), std::end(kRearrangeRows));
+    for (const BorderRow& row : kBorders) all.push_back({row.op.data(), import_border});
+    return all;
+  }();
+  return rows;
+}
 
 }  // namespace octet
