@@ -55,7 +55,7 @@ const Cell* find_cell(const ProgramOp& op) {
   return nullptr;
 }
 
-// result[n, row] = sum of x[n, k] * w[row, k], plus bias[row]; x [batch, columns], w [rows, columns].
+// result[n, row] = bias[row] + the sum of x[n, k] * w[row, k]; x [batch, columns].
 void multiply(const double* x, const Reals<double>& w, const Buffer<double>& bias, int64_t columns,
               Buffer<double>& result) {
   const auto rows = static_cast<int64_t>(bias.size());

@@ -15,7 +15,7 @@ namespace {
 
 using Parts = ComplexParts;
 
-Value* first_input(const Node& node) {
+Value* complex_input(const Node& node) {
   Value* self = node.find_input("self");
   return self == nullptr ? node.find_input("input") : self;
 }
@@ -116,16 +116,16 @@ double factor_of(const Node& node, const TransformRow& row, int64_t size) {
 }
 
 // The dimensions, the one that is halved last.
-std::vector<int64_t> transformed_dims(const Node& node, size_t rank, size_t sizes) {
+std::vector<int64_t> transformed_dims(const Node& node, const TransformRow& row, size_t rank,
+                                      size_t sizes) {
   const Argument* argument = node.find_argument("dim");
   const bool is_given = argument != nullptr && !argument->is_none();
-  const std::string& target = node.target();
   std::vector<int64_t> dims;
   if (is_given) {
     dims = node.ints_or("dim", {});
-  } else if (target.find("2.") != std::string::npos) {
+  } else if (row.op.ends_with('2')) {
     dims = {-2, -1};
-  } else if (target.find("n.") != std::string::npos) {
+  } else if (row.op.ends_with('n')) {
     dims.resize(sizes > 0 ? sizes : rank);
     std::iota(dims.begin(), dims.end(), -static_cast<int64_t>(dims.size()));
   } else {
@@ -136,7 +136,7 @@ std::vector<int64_t> transformed_dims(const Node& node, size_t rank, size_t size
 }
 
 // What keeps a line from being a product; empty when nothing does.
-std::string find_fault(const Sizes& sizes, const Line& line) {
+std::string find_line_fault(const Sizes& sizes, const Line& line) {
   const SizeExpr& size = sizes[static_cast<size_t>(line.dim)];
   if (!size.is_number()) return "along a dimension whose size is not fixed";
   const bool is_cut = line.spectrum == Spectrum::kHalf && line.is_inverse;
@@ -148,13 +148,13 @@ void import_transform(Importer& importer, const Node& node) {
   const TransformRow& row =
       *std::find_if(std::begin(kTransforms), std::end(kTransforms),
                     [&](const TransformRow& candidate) { return node.is(candidate.op); });
-  const std::optional<Parts> given = importer.parts_of(first_input(node));
+  const std::optional<Parts> given = importer.parts_of(complex_input(node));
   if (!given) return importer.refuse(node, "of another dtype than complex64 and float32");
   Parts x = *given;
   const Sizes sizes = importer.sizes(x.real);
   const char* name = node.find_argument("s") != nullptr ? "s" : "n";
   const std::vector<int64_t> wanted = node.ints_or(name, {});
-  const std::vector<int64_t> dims = transformed_dims(node, sizes.size(), wanted.size());
+  const std::vector<int64_t> dims = transformed_dims(node, row, sizes.size(), wanted.size());
   std::vector<Line> lines;
   for (size_t i = 0; i < dims.size(); ++i) {
     const SizeExpr& size = sizes[static_cast<size_t>(dims[i])];
@@ -163,7 +163,7 @@ void import_transform(Importer& importer, const Node& node) {
               is_last ? row.spectrum : Spectrum::kWhole, 1};
     if (line.spectrum == Spectrum::kHalf && row.is_inverse) line.size = 2 * (line.size - 1);
     if (i < wanted.size()) line.size = wanted[i];
-    if (const std::string fault = find_fault(sizes, line); !fault.empty())
+    if (const std::string fault = find_line_fault(sizes, line); !fault.empty())
       return importer.refuse(node, fault);
     line.factor = factor_of(node, row, line.size);
     lines.push_back(line);
@@ -182,8 +182,8 @@ void import_transform(Importer& importer, const Node& node) {
 
 // ---- to and from reals
 
-void import_real(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(first_input(node));
+void import_real_part(Importer& importer, const Node& node) {
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
   if (!x) return importer.refuse(node, "of complex numbers");
   Steps(importer, node).give(x->real);
 }
@@ -192,15 +192,15 @@ int imaginary(Steps& s, const Parts& x) {
   return x.imaginary >= 0 ? x.imaginary : s.expand(s.number(0, x.real), s.sizes(x.real));
 }
 
-void import_imag(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(first_input(node));
+void import_imaginary_part(Importer& importer, const Node& node) {
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
   if (!x) return importer.refuse(node, "of complex numbers");
   Steps s(importer, node);
   s.give(imaginary(s, *x));
 }
 
 void import_view_as_real(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(first_input(node));
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
   if (!x) return importer.refuse(node, "of complex numbers");
   Steps s(importer, node);
   s.give(s.cat({s.unsqueeze(x->real, -1), s.unsqueeze(imaginary(s, *x), -1)}, -1));
@@ -225,7 +225,7 @@ void import_complex(Importer& importer, const Node& node) {
 }
 
 void import_magnitude(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(first_input(node));
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
   if (!x) return importer.refuse(node, "of complex numbers");
   Steps s(importer, node);
   if (x->imaginary < 0) return s.give(s.unary("abs", x->real));
@@ -235,7 +235,7 @@ void import_magnitude(Importer& importer, const Node& node) {
 // ---- arithmetic
 
 void import_conjugate(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(first_input(node));
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
   if (!x) return importer.refuse(node, "of complex numbers");
   Steps s(importer, node);
   importer.give_parts(node.outputs().front(),
@@ -248,7 +248,7 @@ std::optional<Parts> operand_parts(Importer& importer, const Node& node, const c
   return value == nullptr ? Parts{importer.operand(node, name), -1} : importer.parts_of(value);
 }
 
-void import_product(Importer& importer, const Node& node) {
+void import_complex_product(Importer& importer, const Node& node) {
   const std::optional<Parts> a = operand_parts(importer, node, "self"),
                              b = operand_parts(importer, node, "other");
   if (!a || !b) return importer.refuse(node, "of complex numbers");
@@ -261,7 +261,7 @@ void import_product(Importer& importer, const Node& node) {
                        sum(product(a->real, b->imaginary), product(a->imaginary, b->real))});
 }
 
-void import_sum(Importer& importer, const Node& node) {
+void import_complex_sum(Importer& importer, const Node& node) {
   const std::optional<Parts> a = operand_parts(importer, node, "self"),
                              b = operand_parts(importer, node, "other");
   if (!a || !b || node.float_or("alpha", 1) != 1)
@@ -276,9 +276,9 @@ void import_sum(Importer& importer, const Node& node) {
   importer.give_parts(node.outputs().front(), y);
 }
 
-constexpr ImportRow kRows[] = {
-    {"aten.real",            import_real           },
-    {"aten.imag",            import_imag           },
+constexpr ImportRow kComplexRows[] = {
+    {"aten.real",            import_real_part      },
+    {"aten.imag",            import_imaginary_part },
     {"aten.view_as_real",    import_view_as_real   },
     {"aten.view_as_complex", import_view_as_complex},
     {"aten.complex",         import_complex        },
@@ -286,9 +286,9 @@ constexpr ImportRow kRows[] = {
     {"aten.conj",            import_conjugate      },
     {"aten._conj",           import_conjugate      },
     {"aten.conj_physical",   import_conjugate      },
-    {"aten.mul",             import_product        },
-    {"aten.add",             import_sum            },
-    {"aten.sub",             import_sum            },
+    {"aten.mul",             import_complex_product},
+    {"aten.add",             import_complex_sum    },
+    {"aten.sub",             import_complex_sum    },
 };
 
 // The real parts of c64 elements, or the imaginary ones.
@@ -321,7 +321,7 @@ void Importer::give_parts(Value* value, ComplexParts parts) { complex_[value] = 
 
 std::span<const ImportRow> complex_import_rows() {
   static const std::vector<ImportRow> rows = [] {
-    std::vector<ImportRow> all(std::begin(kRows), std::end(kRows));
+    std::vector<ImportRow> all(std::begin(kComplexRows), std::end(kComplexRows));
     for (const TransformRow& row : kTransforms) all.push_back({row.op.data(), import_transform});
     return all;
   }();

@@ -151,7 +151,8 @@ int Importer::number_operand(const Node& user, Value* value) {
   const DType wanted = result != nullptr && result->meta ? result->meta->dtype : DType::kFloat32;
   Steps s(*this, user);
   const int number = number_of(user, value);
-  if (is_floating_point(wanted)) return s.cast(number, wanted);
+  if (is_floating_point(wanted))
+    return s.cast(number, size_of(wanted) < 4 ? DType::kFloat32 : wanted);
   return is_floating_point(s.dtype(number)) ? s.cast(number, DType::kFloat32) : number;
 }
 

@@ -9,7 +9,7 @@ namespace octet::test_complex {
 using Catch::Matchers::Contains;
 
 TEST_CASE("transforms of several dimensions and norms are products", "[lowering][complex]") {
-  for (const char* norm : {"None", "'ortho'", "'forward'"}) {
+  for (const char* norm : {"None", "\"ortho\"", "\"forward\""}) {
     const std::string text = std::string(R"(graph(%x: f32[2,5,6]):
   %f: c64[2,5,6] = aten.fft_fftn.default(%x, None, [1, 2], )") +
                              norm + R"()
@@ -28,15 +28,15 @@ TEST_CASE("a filter of half a spectrum is real arithmetic", "[lowering][complex]
   for (const char* columns : {"8", "7"}) {
     const std::string half = columns[0] == '8' ? "5" : "4";
     const std::string spectrum = "c64[2,4," + half + "]";
-    const std::string text = std::string("graph(%w = param \"w\": f32[4,") + half +
-                             ",2], %x: f32[2,4," + columns + "]):\n  %f: " + spectrum +
-                             " = aten.fft_rfft2.default(%x, None, [1, 2], 'ortho')\n  %c: c64[4," +
-                             half + "] = aten.view_as_complex.default(%w)\n  %p: " + spectrum +
-                             " = aten.mul.Tensor(%f, %c)\n  %s: " + spectrum +
-                             " = aten.add.Tensor(%p, %f)\n  %j: " + spectrum +
-                             " = aten.conj_physical.default(%s)\n  %y: f32[2,4," + columns +
-                             "] = aten.fft_irfft2.default(%j, [4, " + columns +
-                             "], [1, 2], 'ortho')\n  return (%y))";
+    const std::string text =
+        std::string("graph(%w = param \"w\": f32[4,") + half + ",2], %x: f32[2,4," + columns +
+        "]):\n  %f: " + spectrum +
+        " = aten.fft_rfft2.default(%x, None, [1, 2], \"ortho\")\n  %c: c64[4," + half +
+        "] = aten.view_as_complex.default(%w)\n  %p: " + spectrum +
+        " = aten.mul.Tensor(%f, %c)\n  %s: " + spectrum +
+        " = aten.add.Tensor(%p, %f)\n  %j: " + spectrum +
+        " = aten.conj_physical.default(%s)\n  %y: f32[2,4," + columns +
+        "] = aten.fft_irfft2.default(%j, [4, " + columns + "], [1, 2], \"ortho\")\n  return (%y))";
     CAPTURE(text);
     CHECK(compare_with_interpreter(make_graph(text)).greatest < 1e-5);
   }
