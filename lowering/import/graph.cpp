@@ -42,8 +42,8 @@ const ImportRow* find_import_row(const std::string& op) {
        {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
         quantization_import_rows(), statistics_import_rows(), recurrent_import_rows(),
         attention_import_rows(), function_import_rows(), indexing_import_rows(),
-        rearrange_import_rows(), composed_import_rows(), product_import_rows(),
-        upsample_import_rows(), filled_import_rows(), control_import_rows()})
+        rearrange_import_rows(), window_import_rows(), composed_import_rows(),
+        product_import_rows(), upsample_import_rows(), filled_import_rows(), control_import_rows()})
     if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
 }
@@ -231,6 +231,11 @@ bool touches_complex(const Node& node) {
          std::any_of(outputs.begin(), outputs.end(), is_complex_tensor);
 }
 
+bool has_unknown_complex(const Node* node) {
+  return touches_complex(*node) &&
+         find_row(complex_import_rows(), split_target(node->target()).base) == nullptr;
+}
+
 }  // namespace
 
 void Importer::import_node(const Node& node) {
@@ -286,16 +291,12 @@ void Importer::import_outputs() {
 }
 
 Program Importer::run() {
+  const std::vector<Node*> nodes = graph_.nodes();
   // LibTorch gets complex numbers whole, or none of them
-  keeps_complex_ =
-      keep_unknown_ &&
-      std::any_of(graph_.nodes().begin(), graph_.nodes().end(), [](const Node* node) {
-        return touches_complex(*node) &&
-               find_row(complex_import_rows(), split_target(node->target()).base) == nullptr;
-      });
+  keeps_complex_ = keep_unknown_ && std::any_of(nodes.begin(), nodes.end(), has_unknown_complex);
   import_inputs();
   import_states();
-  for (const Node* node : graph_.nodes()) import_node(*node);
+  for (const Node* node : nodes) import_node(*node);
   if (!refusals_.empty()) {
     std::vector<std::string> lines;
     for (const Refusal& refusal : refusals_)

@@ -162,6 +162,7 @@ std::span<const ImportRow> recurrent_import_rows();
 std::span<const ImportRow> function_import_rows();
 std::span<const ImportRow> indexing_import_rows();
 std::span<const ImportRow> rearrange_import_rows();
+std::span<const ImportRow> window_import_rows();
 std::span<const ImportRow> composed_import_rows();
 std::span<const ImportRow> product_import_rows();
 std::span<const ImportRow> upsample_import_rows();
@@ -190,6 +191,8 @@ std::string keep_whole(Importer& importer, const Node& node);
 
 // Throws Error when a size of the value is symbolic.
 std::vector<int64_t> static_shape(const Value& value);
+// The size of a dimension of a tensor when it is fixed; refuses the node otherwise.
+std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim);
 // One number repeated when a list of `count` is wanted.
 std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count);
 int64_t positive_dim(int64_t dim, size_t rank);
