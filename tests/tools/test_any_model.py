@@ -62,7 +62,7 @@ class Windows(nn.Module):
 
 
 class Spectrum(nn.Module):
-    """An op that no backend but torch has."""
+    """Complex numbers: tokens mixed by a transform of both dimensions, a spectrum's magnitude."""
 
     def __init__(self):
         super().__init__()
@@ -70,18 +70,44 @@ class Spectrum(nn.Module):
         self.last = nn.Linear(33, 8)
 
     def forward(self, x):
-        return self.last(torch.fft.rfft(self.first(x)).abs())
+        mixed = torch.fft.fft2(self.first(x)).real / 8
+        return self.last(torch.fft.rfft(mixed, norm="ortho").abs())
+
+
+class Frames(nn.Module):
+    """An op that no backend but torch has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(32, 64)
+        self.last = nn.Linear(9, 8)
+
+    def forward(self, x):
+        frames = torch.stft(self.first(x), 16, window=torch.hann_window(16), return_complex=True)
+        return self.last(frames.abs().mT)
+
+
+class Unrolled(nn.Module):
+    """A layer whose hidden state is projected, in training mode: LibTorch's, with int8 weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.LSTM(16, 12, proj_size=6, dropout=0.5, batch_first=True)
+        self.head = nn.Linear(6, 8)
+
+    def forward(self, x):
+        return self.head(self.layers(x)[0])
 
 
 class AnyModel(CommandTest):
-    def quantized(self, net, *inputs):
+    def quantized(self, net, *inputs, options=()):
         torch.manual_seed(0)
-        net = net.eval().requires_grad_(False)
+        net = (net if options else net.eval()).requires_grad_(False)
         self.export(net, *inputs)
         self.save("c.pt", [inputs])
         self.save("x.pt", inputs)
         self.octet("quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("c.pt"),
-                   "--output", self.path("q.pt2"))
+                   "--output", self.path("q.pt2"), *options)
         with torch.no_grad():
             return torch.export.load(self.path("q.pt2")).module()(*inputs)
 
@@ -128,13 +154,27 @@ class AnyModel(CommandTest):
         torch.manual_seed(1)
         self.check(self.quantized(Windows(), torch.randn(1, 3, 8, 8)))
 
+    def test_transforms_and_spectra(self):
+        torch.manual_seed(1)
+        self.check(self.quantized(Spectrum(), torch.randn(4, 32)))
+
+    def test_a_projected_hidden_state(self):
+        torch.manual_seed(1)
+        net = Unrolled()
+        net.layers.dropout = 0
+        self.check(self.quantized(net, torch.randn(2, 5, 16)))
+
     def test_what_only_libtorch_has(self):
         torch.manual_seed(1)
-        want = self.quantized(Spectrum(), torch.randn(4, 32))
-        message = self.fails("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
-        self.assertIn("aten.fft_rfft.default", message)
-        self.assertIn("--fallback torch", message)
-        self.check(want, "--fallback", "torch")
+        for op, net, shape, options in (
+                ("aten.stft.default", Frames(), (4, 32), ()),
+                ("aten.lstm.input", Unrolled(), (2, 5, 16), ("--training-mode", "ok"))):
+            with self.subTest(op):
+                want = self.quantized(net, torch.randn(shape), options=options)
+                message = self.fails("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+                self.assertIn(op, message)
+                self.assertIn("--fallback torch", message)
+                self.check(want, "--fallback", "torch")
 
 
 if __name__ == "__main__":
