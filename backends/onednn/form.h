@@ -52,7 +52,11 @@ struct Stored {
   Dims shape;
   Dims strides;  // in elements; 0 repeats
   int64_t numel() const;
-  dnnl::memory::desc desc() const { return dnnl::memory::desc(shape, quant_params.type, strides); }
+  // One element without dimensions has one: to oneDNN a memory of none is empty.
+  dnnl::memory::desc desc() const {
+    return shape.empty() ? dnnl::memory::desc({1}, quant_params.type, dnnl::memory::dims{1})
+                         : dnnl::memory::desc(shape, quant_params.type, strides);
+  }
 };
 
 // The same elements with more dimensions, of size 1, in front.

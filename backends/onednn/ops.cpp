@@ -92,6 +92,8 @@ Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   if (!program.input(op, 1).is_constant()) return Verdict::refuse("the weight is not constant");
   if (op.has_input(2) && !program.input(op, 2).is_constant())
     return Verdict::refuse("the bias is not constant");
+  if (op.has_input(5) && !program.input(op, 5).is_constant())
+    return Verdict::refuse("the projection is not constant");
   return Verdict::accept();
 }
 

@@ -122,6 +122,10 @@ void fake_quantize_dynamic(const KernelCall& call) {
   store<float>(call, y);
 }
 
+void give_size(const KernelCall& call) {
+  *call.outputs[0].data<int64_t>() = call.op.integer("value", 0);
+}
+
 // ---- checks
 
 Verdict check_same_shape(const Program& program, const ProgramOp& op, size_t inputs) {
@@ -183,6 +187,16 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+Verdict check_size(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 0, 0); !counts) return counts;
+  const ProgramTensor& y = program.tensor(op.outputs[0]);
+  if (y.dtype != DType::kInt64 || !y.shape.empty())
+    return Verdict::refuse(fmt::format("gives {} of shape {}, want int64 without dimensions",
+                                       name_of(y.dtype), shape_text(y.shape)));
+  return op.find<int64_t>("value") != nullptr ? Verdict::accept()
+                                              : Verdict::refuse("it has no value");
+}
+
 constexpr KernelRow kElementwiseKernels[] = {
     {"clamp",                 clamp,                 check_one    },
     {"prelu",                 prelu,                 check_prelu  },
@@ -191,6 +205,7 @@ constexpr KernelRow kElementwiseKernels[] = {
     {"requantize",            convert,               check_convert},
     {"cast",                  cast,                  check_one    },
     {"copy",                  cast,                  check_one    },
+    {"size",                  give_size,             check_size   },
     {"fake_quantize_dynamic", fake_quantize_dynamic, check_dynamic},
 };
 

@@ -12,6 +12,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -82,13 +83,14 @@ class TorchSegment : public CompiledSegment {
     for (int index : segment.ops) {
       calls_.push_back(std::make_unique<AtenCall>(program, program.op(index)));
       for (int input : program.op(index).inputs)
-        if (program.tensor(input).is_constant()) constants_.push_back(input);
+        if (program.tensor(input).is_constant())
+          constants_.emplace(input, constant_data(program.tensor(input)));
     }
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     std::vector<Tensor> tensors(program_.tensors.size());
-    for (int index : constants_) tensors[static_cast<size_t>(index)] = program_.tensor(index).data;
+    for (const auto& [index, data] : constants_) tensors[static_cast<size_t>(index)] = data;
     for (size_t i = 0; i < segment_.inputs.size(); ++i)
       tensors[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
     for (size_t i = 0; i < segment_.outputs.size(); ++i)
@@ -100,7 +102,7 @@ class TorchSegment : public CompiledSegment {
   const Program& program_;
   const Segment segment_;
   std::vector<std::unique_ptr<AtenCall>> calls_;
-  std::vector<int> constants_;
+  std::map<int, Tensor> constants_;
 };
 
 std::map<std::string, std::string> torch_versions() {
@@ -117,9 +119,7 @@ std::map<std::string, std::string> TorchBackend::versions() const { return torch
 Verdict TorchSupport::accepts(const Program& program, const ProgramOp& op) const {
   if (op.kind != kOpKind)
     return Verdict::refuse(fmt::format("{} is no op of ATen that was kept whole", op.kind));
-  const auto is_plain = [&](int index) {
-    return index >= 0 && !program.tensor(index).qparams && !program.tensor(index).stored;
-  };
+  const auto is_plain = [&](int index) { return index >= 0 && !program.tensor(index).qparams; };
   if (!std::all_of(op.inputs.begin(), op.inputs.end(), is_plain) ||
       !std::all_of(op.outputs.begin(), op.outputs.end(), is_plain))
     return Verdict::refuse("it reads or gives a tensor that is absent or quantized");

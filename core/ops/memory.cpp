@@ -20,6 +20,27 @@ bool is_cast(const Node& node) {
          output->meta && input->meta->dtype != output->meta->dtype;
 }
 
+// Ops that write to their running statistics when this flag is on, which their schemas do not say.
+struct StatisticsRow {
+  const char* op;
+  const char* flag;
+};
+constexpr StatisticsRow kStatistics[] = {
+    {"aten.batch_norm",        "training"       },
+    {"aten.native_batch_norm", "training"       },
+    {"aten.instance_norm",     "use_input_stats"},
+};
+
+std::vector<const Value*> written_statistics(const Node& node) {
+  std::vector<const Value*> written;
+  for (const StatisticsRow& row : kStatistics) {
+    if (!node.is(row.op) || !node.bool_or(row.flag, true)) continue;
+    for (const char* name : {"running_mean", "running_var"})
+      if (const Value* value = node.find_input(name)) written.push_back(value);
+  }
+  return written;
+}
+
 }  // namespace
 
 std::vector<const Value*> aliased_inputs(const Node& node) {
@@ -56,8 +77,8 @@ std::unordered_set<const Value*> memory_roots(std::vector<const Value*> open) {
 
 std::vector<const Value*> written_values(const Node& node) {
   const OpSchema* schema = find_op_schema(node.target());
-  if (schema == nullptr || !schema->is_mutable() || node.target() == "aten.detach_.default")
-    return {};
+  if (schema == nullptr || node.target() == "aten.detach_.default") return {};
+  if (!schema->is_mutable()) return written_statistics(node);
   std::vector<const Value*> written;
   for (const SchemaArgument& argument : schema->arguments) {
     const Argument* given = argument.is_write ? node.find_argument(argument.name) : nullptr;

@@ -16,7 +16,8 @@ std::vector<const Value*> aliased_inputs(const Node& node);
 // that make new tensors.
 std::unordered_set<const Value*> memory_roots(std::vector<const Value*> values);
 
-// The values that `node` writes to in place, detach_ excepted (it leaves the data alone).
+// The values that `node` writes to in place, running statistics of a norm in training mode
+// included, detach_ excepted (it leaves the data alone).
 std::vector<const Value*> written_values(const Node& node);
 
 // Parameters, buffers and tensor constants of the graph that an op may write to, or that an output

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "core/ops/memory.h"
 #include "core/ops/op_lookup.h"
 #include "core/ops/op_schema.h"
 
@@ -14,11 +15,6 @@ namespace {
 // pure.
 constexpr std::array<std::string_view, 4> kPurePrefixes = {"_operator.", "math.", "torch.sym_",
                                                            "torch.utils._sympy."};
-
-// Ops that write to their running statistics when this flag is on, which their schemas do not say.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kWritesWhen = {
-    {{"aten.batch_norm", "training"}, {"aten.instance_norm", "use_input_stats"}}
-};
 
 bool is_unused(const Node& node) {
   const std::vector<Value*> outputs = node.outputs();
@@ -56,8 +52,7 @@ bool has_side_effects(const Node& node) {
     return std::none_of(kPurePrefixes.begin(), kPurePrefixes.end(),
                         [&](std::string_view prefix) { return node.target().starts_with(prefix); });
   if (schema->is_mutable() || schema->returns.empty()) return true;
-  for (const auto& [op, flag] : kWritesWhen)
-    if (node.is(op) && node.bool_or(flag, true)) return true;
+  if (!written_values(node).empty()) return true;
   const std::optional<c10::OperatorHandle> handle = find_operator(node.target());
   return handle && handle->hasTag(at::Tag::nondeterministic_seeded);
 }

@@ -222,6 +222,8 @@ void count_macs(Program& program) {
     } else {
       op.macs = (op.kind == "conv_transpose" || op.kind == "recurrent" ? x : y).numel() *
                 product({w.begin() + 1, w.end()});
+      if (op.kind == "recurrent" && op.has_input(5))
+        op.macs += y.numel() * program.input(op, 5).shape.back();
     }
   }
 }

@@ -65,6 +65,7 @@ constexpr OpRow kOpRows[] = {
     {"cast",                  IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"fake_quantize_dynamic", IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"recurrent",             IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kMacs  },
+    {"size",                  IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"custom",                IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
 };
 

@@ -40,19 +40,30 @@ void import_rms_norm(Importer& importer, const Node& node) {
   s.give(weight < 0 ? scaled : s.mul(scaled, weight));
 }
 
-// The squared distance from the mean, summed and divided by count - correction.
-int variance(Steps& s, int x, const std::vector<int64_t>& dims, double correction, int mean) {
-  double count = 1;
+// How many elements of x are reduced to one.
+SizeExpr reduced_count(Steps& s, int x, const std::vector<int64_t>& dims) {
+  SizeExpr count = 1;
   for (size_t d = 0; d < s.rank(x); ++d) {
     const bool is_reduced = dims.empty() || std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
                               return s.dim_of(x, dim) == d;
                             });
-    if (is_reduced) count *= static_cast<double>(s.tensor(x).shape[d]);
+    if (is_reduced) count = count * s.sizes(x)[d];
   }
+  return count;
+}
+
+// The squared distance from the mean, summed and divided by count - correction.
+int variance(Steps& s, int x, const std::vector<int64_t>& dims, double correction, int mean) {
   const int centered = s.sub(x, mean);
   const int square = s.mul(centered, centered);
+  if (correction == 0) return s.mean(square, dims);
   const int sum = s.reduce("sum", square, dims, true);
-  return s.div(sum, s.number(std::max(count - correction, 0.0), sum));
+  const SizeExpr count = reduced_count(s, x, dims);
+  if (count.is_number())
+    return s.div(sum,
+                 s.number(std::max(static_cast<double>(count.number()) - correction, 0.0), sum));
+  const int less = s.sub(s.cast(s.size(count), s.dtype(sum)), s.number(correction, sum));
+  return s.div(sum, s.clamp(less, 0.0, std::nullopt));
 }
 
 double correction_of(const Node& node) {
@@ -66,9 +77,6 @@ void import_variance(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = as_float(s, input_of(s));
   const std::vector<int64_t> dims = dims_of(node);
-  for (size_t d = 0; d < s.rank(x); ++d)
-    if (!s.sizes(x)[d].is_number())
-      return importer.refuse(node, "of a tensor whose sizes are not all fixed");
   const bool is_root = node.target().starts_with("aten.std");
   const int mean = s.mean(x, dims);
   const int spread = variance(s, x, dims, correction_of(node), mean);
@@ -76,18 +84,11 @@ void import_variance(Importer& importer, const Node& node) {
   if (node.outputs().size() > 1) s.give(node.outputs()[1], mean);
 }
 
-// batch_norm that takes statistics of its own input: of weights that are standardized.
-int by_own_statistics(Steps& s, int x, int weight, int bias, double eps) {
-  std::vector<int64_t> dims;
-  Sizes line(s.rank(x), SizeExpr(1));
-  for (size_t d = 0; d < s.rank(x); ++d)
-    if (d != 1) dims.push_back(static_cast<int64_t>(d));
-  line[1] = s.sizes(x)[1];
-  const int mean = s.mean(x, dims);
-  const int spread = variance(s, x, dims, 0, mean);
-  int y = s.mul(s.sub(x, mean), s.unary("rsqrt", s.add(spread, s.number(eps, spread))));
-  if (weight >= 0) y = s.mul(y, s.reshape(weight, line));
-  return bias < 0 ? y : s.add(y, s.reshape(bias, line));
+// (1 - momentum) * running + momentum * now, of the shape of running.
+int moved(Steps& s, int running, int now, double momentum) {
+  now = s.reshape(now, s.sizes(running));
+  return s.add(s.mul(running, s.number(1 - momentum, running)),
+               s.mul(now, s.number(momentum, running)));
 }
 
 // ---- vector norms
@@ -326,8 +327,33 @@ constexpr ImportRow kComposedRows[] = {
 
 void import_own_statistics(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  s.give(node.outputs().front(), by_own_statistics(s, s.operand("input"), s.operand("weight"),
-                                                   s.operand("bias"), node.float_or("eps", 1e-5)));
+  const int x = s.operand("input"), weight = s.operand("weight"), bias = s.operand("bias");
+  std::vector<int64_t> dims;
+  Sizes line(s.rank(x), SizeExpr(1));
+  for (size_t d = 0; d < s.rank(x); ++d)
+    if (d != 1) dims.push_back(static_cast<int64_t>(d));
+  line[1] = s.sizes(x)[1];
+  const int mean = s.mean(x, dims), spread = variance(s, x, dims, 0, mean);
+  const int inverse = s.unary("rsqrt", s.add(spread, s.number(node.float_or("eps", 1e-5), spread)));
+  int y = s.mul(s.sub(x, mean), inverse);
+  if (weight >= 0) y = s.mul(y, s.reshape(weight, line));
+  if (bias >= 0) y = s.add(y, s.reshape(bias, line));
+  const std::vector<Value*> results = node.outputs();
+  s.give(results[0], y);
+  if (results.size() > 1 && !results[1]->is_unused()) s.give(results[1], mean);
+  if (results.size() > 2 && !results[2]->is_unused()) s.give(results[2], inverse);
+  const double momentum = node.float_or("momentum", 0.1);
+  for (const char* name : {"running_mean", "running_var"}) {
+    const int running = s.operand(name);
+    if (running < 0) continue;
+    const bool is_mean = std::string_view(name) == "running_mean";
+    const int now = is_mean ? mean : variance(s, x, dims, 1, mean);
+    const int next = moved(s, running, now, momentum);
+    if (results.size() == 5)  // functional: the statistics are results
+      s.give(results[is_mean ? 3 : 4], next);
+    else
+      importer.write(node, node.find_input(name), next);
+  }
 }
 
 std::span<const ImportRow> composed_import_rows() { return kComposedRows; }

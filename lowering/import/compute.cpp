@@ -275,10 +275,7 @@ void import_layer_norm(Importer& importer, const Node& node) {
 }
 
 void import_batch_norm(Importer& importer, const Node& node) {
-  if (node.bool_or("training", false)) {
-    if (importer.operand(node, "running_mean") < 0) return import_own_statistics(importer, node);
-    return importer.refuse(node, "in training mode; export in eval mode");
-  }
+  if (node.bool_or("training", false)) return import_own_statistics(importer, node);
   for (size_t i = 1; i < node.outputs().size(); ++i)
     if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
   const int mean = importer.operand(node, "running_mean"),
@@ -326,6 +323,9 @@ constexpr ImportRow kComputeRows[] = {
     {"aten.native_layer_norm",                    import_layer_norm           },
     {"aten.batch_norm",                           import_batch_norm           },
     {"aten._native_batch_norm_legit_no_training", import_batch_norm           },
+    {"aten._native_batch_norm_legit",             import_batch_norm           },
+    {"aten._native_batch_norm_legit_functional",  import_batch_norm           },
+    {"aten.native_batch_norm",                    import_batch_norm           },
 };
 
 }  // namespace

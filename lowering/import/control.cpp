@@ -128,13 +128,15 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
   if (!fault.empty()) call.importer.refuse(call.node, fault);
 }
 
-// What decides, as a bool; -1 when it is no tensor.
+// What decides, as a bool; -1 when it is neither a tensor nor a comparison of sizes.
 int decision_of(Importer& importer, const Node& node) {
   const Argument& argument = node.arguments().front().value;
   Steps s(importer, node);
   if (const bool* known = argument.find<bool>()) return s.filled(DType::kBool, {}, *known ? 1 : 0);
   Value* value = argument.value_or_null();
-  if (value == nullptr || value->kind() != ValueKind::kTensor) return -1;
+  if (value == nullptr) return -1;
+  if (value->kind() == ValueKind::kSymBool) return importer.number_of(node, value);
+  if (value->kind() != ValueKind::kTensor) return -1;
   const int tensor = importer.tensor_of(value);
   return s.dtype(tensor) == DType::kBool ? tensor : s.compare("ne", tensor, s.number(0, tensor));
 }
@@ -143,7 +145,7 @@ int decision_of(Importer& importer, const Node& node) {
 void import_cond(Importer& importer, const Node& node) {
   BodyCall call{importer, node};
   const int decision = node.arguments().empty() ? -1 : decision_of(importer, node);
-  if (decision < 0) return importer.refuse(node, "decides by a size");
+  if (decision < 0) return importer.refuse(node, "decides by something that is no bool");
   add_operands(call, 3);
   for (size_t argument : {1, 2}) add_body(call, argument, 0);
   emit_call(call, "cond", {decision}, 0, {});

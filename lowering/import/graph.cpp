@@ -31,16 +31,26 @@ OpName split_target(const std::string& target) {
   return name;
 }
 
+const ImportRow* find_row(std::span<const ImportRow> rows, const std::string& op) {
+  for (const ImportRow& row : rows)
+    if (op == row.op) return &row;
+  return nullptr;
+}
+
 const ImportRow* find_import_row(const std::string& op) {
   for (const auto& rows :
        {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
         quantization_import_rows(), statistics_import_rows(), recurrent_import_rows(),
         attention_import_rows(), function_import_rows(), indexing_import_rows(),
-        rearrange_import_rows(), composed_import_rows(), product_import_rows(),
-        upsample_import_rows(), filled_import_rows(), control_import_rows()})
-    for (const ImportRow& row : rows)
-      if (op == row.op) return &row;
+        rearrange_import_rows(), window_import_rows(), composed_import_rows(),
+        product_import_rows(), upsample_import_rows(), filled_import_rows(), control_import_rows()})
+    if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
+}
+
+bool is_number(const Value& value) {
+  return value.kind() == ValueKind::kSymInt || value.kind() == ValueKind::kSymFloat ||
+         value.kind() == ValueKind::kSymBool;
 }
 
 // Not one of PyTorch's own ops.
@@ -108,6 +118,10 @@ int Importer::add_constant(const std::string& name, Tensor data,
 int Importer::tensor_of(Value* value) {
   const auto found = tensors_.find(value);
   if (found != tensors_.end()) return found->second;
+  if (complex_.contains(value))
+    throw Error("lower", "%" + value->name(),
+                "is complex, want real tensors here; use its real and imaginary parts "
+                "(torch.view_as_real)");
   const Tensor* constant = graph_.find_constant(value);
   if (constant == nullptr)
     throw Error("lower", "%" + value->name(),
@@ -119,7 +133,8 @@ int Importer::tensor_of(Value* value) {
 int Importer::operand(const Node& node, std::string_view name) {
   const Argument* argument = node.find_argument(name);
   if (argument == nullptr || argument->is_none()) return -1;
-  if (Value* value = argument->value_or_null()) return tensor_of(value);
+  if (Value* value = argument->value_or_null())
+    return is_number(*value) ? number_operand(node, value) : tensor_of(value);
   if (argument->find<OptionalTensor>() != nullptr) return -1;
   const std::vector<float> number = {static_cast<float>(node.float_or(name, 0))};
   return add_constant(fmt::format("{}_{}", node.name(), name),
@@ -199,10 +214,8 @@ namespace {
 // Computes with sizes alone: what it gives stands in the shapes that use it.
 bool gives_symbols(const Node& node) {
   const std::vector<Value*> values = node.outputs();
-  return !values.empty() && std::all_of(values.begin(), values.end(), [](const Value* value) {
-    return value->kind() == ValueKind::kSymInt || value->kind() == ValueKind::kSymFloat ||
-           value->kind() == ValueKind::kSymBool;
-  });
+  return !values.empty() && std::all_of(values.begin(), values.end(),
+                                        [](const Value* value) { return is_number(*value); });
 }
 
 }  // namespace
@@ -218,26 +231,33 @@ bool touches_complex(const Node& node) {
          std::any_of(outputs.begin(), outputs.end(), is_complex_tensor);
 }
 
+bool has_unknown_complex(const Node* node) {
+  return touches_complex(*node) &&
+         find_row(complex_import_rows(), split_target(node->target()).base) == nullptr;
+}
+
 }  // namespace
 
 void Importer::import_node(const Node& node) {
   if (gives_symbols(node)) return;
   const OpName name = split_target(node.target());
-  const ImportRow* row = find_import_row(name.base);
+  const bool is_complex_op = touches_complex(node);
+  const ImportRow* row =
+      is_complex_op ? find_row(complex_import_rows(), name.base) : find_import_row(name.base);
   const size_t refused = refusals_.size(), op_count = program_.ops.size(),
                body_count = program_.bodies.size();
   if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
     import_custom(*this, node);
-  } else if (row == nullptr) {
-    refuse(node, "");
-  } else if (touches_complex(node)) {
-    refuse(node, "of complex numbers");
+  } else if (row == nullptr || (is_complex_op && (name.is_in_place || keeps_complex_))) {
+    refuse(node, is_complex_op ? "of complex numbers" : "");
   } else {
     row->import(*this, node);
   }
   if (refusals_.size() != refused && keep_unknown_) {
     program_.ops.resize(op_count);  // what a row emitted before it refused
     program_.bodies.resize(body_count);
+    numbers_.clear();
+    for (const Value* value : node.outputs()) complex_.erase(value);
     refusals_.resize(refused);
     if (const std::string why = keep_whole(*this, node); !why.empty()) refuse(node, why);
   }
@@ -271,9 +291,12 @@ void Importer::import_outputs() {
 }
 
 Program Importer::run() {
+  const std::vector<Node*> nodes = graph_.nodes();
+  // LibTorch gets complex numbers whole, or none of them
+  keeps_complex_ = keep_unknown_ && std::any_of(nodes.begin(), nodes.end(), has_unknown_complex);
   import_inputs();
   import_states();
-  for (const Node* node : graph_.nodes()) import_node(*node);
+  for (const Node* node : nodes) import_node(*node);
   if (!refusals_.empty()) {
     std::vector<std::string> lines;
     for (const Refusal& refusal : refusals_)
@@ -295,6 +318,7 @@ Program Importer::run() {
   }
   import_outputs();
   import_next_states();
+  put_sizes_first();
   return std::move(program_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -21,6 +22,12 @@ struct Sizes : std::vector<SizeExpr> {
       : std::vector<SizeExpr>(numbers.begin(), numbers.end()) {}
 };
 
+// A complex64 value: two f32 tensors of its shape; imaginary: -1 where it is 0.
+struct ComplexParts {
+  int real = -1;
+  int imaginary = -1;
+};
+
 class Importer {
  public:
   // depth: in how many bodies the graph stands.
@@ -37,6 +44,9 @@ class Importer {
   // 0-dimensional constant of dtype f32.
   int tensor_of(Value* value);
   int operand(const Node& node, std::string_view name);
+  // numbers.cpp: a size, or what is computed of sizes, as a tensor without dimensions (i64, f64 or
+  // bool). Refuses `user`, who reads it, when nothing here computes it.
+  int number_of(const Node& user, Value* value);
   const ProgramTensor& tensor(int index) const { return program_.tensor(index); }
   Sizes sizes(int index) const;
   std::vector<int64_t> input_shape(const Node& node, std::string_view name) {
@@ -79,6 +89,12 @@ class Importer {
   // The tensor behind a parameter, buffer or constant that the graph does not write to; null for
   // anything else.
   const Tensor* find_fixed_constant(const Value* value) const;
+  // complex.cpp: a complex64 or float32 value; nothing for others and for what no row gave.
+  std::optional<ComplexParts> parts_of(Value* value);
+  void give_parts(Value* value, ComplexParts parts);
+  // writes.cpp: from here on `written`, what it is a view of, and other views of that have what
+  // `tensor` has. Refuses the writer when that cannot be expressed.
+  void write(const Node& writer, Value* written, int tensor);
   // A body of a branch or a loop. Throws Error as run() does, and when it writes into its
   // constants.
   Program import_body(const Node& node, const Graph& body);
@@ -96,6 +112,11 @@ class Importer {
   void import_next_states();
   bool is_state(const Value* value) const;
   void declare_symbols();
+  int make_number(const Node& user, Value* value);  // -1: not computed here
+  // number_of as an operand of user's arithmetic: of its result's dtype where that is floating.
+  int number_operand(const Node& user, Value* value);
+  // Numbers of nothing but sizes are there before all else, so that they cut no segment in two.
+  void put_sizes_first();
   void import_node(const Node& node);
   void import_outputs();
   // writes.cpp: what an in-place op wrote is seen through its input, what that is a view of, and
@@ -109,9 +130,12 @@ class Importer {
   const Graph& graph_;
   const bool keep_unknown_;
   const size_t depth_;
+  bool keeps_complex_ = false;
   Program program_;
   SymbolValues hints_;
   std::unordered_map<const Value*, int> tensors_;
+  std::unordered_map<const Value*, int> numbers_;
+  std::unordered_map<const Value*, ComplexParts> complex_;
   std::unordered_set<std::string> names_;
   std::unordered_set<std::string> op_names_;
   std::vector<Value*> state_inputs_;  // by position in Program::states
@@ -138,11 +162,14 @@ std::span<const ImportRow> recurrent_import_rows();
 std::span<const ImportRow> function_import_rows();
 std::span<const ImportRow> indexing_import_rows();
 std::span<const ImportRow> rearrange_import_rows();
+std::span<const ImportRow> window_import_rows();
 std::span<const ImportRow> composed_import_rows();
 std::span<const ImportRow> product_import_rows();
 std::span<const ImportRow> upsample_import_rows();
 std::span<const ImportRow> filled_import_rows();
 std::span<const ImportRow> control_import_rows();
+// of nodes that read or give complex numbers
+std::span<const ImportRow> complex_import_rows();
 
 // What rows of one file leave to another one.
 // A function of the op `binary`, of self and other or exponent.
@@ -152,7 +179,7 @@ void import_clamp_tensors(Importer& importer, const Node& node);
 void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value);
 // mode: reflect, replicate, circular.
 void import_borders(Importer& importer, const Node& node, std::string_view mode);
-// batch_norm by the statistics of its input.
+// batch_norm by the statistics of its input, and what they make of the running ones.
 void import_own_statistics(Importer& importer, const Node& node);
 // addmm with alpha or beta.
 void import_scaled_addmm(Importer& importer, const Node& node);
@@ -164,6 +191,8 @@ std::string keep_whole(Importer& importer, const Node& node);
 
 // Throws Error when a size of the value is symbolic.
 std::vector<int64_t> static_shape(const Value& value);
+// The size of a dimension of a tensor when it is fixed; refuses the node otherwise.
+std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim);
 // One number repeated when a list of `count` is wanted.
 std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count);
 int64_t positive_dim(int64_t dim, size_t rank);

@@ -1,9 +1,7 @@
-// Movements that others compose: repetitions, rolls, windows, borders, triangles, and views of
-// other names.
+// Movements that others compose: repetitions, rolls, triangles, parts that are written, and views
+// of other names.
 #include <algorithm>
 #include <numeric>
-
-#include <fmt/format.h>
 
 #include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
@@ -18,14 +16,6 @@ std::vector<int64_t> dims_or(const Node& node, const char* name, size_t rank,
   std::vector<int64_t> dims = node.ints_or(name, std::move(fallback));
   for (int64_t& dim : dims) dim = positive_dim(dim, rank);
   return dims;
-}
-
-// The size of a dimension when it is fixed; refuses the node otherwise.
-std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim) {
-  const SizeExpr size = importer.sizes(x)[dim];
-  if (size.is_number()) return size.number();
-  importer.refuse(node, "along a dimension whose size is not fixed");
-  return std::nullopt;
 }
 
 // ---- orders of dimensions
@@ -212,111 +202,12 @@ void import_stack_along(Importer& importer, const Node& node) {
   s.give(s.cat(inputs, is_first ? 0 : node.is("aten.dstack") ? 2 : 1));
 }
 
-// ---- windows and borders
-
-// tensor.unfold: the windows along a dimension, as a dimension at the end.
-void import_unfold(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int x = self_operand(s);
-  const size_t dim = s.dim_of(x, node.int_or("dimension", 0));
-  const std::optional<int64_t> length = fixed_size(importer, node, x, dim);
-  if (!length) return;
-  const int64_t size = node.int_or("size", 1), step = node.int_or("step", 1);
-  const int64_t count = (*length - size) / step + 1;
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < count; ++i)
-    for (int64_t j = 0; j < size; ++j) places.push_back(i * step + j);
-  Sizes apart = s.sizes(x);
-  apart[dim] = count;
-  apart.insert(apart.begin() + static_cast<int64_t>(dim) + 1, size);
-  std::vector<int64_t> order(apart.size());
-  std::iota(order.begin(), order.end(), 0);
-  order.erase(order.begin() + static_cast<int64_t>(dim) + 1);
-  order.push_back(static_cast<int64_t>(dim) + 1);
-  const int taken = s.take(x, static_cast<int64_t>(dim), places);
-  s.give(s.permute(s.reshape(taken, apart), order));
-}
-
-// Where the element at `i`, which may lie outside, comes from.
-int64_t bordered(int64_t i, int64_t size, std::string_view mode) {
-  if (mode == "circular") return ((i % size) + size) % size;
-  if (mode == "replicate") return std::clamp<int64_t>(i, 0, size - 1);
-  return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;  // reflect
-}
-
-void emit_borders(Importer& importer, const Node& node, std::string_view mode) {
-  Steps s(importer, node);
-  int x = self_operand(s);
-  const char* name = node.find_argument("pad") != nullptr ? "pad" : "padding";
-  const std::vector<int64_t> pads = node.ints_or(name, {});  // last dimension first
-  for (size_t i = 0; 2 * i + 1 < pads.size(); ++i) {
-    const size_t dim = s.rank(x) - 1 - i;
-    const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
-    if (!size) return;
-    std::vector<int64_t> places;
-    for (int64_t at = -pads[2 * i]; at < *size + pads[2 * i + 1]; ++at)
-      places.push_back(bordered(at, *size, mode));
-    if (pads[2 * i] != 0 || pads[2 * i + 1] != 0) x = s.take(x, static_cast<int64_t>(dim), places);
-  }
-  s.give(x);
-}
-void import_reflect(Importer& importer, const Node& node) {
-  emit_borders(importer, node, "reflect");
-}
-void import_replicate(Importer& importer, const Node& node) {
-  emit_borders(importer, node, "replicate");
-}
-void import_circular(Importer& importer, const Node& node) {
-  emit_borders(importer, node, "circular");
-}
-
-// [N, C, H*r, W*r] -> [N, C*r*r, H, W]
-void import_pixel_unshuffle(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int x = self_operand(s);
-  const int64_t r = node.int_or("downscale_factor", 1);
-  const Sizes in = s.sizes(x);
-  if (in.size() != 4) return importer.refuse(node, "of an input that has not 4 dimensions");
-  const SizeExpr h = floor_divide(in[2], r), w = floor_divide(in[3], r);
-  const int split = s.reshape(x, {in[0], in[1], h, SizeExpr(r), w, SizeExpr(r)});
-  s.give(s.reshape(s.permute(split, {0, 1, 3, 5, 2, 4}), {in[0], in[1] * SizeExpr(r * r), h, w}));
-}
-
-void import_channel_shuffle(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int x = self_operand(s);
-  const Sizes in = s.sizes(x);
-  const int64_t groups = node.int_or("groups", 1);
-  Sizes apart = in;
-  apart[1] = groups;
-  apart.insert(apart.begin() + 2, floor_divide(in[1], groups));
-  s.give(s.reshape(s.transpose(s.reshape(x, apart), 1, 2), in));
-}
-
-void emit_windows(Importer& importer, const Node& node, const char* kind) {
-  Steps s(importer, node);
-  Attributes attributes;
-  for (const char* name : {"kernel_size", "dilation", "padding", "stride"})
-    attributes[name] = repeated(node.ints_or(name, {name[0] == 'p' ? 0 : 1}), 2);
-  if (node.find_argument("output_size") != nullptr)
-    attributes["output_size"] = repeated(node.ints_or("output_size", {}), 2);
-  int x = self_operand(s);
-  Sizes out = importer.sizes_of(*node.outputs().front()), in = s.sizes(x);
-  const bool is_batched = std::string_view(kind) == "im2col" ? in.size() == 4 : in.size() == 3;
-  if (!is_batched) {
-    in.insert(in.begin(), 1);
-    out.insert(out.begin(), 1);
-    x = s.reshape(x, in);
-  }
-  s.give(s.op(kind, {x}, out, s.dtype(x), std::move(attributes)));
-}
-void import_im2col(Importer& importer, const Node& node) { emit_windows(importer, node, "im2col"); }
-void import_col2im(Importer& importer, const Node& node) { emit_windows(importer, node, "col2im"); }
-
 // ---- triangles and diagonals
 
-void emit_triangle(Importer& importer, const Node& node, bool is_lower) {
+// tril, triu
+void import_triangle(Importer& importer, const Node& node) {
   Steps s(importer, node);
+  const bool is_lower = node.is("aten.tril");
   const int x = self_operand(s);
   const std::optional<int64_t> rows = fixed_size(importer, node, x, s.rank(x) - 2),
                                columns = fixed_size(importer, node, x, s.rank(x) - 1);
@@ -328,8 +219,6 @@ void emit_triangle(Importer& importer, const Node& node, bool is_lower) {
       mask.data<bool>()[i * *columns + j] = is_lower ? j - i <= diagonal : j - i >= diagonal;
   s.give(s.where(importer.add_constant(node.name() + "_triangle", mask), x, s.number(0, x)));
 }
-void import_tril(Importer& importer, const Node& node) { emit_triangle(importer, node, true); }
-void import_triu(Importer& importer, const Node& node) { emit_triangle(importer, node, false); }
 
 void import_diagonal(Importer& importer, const Node& node) {
   Steps s(importer, node);
@@ -405,30 +294,14 @@ constexpr ImportRow kRearrangeRows[] = {
     {"aten.vstack",            import_stack_along      },
     {"aten.dstack",            import_stack_along      },
     {"aten.column_stack",      import_stack_along      },
-    {"aten.unfold",            import_unfold           },
-    {"aten.reflection_pad1d",  import_reflect          },
-    {"aten.reflection_pad2d",  import_reflect          },
-    {"aten.reflection_pad3d",  import_reflect          },
-    {"aten.replication_pad1d", import_replicate        },
-    {"aten.replication_pad2d", import_replicate        },
-    {"aten.replication_pad3d", import_replicate        },
-    {"aten._pad_circular",     import_circular         },
-    {"aten.pixel_unshuffle",   import_pixel_unshuffle  },
-    {"aten.channel_shuffle",   import_channel_shuffle  },
-    {"aten.im2col",            import_im2col           },
-    {"aten.col2im",            import_col2im           },
-    {"aten.tril",              import_tril             },
-    {"aten.triu",              import_triu             },
+    {"aten.tril",              import_triangle         },
+    {"aten.triu",              import_triangle         },
     {"aten.diagonal",          import_diagonal         },
     {"aten.slice_scatter",     import_slice_scatter    },
     {"aten.select_scatter",    import_select_scatter   },
 };
 
 }  // namespace
-
-void import_borders(Importer& importer, const Node& node, std::string_view mode) {
-  emit_borders(importer, node, mode);
-}
 
 std::span<const ImportRow> rearrange_import_rows() { return kRearrangeRows; }
 

@@ -1,6 +1,7 @@
 // Recurrent layers and cells. The input's part of the gates is one linear op for all time steps,
 // which is quantized as any other linear is; what depends on the hidden state is one op "recurrent"
 // for each layer and direction.
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -31,16 +32,17 @@ const Cell& cell_of(const Node& node) {
 // Tensors of one layer in one direction; -1: absent.
 struct Layer {
   int w = -1;  // [G*H, I]
-  int r = -1;  // [G*H, H]
+  int r = -1;  // [G*H, P]; P = H without a projection
   int input_bias = -1;
   int hidden_bias = -1;
-  int h0 = -1;  // [N, H]
-  int c0 = -1;
+  int projection = -1;  // [P, H]; lstm
+  int h0 = -1;          // [N, P]
+  int c0 = -1;          // [N, H]
   bool is_reverse = false;
 };
 
 struct States {
-  int y = -1;  // [T, N, H]
+  int y = -1;  // [T, N, P]
   int c = -1;  // [N, H]; lstm
 };
 
@@ -48,22 +50,22 @@ struct States {
 States emit_layer(Importer& importer, const Node& node, const Cell& cell, int x,
                   const Layer& layer) {
   const Sizes sizes = importer.sizes(x);
-  const int64_t rows = importer.tensor(layer.r).shape[0],
-                hidden = importer.tensor(layer.r).shape[1];
+  const int64_t rows = importer.tensor(layer.r).shape[0], width = importer.tensor(layer.r).shape[1];
   const int gates = importer.emit_step(node, "linear", {x, layer.w, layer.input_bias},
                                        {sizes[0], sizes[1], rows}, DType::kFloat32);
   std::vector<int> inputs = {gates, layer.r, layer.hidden_bias, layer.h0};
   if (layer.c0 >= 0) inputs.push_back(layer.c0);
+  if (layer.projection >= 0) inputs.push_back(layer.projection);
   States states;
   states.y = importer.emit_step(node, "recurrent", inputs,
                                 {
-                                    sizes[0], sizes[1], hidden
+                                    sizes[0], sizes[1], width
   },
                                 DType::kFloat32,
                                 {{"cell", std::string(cell.name)}, {"reverse", layer.is_reverse}});
   if (layer.c0 < 0) return states;
-  states.c =
-      importer.add_intermediate(node.name() + "_cell_state", DType::kFloat32, {sizes[1], hidden});
+  states.c = importer.add_intermediate(node.name() + "_cell_state", DType::kFloat32,
+                                       {sizes[1], rows / cell.gates});
   importer.program().ops.back().outputs.push_back(states.c);
   return states;
 }
@@ -142,9 +144,12 @@ void import_layers(Importer& importer, const Node& node) {
     return importer.refuse(node, "of tensors that are not float32");
   if (importer.tensor(x).shape.size() != 3 || states.size() != (is_lstm ? 2u : 1u))
     return importer.refuse(node, "with states of another form");
-  const size_t each = has_biases ? 4 : 2;
-  if (params.size() != each * static_cast<size_t>(layers * directions))
-    return importer.refuse(node, "with projections of the hidden state");
+  const auto count = static_cast<size_t>(std::max<int64_t>(layers * directions, 1));
+  const size_t each = params.size() / count, biases = has_biases ? 2 : 0;
+  const bool is_projected = is_lstm && each == 3 + biases;
+  if (params.size() % count != 0 || (each != 2 + biases && !is_projected))
+    return importer.refuse(node,
+                           fmt::format("with {} parameters for {} layers", params.size(), count));
   if (batch_first) x = swap_batch_and_time(importer, node, x);
   const SizeExpr steps = importer.sizes(x)[0];
   std::vector<int> last_hidden, last_cell;
@@ -157,6 +162,7 @@ void import_layers(Importer& importer, const Node& node) {
                            given[1],
                            has_biases ? given[2] : -1,
                            has_biases ? given[3] : -1,
+                           is_projected ? given[each - 1] : -1,
                            take_row(importer, node, states[0], index),
                            is_lstm ? take_row(importer, node, states[1], index) : -1,
                            d == 1};
@@ -192,13 +198,9 @@ void import_cell(Importer& importer, const Node& node) {
     return importer.refuse(node, "of tensors that are not float32");
   if (sizes.size() != 2 || states.size() != (is_lstm ? 2u : 1u))
     return importer.refuse(node, "with an input or states of another form");
-  const Layer layer = {w,
-                       r,
-                       importer.operand(node, "b_ih"),
-                       importer.operand(node, "b_hh"),
-                       states[0],
-                       is_lstm ? states[1] : -1,
-                       false};
+  const Layer layer = {
+      w,  r,         importer.operand(node, "b_ih"), importer.operand(node, "b_hh"),
+      -1, states[0], is_lstm ? states[1] : -1,       false};
   const States made = emit_layer(importer, node, cell,
                                  emit_reshape(importer, node, x, {1, sizes[0], sizes[1]}), layer);
   importer.alias(node.outputs()[0],

@@ -84,6 +84,17 @@ int Steps::filled(DType dtype, const std::vector<int64_t>& shape, double value) 
   return importer_.add_constant(node_.name() + "_value", make_filled(dtype, shape, value));
 }
 
+int Steps::size(const SizeExpr& size) {
+  if (size.is_number()) {
+    const int64_t number = size.number();
+    return importer_.add_constant(node_.name() + "_size",
+                                  Tensor::from<int64_t>(DType::kInt64, {}, std::span(&number, 1)));
+  }
+  const int made = op("size", {}, {}, DType::kInt64);
+  importer_.set_size("value", size);
+  return made;
+}
+
 int Steps::number(double value, int like) { return filled(dtype(like), {}, value); }
 
 int Steps::indices(const std::vector<int64_t>& values, const std::vector<int64_t>& shape) {

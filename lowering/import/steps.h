@@ -30,6 +30,8 @@ class Steps {
   int operand(std::initializer_list<std::string_view> names);
   // A 0-dimensional constant of the dtype of `like`.
   int number(double value, int like);
+  // The number that a size is, i64 without dimensions.
+  int size(const SizeExpr& size);
   int filled(DType dtype, const std::vector<int64_t>& shape, double value);
   int indices(const std::vector<int64_t>& values, const std::vector<int64_t>& shape);
 

@@ -125,6 +125,13 @@ Sizes Importer::sizes_argument(const Node& node, const char* name) const {
   return sizes;
 }
 
+std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim) {
+  const SizeExpr size = importer.sizes(x)[dim];
+  if (size.is_number()) return size.number();
+  importer.refuse(node, "along a dimension whose size is not fixed");
+  return std::nullopt;
+}
+
 int64_t Importer::greatest(const SizeExpr& size) const {
   if (size.is_number()) return size.number();
   if (size.steps().size() != 1) return -1;

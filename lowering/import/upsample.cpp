@@ -77,45 +77,41 @@ void emit_upsample(Importer& importer, const Node& node, const char* mode) {
     importer.emit(node, "upsample", {x}, std::move(attributes));
   }
 }
-void import_upsample_nearest(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "nearest");
-}
-void import_upsample_bilinear(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "bilinear");
-}
-void import_upsample_exact(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "nearest_exact");
-}
-void import_upsample_bicubic(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "bicubic");
-}
-void import_upsample_trilinear(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "trilinear");
-}
-void import_upsample_bilinear_aa(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "bilinear_aa");
-}
-void import_upsample_bicubic_aa(Importer& importer, const Node& node) {
-  emit_upsample(importer, node, "bicubic_aa");
-}
 
-constexpr ImportRow kUpsampleRows[] = {
-    {"aten.upsample_nearest1d",        import_upsample_nearest    },
-    {"aten.upsample_nearest2d",        import_upsample_nearest    },
-    {"aten.upsample_linear1d",         import_upsample_bilinear   },
-    {"aten.upsample_bilinear2d",       import_upsample_bilinear   },
-    {"aten.upsample_nearest3d",        import_upsample_nearest    },
-    {"aten._upsample_nearest_exact1d", import_upsample_exact      },
-    {"aten._upsample_nearest_exact2d", import_upsample_exact      },
-    {"aten._upsample_nearest_exact3d", import_upsample_exact      },
-    {"aten.upsample_bicubic2d",        import_upsample_bicubic    },
-    {"aten.upsample_trilinear3d",      import_upsample_trilinear  },
-    {"aten._upsample_bilinear2d_aa",   import_upsample_bilinear_aa},
-    {"aten._upsample_bicubic2d_aa",    import_upsample_bicubic_aa },
+struct UpsampleRow {
+  std::string_view op;
+  const char* mode;
 };
+
+constexpr UpsampleRow kModes[] = {
+    {"aten.upsample_nearest1d",        "nearest"      },
+    {"aten.upsample_nearest2d",        "nearest"      },
+    {"aten.upsample_nearest3d",        "nearest"      },
+    {"aten.upsample_linear1d",         "bilinear"     },
+    {"aten.upsample_bilinear2d",       "bilinear"     },
+    {"aten.upsample_trilinear3d",      "trilinear"    },
+    {"aten.upsample_bicubic2d",        "bicubic"      },
+    {"aten._upsample_nearest_exact1d", "nearest_exact"},
+    {"aten._upsample_nearest_exact2d", "nearest_exact"},
+    {"aten._upsample_nearest_exact3d", "nearest_exact"},
+    {"aten._upsample_bilinear2d_aa",   "bilinear_aa"  },
+    {"aten._upsample_bicubic2d_aa",    "bicubic_aa"   },
+};
+
+void import_upsample(Importer& importer, const Node& node) {
+  for (const UpsampleRow& row : kModes)
+    if (node.is(row.op)) return emit_upsample(importer, node, row.mode);
+}
 
 }  // namespace
 
-std::span<const ImportRow> upsample_import_rows() { return kUpsampleRows; }
+std::span<const ImportRow> upsample_import_rows() {
+  static const std::vector<ImportRow> rows = [] {
+    std::vector<ImportRow> all;
+    for (const UpsampleRow& row : kModes) all.push_back({row.op.data(), import_upsample});
+    return all;
+  }();
+  return rows;
+}
 
 }  // namespace octet

@@ -208,7 +208,12 @@ void Importer::refresh_views(const Node& writer, const Value* root) {
 void Importer::write_back(const Node& node) {
   Value* written = base_of(node);
   if (written == nullptr) return;
-  if (!write_to(node, written, tensors_.at(node.outputs().front())))
+  write(node, written, tensors_.at(node.outputs().front()));
+  alias(node.outputs().front(), tensors_.at(written));
+}
+
+void Importer::write(const Node& node, Value* written, int tensor) {
+  if (!write_to(node, written, tensor))
     return refuse(node, fmt::format("writes into a view of %{} that has no inverse; make it out "
                                     "of place before the export",
                                     written->name()));
@@ -217,7 +222,6 @@ void Importer::write_back(const Node& node) {
          base_of(*root->producer()) != nullptr)
     root = base_of(*root->producer());
   refresh_views(node, root);
-  alias(node.outputs().front(), tensors_.at(written));
 }
 
 }  // namespace octet

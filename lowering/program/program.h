@@ -120,10 +120,12 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
 //   batch_norm          x, mean [C], var [C], weight?, bias?; eps
 //   group_norm          x [N,C,...], weight? [C], bias? [C]; groups, eps
-//   recurrent           p [T,N,G*H] (the input's part of the gates, with its bias), r [G*H,H],
-//                       bias? [G*H], h0 [N,H], c0? [N,H] (lstm)
-//                       -> y [T,N,H] (the hidden state after each step), c [N,H] (lstm: the last
-//                           cell state); reverse: the last step comes first
+//   recurrent           p [T,N,G*H] (the input's part of the gates, with its bias), r [G*H,P],
+//                       bias? [G*H], h0 [N,P], c0? [N,H] (lstm), projection? [P,H] (lstm; without
+//                       it P = H)
+//                       -> y [T,N,P] (the hidden state after each step), c [N,H] (lstm: the last
+//                           cell state); reverse: the last step comes first; the hidden state is
+//                           the cell's result times the transposed projection
 //                       cell lstm: rows of r are input, forget, cell, output gate
 //                           tanh, relu: G = 1
 //                            gru: reset r, update z, new n = tanh(p_n + r * (r_n h + bias_n)); h' =
@@ -154,6 +156,7 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //   flip                x; dims
 //                       index tensors are int64 or int32; those of index and index_put may be
 //                           negative: from the end
+//   size                -> i64 without dimensions; value (int, mostly a formula of symbols)
 //   cast                between real dtypes    copy  x
 //                       custom  tensors -> tensors; custom_op (its name) and the op's arguments:
 //                       custom_kernel.h

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
@@ -82,6 +83,27 @@ QuantizationSpec recurrent_weight_spec(const QuantizationConfig& config) {
   return spec;
 }
 
+// The input of the first step of each cell, by the weight that all its steps have. A step sees a
+// small part of what the layer reads, so all steps share one observer.
+class FirstSteps {
+ public:
+  SpecVariant input_spec(const Value* weight, Edge input, const QuantizationSpec& spec) {
+    if (spec.is_dynamic) return spec;
+    const auto [first, is_new] = steps_.try_emplace(weight, Step{input, spec});
+    if (is_new || first->second.spec != spec) return spec;
+    return SharedQuantizationSpec{first->second.input};
+  }
+
+ private:
+  struct Step {
+    Edge input;
+    QuantizationSpec spec;
+  };
+  std::unordered_map<const Value*, Step> steps_;
+};
+
+bool is_cell(const Node& node) { return node.find_argument("w_ih") != nullptr; }
+
 }  // namespace
 
 std::span<const std::string> recurrent_ops() { return kOps; }
@@ -89,6 +111,7 @@ std::span<const std::string> recurrent_ops() { return kOps; }
 int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& annotations,
                        RuleState& state) {
   int count = 0;
+  FirstSteps first_steps;
   for (Node* node : graph.nodes()) {
     if (!is_recurrent(*node) || annotations.is_annotated(node)) continue;
     const ConfigChoice choice = config_of(*node);
@@ -105,8 +128,10 @@ int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& a
     }
     QuantizationAnnotation annotation;
     annotation.rule = "recurrent";
-    if (choice.config->input_activation)
-      annotation.set_input(input, *choice.config->input_activation);
+    if (const std::optional<QuantizationSpec>& spec = choice.config->input_activation)
+      annotation.set_input(
+          input, is_cell(*node) ? first_steps.input_spec(weights.front(), {input, node}, *spec)
+                                : SpecVariant(*spec));
     for (Value* weight : weights)
       annotation.set_input(weight, recurrent_weight_spec(*choice.config));
     annotations[node] = std::move(annotation);

@@ -4,6 +4,7 @@
 //   aten.lstm  gru  rnn_tanh  rnn_relu      weights: the matrices in the list `params` (of input,
 //              hidden state, projection; each layer and direction)
 //   aten.lstm_cell  gru_cell  rnn_*_cell    weights: w_ih, w_hh
+// Cells that have the same weights are the steps of one layer: their static inputs share a scale.
 // A weight matrix is [gates * hidden, columns]: one scale per row. Biases, the hidden state (zeros
 // at first, then made within the op) and the results stay float.
 #pragma once

@@ -1,7 +1,6 @@
 // Graphs exported with dynamic dimensions: torch's expressions, lowering, other sizes against the
 // interpreter, what is refused.
 #include <cmath>
-#include <functional>
 
 #include <catch2/catch.hpp>
 
@@ -22,6 +21,7 @@
 #include "quantizers/xnnpack/quantizer.h"
 #include "tests/backends/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
+#include "tests/support/error_message.h"
 #include "tests/support/golden.h"
 
 namespace octet::test_open_sizes {
@@ -81,15 +81,6 @@ double difference(Session& session, const Graph& graph,
   for (int64_t i = 0; i < want.numel(); ++i)
     greatest = std::max(greatest, std::abs(want.data_ptr<double>()[i] - got.data_ptr<double>()[i]));
   return greatest;
-}
-
-std::string refused(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 Program lowered_for(const Graph& graph, const std::string& backend) {
@@ -195,7 +186,7 @@ TEST_CASE("the oracle's programs with a dynamic batch run at every batch on ever
                 (last ? 2.001 * static_cast<double>(last->scale[0]) : 1e-5));
         }
         shape[0] = 65;
-        CHECK_THAT(refused([&] { session.run({random_floats(shape)}); }),
+        CHECK_THAT(test::error_message([&] { session.run({random_floats(shape)}); }),
                    Contains("dimension 0 is 65, want s31 from 1 to 64"));
       }
     }
@@ -282,6 +273,100 @@ TEST_CASE("sizes that the inputs do not decide are refused", "[lowering][open]")
   unbounded.range_constraints.clear();
   CHECK_THAT(error_of(unbounded),
              Contains("of s0 numbers, want a symbol with a greatest size of at most 1048576"));
+}
+
+TEST_CASE("arithmetic reads sizes, and what is computed of them, as numbers", "[lowering][open]") {
+  const Graph graph = open_graph(R"graph(graph(%x: f32[<B>,<S>]):
+  %b0: int{"Symbol('s0', positive=True, integer=True)": 2} = aten.sym_size.int(%x, 0)
+  %n: int{"Symbol('s1', positive=True, integer=True)": 4} = aten.sym_size.int(%x, 1)
+  %real: float = torch.sym_float(%n)
+  %root: float = _operator.pow(%real, -0.5)
+  %half: int = math.floor(%root)
+  %exp: f32[<B>,<S>] = aten.exp.default(%x)
+  %sum: f32[<S>] = aten.sum.dim_IntList(%exp, [0])
+  %mean: f32[<S>] = aten.div.Tensor(%sum, %b0)
+  %scaled: f32[<S>] = aten.mul.Tensor(%mean, %root)
+  %y: f32[<S>] = aten.add.Tensor(%scaled, %half)
+  return (%y))graph");
+  for (const std::string& backend : backend_names()) {
+    const Program program = lowered_for(graph, backend);
+    // numbers stand before the rest and cut it nowhere
+    CHECK(program.ops[0].kind == "size");
+    CHECK(program.segments.size() <= 4);
+    Session session(program);
+    for (int64_t batch : {2, 1, 7})
+      for (int64_t length : {4, 9}) {
+        CAPTURE(backend, batch, length);
+        CHECK(difference(session, graph,
+                         {
+                             {batch, length}
+        }) < 1e-5);
+      }
+  }
+}
+
+TEST_CASE("variances and own statistics follow an open batch", "[lowering][open]") {
+  for (const char* op :
+       {"aten.var.correction(%x, [0], correction=1)",
+        "aten.batch_norm.default(%x, None, None, None, None, True, 0.1, 1e-05, True)"}) {
+    const std::string shape = std::string(op).find("var") != std::string::npos ? "[3]" : "[<B>,3]";
+    const Graph graph =
+        open_graph("graph(%x: f32[<B>,3]):\n  %y: f32" + shape + " = " + op + "\n  return (%y)");
+    Session session(lowered_for(graph, "reference"));
+    for (int64_t batch : {2, 9, 64}) {
+      CAPTURE(op, batch);
+      CHECK(difference(session, graph,
+                       {
+                           {batch, 3}
+      }) < 1e-5);
+    }
+  }
+}
+
+// A branch that `decides`, lines of a graph, chooses; a part of both divides by a size.
+Graph branches(const std::string& decides) {
+  return open_graph(R"graph(graph(%w = param "w": f32[3,3], %x: f32[<B>,3]):
+  %b0: int{"Symbol('s0', positive=True, integer=True)": 2} = aten.sym_size.int(%x, 0)
+)graph" + decides + R"graph(
+  [%y: f32[<B>,3]] = higher_order.cond(%yes, graph "yes" (%a: f32[<B>,3], %v: f32[3,3]):
+    %n: int{"Symbol('s0', positive=True, integer=True)": 2} = aten.sym_size.int(%a, 0)
+    %l: f32[<B>,3] = aten.linear.default(%a, %v)
+    %d: f32[<B>,3] = aten.div.Tensor(%l, %n)
+    return (%d)
+  , graph "no" (%a: f32[<B>,3], %v: f32[3,3]):
+    %d: f32[<B>,3] = aten.neg.default(%a)
+    return (%d)
+  , [%x, %w])
+  return (%y))graph");
+}
+
+TEST_CASE("a size decides a branch, and divides within it", "[lowering][open][control_flow]") {
+  for (const char* decides :
+       {"%yes: bool = _operator.gt(%b0, 3)",
+        "%odd: int = _operator.mod(%b0, 2)\n  %is_odd: bool = _operator.eq(%odd, 1)\n"
+        "  %yes: bool = torch.sym_not(%is_odd)",
+        "%sum: f32[] = aten.sum.default(%x)\n  %number: float = aten.item.default(%sum)\n"
+        "  %yes: bool = _operator.lt(%number, 0.25)"}) {
+    const Graph graph = branches(decides);
+    for (const std::string& backend : backend_names()) {
+      Session session(lowered_for(graph, backend));
+      for (int64_t batch : {2, 3, 4, 9}) {
+        CAPTURE(decides, backend, batch);
+        CHECK(difference(session, graph,
+                         {
+                             {batch, 3}
+        }) < 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("a number that no op computes is refused by name", "[lowering][open]") {
+  const Graph graph = branches(R"(  %real: float = torch.sym_float(%b0)
+  %wave: float = math.sin(%real)
+  %yes: bool = _operator.gt(%wave, 0.0))");
+  CHECK_THAT(error_of(graph), Contains("_operator.gt) reads the number %wave of math.sin, which is "
+                                       "not computed here; replace them before the export"));
 }
 
 TEST_CASE("an op that a backend takes at the example's sizes alone stays out of it",

@@ -97,6 +97,27 @@ TEST_CASE("an lstm of two layers in both directions gives what the interpreter g
   CHECK(compare_with_interpreter(make_graph(deep_lstm())).greatest < 1e-5);
 }
 
+// One layer of both directions, the hidden state projected from 4 to 2.
+const char* const kProjected =
+    R"(graph(%wi = param "wi": f32[16,3], %wh = param "wh": f32[16,2], %bi = param "bi": f32[16], %bh = param "bh": f32[16],
+        %wr = param "wr": f32[2,4], %vi = param "vi": f32[16,3], %vh = param "vh": f32[16,2], %vr = param "vr": f32[2,4],
+        %x: f32[5,3,3], %h: f32[2,3,2], %c: f32[2,3,4]):
+      %y: f32[5,3,4], %hn: f32[2,3,2], %cn: f32[2,3,4] = aten.lstm.input(%x, [%h, %c], [%wi, %wh, %bi, %bh, %wr, %vi, %vh, %bi, %bh, %vr], True, 1, 0.0, False, True, False)
+      return (%y, %hn, %cn))";
+
+TEST_CASE("an lstm with projections gives what the interpreter gives",
+          "[lowering][recurrent][tanh]") {
+  const Graph graph = make_graph(kProjected);
+  CHECK(compare_with_interpreter(graph).greatest < 1e-5);
+  for (const std::string& backend : backend_names()) {
+    CAPTURE(backend);
+    const std::vector<c10::IValue> inputs = {to_aten(random_floats({5, 3, 3})),
+                                             to_aten(random_floats({2, 3, 2})),
+                                             to_aten(random_floats({2, 3, 4}))};
+    CHECK_FALSE(share_off(graph, inputs, backend) > 1e-4);
+  }
+}
+
 TEST_CASE("gru and plain recurrent layers give what the interpreter gives",
           "[lowering][recurrent]") {
   CHECK(compare_with_interpreter(make_graph(kGru)).greatest < 1e-5);
@@ -207,11 +228,10 @@ TEST_CASE("what a recurrent op cannot express is refused by name", "[lowering][r
   CHECK(
       error_of(
           make_graph(
-              R"(graph(%wi = param "wi": f32[16,3], %wh = param "wh": f32[16,2], %wr = param "wr": f32[2,4], %x: f32[5,1,3], %h: f32[1,1,2],
-        %c: f32[1,1,4]):
-      %y: f32[5,1,2], %hn: f32[1,1,2], %cn: f32[1,1,4] = aten.lstm.input(%x, [%h, %c], [%wi, %wh, %wr], False, 1, 0.0, False, False, False)
+              R"(graph(%wi = param "wi": f32[16,3], %wh = param "wh": f32[16,4], %x: f32[5,1,3], %h: f32[1,1,4], %c: f32[1,1,4]):
+      %y: f32[5,1,4], %hn: f32[1,1,4], %cn: f32[1,1,4] = aten.lstm.input(%x, [%h, %c], [%wi, %wh, %wh, %wh], False, 1, 0.0, False, False, False)
       return (%y))"))
-          .find("with projections of the hidden state") != std::string::npos);
+          .find("with 4 parameters for 1 layers") != std::string::npos);
 }
 
 }  // namespace octet::test_recurrent

@@ -65,6 +65,24 @@ TEST_CASE("writes through views of a buffer reach it", "[lowering][state]") {
   return (%y, %b))") == 0);
 }
 
+TEST_CASE("a batch norm in training mode moves its running statistics", "[lowering][state]") {
+  const char* const text =
+      R"(graph(%w = param "w": f32[3], %b = param "b": f32[3], %m = buffer "mean": f32[3], %v = buffer "var": f32[3], %x: f32[4,3,2]):
+  %y: f32[4,3,2] = aten.batch_norm.default(%x, %w, %b, %m, %v, True, 0.2, 1e-05, True)
+  %z: f32[3] = aten.mul.Tensor(%v, 2.0)
+  return (%y, %z))";
+  CHECK(greatest_in_four_runs(text) < 1e-5);
+  const Program program = reference_program(make_graph(text));
+  REQUIRE(program.states.size() == 2);
+  CHECK(program.states[0].name == "mean");
+  // as run_decompositions() gives it
+  CHECK(
+      greatest_in_four_runs(
+          R"(graph(%w = param "w": f32[3], %b = param "b": f32[3], %m = buffer "mean": f32[3], %v = buffer "var": f32[3], %x: f32[4,3]):
+  %y: f32[4,3], %mean: f32[3], %inverse: f32[3], %nm: f32[3], %nv: f32[3] = aten._native_batch_norm_legit_functional.default(%x, %w, %b, %m, %v, True, 0.1, 1e-05)
+  return (mutate "mean" = %nm, mutate "var" = %nv, %y, %mean, %inverse))") < 1e-5);
+}
+
 TEST_CASE("what a run read of a buffer before it wrote stays what it was", "[lowering][state]") {
   CHECK(greatest_in_four_runs(R"(graph(%b = buffer "b": f32[4], %x: f32[4]):
   %old: f32[4] = aten.clone.default(%b)

@@ -2,9 +2,9 @@
 #include "quantizers/annotate_text.h"
 
 #include "annotate/annotation/annotation_text.h"
-#include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 namespace octet::test {
 
@@ -46,12 +46,7 @@ Annotated annotate_text(const std::string& text, Compat compat, const ModuleStac
 }
 
 std::string declared_fault(const std::string& json) {
-  try {
-    parse_quantizer(json, "npu.json");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_message([&] { parse_quantizer(json, "npu.json"); });
 }
 
 std::string reason_for(const Report& report, const std::string& node) {

@@ -7,6 +7,7 @@
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 namespace octet::test_qat_specs {
 namespace {
@@ -26,12 +27,7 @@ std::string annotated(const std::string& quantizer, const char* graph,
 }
 
 std::string message_of(const std::string& json, const QuantizerOptions& options = training()) {
-  try {
-    parse_quantizer(json, "q.json", options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { parse_quantizer(json, "q.json", options); });
 }
 
 constexpr const char* kLinear = R"(graph(%x: f32[2,8], %w = param "w": f32[4,8]):

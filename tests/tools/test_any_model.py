@@ -62,7 +62,7 @@ class Windows(nn.Module):
 
 
 class Spectrum(nn.Module):
-    """An op that no backend but torch has."""
+    """Complex numbers: tokens mixed by a transform of both dimensions, a spectrum's magnitude."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +70,33 @@ class Spectrum(nn.Module):
         self.last = nn.Linear(33, 8)
 
     def forward(self, x):
-        return self.last(torch.fft.rfft(self.first(x)).abs())
+        mixed = torch.fft.fft2(self.first(x)).real / 8
+        return self.last(torch.fft.rfft(mixed, norm="ortho").abs())
+
+
+class Frames(nn.Module):
+    """An op that no backend but torch has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(32, 64)
+        self.last = nn.Linear(9, 8)
+
+    def forward(self, x):
+        frames = torch.stft(self.first(x), 16, window=torch.hann_window(16), return_complex=True)
+        return self.last(frames.abs().mT)
+
+
+class Projected(nn.Module):
+    """A recurrent layer whose hidden state is projected."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.LSTM(16, 12, proj_size=6, batch_first=True)
+        self.head = nn.Linear(6, 8)
+
+    def forward(self, x):
+        return self.head(self.layers(x)[0])
 
 
 class AnyModel(CommandTest):
@@ -128,11 +154,19 @@ class AnyModel(CommandTest):
         torch.manual_seed(1)
         self.check(self.quantized(Windows(), torch.randn(1, 3, 8, 8)))
 
+    def test_transforms_and_spectra(self):
+        torch.manual_seed(1)
+        self.check(self.quantized(Spectrum(), torch.randn(4, 32)))
+
+    def test_a_projected_hidden_state(self):
+        torch.manual_seed(1)
+        self.check(self.quantized(Projected(), torch.randn(2, 5, 16)))
+
     def test_what_only_libtorch_has(self):
         torch.manual_seed(1)
-        want = self.quantized(Spectrum(), torch.randn(4, 32))
+        want = self.quantized(Frames(), torch.randn(4, 32))
         message = self.fails("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
-        self.assertIn("aten.fft_rfft.default", message)
+        self.assertIn("aten.stft.default", message)
         self.assertIn("--fallback torch", message)
         self.check(want, "--fallback", "torch")
 

@@ -142,13 +142,28 @@ class BranchesAndLoops(CommandTest):
         self.export(CondNet().requires_grad_(False), steps[1][0], dynamic_shapes=({0: torch.export.Dim("n", min=2, max=16)},))
         self.check("model.pt2", steps, 1e5)
 
-    def test_ops_that_only_libtorch_has_run_within_a_body(self):
-        class Spectrum(nn.Module):
+    def test_sizes_decide_and_divide(self):
+        class Mean(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(8, 8)
+
             def forward(self, x):
-                return torch.cond(x.sum() > 0, lambda x: torch.fft.rfft(x).abs(), lambda x: torch.fft.rfft(x * 2).abs(), (x,))
+                return torch.cond(x.shape[0] > 3, lambda x: self.linear(x) / x.shape[0], lambda x: x * x.shape[0] ** -0.5, (x,))
+
+        torch.manual_seed(0)
+        steps = batches(lambda seed: (torch.randn(seed + 2, 8),))
+        self.export(Mean().requires_grad_(False), steps[1][0], dynamic_shapes=({0: torch.export.Dim("n", min=2, max=16)},))
+        self.check("model.pt2", steps, 1e5)
+
+    def test_ops_that_only_libtorch_has_run_within_a_body(self):
+        class Bessel(nn.Module):
+            def forward(self, x):
+                return torch.cond(x.sum() > 0, lambda x: torch.special.i1(x), lambda x: torch.special.i1(x * 2) + x, (x,))
 
         steps = batches(lambda seed: (torch.randn(2, 8),))
-        self.export(Spectrum(), *steps[0])
+        self.export(Bessel(), *steps[0])
+        self.assertIn("special_i1", self.fails("lower", self.path("model.pt2"), "--backend", "onednn", "--output", self.path("m.octet")))
         self.check("model.pt2", steps, 1e5, "--fallback", "torch", backends=("onednn",))
 
 

@@ -123,41 +123,42 @@ const Cell* find_cell(const std::string& name) {
   return nullptr;
 }
 
-// own[N, G*H] = hidden[N, H] * transpose(r) + bias, as one step for each place of the hidden state.
-class HiddenProduct {
+// y[N, rows] = x[N, columns] * transpose(w) + bias, as one step for each pair of places. w [rows,
+// columns] and bias [rows] are constants; without a bias -1.
+class StepProduct {
  public:
-  HiddenProduct(SegmentBuilder& builder, const ProgramOp& op, int64_t batch)
+  StepProduct(SegmentBuilder& builder, int weights, int bias, int64_t batch)
       : builder_(builder), batch_(batch) {
-    const ProgramTensor& r = builder.tensor(op.inputs[1]);
-    rows_ = r.shape[0];
-    hidden_ = r.shape[1];
-    bias_ =
-        builder
-            .add_floats(op.inputs[2] >= 0 ? real_values(builder.tensor(op.inputs[2]))
-                                          : std::vector<float>(static_cast<size_t>(rows_), 0.0f))
-            .place;
-    integers_ = find_weight_product(builder, r, batch);
-    if (!integers_) plan_floats(op.inputs[1]);
+    const ProgramTensor& w = builder.tensor(weights);
+    rows_ = w.shape[0];
+    columns_ = w.shape[1];
+    bias_ = builder
+                .add_floats(bias >= 0 ? real_values(builder.tensor(bias))
+                                      : std::vector<float>(static_cast<size_t>(rows_), 0.0f))
+                .place;
+    integers_ = find_weight_product(builder, w, batch);
+    if (!integers_) plan_floats(weights);
   }
 
-  void add(Place hidden, Place own) {
-    if (integers_) return add_weight_product(builder_, *integers_, hidden, bias_, own);
+  void add(Place x, Place y) {
+    if (integers_) return add_weight_product(builder_, *integers_, x, bias_, y);
     builder_.add_primitive("recurrent product", desc_,
                            {
-                               {DNNL_ARG_SRC,     desc_.src_desc(),     hidden  },
+                               {DNNL_ARG_SRC,     desc_.src_desc(),     x       },
                                {DNNL_ARG_WEIGHTS, desc_.weights_desc(), weights_},
                                {DNNL_ARG_BIAS,    bias_desc_,           bias_   },
-                               {DNNL_ARG_DST,     desc_.dst_desc(),     own     }
+                               {DNNL_ARG_DST,     desc_.dst_desc(),     y       }
     });
   }
 
  private:
   void plan_floats(int weights) {
-    const dnnl::memory::desc source({batch_, hidden_}, ElementType::f32,
-                                    dnnl::memory::dims{hidden_, 1});
-    const dnnl::memory::desc plain({hidden_, rows_}, ElementType::f32,
-                                   dnnl::memory::dims{1, hidden_});
-    const dnnl::memory::desc any({hidden_, rows_}, ElementType::f32, dnnl::memory::format_tag::any);
+    const dnnl::memory::desc source({batch_, columns_}, ElementType::f32,
+                                    dnnl::memory::dims{columns_, 1});
+    const dnnl::memory::desc plain({columns_, rows_}, ElementType::f32,
+                                   dnnl::memory::dims{1, columns_});
+    const dnnl::memory::desc any({columns_, rows_}, ElementType::f32,
+                                 dnnl::memory::format_tag::any);
     const dnnl::memory::desc result({batch_, rows_}, ElementType::f32,
                                     dnnl::memory::dims{rows_, 1});
     bias_desc_ = dnnl::memory::desc({1, rows_}, ElementType::f32, dnnl::memory::dims{rows_, 1});
@@ -170,7 +171,7 @@ class HiddenProduct {
   SegmentBuilder& builder_;
   int64_t batch_;
   int64_t rows_ = 0;
-  int64_t hidden_ = 0;
+  int64_t columns_ = 0;
   std::optional<IntegerProduct> integers_;
   Place bias_, weights_;
   dnnl::memory::desc bias_desc_;
@@ -189,16 +190,21 @@ void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op) {
   const Cell* cell = find_cell(name);
   if (cell == nullptr) throw Refusal{fmt::format("the cell {} is unknown here", name)};
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
-  const int64_t steps = yt.shape[0], batch = yt.shape[1], hidden = yt.shape[2],
-                rows = builder.tensor(op.inputs[1]).shape[0];
+  const bool has_cell = op.inputs.size() > 4;
+  const int64_t steps = yt.shape[0], batch = yt.shape[1], width = yt.shape[2],
+                rows = builder.tensor(op.inputs[1]).shape[0], hidden = has_cell ? rows / 4 : width;
   const Stored given =
       to_real(builder, op.inputs[0], row_major(builder.tensor(op.inputs[0]).shape));
-  const Stored h0 = to_real(builder, op.inputs[3], {hidden, 1});
+  const Stored h0 = to_real(builder, op.inputs[3], {width, 1});
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   const Stored own = builder.allocate({batch, rows}, {}, {rows, 1});
-  HiddenProduct product(builder, op, batch);
-  const bool has_cell = op.inputs.size() > 4;
-  Stored state;
+  StepProduct product(builder, op.inputs[1], op.inputs[2], batch);
+  std::optional<StepProduct> projection;
+  Stored unprojected, state;
+  if (op.has_input(5)) {
+    projection.emplace(builder, op.inputs[5], -1, batch);
+    unprojected = builder.allocate({batch, hidden}, {}, {hidden, 1});
+  }
   if (has_cell) {
     state = builder.allocate({batch, hidden}, {}, {hidden, 1});
     add_copy(builder, to_real(builder, op.inputs[4], {hidden, 1}), state);
@@ -208,9 +214,11 @@ void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op) {
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t t = is_reverse ? steps - 1 - step : step;
     product.add(before, own.place);
-    std::vector<Place> places = {at_step(given, t), own.place, before, at_step(y, t)};
+    std::vector<Place> places = {at_step(given, t), own.place, before,
+                                 projection ? unprojected.place : at_step(y, t)};
     if (has_cell) places.push_back(state.place);
     builder.add_loop("gates", cell->gates(batch, rows, hidden, has_cell), places);
+    if (projection) projection->add(unprojected.place, at_step(y, t));
     before = at_step(y, t);
     if (builder.purpose() == SegmentBuilder::Purpose::kProve) break;  // one step is like the other
   }

@@ -23,6 +23,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
+#include "support/error_message.h"
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.
@@ -50,12 +51,7 @@ double sqnr(const at::Tensor& expected, const at::Tensor& actual) {
 
 template <typename Call>
 std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { call(); });
 }
 
 constexpr const char* kTwoLinears = R"(

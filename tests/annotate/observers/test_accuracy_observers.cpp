@@ -18,6 +18,7 @@
 #include "annotate/observers/mse_kernels.h"
 #include "annotate/observers/observer_cases.h"
 #include "core/base/error.h"
+#include "support/error_message.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
@@ -83,12 +84,7 @@ const std::vector<at::Tensor>& samples() {
 }
 
 std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { action(); });
 }
 
 TEST_CASE("mse: the error is no larger than with min-max and histogram", "[annotate][observer]") {

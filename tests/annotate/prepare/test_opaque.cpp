@@ -17,6 +17,7 @@
 #include "support/rule_quantizer.h"
 
 // After torch, which has a macro CHECK of its own.
+#include "support/error_message.h"
 #include "support/graph_matchers.h"
 
 namespace octet::test_opaque {
@@ -91,12 +92,7 @@ Batches record(const Batches& data) {
 
 template <typename Work>
 std::string message_of(const Work& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { work(); });
 }
 
 TEST_CASE("an op without kernel stops calibration with its name and the ways out",

@@ -308,4 +308,25 @@ TEST_CASE("oneDNN: data movement is exact", "[backends][onednn]") {
   }
 }
 
+TEST_CASE("oneDNN: arithmetic and functions of tensors without dimensions", "[backends][onednn]") {
+  for (const char* kind : {"add", "sub", "mul", "div", "maximum"}) {
+    CAPTURE(kind);
+    ProgramBuilder b;
+    const int x = b.input("x", DType::kFloat32, {2, 3}), y = b.input("y", DType::kFloat32, {});
+    const Attributes all = {
+        {"fn", std::string("sum")}
+    };
+    const int sum = b.op("reduce", {x}, "sum", DType::kFloat32, {}, {}, all);
+    const int both = b.op(kind, {sum, y}, "both", DType::kFloat32, {});
+    b.output(b.op("unary",
+                  {
+                      both
+    },
+                  "z", DType::kFloat32, {}, {}, {{"fn", std::string("tanh")}}));
+    b.output(both);
+    CHECK(check_against_reference(b.finish(), "onednn",
+                                  {random_floats({2, 3}), random_floats({}, 0.5f, 1.0f)}) <= 1e-5);
+  }
+}
+
 }  // namespace octet

@@ -33,24 +33,26 @@ int recurrent_weights(ProgramBuilder& b, int64_t rows, int64_t hidden, Weights w
                           Tensor()});
 }
 
+// projected: the width of the hidden state where there is a projection, 0: none.
 double run_recurrent(const Case& cell, int64_t steps, int64_t batch, int64_t hidden,
-                     Weights weights, bool has_bias, bool is_reverse) {
+                     Weights weights, bool has_bias, bool is_reverse, int64_t projected = 0) {
   ProgramBuilder b;
-  const int64_t rows = cell.gates * hidden;
+  const int64_t rows = cell.gates * hidden, width = projected > 0 ? projected : hidden;
   const bool has_cell = cell.gates == 4;
   const int p = b.input("p", DType::kFloat32, {steps, batch, rows});
-  const int h = b.input("h", DType::kFloat32, {batch, hidden});
-  std::vector<int> inputs = {p, recurrent_weights(b, rows, hidden, weights),
+  const int h = b.input("h", DType::kFloat32, {batch, width});
+  std::vector<int> inputs = {p, recurrent_weights(b, rows, width, weights),
                              has_bias ? b.constant("b", random_floats({rows}, -1, 1, 3)) : -1, h};
   std::vector<Tensor> values = {random_floats({steps, batch, rows}, -2, 2, 4),
-                                random_floats({batch, hidden}, -1, 1, 5)};
+                                random_floats({batch, width}, -1, 1, 5)};
   if (has_cell) {
     inputs.push_back(b.input("c", DType::kFloat32, {batch, hidden}));
     values.push_back(random_floats({batch, hidden}, -1, 1, 6));
   }
+  if (projected > 0) inputs.push_back(recurrent_weights(b, width, hidden, weights));
   const int y = b.op("recurrent", inputs, "y", DType::kFloat32,
                      {
-                         steps, batch, hidden
+                         steps, batch, width
   },
                      {}, {{"cell", std::string(cell.cell)}, {"reverse", is_reverse}});
   const int last = has_cell ? b.second_output("last", {batch, hidden}) : -1;
@@ -80,6 +82,16 @@ TEST_CASE("oneDNN: recurrent layers with integer weights equal the reference",
         CAPTURE(cell.cell, batch, weights == Weights::kNibbles);
         CHECK(run_recurrent(cell, 5, batch, 40, weights, batch == 4, false) <= 1e-5);
       }
+}
+
+TEST_CASE("oneDNN: projections of the hidden state equal the reference",
+          "[backends][onednn][recurrent]") {
+  for (Weights weights : {Weights::kFloat, Weights::kBytes, Weights::kNibbles})
+    for (int64_t batch : {1, 4, 9}) {
+      CAPTURE(batch, static_cast<int>(weights));
+      CHECK(run_recurrent(kCases[0], 5, batch, 40, weights, batch == 4, batch == 9, 12) <= 1e-5);
+    }
+  CHECK(run_recurrent(kCases[0], 2, 1, 1, Weights::kFloat, true, false, 1) <= 1e-5);
 }
 
 TEST_CASE("oneDNN: a recurrent layer far outside of its gates' range saturates",
@@ -133,6 +145,27 @@ TEST_CASE("reference: a recurrent op that does not fit its weights is refused wi
   CHECK(reason("gru", {2, 1, 6}, {3, 2}) == "y: a state has shape [3, 2], want [1, 2]");
   CHECK(reason("lstm", {2, 1, 6}, {1, 2}) == "y: lstm has 4 inputs and 1 outputs");
   CHECK(reason("peephole", {2, 1, 6}, {1, 2}) == "y: unknown cell \"peephole\"");
+}
+
+TEST_CASE("reference: a projection that does not fit the hidden state is refused with the shapes",
+          "[backends][reference][recurrent]") {
+  const auto reason = [](std::vector<int64_t> projection, std::vector<int64_t> cells) {
+    ProgramBuilder b;
+    const int p = b.input("p", DType::kFloat32, {2, 1, 12}),
+              h = b.input("h", DType::kFloat32, {1, 2}), c = b.input("c", DType::kFloat32, cells);
+    b.output(b.op("recurrent",
+                  {
+                      p, b.constant("r", random_floats({12, 2}
+                        )), -1, h, c,
+                      b.constant("projection", random_floats(projection))
+    },
+                  "y", DType::kFloat32, {2, 1, 2}, {}, {{"cell", std::string("lstm")}}));
+    b.second_output("last", {1, 3});
+    return refusal(b.finish(), "reference").value_or("accepted");
+  };
+  CHECK(reason({2, 3}, {1, 3}) == "accepted");
+  CHECK(reason({3, 2}, {1, 3}) == "y: the projection has shape [3, 2], want [2, 3]");
+  CHECK(reason({2, 3}, {1, 2}) == "y: a state has shape [1, 2], want [1, 3]");
 }
 
 }  // namespace octet

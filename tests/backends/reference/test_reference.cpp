@@ -314,3 +314,20 @@ TEST_CASE("an op whose shapes do not fit is refused with the shapes", "[backends
   CHECK(refusal(b.finish(), "reference").value_or("") ==
         "y: input [1, 3] does not fit weight [4, 5]");
 }
+
+TEST_CASE("a size is the number in its attribute, and nothing but int64 without dimensions",
+          "[backends][reference]") {
+  const auto program = [](DType dtype, std::vector<int64_t> shape, Attributes attributes) {
+    ProgramBuilder b;
+    const int size = b.op("size", {}, "n", dtype, std::move(shape), {}, std::move(attributes));
+    b.output(size);
+    return b.finish();
+  };
+  const Attributes seven = {
+      {"value", int64_t{7}}
+  };
+  CHECK(*run(program(DType::kInt64, {}, seven), {})[0].data<int64_t>() == 7);
+  CHECK(refusal(program(DType::kInt64, {}, {}), "reference").value_or("") == "n: it has no value");
+  CHECK(refusal(program(DType::kInt32, {}, seven), "reference").value_or("") ==
+        "n: gives int32 of shape [], want int64 without dimensions");
+}

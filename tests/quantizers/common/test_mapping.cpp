@@ -8,6 +8,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 #include "quantizers/x86/quantizer.h"
+#include "support/error_message.h"
 
 namespace octet::test_mapping {
 namespace {
@@ -54,7 +55,7 @@ std::string reason(const std::string& json, const std::string& node) {
 // What the preparation of a graph says.
 std::string message_of(const std::string& json, QuantizerOptions options = {},
                        const test::ModuleStacks& stacks = kStacks) {
-  try {
+  return test::error_message([&] {
     Graph graph = parse_graph(kNet);
     for (const auto& [name, stack] : stacks)
       graph.find_node(name)->metadata["nn_module_stack"] = stack;
@@ -63,10 +64,7 @@ std::string message_of(const std::string& json, QuantizerOptions options = {},
     PrepareOptions prepare_options;
     prepare_options.compat = options.compat;
     prepare_pt2e(std::move(graph), *quantizer, report, prepare_options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 std::string on_xnnpack(const std::string& rows) {

@@ -12,6 +12,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/common/with_settings.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 namespace octet::test_own_settings {
 namespace {
@@ -177,12 +178,7 @@ std::string dtypes_with(const std::string& settings) {
 }
 
 std::string message_of(const std::string& json) {
-  try {
-    prepare_json(json);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { prepare_json(json); });
 }
 
 constexpr const char* kAllRules = "a: linear, b: linear, c: linear, h: linear_relu, r: linear_relu";

@@ -117,6 +117,25 @@ TEST_CASE("cells are annotated, their hidden state stays float", "[quantizers][r
             .text == "%cell [recurrent]: %x: ACT, %wi: WEIGHT, %wh: WEIGHT\n");
 }
 
+TEST_CASE("cells of the same weights are steps of one layer: their inputs share a scale",
+          "[quantizers][recurrent]") {
+  const char* const text = R"(
+      graph(%wi = param "wi": f32[6,3], %wh = param "wh": f32[6,2], %vi = param "vi": f32[6,3], %x: f32[1,3], %y: f32[1,3],
+            %h: f32[1,2]):
+        %a: f32[1,2] = aten.gru_cell.default(%x, %h, %wi, %wh)
+        %b: f32[1,2] = aten.gru_cell.default(%y, %a, %wi, %wh)
+        %c: f32[1,2] = aten.gru_cell.default(%y, %b, %vi, %wh)
+        return (%c))";
+  CHECK(annotate_text(text).text ==
+        "%a [recurrent]: %x: ACT, %wi: WEIGHT, %wh: WEIGHT\n"
+        "%b [recurrent]: %y: same as %x -> %a, %wi: WEIGHT, %wh: WEIGHT\n"
+        "%c [recurrent]: %y: ACT, %vi: WEIGHT, %wh: WEIGHT\n");
+  XNNPACKQuantizer dynamic;
+  dynamic.set_global(config(true));
+  const std::string at_run_time = annotate_text(text, dynamic).text;
+  CHECK(at_run_time.find("same as") == std::string::npos);
+}
+
 TEST_CASE("compat: recurrent layers stay float", "[quantizers][recurrent]") {
   CHECK(annotate_text(kLstm, Compat::kTorchao).text.empty());
 }

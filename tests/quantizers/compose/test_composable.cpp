@@ -6,6 +6,7 @@
 #include "quantizers/compose/composable_quantizer.h"
 #include "quantizers/embedding/quantizer.h"
 #include "quantizers/xnnpack/quantizer.h"
+#include "support/error_message.h"
 
 namespace octet::test_composable {
 namespace {
@@ -59,12 +60,7 @@ ComposableQuantizer compose(std::unique_ptr<Parts>... parts) {
 // xnnpack and then `step`.
 std::string conflict_of(const Scripted::Step& step) {
   ComposableQuantizer quantizer = compose(make_xnnpack(), std::make_unique<Scripted>(step));
-  try {
-    annotate_text(kMixed, quantizer);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { annotate_text(kMixed, quantizer); });
 }
 
 }  // namespace

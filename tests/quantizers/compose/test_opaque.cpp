@@ -8,6 +8,7 @@
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 namespace octet::test_opaque {
 namespace {
@@ -55,12 +56,7 @@ Prepared prepare(const std::string& json, const char* net = kNet,
 }
 
 std::string message_of(const std::string& json) {
-  try {
-    prepare(json);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { prepare(json); });
 }
 
 std::string with_opaque(const std::string& parts, const std::string& base = "xnnpack") {

@@ -11,6 +11,7 @@
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 // After torch, which has a macro CHECK of its own.
 #include <catch2/catch.hpp>
@@ -54,12 +55,7 @@ Prepared prepare_with(const std::string& opaque, const test::ModuleStacks& stack
 }
 
 std::string message_of(const std::string& opaque) {
-  try {
-    prepare_with(opaque);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { prepare_with(opaque); });
 }
 
 // "a -> t; b -> u": the inputs and outputs of each island.

@@ -7,10 +7,10 @@
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/prepare/prepare.h"
-#include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 namespace octet::test_constraints {
 namespace {
@@ -45,16 +45,13 @@ std::string refusal(const std::string& graph, const std::string& pattern,
 // What prepare says, and after it convert, when each input is a tensor of this value.
 std::string message_of(const std::string& rows, const std::string& graph, double value,
                        const std::string& rest = "") {
-  try {
+  return test::error_message([&] {
     Report report;
     ObservedGraph observed =
         prepare_pt2e(parse_graph(graph), *parse_quantizer(file_of(rows, rest), "npu.json"), report);
     calibrate(observed, {{at::full({2, 3}, value)}});
     convert_pt2e(std::move(observed), {}, report);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 std::string sigmoid_row(const std::string& constraints) {

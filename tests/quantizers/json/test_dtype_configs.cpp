@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "annotate/prepare/prepare.h"
-#include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/json/declared_quantizer.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 namespace octet::test_dtype_configs {
 namespace {
@@ -72,17 +72,14 @@ std::string choices(const std::string& settings) {
 }
 
 std::string message_of(const std::string& file) {
-  try {
+  return test::error_message([&] {
     const std::unique_ptr<Quantizer> quantizer = parse_quantizer(file, "npu.json");
     Graph graph = parse_graph(kNet);
     for (const auto& [name, stack] : kStacks)
       graph.find_node(name)->metadata["nn_module_stack"] = stack;
     Report report;
     prepare_pt2e(std::move(graph), *quantizer, report);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 std::string row_message(const std::string& row) { return message_of(file_of("", row)); }

@@ -8,10 +8,10 @@
 #include <fstream>
 
 #include "annotate/annotation/annotation_text.h"
-#include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/registry.h"
 #include "quantizers/xnnpack/config.h"
+#include "support/error_message.h"
 
 namespace octet::test_json_quantizer {
 namespace {
@@ -35,12 +35,7 @@ class JsonFile {
 
 std::string message_of(const std::string& text) {
   const JsonFile file(text);
-  try {
-    make_quantizer(file.path());
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_message([&] { make_quantizer(file.path()); });
 }
 
 // `source` is the source_fn_stack of the first node, "" none.

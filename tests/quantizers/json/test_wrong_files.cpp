@@ -12,9 +12,9 @@
 #include "annotate/observers/derive_functions.h"
 #include "annotate/observers/observer.h"
 #include "annotate/prepare/prepare.h"
-#include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/registry.h"
+#include "support/error_message.h"
 
 namespace octet::test_wrong_files {
 namespace {
@@ -49,16 +49,13 @@ std::string file_text(const Json& entry, const Json& files) {
 
 // What reading the file says, or preparing a small model with it.
 std::string message_of(const std::string& text) {
-  try {
+  return test::error_message([&] {
     const std::unique_ptr<Quantizer> quantizer = parse_quantizer(text, "q.json");
     Graph graph = parse_graph(kModel);
     graph.find_node("y")->metadata["nn_module_stack"] = "fc,fc,torch.nn.modules.linear.Linear";
     Report report;
     prepare_pt2e(std::move(graph), *quantizer, report);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 // Lists that grow with what is registered stand by name in the table.

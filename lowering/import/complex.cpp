@@ -1,0 +1,331 @@
+// Complex values: two real tensors, of which no op of Program knows that they belong together.
+// Fourier transforms are products with constant matrices, so the sizes along them are fixed.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+
+namespace octet {
+namespace {
+
+using Parts = ComplexParts;
+
+Value* complex_input(const Node& node) {
+  Value* self = node.find_input("self");
+  return self == nullptr ? node.find_input("input") : self;
+}
+
+// ---- Fourier transforms
+
+enum class Spectrum { kWhole, kHalf };  // kHalf: of reals, the first n / 2 + 1 of n
+
+struct TransformRow {
+  std::string_view op;
+  bool is_inverse;
+  Spectrum spectrum;
+};
+
+constexpr TransformRow kTransforms[] = {
+    {"aten.fft_fft",    false, Spectrum::kWhole},
+    {"aten.fft_fft2",   false, Spectrum::kWhole},
+    {"aten.fft_fftn",   false, Spectrum::kWhole},
+    {"aten.fft_ifft",   true,  Spectrum::kWhole},
+    {"aten.fft_ifft2",  true,  Spectrum::kWhole},
+    {"aten.fft_ifftn",  true,  Spectrum::kWhole},
+    {"aten.fft_rfft",   false, Spectrum::kHalf },
+    {"aten.fft_rfft2",  false, Spectrum::kHalf },
+    {"aten.fft_rfftn",  false, Spectrum::kHalf },
+    {"aten.fft_irfft",  true,  Spectrum::kHalf },
+    {"aten.fft_irfft2", true,  Spectrum::kHalf },
+    {"aten.fft_irfftn", true,  Spectrum::kHalf },
+};
+
+// One dimension of a transform of `size` elements (of the real side, for half a spectrum).
+struct Line {
+  int64_t dim, size;
+  bool is_inverse;
+  Spectrum spectrum;
+  double factor;
+};
+
+// [from, to] cosines and sines of 2 pi i j / size, times the factor; of half a spectrum, going
+// back, the elements in the middle count twice.
+struct Waves {
+  int cosines = -1;
+  int sines = -1;  // -1 where they are not wanted
+};
+Waves make_waves(Importer& importer, const Node& node, const Line& line, bool wants_sines) {
+  const int64_t half = line.size / 2 + 1;
+  const bool is_half = line.spectrum == Spectrum::kHalf;
+  const int64_t from = is_half && line.is_inverse ? half : line.size,
+                to = is_half && !line.is_inverse ? half : line.size;
+  const Tensor cosines = Tensor::zeros(DType::kFloat32, {from, to}),
+               sines = Tensor::zeros(DType::kFloat32, {from, to});
+  for (int64_t i = 0; i < from; ++i) {
+    const bool is_twice = is_half && line.is_inverse && i > 0 && 2 * i != line.size;
+    for (int64_t j = 0; j < to; ++j) {
+      const double angle = 2 * std::numbers::pi * static_cast<double>(i * j % line.size) /
+                           static_cast<double>(line.size);
+      const double factor = line.factor * (is_twice ? 2 : 1);
+      cosines.data<float>()[i * to + j] = static_cast<float>(factor * std::cos(angle));
+      sines.data<float>()[i * to + j] = static_cast<float>(factor * std::sin(angle));
+    }
+  }
+  return {importer.add_constant(node.name() + "_cosines", cosines),
+          wants_sines ? importer.add_constant(node.name() + "_sines", sines) : -1};
+}
+
+// (re + i im) times (cosines -+ i sines), along one dimension; im: -1 where it is 0 or not wanted.
+Parts transform_line(Importer& importer, const Node& node, Parts x, const Line& line,
+                     bool wants_imaginary) {
+  Steps s(importer, node);
+  const auto [cosines, sines] =
+      make_waves(importer, node, line, wants_imaginary || x.imaginary >= 0);
+  const auto turned = [&](int part) { return part < 0 ? -1 : s.transpose(part, line.dim, -1); };
+  const auto product = [&](int part, int matrix) { return s.matmul(part, matrix); };
+  const Parts t = {turned(x.real), turned(x.imaginary)};
+  Parts y = {product(t.real, cosines), -1};
+  if (t.imaginary >= 0) {
+    const int cross = product(t.imaginary, sines);
+    y.real = line.is_inverse ? s.sub(y.real, cross) : s.add(y.real, cross);
+  }
+  if (wants_imaginary) {
+    const int cross = product(t.real, sines);
+    if (t.imaginary < 0) {
+      y.imaginary = line.is_inverse ? cross : s.unary("neg", cross);
+    } else {
+      const int straight = product(t.imaginary, cosines);
+      y.imaginary = line.is_inverse ? s.add(straight, cross) : s.sub(straight, cross);
+    }
+  }
+  return {turned(y.real), turned(y.imaginary)};
+}
+
+double factor_of(const Node& node, const TransformRow& row, int64_t size) {
+  const Argument* argument = node.find_argument("norm");
+  const std::string* norm = argument == nullptr ? nullptr : argument->find<std::string>();
+  const std::string_view word = norm == nullptr ? "backward" : std::string_view(*norm);
+  const auto count = static_cast<double>(size);
+  if (word == "ortho") return 1 / std::sqrt(count);
+  return (word == "forward") != row.is_inverse ? 1 / count : 1;
+}
+
+// The dimensions, the one that is halved last.
+std::vector<int64_t> transformed_dims(const Node& node, const TransformRow& row, size_t rank,
+                                      size_t sizes) {
+  const Argument* argument = node.find_argument("dim");
+  const bool is_given = argument != nullptr && !argument->is_none();
+  std::vector<int64_t> dims;
+  if (is_given) {
+    dims = node.ints_or("dim", {});
+  } else if (row.op.ends_with('2')) {
+    dims = {-2, -1};
+  } else if (row.op.ends_with('n')) {
+    dims.resize(sizes > 0 ? sizes : rank);
+    std::iota(dims.begin(), dims.end(), -static_cast<int64_t>(dims.size()));
+  } else {
+    dims = {-1};
+  }
+  for (int64_t& dim : dims) dim = positive_dim(dim, rank);
+  return dims;
+}
+
+// What keeps a line from being a product; empty when nothing does.
+std::string find_line_fault(const Sizes& sizes, const Line& line) {
+  const SizeExpr& size = sizes[static_cast<size_t>(line.dim)];
+  if (!size.is_number()) return "along a dimension whose size is not fixed";
+  const bool is_cut = line.spectrum == Spectrum::kHalf && line.is_inverse;
+  return size.number() == (is_cut ? line.size / 2 + 1 : line.size) ? ""
+                                                                   : "that cuts or fills its input";
+}
+
+void import_transform(Importer& importer, const Node& node) {
+  const TransformRow& row =
+      *std::find_if(std::begin(kTransforms), std::end(kTransforms),
+                    [&](const TransformRow& candidate) { return node.is(candidate.op); });
+  const std::optional<Parts> given = importer.parts_of(complex_input(node));
+  if (!given) return importer.refuse(node, "of another dtype than complex64 and float32");
+  Parts x = *given;
+  const Sizes sizes = importer.sizes(x.real);
+  const char* name = node.find_argument("s") != nullptr ? "s" : "n";
+  const std::vector<int64_t> wanted = node.ints_or(name, {});
+  const std::vector<int64_t> dims = transformed_dims(node, row, sizes.size(), wanted.size());
+  std::vector<Line> lines;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const SizeExpr& size = sizes[static_cast<size_t>(dims[i])];
+    const bool is_last = i + 1 == dims.size();
+    Line line{dims[i], size.is_number() ? size.number() : 0, row.is_inverse,
+              is_last ? row.spectrum : Spectrum::kWhole, 1};
+    if (line.spectrum == Spectrum::kHalf && row.is_inverse) line.size = 2 * (line.size - 1);
+    if (i < wanted.size()) line.size = wanted[i];
+    if (const std::string fault = find_line_fault(sizes, line); !fault.empty())
+      return importer.refuse(node, fault);
+    line.factor = factor_of(node, row, line.size);
+    lines.push_back(line);
+  }
+  if (row.spectrum == Spectrum::kHalf && !row.is_inverse) std::reverse(lines.begin(), lines.end());
+  Value* result = node.outputs().front();
+  const bool is_real = !is_complex(result->meta->dtype);
+  const bool is_real_read =
+      is_real || std::all_of(result->users().begin(), result->users().end(),
+                             [](const Node* user) { return user->is("aten.real"); });
+  for (size_t i = 0; i < lines.size(); ++i)
+    x = transform_line(importer, node, x, lines[i], i + 1 < lines.size() || !is_real_read);
+  Steps s(importer, node);
+  is_real ? s.give(x.real) : importer.give_parts(result, x);
+}
+
+// ---- to and from reals
+
+void import_real_part(Importer& importer, const Node& node) {
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
+  if (!x) return importer.refuse(node, "of complex numbers");
+  Steps(importer, node).give(x->real);
+}
+
+int imaginary(Steps& s, const Parts& x) {
+  return x.imaginary >= 0 ? x.imaginary : s.expand(s.number(0, x.real), s.sizes(x.real));
+}
+
+void import_imaginary_part(Importer& importer, const Node& node) {
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
+  if (!x) return importer.refuse(node, "of complex numbers");
+  Steps s(importer, node);
+  s.give(imaginary(s, *x));
+}
+
+void import_view_as_real(Importer& importer, const Node& node) {
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
+  if (!x) return importer.refuse(node, "of complex numbers");
+  Steps s(importer, node);
+  s.give(s.cat({s.unsqueeze(x->real, -1), s.unsqueeze(imaginary(s, *x), -1)}, -1));
+}
+
+void import_view_as_complex(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand("self");
+  if (s.dtype(x) != DType::kFloat32) return importer.refuse(node, "of another dtype than float32");
+  Sizes sizes = s.sizes(x);
+  sizes.pop_back();
+  importer.give_parts(node.outputs().front(), {s.reshape(s.slice(x, -1, 0, 1), sizes),
+                                               s.reshape(s.slice(x, -1, 1, 1), sizes)});
+}
+
+void import_complex(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int real = s.operand("real"), other = s.operand("imag");
+  if (s.dtype(real) != DType::kFloat32) return importer.refuse(node, "of another dtype");
+  const Sizes sizes = broadcast(s.sizes(real), s.sizes(other));
+  importer.give_parts(node.outputs().front(), {s.expand(real, sizes), s.expand(other, sizes)});
+}
+
+void import_magnitude(Importer& importer, const Node& node) {
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
+  if (!x) return importer.refuse(node, "of complex numbers");
+  Steps s(importer, node);
+  if (x->imaginary < 0) return s.give(s.unary("abs", x->real));
+  s.give(s.unary("sqrt", s.add(s.mul(x->real, x->real), s.mul(x->imaginary, x->imaginary))));
+}
+
+// ---- arithmetic
+
+void import_conjugate(Importer& importer, const Node& node) {
+  const std::optional<Parts> x = importer.parts_of(complex_input(node));
+  if (!x) return importer.refuse(node, "of complex numbers");
+  Steps s(importer, node);
+  importer.give_parts(node.outputs().front(),
+                      {x->real, x->imaginary < 0 ? -1 : s.unary("neg", x->imaginary)});
+}
+
+// Of a tensor, or of a number.
+std::optional<Parts> operand_parts(Importer& importer, const Node& node, const char* name) {
+  Value* value = node.find_input(name);
+  return value == nullptr ? Parts{importer.operand(node, name), -1} : importer.parts_of(value);
+}
+
+void import_complex_product(Importer& importer, const Node& node) {
+  const std::optional<Parts> a = operand_parts(importer, node, "self"),
+                             b = operand_parts(importer, node, "other");
+  if (!a || !b) return importer.refuse(node, "of complex numbers");
+  Steps s(importer, node);
+  const auto product = [&](int x, int y) { return x < 0 || y < 0 ? -1 : s.mul(x, y); };
+  const auto sum = [&](int x, int y) { return x < 0 ? y : y < 0 ? x : s.add(x, y); };
+  const int cross = product(a->imaginary, b->imaginary), straight = s.mul(a->real, b->real);
+  importer.give_parts(node.outputs().front(),
+                      {cross < 0 ? straight : s.sub(straight, cross),
+                       sum(product(a->real, b->imaginary), product(a->imaginary, b->real))});
+}
+
+void import_complex_sum(Importer& importer, const Node& node) {
+  const std::optional<Parts> a = operand_parts(importer, node, "self"),
+                             b = operand_parts(importer, node, "other");
+  if (!a || !b || node.float_or("alpha", 1) != 1)
+    return importer.refuse(node, "of complex numbers");
+  Steps s(importer, node);
+  const bool is_sum = node.is("aten.add");
+  const Sizes sizes = broadcast(s.sizes(a->real), s.sizes(b->real));
+  const auto joined = [&](int x, int y) { return is_sum ? s.add(x, y) : s.sub(x, y); };
+  Parts y = {joined(a->real, b->real), -1};
+  if (a->imaginary >= 0 || b->imaginary >= 0)
+    y.imaginary = s.expand(joined(imaginary(s, *a), imaginary(s, *b)), sizes);
+  importer.give_parts(node.outputs().front(), y);
+}
+
+constexpr ImportRow kComplexRows[] = {
+    {"aten.real",            import_real_part      },
+    {"aten.imag",            import_imaginary_part },
+    {"aten.view_as_real",    import_view_as_real   },
+    {"aten.view_as_complex", import_view_as_complex},
+    {"aten.complex",         import_complex        },
+    {"aten.abs",             import_magnitude      },
+    {"aten.conj",            import_conjugate      },
+    {"aten._conj",           import_conjugate      },
+    {"aten.conj_physical",   import_conjugate      },
+    {"aten.mul",             import_complex_product},
+    {"aten.add",             import_complex_sum    },
+    {"aten.sub",             import_complex_sum    },
+};
+
+// The real parts of c64 elements, or the imaginary ones.
+Tensor part_of(const Tensor& complex, int64_t first) {
+  const Tensor whole = complex.contiguous();
+  const Tensor part = Tensor::zeros(DType::kFloat32, whole.shape());
+  const float* elements = reinterpret_cast<const float*>(whole.raw());
+  for (int64_t i = 0; i < part.numel(); ++i) part.data<float>()[i] = elements[2 * i + first];
+  return part;
+}
+
+}  // namespace
+
+std::optional<ComplexParts> Importer::parts_of(Value* value) {
+  if (value == nullptr || !value->meta) return std::nullopt;
+  if (!is_complex(value->meta->dtype)) {
+    const int tensor = tensor_of(value);
+    return this->tensor(tensor).dtype == DType::kFloat32 ? std::optional<ComplexParts>({tensor, -1})
+                                                         : std::nullopt;
+  }
+  const auto found = complex_.find(value);
+  if (found != complex_.end()) return found->second;
+  const Tensor* constant = find_fixed_constant(value);
+  if (constant == nullptr || constant->dtype() != DType::kComplex64) return std::nullopt;
+  return complex_[value] = {add_constant(value->name() + "_real", part_of(*constant, 0)),
+                            add_constant(value->name() + "_imaginary", part_of(*constant, 1))};
+}
+
+void Importer::give_parts(Value* value, ComplexParts parts) { complex_[value] = parts; }
+
+std::span<const ImportRow> complex_import_rows() {
+  static const std::vector<ImportRow> rows = [] {
+    std::vector<ImportRow> all(std::begin(kComplexRows), std::end(kComplexRows));
+    for (const TransformRow& row : kTransforms) all.push_back({row.op.data(), import_transform});
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace octet

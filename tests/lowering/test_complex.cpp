@@ -1,0 +1,72 @@
+// Fourier transforms and other complex numbers, which become pairs of real tensors: against the
+// interpreter.
+#include <catch2/catch.hpp>
+
+#include "tests/lowering/lowering_helpers.h"
+
+namespace octet::test_complex {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("transforms of several dimensions and norms are products", "[lowering][complex]") {
+  for (const char* norm : {"None", "\"ortho\"", "\"forward\""}) {
+    const std::string text = std::string(R"(graph(%x: f32[2,5,6]):
+  %f: c64[2,5,6] = aten.fft_fftn.default(%x, None, [1, 2], )") +
+                             norm + R"()
+  %back: c64[2,5,6] = aten.fft_ifft.default(%f, None, 1, )" +
+                             norm + R"()
+  %re: f32[2,5,6] = aten.real.default(%back)
+  %both: f32[2,5,6,2] = aten.view_as_real.default(%f)
+  %size: f32[2,5,6] = aten.abs.default(%back)
+  return (%re, %both, %size))";
+    CAPTURE(text);
+    CHECK(compare_with_interpreter(make_graph(text)).greatest < 1e-5);
+  }
+}
+
+TEST_CASE("a filter of half a spectrum is real arithmetic", "[lowering][complex]") {
+  for (const char* columns : {"8", "7"}) {
+    const std::string half = columns[0] == '8' ? "5" : "4";
+    const std::string spectrum = "c64[2,4," + half + "]";
+    const std::string text =
+        std::string("graph(%w = param \"w\": f32[4,") + half + ",2], %x: f32[2,4," + columns +
+        "]):\n  %f: " + spectrum +
+        " = aten.fft_rfft2.default(%x, None, [1, 2], \"ortho\")\n  %c: c64[4," + half +
+        "] = aten.view_as_complex.default(%w)\n  %p: " + spectrum +
+        " = aten.mul.Tensor(%f, %c)\n  %s: " + spectrum +
+        " = aten.add.Tensor(%p, %f)\n  %j: " + spectrum +
+        " = aten.conj_physical.default(%s)\n  %y: f32[2,4," + columns +
+        "] = aten.fft_irfft2.default(%j, [4, " + columns + "], [1, 2], \"ortho\")\n  return (%y)";
+    CAPTURE(text);
+    CHECK(compare_with_interpreter(make_graph(text)).greatest < 1e-5);
+  }
+}
+
+TEST_CASE("only what is read of a transform is computed", "[lowering][complex]") {
+  const std::string text = lowered(make_graph(R"(graph(%x: f32[2,4]):
+  %f: c64[2,4] = aten.fft_fft.default(%x)
+  %y: f32[2,4] = aten.real.default(%f)
+  return (%y))"));
+  CAPTURE(text);
+  CHECK(text.find("_sines") == std::string::npos);
+}
+
+TEST_CASE("complex numbers that no row knows are refused by name", "[lowering][complex]") {
+  CHECK_THAT(error_of(make_graph(R"(graph(%x: f32[2,4]):
+  %f: c64[2,6] = aten.fft_fft.default(%x, 6)
+  %y: f32[2,6] = aten.real.default(%f)
+  return (%y))")),
+             Contains("f (aten.fft_fft.default) that cuts or fills its input"));
+  CHECK_THAT(error_of(make_graph(R"(graph(%x: f32[2,4]):
+  %f: c64[2,4] = aten.fft_fft.default(%x)
+  %e: c64[2,4] = aten.exp.default(%f)
+  %y: f32[2,4] = aten.real.default(%e)
+  return (%y))")),
+             Contains("e (aten.exp.default) of complex numbers"));
+  CHECK_THAT(error_of(make_graph(R"(graph(%x: f32[2,4]):
+  %f: c64[2,4] = aten.fft_fft.default(%x)
+  return (%f))")),
+             Contains("%f: is complex, want real tensors here"));
+}
+
+}  // namespace octet::test_complex
