@@ -79,13 +79,14 @@ class Planner {
   // Reads its inputs in any order, and writes the order that the segment's other ops want, unless
   // it insists on orders.
   void add_own(const ProgramOp& op) {
-    const OwnOrders orders = own_orders(op);
+    const OwnOrders orders = own_orders(program_, op);
     const bool waits = std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
       const Occurrence* made = is_activation(index) ? any_of(index) : nullptr;
       return made != nullptr && made->stage == current();
     });
     if (waits) plan_.stages.emplace_back();
     HostStep step{&op, {}, {}};
+    std::optional<Form> first;  // of the first input
     for (int index : op.inputs) {
       if (!is_activation(index)) {
         step.from.push_back({index, Order::kRowMajor});
@@ -96,10 +97,14 @@ class Planner {
         continue;
       }
       const Form any = any_of(index) == nullptr ? preferred_form(index) : any_of(index)->form;
-      step.from.push_back(bring(index, orders.from ? Form::kPlain : any));
+      const Form form = orders.from ? Form::kPlain : any;
+      if (!first) first = form;
+      step.from.push_back(bring(index, form));
     }
     const int output = op.outputs[0];
-    const Form form = orders.to ? Form::kPlain : preferred_form(output);
+    const Form form = orders.to               ? Form::kPlain
+                      : orders.agree && first ? *first
+                                              : preferred_form(output);
     step.to = key_of(output, form);
     if (orders.to == Order::kBytes) {
       step.to.order = Order::kBytes;  // read by own ops only

@@ -211,6 +211,7 @@ constexpr ShapeRow kShapes[] = {
     {"add",               check_binary_shape     },
     {"sub",               check_binary_shape     },
     {"mul",               check_binary_shape     },
+    {"div",               check_binary_shape     },
     {"max_pool",          check_pool_shape       },
     {"avg_pool",          check_pool_shape       },
     {"adaptive_avg_pool", check_average_shape    },

@@ -28,9 +28,10 @@ int32_t four_bytes(const uint8_t* from) {
                                           const int32_t* sum) {
   const RowParameters r = p.parameters[row];
   const int64_t column = block * kBlockColumns;
+  const int32_t term = p.terms == nullptr ? 0 : p.terms[row];
   float real[kBlockColumns];
   for (int64_t c = 0; c < kBlockColumns; ++c) {
-    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c]) *
+    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c] + term) *
                         (r.scale * p.scale[column + c]) +
                     p.bias[column + c];
     const float least = v < p.low ? p.low : v;

@@ -15,8 +15,8 @@ inline constexpr int64_t kGroup = 4;
 inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share the loads of x
 inline constexpr int64_t kTileRows = 6;    // rows that share the loads of weights
 
-// y[rows, out] = clamp((x * w - zero_point[row] * sum[column]) * scale[row] * scale[column] +
-// bias[column])
+// y[rows, out] = clamp((x * w - zero_point[row] * sum[column] + term[row]) * scale[row] *
+// scale[column] + bias[column])
 struct RowProductView {
   const uint8_t* rows;
   int64_t stride;
@@ -29,6 +29,7 @@ struct RowProductView {
   float* y;
   int64_t out;
   float low, high;
+  const int32_t* terms = nullptr;  // null: none
 };
 
 struct RowKernel {
