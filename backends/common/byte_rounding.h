@@ -28,4 +28,12 @@ inline ByteOutput byte_output(float scale, int32_t zero_point) {
                              output.zero_point);
 }
 
+// A loop of that; by value, as a store to bytes could change what is read through references.
+[[gnu::always_inline]] inline void round_to_bytes(const float* x, int8_t* y, int64_t count,
+                                                  ByteOutput output) {
+  const float* __restrict from = x;
+  int8_t* __restrict to = y;
+  for (int64_t i = 0; i < count; ++i) to[i] = byte_of(from[i], output);
+}
+
 }  // namespace octet

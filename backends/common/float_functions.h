@@ -66,8 +66,10 @@ namespace octet {
   q = q * square + 5.02071977e-1f;
   q = q * square + 1.0f;
   float y = x * p / q;
-  y = x >= kEnd || y > 1.0f ? 1.0f : y;
-  return x <= -kEnd || y < -1.0f ? -1.0f : y;
+  y = x >= kEnd ? 1.0f : y;
+  y = x <= -kEnd ? -1.0f : y;
+  y = y > 1.0f ? 1.0f : y;
+  return y < -1.0f ? -1.0f : y;
 }
 
 }  // namespace octet

@@ -63,28 +63,38 @@ struct ByteCall {
   }
 };
 
-// Row `i` of all rows of a: its bytes, and what the zero points add to its products.
-void pack_row(const ByteCall& call, int64_t i, uint8_t flip) {
-  const ByteProduct& p = call.product;
-  const int64_t depth = p.batch.depth;
-  const int8_t* x =
-      call.a + p.batch.a[static_cast<size_t>(i / p.batch.rows)] + i % p.batch.rows * depth;
-  uint8_t* to = call.at<uint8_t>(call.layout.rows) + i * call.layout.stride;
+// One row: its bytes in whole groups, which is what the loops read. Returns their sum.
+[[gnu::always_inline]] inline int32_t pack_row(const int8_t* x, uint8_t* to, int64_t depth,
+                                               int64_t stride, uint8_t flip) {
+  const int8_t* __restrict from = x;
+  uint8_t* __restrict bytes = to;
   int32_t sum = 0;
-  run_vectorised([=, &sum]() __attribute__((always_inline)) {
-    const int8_t* __restrict from = x;
-    uint8_t* __restrict bytes = to;
-    int32_t part = 0;
-    for (int64_t k = 0; k < depth; ++k) {
-      part += from[k];
-      bytes[k] = static_cast<uint8_t>(from[k]) ^ flip;
+  for (int64_t k = 0; k < depth; ++k) {
+    sum += from[k];
+    bytes[k] = static_cast<uint8_t>(from[k]) ^ flip;
+  }
+  for (int64_t k = depth; k < stride; ++k) bytes[k] = 0;
+  return sum;
+}
+
+// Of all rows of a: their bytes, scales, and what the zero points add to their products.
+void pack_rows(const ByteCall& call, int64_t first, int64_t last, uint8_t flip) {
+  const ByteProduct& p = call.product;
+  const int64_t depth = p.batch.depth, rows = p.batch.rows, stride = call.layout.stride;
+  const int32_t all = static_cast<int32_t>(depth) * p.a_zero, b_zero = p.b_zero;
+  const RowParameters parameters = {p.a_zero + flip, p.scale};
+  const int64_t* begins = p.batch.a.data();
+  uint8_t* bytes = call.at<uint8_t>(call.layout.rows);
+  int32_t* terms = call.at<int32_t>(call.layout.terms);
+  RowParameters* of_rows = call.at<RowParameters>(call.layout.parameters);
+  run_vectorised([=, a = call.a]() __attribute__((always_inline)) {
+    for (int64_t i = first; i < last; ++i) {
+      const int32_t sum = pack_row(a + begins[i / rows] + i % rows * depth, bytes + i * stride,
+                                   depth, stride, flip);
+      terms[i] = b_zero * (all - sum);
+      of_rows[i] = parameters;
     }
-    sum = part;
   });
-  std::memset(to + depth, 0, static_cast<size_t>(call.layout.stride - depth));
-  call.at<int32_t>(call.layout.terms)[i] =
-      p.b_zero * (static_cast<int32_t>(depth) * p.a_zero - sum);
-  call.at<RowParameters>(call.layout.parameters)[i] = {p.a_zero + flip, p.scale};
 }
 
 // A block of columns: four elements of each lie together.
@@ -147,10 +157,9 @@ void multiply_rows(const ByteCall& call, int64_t i, int64_t row, int64_t last) {
   if (!p.y_zero) return;
   const ByteOutput output = byte_output(1, *p.y_zero);
   int8_t* bytes = reinterpret_cast<int8_t*>(call.to) + (before + row) * columns;
-  run_vectorised([=, x = y + row * columns]() __attribute__((always_inline)) {
-    const float* __restrict from = x;
-    int8_t* __restrict to = bytes;
-    for (int64_t e = 0; e < (last - row) * columns; ++e) to[e] = byte_of(from[e], output);
+  const float* reals = y + row * columns;
+  run_vectorised([=]() __attribute__((always_inline)) {
+    round_to_bytes(reals, bytes, (last - row) * columns, output);
   });
 }
 
@@ -183,7 +192,7 @@ void run(const ByteProduct& product, std::span<const std::byte* const> from, std
   const uint8_t flip = best_row_kernel().lowest == 0 ? 128 : 0;
   for_parts(pool, batch.count() * batch.rows, rows_per_part(batch.depth),
             [&](int64_t first, int64_t last) {
-              for (int64_t i = first; i < last; ++i) pack_row(call, i, flip);
+              pack_rows(call, first, last, flip);
             });
   for_parts(pool, std::ssize(batch.b), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) pack_matrix(call, i);

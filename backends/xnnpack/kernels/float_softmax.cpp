@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/common/float_functions.h"
+#include "backends/common/lanes.h"
 #include "backends/common/vectorised.h"
 #include "backends/xnnpack/kernels/parts.h"
 
@@ -23,14 +24,16 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < whole; i += kLanes)
     for (int64_t k = 0; k < kLanes; ++k)
       greatest[k] = greatest[k] < x[i + k] ? x[i + k] : greatest[k];
-  float most = *std::max_element(greatest, greatest + kLanes);
+  float most = greatest_of_lanes(greatest);
   for (int64_t i = whole; i < size; ++i) most = most < x[i] ? x[i] : most;
-  for (int64_t i = 0; i < size; ++i) y[i] = exponential(x[i] - most);
   for (int64_t i = 0; i < whole; i += kLanes)
-    for (int64_t k = 0; k < kLanes; ++k) sums[k] += y[i + k];
-  float sum = 0;
-  for (const float lane : sums) sum += lane;
-  for (int64_t i = whole; i < size; ++i) sum += y[i];
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const float e = exponential(x[i + k] - most);
+      y[i + k] = e;
+      sums[k] += e;
+    }
+  float sum = sum_of_lanes(sums);
+  for (int64_t i = whole; i < size; ++i) sum += y[i] = exponential(x[i] - most);
   const float factor = 1 / sum;
   for (int64_t i = 0; i < size; ++i) y[i] *= factor;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/common/byte_rounding.h"
+#include "backends/common/lanes.h"
 #include "backends/common/vectorised.h"
 #include "backends/xnnpack/kernels/parts.h"
 
@@ -23,21 +24,19 @@ struct RowMoments {
   float sums[kLanes] = {}, squares[kLanes] = {};
   for (int64_t i = 0; i < whole; i += kLanes)
     for (int64_t k = 0; k < kLanes; ++k) sums[k] += x[i + k];
-  double sum = 0;
+  double sum = double{sum_of_lanes(sums)};
   for (int64_t i = whole; i < width; ++i) sum += double{x[i]};
-  for (const float lane : sums) sum += double{lane};
   const float center = static_cast<float>(sum / static_cast<double>(width));
   for (int64_t i = 0; i < whole; i += kLanes)
     for (int64_t k = 0; k < kLanes; ++k) {
       const float d = x[i + k] - center;
       squares[k] += d * d;
     }
-  double square = 0;
+  double square = double{sum_of_lanes(squares)};
   for (int64_t i = whole; i < width; ++i) {
     const double d = double{x[i] - center};
     square += d * d;
   }
-  for (const float lane : squares) square += double{lane};
   return {center,
           static_cast<float>(1 / std::sqrt(square / static_cast<double>(width) + double{eps}))};
 }

@@ -110,6 +110,7 @@ void rows_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block
 void run_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
   for (; blocks >= kTileBlocks; block += kTileBlocks, blocks -= kTileBlocks)
     rows_vnni<kTileBlocks>(p, row, rows, block);
+  for (; blocks >= 2; block += 2, blocks -= 2) rows_vnni<2>(p, row, rows, block);
   for (; blocks > 0; ++block, --blocks) rows_vnni<1>(p, row, rows, block);
 }
 #undef OCTET_VNNI
