@@ -38,7 +38,9 @@ struct HostMemory {
 
 template <typename How>
 void run_own(const How& how, const HostCall& call, const HostMemory& memory) {
-  if constexpr (requires { how.scratch_bytes(); }) {
+  if constexpr (requires { how.run(call.from, call.to, memory.scratch, memory.pool); }) {
+    how.run(call.from, call.to, memory.scratch, memory.pool);
+  } else if constexpr (requires { how.scratch_bytes(); }) {
     xnnpack::run(how, call.from, call.to, memory.scratch, memory.pool);
   } else if constexpr (requires { how.run(call.from[0], call.to, memory.pool); }) {
     how.run(call.from[0], call.to, memory.pool);
@@ -210,7 +212,7 @@ class XNNPACKSegment : public CompiledSegment {
       report({step.op->name}, step.op->kind, "own",
              layout_of(program, step.op->inputs, step.op->outputs[0]));
     }
-    if (own_orders(program, *step.op).from == Order::kBytes) release_weights(program, *step.op);
+    if (step.op->kind == "linear") release_weights(program, *step.op);
   }
 
   // "f32 f32 -> s8": what an op reads and writes.

@@ -353,6 +353,7 @@ constexpr OwnRow kOwnRows[] = {
     {"matmul",                check_matmul,         matmul_steps,              kPlain     },
     {"fake_quantize_dynamic", check_row_quantize,   quantize_steps,            kMakesBytes},
     {"linear",                check_own_linear,     linear_steps,              kReadsBytes},
+    {"linear",                check_byte_linear,    byte_linear_steps,         kPlain     },
 };
 
 struct Found {

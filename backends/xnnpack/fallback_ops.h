@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/xnnpack/form.h"
+#include "backends/xnnpack/kernels/byte_linear.h"
 #include "backends/xnnpack/kernels/byte_product.h"
 #include "backends/xnnpack/kernels/copy.h"
 #include "backends/xnnpack/kernels/float_map.h"
@@ -36,7 +37,7 @@ struct OwnOrders {
 OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
 using OwnKernel = std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowProduct, FloatMap,
-                               FloatSoftmax, LayerNorm, FloatProduct, ByteProduct>;
+                               FloatSoftmax, LayerNorm, FloatProduct, ByteProduct, ByteLinear>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

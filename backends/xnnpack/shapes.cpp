@@ -8,6 +8,7 @@
 #include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/fallback_ops.h"
 #include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/own_kernels.h"
 #include "backends/xnnpack/window.h"
 #include "core/base/shape.h"
 
@@ -244,7 +245,10 @@ Verdict check_native(const Program& program, const ProgramOp& op) {
 }
 
 bool is_native(const Program& program, const ProgramOp& op) {
-  return find_row_quantize(program, op) == nullptr && static_cast<bool>(check_native(program, op));
+  const bool prefers_own = op.kind == "linear" && prefers_byte_linear() &&
+                           check_activations(program, op) && check_byte_linear(program, op);
+  return !prefers_own && find_row_quantize(program, op) == nullptr &&
+         static_cast<bool>(check_native(program, op));
 }
 
 Verdict check_op(const Program& program, const ProgramOp& op) {

@@ -8,8 +8,8 @@
 
 #include "backends/common/byte_rounding.h"
 #include "backends/common/vectorised.h"
+#include "backends/xnnpack/kernels/byte_rows.h"
 #include "backends/xnnpack/kernels/parts.h"
-#include "backends/xnnpack/kernels/row_kernels.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -62,20 +62,6 @@ struct ByteCall {
     return product.y_zero ? at<float>(layout.results) : reinterpret_cast<float*>(to);
   }
 };
-
-// One row: its bytes in whole groups, which is what the loops read. Returns their sum.
-[[gnu::always_inline]] inline int32_t pack_row(const int8_t* x, uint8_t* to, int64_t depth,
-                                               int64_t stride, uint8_t flip) {
-  const int8_t* __restrict from = x;
-  uint8_t* __restrict bytes = to;
-  int32_t sum = 0;
-  for (int64_t k = 0; k < depth; ++k) {
-    sum += from[k];
-    bytes[k] = static_cast<uint8_t>(from[k]) ^ flip;
-  }
-  for (int64_t k = depth; k < stride; ++k) bytes[k] = 0;
-  return sum;
-}
 
 // Of all rows of a: their bytes, scales, and what the zero points add to their products.
 void pack_rows(const ByteCall& call, int64_t first, int64_t last, uint8_t flip) {
@@ -189,11 +175,9 @@ void run(const ByteProduct& product, std::span<const std::byte* const> from, std
                          reinterpret_cast<const int8_t*>(from[1]),
                          to,
                          scratch};
-  const uint8_t flip = best_row_kernel().lowest == 0 ? 128 : 0;
+  const uint8_t flip = byte_flip();
   for_parts(pool, batch.count() * batch.rows, rows_per_part(batch.depth),
-            [&](int64_t first, int64_t last) {
-              pack_rows(call, first, last, flip);
-            });
+            [&](int64_t first, int64_t last) { pack_rows(call, first, last, flip); });
   for_parts(pool, std::ssize(batch.b), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) pack_matrix(call, i);
   });
