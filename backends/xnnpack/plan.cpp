@@ -34,7 +34,7 @@ class Planner {
       : program_(program) {
     borders_.insert(inputs.begin(), inputs.end());
     for (const ProgramOp* op : ops) {
-      if (!is_native(program, *op)) continue;
+      if (op->kind == "permute" || !is_native(program, *op)) continue;
       const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
       const bool is_spatial = std::all_of(
           forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
@@ -43,7 +43,9 @@ class Planner {
     plan_.stages.emplace_back();
   }
 
-  void add(const ProgramOp& op) { is_native(program_, op) ? add_native(op) : add_own(op); }
+  void add(const ProgramOp& op) {
+    is_native(program_, op) && !is_copied(op) ? add_native(op) : add_own(op);
+  }
 
   Plan finish(std::span<const int> outputs) {
     for (int index : outputs) {
@@ -74,6 +76,18 @@ class Planner {
     }
     for (int index : op.outputs) occurrences_[index].push_back({best->out, current()});
     plan_.stages.back().ops.push_back({&op, row, *best});
+  }
+
+  // A permutation that is only another name for the same bytes needs them channels-last, or makes
+  // them so. Where neither is at hand or wanted, one copy costs less than two changes of order.
+  bool is_copied(const ProgramOp& op) const {
+    if (op.kind != "permute" || !check_own(program_, op)) return false;
+    const std::vector<Forms> candidates = find_op_row(op.kind)->forms(program_, op);
+    return std::none_of(candidates.begin(), candidates.end(), [&](const Forms& forms) {
+      return forms.in == Form::kChannelsLast
+                 ? in_order(op.inputs[0], forms.in) != nullptr
+                 : spatial_ranks_.contains(program_.output(op).shape.size());
+    });
   }
 
   // Reads its inputs in any order, and writes the order that the segment's other ops want, unless
