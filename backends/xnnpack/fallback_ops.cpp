@@ -347,6 +347,7 @@ constexpr OwnRow kOwnRows[] = {
     {"unary",                 check_float_map,      float_map_steps,           kAgree     },
     {"requantize",            check_own_requantize, copied<requantize_copies>, kAny       },
     {"upsample",              check_own_upsample,   copied<upsample_copies>,   kAny       },
+    {"upsample",              check_resize,         resize_steps,              kAgree     },
     {"softmax",               check_own_softmax,    softmax_steps,             kAny       },
     {"softmax",               check_float_softmax,  float_softmax_steps,       kAgree     },
     {"layer_norm",            check_layer_norm,     layer_norm_steps,          kPlain     },

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/common/resize_taps.h"
 #include "backends/xnnpack/ops.h"
 #include "backends/xnnpack/stage.h"
 #include "core/base/shape.h"
@@ -127,6 +128,58 @@ std::vector<OwnStep> layer_norm_steps(const Program& program, const ProgramOp& o
   norm.bias = parameter(2, 0);
   return {
       {{0}, norm}
+  };
+}
+
+// ---- other sizes of images
+
+Verdict check_resize(const Program& program, const ProgramOp& op) {
+  const Sizes& in = program.input(op, 0).shape;
+  const Sizes& out = program.output(op).shape;
+  const std::vector<double> scales = op.reals("scales");
+  const std::string mode = op.text("mode", "nearest");
+  if (in.size() < 3 || in.size() > 5 || out.size() != in.size() || in[0] != out[0] ||
+      in[1] != out[1] || scales.size() != in.size() - 2 || !find_resize(mode, scales.size()))
+    return Verdict::refuse(fmt::format("resizing [{}] to [{}] by {}", fmt::join(in, ", "),
+                                       fmt::join(out, ", "), mode));
+  for (size_t d = 0; d < scales.size(); ++d) {
+    if (!(scales[d] >= 0 && scales[d] < 1e9))
+      return Verdict::refuse(fmt::format("its scale is {}", scales[d]));
+    // as many taps as pixels, in the worst case
+    if (mode.ends_with("_aa") &&
+        scales[d] * static_cast<double>(out[2 + d]) > 4 * static_cast<double>(in[2 + d]))
+      return Verdict::refuse("the scale is not that of the sizes");
+  }
+  return Verdict::accept();
+}
+
+std::vector<OwnStep> resize_steps(const Program& program, const ProgramOp& op,
+                                  std::span<const Order> from, Order to, pthreadpool_t) {
+  const ProgramTensor& x = program.input(op, 0);
+  const Sizes& in = x.shape;
+  const Sizes& out = program.output(op).shape;
+  const size_t spatial = in.size() - 2, lead = 3 - spatial;
+  const std::vector<double> scales = op.reals("scales");
+  const Resize mode = *find_resize(op.text("mode", "nearest"), spatial);
+  ImageResize resize;
+  // of a single pixel both orders are the same
+  const bool is_channels_last = from[0] == Order::kChannelsLast || to == Order::kChannelsLast;
+  resize.outer = is_channels_last ? in[0] : in[0] * in[1];
+  resize.inner = is_channels_last ? in[1] : 1;
+  resize.from = byte_scale_of(x);
+  resize.to = byte_scale_of(program.output(op));
+  for (size_t d = 0; d < spatial; ++d) {
+    ResizeAxis& axis = resize.axes[lead + d];
+    std::vector<SampleTap> taps;
+    axis = {in[2 + d], {}, {0}};
+    for (int64_t o = 0; o < out[2 + d]; ++o) {
+      add_taps(taps, mode, op.flag("align_corners"), scales[d], o, in[2 + d]);
+      axis.first.push_back(std::ssize(taps));
+    }
+    for (const SampleTap& tap : taps) axis.taps.push_back({tap.at, static_cast<float>(tap.weight)});
+  }
+  return {
+      {{0}, std::move(resize)}
   };
 }
 
