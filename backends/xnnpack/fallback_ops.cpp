@@ -337,7 +337,8 @@ constexpr OwnOrders kReadsBytes = {Order::kBytes, Order::kRowMajor};
 constexpr OwnOrders kPlain = {Order::kRowMajor, Order::kRowMajor};
 constexpr OwnOrders kAgree = {{}, {}, true};
 
-// Of several rows of a kind the first one that takes the op counts; the last one says why none does.
+// Of several rows of a kind the first one that takes the op counts; the last one says why none
+// does.
 constexpr OwnRow kOwnRows[] = {
     {"permute",               check_own_permute,    copied<permute_copies>,    kAny       },
     {"slice",                 check_own_slice,      copied<slice_copies>,      kAny       },

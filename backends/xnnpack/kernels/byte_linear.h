@@ -1,5 +1,5 @@
-// Linears on signed bytes with constant weights: exact in 32 bits, then scaled in float, to floats or
-// signed bytes.
+// Linears on signed bytes with constant weights: exact in 32 bits, then scaled in float, to floats
+// or signed bytes.
 #pragma once
 
 #include <cstddef>

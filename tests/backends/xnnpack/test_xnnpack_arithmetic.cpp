@@ -1,5 +1,5 @@
-// Functions of floats, softmax, layer norm and products of two activations: our own kernels in place
-// of what XNNPACK lacks, against the reference.
+// Functions of floats, softmax, layer norm, products of two activations and linears on bytes: our
+// own kernels in place of what XNNPACK lacks, against the reference.
 #include <catch2/catch.hpp>
 
 #include <cmath>
