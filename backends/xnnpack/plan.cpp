@@ -34,6 +34,7 @@ class Planner {
       : program_(program) {
     borders_.insert(inputs.begin(), inputs.end());
     for (const ProgramOp* op : ops) {
+      for (int index : op->inputs) readers_[index].push_back(op);
       if (op->kind == "permute" || !is_native(program, *op)) continue;
       const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
       const bool is_spatial = std::all_of(
@@ -130,8 +131,21 @@ class Planner {
 
   Form preferred_form(int index) const {
     const std::vector<int64_t>& shape = program_.tensor(index).shape;
-    return has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0 ? Form::kChannelsLast
-                                                                               : Form::kPlain;
+    const bool is_spatial = has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0;
+    return is_spatial && !is_read_plain(index) ? Form::kChannelsLast : Form::kPlain;
+  }
+
+  // Whether none of the ops that read the tensor gains from channels last.
+  bool is_read_plain(int index) const {
+    const auto found = readers_.find(index);
+    if (found == readers_.end()) return true;
+    return std::all_of(found->second.begin(), found->second.end(), [&](const ProgramOp* reader) {
+      if (reader->kind == "permute") return true;  // is_copied
+      if (!is_native(program_, *reader)) return own_orders(program_, *reader).from.has_value();
+      const std::vector<Forms> forms = find_op_row(reader->kind)->forms(program_, *reader);
+      return std::none_of(forms.begin(), forms.end(),
+                          [](const Forms& f) { return f.in == Form::kChannelsLast; });
+    });
   }
 
   int current() const { return static_cast<int>(plan_.stages.size()) - 1; }
@@ -209,6 +223,7 @@ class Planner {
   std::set<int> borders_;
   // ranks of tensors that some op of the segment takes channels-last only
   std::set<size_t> spatial_ranks_;
+  std::map<int, std::vector<const ProgramOp*>> readers_;  // by tensor
   std::map<int, std::vector<Occurrence>> occurrences_;
 };
 
