@@ -7,6 +7,7 @@
 
 #include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/filter.h"
 #include "backends/xnnpack/ops.h"
 #include "backends/xnnpack/own_kernels.h"
 #include "backends/xnnpack/window.h"
@@ -244,10 +245,21 @@ Verdict check_native(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+namespace {
+
+// Linears on bytes that our own kernel does though XNNPACK has the op: where that is faster, and
+// what only fails when XNNPACK makes it.
+bool prefers_own(const Program& program, const ProgramOp& op) {
+  if (op.kind != "linear" || !check_activations(program, op) || !check_byte_linear(program, op))
+    return false;
+  const bool writes_bytes = program.output(op).qparams.has_value();
+  return prefers_byte_linear() || (writes_bytes && !takes_requantization_scales(program, op));
+}
+
+}  // namespace
+
 bool is_native(const Program& program, const ProgramOp& op) {
-  const bool prefers_own = op.kind == "linear" && prefers_byte_linear() &&
-                           check_activations(program, op) && check_byte_linear(program, op);
-  return !prefers_own && find_row_quantize(program, op) == nullptr &&
+  return !prefers_own(program, op) && find_row_quantize(program, op) == nullptr &&
          static_cast<bool>(check_native(program, op));
 }
 
