@@ -12,12 +12,18 @@
 namespace octet {
 namespace {
 
-// "conv conv2d_1, conv conv2d_2, ..." of a segment, for messages.
+// "conv2d_1 and 11 more" of a segment, for messages.
 std::string describe_segment(const Program& program, const Segment& segment) {
   const ProgramOp& first = program.op(segment.ops.front());
   return segment.ops.size() == 1
              ? first.name
              : fmt::format("{} and {} more", first.name, segment.ops.size() - 1);
+}
+
+Error refused(const std::string& subject, const std::string& reason) {
+  return Error("onednn", subject,
+               fmt::format("oneDNN {} does not take it: {}; lower the program again",
+                           onednn::library_versions().at("onednn"), reason));
 }
 
 }  // namespace
@@ -28,21 +34,19 @@ std::map<std::string, std::string> OneDnnBackend::versions() const {
 
 std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
                                                         const Segment& segment, int threads) const {
-  const std::map<std::string, std::string> versions = onednn::library_versions();
+  onednn::library_versions();  // throws Error where the library does not fit
   OCTET_ASSERT(threads >= 1 && !segment.ops.empty(), "an empty segment or no threads");
   const onednn::ThreadCount count(threads);
   try {
     onednn::SegmentBuilder builder(program, segment, onednn::SegmentBuilder::Purpose::kRun);
     onednn::emit_segment(builder, program, segment);
     return std::make_unique<onednn::OneDnnSegment>(builder, threads);
+  } catch (const onednn::OpRefusal& refusal) {
+    throw refused(refusal.op, refusal.reason);
   } catch (const onednn::Refusal& refusal) {
-    throw Error("onednn", describe_segment(program, segment),
-                fmt::format("oneDNN {} does not take it: {}; lower the program again",
-                            versions.at("onednn"), refusal.reason));
+    throw refused(describe_segment(program, segment), refusal.reason);
   } catch (const dnnl::error& error) {
-    throw Error("onednn", describe_segment(program, segment),
-                fmt::format("oneDNN {} does not take it: {}; lower the program again",
-                            versions.at("onednn"), error.what()));
+    throw refused(describe_segment(program, segment), error.what());
   }
 }
 

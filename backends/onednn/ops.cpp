@@ -158,9 +158,15 @@ namespace {
 void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   if (builder.is_absorbed(op)) return;
   const OpRow* row = find_op_row(op.kind);
-  if (row == nullptr) throw Refusal{fmt::format("there is no {} here", op.kind)};
+  if (row == nullptr) throw OpRefusal{op.name, fmt::format("there is no {} here", op.kind)};
   builder.begin_op(op);
-  row->emit(builder, op);
+  try {
+    row->emit(builder, op);
+  } catch (const Refusal& refusal) {
+    throw OpRefusal{op.name, refusal.reason};
+  } catch (const dnnl::error& error) {
+    throw OpRefusal{op.name, error.what()};
+  }
   builder.end_op();
 }
 

@@ -19,7 +19,14 @@ struct OpRow {
 // Null for an unknown kind.
 const OpRow* find_op_row(const std::string& kind);
 
-// Turns the ops of the segment into steps, outputs included. Throws Refusal and dnnl::error.
+// What keeps one op of a segment from becoming steps.
+struct OpRefusal {
+  std::string op;  // its name
+  std::string reason;
+};
+
+// Turns the ops of the segment into steps, outputs included. Throws OpRefusal; Refusal and
+// dnnl::error for what brings the outputs into their form.
 void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment);
 
 }  // namespace octet::onednn

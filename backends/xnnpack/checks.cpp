@@ -77,11 +77,6 @@ Verdict check_ratio(const char* what, double ratio, double least) {
                   least, kMostRatio));
 }
 
-Verdict check_float_only(const Program& program, const ProgramOp& op, const std::string& what) {
-  if (is_float(program.input(op, 0)) && is_float(program.output(op))) return Verdict::accept();
-  return Verdict::refuse(fmt::format("XNNPACK has {} in float32 only", what));
-}
-
 Verdict check_spatial(const Program& program, const ProgramOp& op) {
   const size_t rank = program.input(op, 0).shape.size();
   if (has_channels_last(program.input(op, 0).shape)) return Verdict::accept();
@@ -196,6 +191,12 @@ Verdict check_binary(const Program& program, const ProgramOp& op) {
   return verdict ? check_ratio("input 1's scale", b, kLeastSummand) : verdict;
 }
 
+Verdict check_div(const Program& program, const ProgramOp& op) {
+  const bool is_all_float = is_float(program.input(op, 0)) && is_float(program.input(op, 1)) &&
+                            is_float(program.output(op));
+  return is_all_float ? Verdict::accept() : Verdict::refuse("XNNPACK divides floats only");
+}
+
 Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
   const ProgramTensor& in = program.input(op, 0);
   const ProgramTensor& out = program.output(op);
@@ -285,17 +286,6 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
         out.qparams->scale[0], out.qparams->zero_point[0]));
   }
   return Verdict::accept();
-}
-
-Verdict check_softmax(const Program& program, const ProgramOp& op) {
-  Verdict verdict = check_float_only(program, op, "softmax");
-  if (!verdict) return verdict;
-  const std::vector<int64_t>& shape = program.input(op, 0).shape;
-  const int64_t rank = static_cast<int64_t>(shape.size());
-  const int64_t dim = op.integer("dim", -1) + (op.integer("dim", -1) < 0 ? rank : 0);
-  if (dim == rank - 1 || (dim == 1 && has_channels_last(shape))) return Verdict::accept();
-  return Verdict::refuse(fmt::format(
-      "softmax along dimension {} of {}, XNNPACK takes the last one and channels", dim, rank));
 }
 
 Verdict check_pad(const Program& program, const ProgramOp& op) {

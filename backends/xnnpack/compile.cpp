@@ -1,7 +1,12 @@
 #include "backends/xnnpack/compile.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <variant>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/xnnpack/fallback_ops.h"
 #include "backends/xnnpack/stage.h"
@@ -20,26 +25,82 @@ struct BorderCopy {
 };
 
 // Between runtimes.
-struct InnerCopy {
-  std::variant<Shuffle, StridedCopy, ByteSoftmax, RowQuantization, RowProduct> how;
-  const std::byte* from;
+struct HostCall {
+  std::variant<Shuffle, OwnKernel> how;
+  std::vector<const std::byte*> from;
   std::byte* to;
 };
 
+struct HostMemory {
+  std::byte* scratch;
+  pthreadpool_t pool;
+};
+
 template <typename How>
-void run_inner(const How& how, const InnerCopy& copy, pthreadpool_t) {
-  xnnpack::run(how, copy.from, copy.to);
+void run_own(const How& how, const HostCall& call, const HostMemory& memory) {
+  if constexpr (requires { how.run(call.from, call.to, memory.scratch, memory.pool); }) {
+    how.run(call.from, call.to, memory.scratch, memory.pool);
+  } else if constexpr (requires { how.scratch_bytes(); }) {
+    xnnpack::run(how, call.from, call.to, memory.scratch, memory.pool);
+  } else if constexpr (requires { how.run(call.from[0], call.to, memory.pool); }) {
+    how.run(call.from[0], call.to, memory.pool);
+  } else if constexpr (requires { xnnpack::run(how, call.from[0], call.to, memory.pool); }) {
+    xnnpack::run(how, call.from[0], call.to, memory.pool);
+  } else {
+    xnnpack::run(how, call.from[0], call.to);
+  }
 }
-void run_inner(const RowQuantization& how, const InnerCopy& copy, pthreadpool_t pool) {
-  xnnpack::run(how, copy.from, copy.to, pool);
+
+void run_host(const HostCall& call, const HostMemory& memory) {
+  if (const Shuffle* shuffle = std::get_if<Shuffle>(&call.how))
+    return xnnpack::run(*shuffle, call.from[0], call.to);
+  std::visit([&](const auto& how) { run_own(how, call, memory); }, std::get<OwnKernel>(call.how));
 }
-void run_inner(const RowProduct& how, const InnerCopy& copy, pthreadpool_t pool) {
-  how.run(copy.from, copy.to, pool);
+
+constexpr size_t kCacheLine = 64;
+
+std::byte* aligned(std::byte* address) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  return address + (kCacheLine - at % kCacheLine) % kCacheLine;
+}
+
+size_t scratch_of(const OwnKernel& kernel) {
+  return std::visit(
+      [](const auto& how) -> size_t {
+        if constexpr (requires { how.scratch_bytes(); }) return how.scratch_bytes();
+        return 0;
+      },
+      kernel);
 }
 
 struct CompiledStage {
-  std::vector<InnerCopy> before;
+  std::vector<HostCall> before;
   StageRuntime stage;  // without a runtime when nothing is left for it
+};
+
+// The least time of some calls, by position; measures while it is on.
+class Stopwatch {
+ public:
+  void set(bool on) {
+    is_on_ = on;
+    seconds_.clear();
+  }
+  double seconds(size_t call) const { return call < seconds_.size() ? seconds_[call] : 0; }
+  // Runs `body` as the call of that position.
+  template <typename Body>
+  void run(size_t call, const Body& body) {
+    if (!is_on_) return body();
+    const Clock::time_point start = Clock::now();
+    body();
+    const double taken = std::chrono::duration<double>(Clock::now() - start).count();
+    if (seconds_.size() <= call) seconds_.resize(call + 1);
+    seconds_[call] = seconds_[call] == 0 ? taken : std::min(seconds_[call], taken);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool is_on_ = false;
+  std::vector<double> seconds_;
 };
 
 class XNNPACKSegment : public CompiledSegment {
@@ -55,7 +116,10 @@ class XNNPACKSegment : public CompiledSegment {
                               buffer(program, key)});
       }
     }
+    report({}, "copy of the inputs", "own", "rows -> any order");
     for (const Stage& stage : plan.stages) add(program, stage);
+    report({}, "copy of the outputs", "own", "any order -> rows");
+    scratch_ = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(scratch_bytes_ + kCacheLine)});
     for (size_t i = 0; i < outputs.size(); ++i) {
       const BufferKey& key = plan.exports[i];
       exports_.push_back({i, shuffle_of(program, key.tensor, key.order, Order::kRowMajor, true),
@@ -64,18 +128,34 @@ class XNNPACKSegment : public CompiledSegment {
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
-    for (const BorderCopy& copy : imports_)
-      xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
+    const HostMemory memory = {aligned(scratch_.raw()), pool_.get()};
+    size_t call = 0;
+    stopwatch_.run(call++, [&] {
+      for (const BorderCopy& copy : imports_)
+        xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
+    });
     for (const CompiledStage& compiled : stages_) {
-      for (const InnerCopy& copy : compiled.before)
-        std::visit([&](const auto& how) { run_inner(how, copy, pool_.get()); }, copy.how);
+      for (const HostCall& host : compiled.before)
+        stopwatch_.run(call++, [&] { run_host(host, memory); });
       if (compiled.stage.runtime == nullptr) continue;
-      const xnn_status status = xnn_invoke_runtime(compiled.stage.runtime.get());
-      OCTET_ASSERT(status == xnn_status_success, "a runtime that was set up runs");
+      stopwatch_.run(call++, [&] {
+        const xnn_status status = xnn_invoke_runtime(compiled.stage.runtime.get());
+        OCTET_ASSERT(status == xnn_status_success, "a runtime that was set up runs");
+      });
     }
-    for (const BorderCopy& copy : exports_)
-      xnnpack::run(copy.shuffle, copy.buffer, outputs[copy.border].raw());
+    stopwatch_.run(call++, [&] {
+      for (const BorderCopy& copy : exports_)
+        xnnpack::run(copy.shuffle, copy.buffer, outputs[copy.border].raw());
+    });
   }
+
+  std::vector<KernelReport> kernels() const override {
+    std::vector<KernelReport> reports = reports_;
+    for (size_t i = 0; i < reports.size(); ++i) reports[i].seconds = stopwatch_.seconds(i);
+    return reports;
+  }
+
+  void time_kernels(bool on) override { stopwatch_.set(on); }
 
  private:
   // at_border: outside of it u8 is u8, inside it is s8.
@@ -112,21 +192,40 @@ class XNNPACKSegment : public CompiledSegment {
     stages_.push_back(std::move(compiled));
   }
 
-  void add(const Program& program, const HostStep& step, std::vector<InnerCopy>& copies) {
+  void add(const Program& program, const HostStep& step, std::vector<HostCall>& calls) {
+    std::byte* const to = buffer(program, step.to);
     if (step.op == nullptr) {
       const Shuffle shuffle =
           shuffle_of(program, step.from[0].tensor, step.from[0].order, step.to.order, false);
-      copies.push_back({shuffle, buffer(program, step.from[0]), buffer(program, step.to)});
+      calls.push_back({shuffle, {buffer(program, step.from[0])}, to});
+      report({}, "change of order", "own",
+             layout_of(program, {step.from[0].tensor}, step.to.tensor));
       return;
     }
     std::vector<Order> orders;
     for (const BufferKey& key : step.from) orders.push_back(key.order);
     for (const OwnStep& own : own_steps(program, *step.op, orders, step.to.order, pool_.get())) {
-      const decltype(InnerCopy::how) how =
-          std::visit([](const auto& step) -> decltype(InnerCopy::how) { return step; }, own.how);
-      copies.push_back({how, buffer(program, step.from[own.input]), buffer(program, step.to)});
+      std::vector<const std::byte*> from;
+      for (const size_t input : own.inputs) from.push_back(buffer(program, step.from[input]));
+      scratch_bytes_ = std::max(scratch_bytes_, scratch_of(own.how));
+      calls.push_back({own.how, std::move(from), to});
+      report({step.op->name}, step.op->kind, "own",
+             layout_of(program, step.op->inputs, step.op->outputs[0]));
     }
-    if (own_orders(*step.op).from == Order::kBytes) release_weights(program, *step.op);
+    if (step.op->kind == "linear") release_weights(program, *step.op);
+  }
+
+  // "f32 f32 -> s8": what an op reads and writes.
+  static std::string layout_of(const Program& program, const std::vector<int>& inputs, int output) {
+    std::string text;
+    for (const int index : inputs)
+      if (index >= 0) text += std::string(short_name_of(program.tensor(index).dtype)) + " ";
+    return text + "-> " + std::string(short_name_of(program.tensor(output).dtype));
+  }
+
+  void report(std::vector<std::string> ops, std::string what, std::string kernel,
+              std::string layout) {
+    reports_.push_back({std::move(ops), std::move(what), std::move(kernel), std::move(layout), {}});
   }
 
   // XNNPACK has packed copies of its own by now.
@@ -148,6 +247,13 @@ class XNNPACKSegment : public CompiledSegment {
       }
     }
     compiled.stage = builder.finish(pool_.get());
+    std::vector<std::string> names, kinds;
+    for (const PlannedOp& planned : stage.ops) {
+      names.push_back(planned.op->name);
+      if (std::find(kinds.begin(), kinds.end(), planned.op->kind) == kinds.end())
+        kinds.push_back(planned.op->kind);
+    }
+    report(names, fmt::format("{}", fmt::join(kinds, " ")), "XNNPACK", "subgraph");
     for (const PlannedOp& planned : stage.ops) release_weights(program, *planned.op);
     std::vector<xnn_external_value> values;
     for (const std::pair<const BufferKey, uint32_t>& id : compiled.stage.ids)
@@ -161,6 +267,10 @@ class XNNPACKSegment : public CompiledSegment {
   std::vector<BorderCopy> imports_;
   std::vector<CompiledStage> stages_;
   std::vector<BorderCopy> exports_;
+  size_t scratch_bytes_ = 0;
+  Tensor scratch_;                     // of one host call at a time
+  std::vector<KernelReport> reports_;  // in the order of the calls
+  Stopwatch stopwatch_;
 };
 
 }  // namespace

@@ -95,6 +95,9 @@ void emit_binary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   if (op.kind == "mul") {
     require_success(xnn_define_multiply2(builder.subgraph(), range.min, range.max, a, b, y, 0),
                     "xnn_define_multiply2");
+  } else if (op.kind == "div") {
+    require_success(xnn_define_divide(builder.subgraph(), range.min, range.max, a, b, y, 0),
+                    "xnn_define_divide");
   } else if (subtracts) {
     require_success(xnn_define_subtract(builder.subgraph(), range.min, range.max, a, b, y, 0),
                     "xnn_define_subtract");
@@ -136,12 +139,6 @@ void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   for (const UnaryRow& row : kUnaries)
     if (row.fn == fn) return require_success(row.define(builder.subgraph(), x, y, 0), row.call);
   throw Refusal("no XNNPACK function " + fn);
-}
-
-void emit_softmax(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  require_success(xnn_define_softmax(builder.subgraph(), builder.input(op.inputs[0], forms.in),
-                                     builder.output(op.outputs[0], forms.out), 0),
-                  "xnn_define_softmax");
 }
 
 // Reshapes, copies, and permutations that only change how the same bytes are read.

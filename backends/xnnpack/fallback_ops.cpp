@@ -9,6 +9,7 @@
 
 #include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/own_kernels.h"
 #include "core/base/error.h"
 #include "core/base/shape.h"
 #include "lowering/program/real_functions.h"
@@ -275,7 +276,7 @@ std::vector<OwnStep> copied(const Program& program, const ProgramOp& op,
                             std::span<const Order> from, Order to, pthreadpool_t) {
   std::vector<OwnStep> steps;
   for (const OwnCopy& copy : copies(program, op, from, to))
-    steps.push_back({copy.input, simplified(copy.copy)});
+    steps.push_back({{copy.input}, simplified(copy.copy)});
   return steps;
 }
 
@@ -297,7 +298,7 @@ std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op,
   softmax.from_step = from_strides[dim];
   softmax.to_step = to_strides[dim];
   return {
-      {0, softmax}
+      {{0}, softmax}
   };
 }
 
@@ -310,7 +311,7 @@ Verdict check_own_linear(const Program& program, const ProgramOp& op) {
 std::vector<OwnStep> quantize_steps(const Program& program, const ProgramOp& op,
                                     std::span<const Order>, Order, pthreadpool_t) {
   return {
-      {0, row_quantization(program, op)}
+      {{0}, row_quantization(program, op)}
   };
 }
 
@@ -318,7 +319,7 @@ std::vector<OwnStep> linear_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order>, Order, pthreadpool_t pool) {
   const ProgramTensor& x = program.input(op, 0);
   return {
-      {0, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
+      {{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
   };
 }
 
@@ -333,46 +334,66 @@ struct OwnRow {
 constexpr OwnOrders kAny = {};
 constexpr OwnOrders kMakesBytes = {Order::kRowMajor, Order::kBytes};
 constexpr OwnOrders kReadsBytes = {Order::kBytes, Order::kRowMajor};
+constexpr OwnOrders kPlain = {Order::kRowMajor, Order::kRowMajor};
+constexpr OwnOrders kAgree = {{}, {}, true};
 
+// Of several rows of a kind the first one that takes the op counts; the last one says why none
+// does.
 constexpr OwnRow kOwnRows[] = {
     {"permute",               check_own_permute,    copied<permute_copies>,    kAny       },
     {"slice",                 check_own_slice,      copied<slice_copies>,      kAny       },
     {"expand",                check_own_expand,     copied<expand_copies>,     kAny       },
     {"cat",                   check_own_cat,        copied<cat_copies>,        kAny       },
     {"unary",                 check_own_unary,      copied<unary_copies>,      kAny       },
+    {"unary",                 check_float_map,      float_map_steps,           kAgree     },
     {"requantize",            check_own_requantize, copied<requantize_copies>, kAny       },
     {"upsample",              check_own_upsample,   copied<upsample_copies>,   kAny       },
+    {"upsample",              check_resize,         resize_steps,              kAgree     },
     {"softmax",               check_own_softmax,    softmax_steps,             kAny       },
+    {"softmax",               check_float_softmax,  float_softmax_steps,       kAgree     },
+    {"layer_norm",            check_layer_norm,     layer_norm_steps,          kPlain     },
+    {"matmul",                check_matmul,         matmul_steps,              kPlain     },
     {"fake_quantize_dynamic", check_row_quantize,   quantize_steps,            kMakesBytes},
     {"linear",                check_own_linear,     linear_steps,              kReadsBytes},
+    {"linear",                check_byte_linear,    byte_linear_steps,         kPlain     },
 };
 
-const OwnRow* find_row(std::string_view kind) {
-  for (const OwnRow& row : kOwnRows)
-    if (row.kind == kind) return &row;
-  return nullptr;
+struct Found {
+  const OwnRow* row;  // null for kinds that we lack
+  Verdict verdict;
+};
+
+Found find_row(const Program& program, const ProgramOp& op) {
+  Found found{nullptr, Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind))};
+  for (const OwnRow& row : kOwnRows) {
+    if (row.kind != op.kind) continue;
+    found = {&row, row.check(program, op)};
+    if (found.verdict) break;
+  }
+  return found;
 }
 
 }  // namespace
 
 Verdict check_own(const Program& program, const ProgramOp& op) {
-  const OwnRow* row = find_row(op.kind);
-  if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
+  const bool is_known = std::any_of(std::begin(kOwnRows), std::end(kOwnRows),
+                                    [&](const OwnRow& row) { return row.kind == op.kind; });
+  if (!is_known) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
   Verdict verdict = check_activations(program, op);
-  return verdict ? row->check(program, op) : verdict;
+  return verdict ? find_row(program, op).verdict : verdict;
 }
 
-OwnOrders own_orders(const ProgramOp& op) {
-  const OwnRow* row = find_row(op.kind);
-  OCTET_ASSERT(row != nullptr, op.kind + " is none of our own ops");
-  return row->orders;
+OwnOrders own_orders(const Program& program, const ProgramOp& op) {
+  const Found found = find_row(program, op);
+  OCTET_ASSERT(found.row != nullptr && found.verdict, op.kind + " is none of our own ops");
+  return found.row->orders;
 }
 
 std::vector<OwnStep> own_steps(const Program& program, const ProgramOp& op,
                                std::span<const Order> from, Order to, pthreadpool_t pool) {
-  const OwnRow* row = find_row(op.kind);
-  OCTET_ASSERT(row != nullptr, op.kind + " is none of our own ops");
-  return row->steps(program, op, from, to, pool);
+  const Found found = find_row(program, op);
+  OCTET_ASSERT(found.row != nullptr && found.verdict, op.kind + " is none of our own ops");
+  return found.row->steps(program, op, from, to, pool);
 }
 
 }  // namespace octet::xnnpack

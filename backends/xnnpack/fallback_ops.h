@@ -1,6 +1,7 @@
-// Ops of a segment that XNNPACK lacks and that only move elements or look bytes up in a table, and
-// softmax of bytes: done between two stages by ourselves, in whatever memory order the tensors are,
-// so that they break no segment. Likewise linears on activations that are quantized at run time.
+// Ops of a segment that XNNPACK lacks, done between two stages by ourselves, so that they break no
+// segment: copies of elements and tables of bytes, in whatever memory order the tensors are;
+// functions, softmax, layer norm; products of two activations, and linears on activations that are
+// quantized at run time.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,14 @@
 #include <vector>
 
 #include "backends/xnnpack/form.h"
+#include "backends/xnnpack/kernels/byte_linear.h"
+#include "backends/xnnpack/kernels/byte_product.h"
 #include "backends/xnnpack/kernels/copy.h"
+#include "backends/xnnpack/kernels/float_map.h"
+#include "backends/xnnpack/kernels/float_product.h"
+#include "backends/xnnpack/kernels/float_softmax.h"
+#include "backends/xnnpack/kernels/layer_norm.h"
+#include "backends/xnnpack/kernels/resize.h"
 #include "backends/xnnpack/kernels/row_product.h"
 #include "backends/xnnpack/kernels/softmax.h"
 #include "core/base/report.h"
@@ -21,18 +29,22 @@ namespace octet::xnnpack {
 // attributes are checked too.
 Verdict check_own(const Program& program, const ProgramOp& op);
 
-// The memory orders that an accepted op insists on: of its first input, of its output. Nothing:
-// any.
+// The memory orders that an accepted op insists on: of its inputs, of its output. Nothing: any.
 struct OwnOrders {
   std::optional<Order> from;
   std::optional<Order> to;
+  bool agree = false;  // the output's is the first input's
 };
-OwnOrders own_orders(const ProgramOp& op);
+OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
-// One input of the op, and what is done with its elements.
+using OwnKernel =
+    std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowProduct, FloatMap, FloatSoftmax,
+                 LayerNorm, FloatProduct, ByteProduct, ByteLinear, ImageResize>;
+
+// Some inputs of the op, and what is done with their elements.
 struct OwnStep {
-  size_t input;
-  std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowProduct> how;
+  std::vector<size_t> inputs;
+  OwnKernel how;
 };
 // The steps that do an accepted op. from: the memory order of each input; to: that of the output;
 // pool: of the runs, null for one thread. Throws Refusal.

@@ -173,4 +173,14 @@ double largest_requantization_scale(const Program& program, const ProgramOp& op)
          program.output(op).qparams->scale[0];
 }
 
+bool takes_requantization_scales(const Program& program, const ProgramOp& op) {
+  constexpr double kLeast = 0x1p-32, kMost = 256;
+  const std::vector<float>& scales = program.input(op, 1).qparams->scale;
+  const double ratio =
+      double{program.input(op, 0).qparams->scale[0]} / program.output(op).qparams->scale[0];
+  return std::all_of(scales.begin(), scales.end(), [&](float scale) {
+    return std::isnormal(scale) && ratio * scale >= kLeast && ratio * scale < kMost;
+  });
+}
+
 }  // namespace octet::xnnpack

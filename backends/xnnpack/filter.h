@@ -28,5 +28,7 @@ FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTenso
 // The largest scale x * scale w / scale y over the channels of an integer convolution: how many
 // output steps one accumulator step is.
 double largest_requantization_scale(const Program& program, const ProgramOp& op);
+// Whether XNNPACK takes these steps of all channels of an integer convolution to 8 bits.
+bool takes_requantization_scales(const Program& program, const ProgramOp& op);
 
 }  // namespace octet::xnnpack

@@ -54,13 +54,6 @@ std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
   return forms;
 }
 
-std::vector<Forms> softmax_forms(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t>& shape = program.input(op, 0).shape;
-  const int64_t dim = wrap_dim(op.integer("dim", -1), shape.size());
-  if (dim == std::ssize(shape) - 1) return {kPlain, kAllRows};
-  return {kChannelsLast};
-}
-
 // [N, C, pixels] stays channels-last when only the pixels are regrouped.
 std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& in = program.input(op, 0).shape;
@@ -101,13 +94,13 @@ const OpRow kOps[] = {
     {"add",               check_binary,            binary_forms,  emit_binary           },
     {"sub",               check_binary,            binary_forms,  emit_binary           },
     {"mul",               check_binary,            binary_forms,  emit_binary           },
+    {"div",               check_div,               binary_forms,  emit_binary           },
     {"max_pool",          check_max_pool,          spatial_forms, emit_max_pool         },
     {"avg_pool",          check_avg_pool,          spatial_forms, emit_avg_pool         },
     {"adaptive_avg_pool", check_adaptive_avg_pool, spatial_forms, emit_adaptive_avg_pool},
     {"mean",              check_mean,              mean_forms,    emit_mean             },
     {"clamp",             check_same_qparams,      unary_forms,   emit_clamp            },
     {"unary",             check_unary,             unary_forms,   emit_unary            },
-    {"softmax",           check_softmax,           softmax_forms, emit_softmax          },
     {"quantize",          check_conversion,        unary_forms,   emit_conversion       },
     {"dequantize",        check_conversion,        unary_forms,   emit_conversion       },
     {"requantize",        check_conversion,        unary_forms,   emit_conversion       },

@@ -34,7 +34,8 @@ class Planner {
       : program_(program) {
     borders_.insert(inputs.begin(), inputs.end());
     for (const ProgramOp* op : ops) {
-      if (!is_native(program, *op)) continue;
+      for (int index : op->inputs) readers_[index].push_back(op);
+      if (op->kind == "permute" || !is_native(program, *op)) continue;
       const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
       const bool is_spatial = std::all_of(
           forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
@@ -43,7 +44,9 @@ class Planner {
     plan_.stages.emplace_back();
   }
 
-  void add(const ProgramOp& op) { is_native(program_, op) ? add_native(op) : add_own(op); }
+  void add(const ProgramOp& op) {
+    is_native(program_, op) && !is_copied(op) ? add_native(op) : add_own(op);
+  }
 
   Plan finish(std::span<const int> outputs) {
     for (int index : outputs) {
@@ -76,16 +79,29 @@ class Planner {
     plan_.stages.back().ops.push_back({&op, row, *best});
   }
 
+  // A permutation that is only another name for the same bytes needs them channels-last, or makes
+  // them so. Where neither is at hand or wanted, one copy costs less than two changes of order.
+  bool is_copied(const ProgramOp& op) const {
+    if (op.kind != "permute" || !check_own(program_, op)) return false;
+    const std::vector<Forms> candidates = find_op_row(op.kind)->forms(program_, op);
+    return std::none_of(candidates.begin(), candidates.end(), [&](const Forms& forms) {
+      return forms.in == Form::kChannelsLast
+                 ? in_order(op.inputs[0], forms.in) != nullptr
+                 : spatial_ranks_.contains(program_.output(op).shape.size());
+    });
+  }
+
   // Reads its inputs in any order, and writes the order that the segment's other ops want, unless
   // it insists on orders.
   void add_own(const ProgramOp& op) {
-    const OwnOrders orders = own_orders(op);
+    const OwnOrders orders = own_orders(program_, op);
     const bool waits = std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
       const Occurrence* made = is_activation(index) ? any_of(index) : nullptr;
       return made != nullptr && made->stage == current();
     });
     if (waits) plan_.stages.emplace_back();
     HostStep step{&op, {}, {}};
+    std::optional<Form> first;  // of the first input
     for (int index : op.inputs) {
       if (!is_activation(index)) {
         step.from.push_back({index, Order::kRowMajor});
@@ -96,10 +112,14 @@ class Planner {
         continue;
       }
       const Form any = any_of(index) == nullptr ? preferred_form(index) : any_of(index)->form;
-      step.from.push_back(bring(index, orders.from ? Form::kPlain : any));
+      const Form form = orders.from ? Form::kPlain : any;
+      if (!first) first = form;
+      step.from.push_back(bring(index, form));
     }
     const int output = op.outputs[0];
-    const Form form = orders.to ? Form::kPlain : preferred_form(output);
+    const Form form = orders.to               ? Form::kPlain
+                      : orders.agree && first ? *first
+                                              : preferred_form(output);
     step.to = key_of(output, form);
     if (orders.to == Order::kBytes) {
       step.to.order = Order::kBytes;  // read by own ops only
@@ -111,8 +131,21 @@ class Planner {
 
   Form preferred_form(int index) const {
     const std::vector<int64_t>& shape = program_.tensor(index).shape;
-    return has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0 ? Form::kChannelsLast
-                                                                               : Form::kPlain;
+    const bool is_spatial = has_channels_last(shape) && spatial_ranks_.count(shape.size()) != 0;
+    return is_spatial && !is_read_plain(index) ? Form::kChannelsLast : Form::kPlain;
+  }
+
+  // Whether none of the ops that read the tensor gains from channels last.
+  bool is_read_plain(int index) const {
+    const auto found = readers_.find(index);
+    if (found == readers_.end()) return true;
+    return std::all_of(found->second.begin(), found->second.end(), [&](const ProgramOp* reader) {
+      if (reader->kind == "permute") return true;  // is_copied
+      if (!is_native(program_, *reader)) return own_orders(program_, *reader).from.has_value();
+      const std::vector<Forms> forms = find_op_row(reader->kind)->forms(program_, *reader);
+      return std::none_of(forms.begin(), forms.end(),
+                          [](const Forms& f) { return f.in == Form::kChannelsLast; });
+    });
   }
 
   int current() const { return static_cast<int>(plan_.stages.size()) - 1; }
@@ -190,6 +223,7 @@ class Planner {
   std::set<int> borders_;
   // ranks of tensors that some op of the segment takes channels-last only
   std::set<size_t> spatial_ranks_;
+  std::map<int, std::vector<const ProgramOp*>> readers_;  // by tensor
   std::map<int, std::vector<Occurrence>> occurrences_;
 };
 

@@ -7,7 +7,9 @@
 
 #include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/filter.h"
 #include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/own_kernels.h"
 #include "backends/xnnpack/window.h"
 #include "core/base/shape.h"
 
@@ -211,6 +213,7 @@ constexpr ShapeRow kShapes[] = {
     {"add",               check_binary_shape     },
     {"sub",               check_binary_shape     },
     {"mul",               check_binary_shape     },
+    {"div",               check_binary_shape     },
     {"max_pool",          check_pool_shape       },
     {"avg_pool",          check_pool_shape       },
     {"adaptive_avg_pool", check_average_shape    },
@@ -242,8 +245,22 @@ Verdict check_native(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+namespace {
+
+// Linears on bytes that our own kernel does though XNNPACK has the op: where that is faster, and
+// what only fails when XNNPACK makes it.
+bool prefers_own(const Program& program, const ProgramOp& op) {
+  if (op.kind != "linear" || !check_activations(program, op) || !check_byte_linear(program, op))
+    return false;
+  const bool writes_bytes = program.output(op).qparams.has_value();
+  return prefers_byte_linear() || (writes_bytes && !takes_requantization_scales(program, op));
+}
+
+}  // namespace
+
 bool is_native(const Program& program, const ProgramOp& op) {
-  return find_row_quantize(program, op) == nullptr && static_cast<bool>(check_native(program, op));
+  return !prefers_own(program, op) && find_row_quantize(program, op) == nullptr &&
+         static_cast<bool>(check_native(program, op));
 }
 
 Verdict check_op(const Program& program, const ProgramOp& op) {

@@ -180,6 +180,40 @@ Program open_dynamic_linears(const std::string& backend) {
   return program;
 }
 
+Program open_attention(const std::string& backend, DType dtype) {
+  constexpr DType kF32 = DType::kFloat32;
+  ProgramBuilder b;
+  const std::vector<int64_t> shape = {2, 6, 24};
+  const std::optional<TensorQParams> q =
+      dtype == kF32 ? std::nullopt : std::optional(quantized(0.03f, 120));
+  const std::vector<int> norm_inputs = {b.input("x", dtype, shape, q),
+                                        b.constant("w", random_floats({24})),
+                                        b.constant("b", random_floats({24}, -1, 1, 2))};
+  const int norm = b.op("layer_norm", norm_inputs, "norm", dtype, shape, q);
+  const std::vector<int> of_norm = {norm};
+  const int turned = b.op("permute", of_norm, "turned", dtype,
+                          {
+                              2, 24, 6
+  },
+                          q, {{"dims", ints({0, 2, 1})}});
+  const std::vector<int> factors = {norm, turned};
+  const std::vector<int> scores = {b.op("matmul", factors, "scores", kF32, {2, 6, 6})};
+  std::vector<int> weighted = {b.op("softmax", scores, "shares", kF32, {2, 6, 6}),
+                               b.op("layer_norm", norm_inputs, "values", kF32, shape)};
+  const std::vector<int> mixed = {b.op("matmul", weighted, "mixed", kF32, shape)};
+  b.output(b.op("unary", mixed, "y", kF32, shape,
+                {
+  },
+                {{"fn", std::string("gelu")}}));
+  Program program = with_one_segment(b.finish(), backend);
+  program.symbols = {
+      {"n", 0, 16, 2}
+  };
+  for (ProgramTensor& tensor : program.tensors)
+    if (!tensor.is_constant()) open_first(tensor, SizeExpr::symbol("n"));
+  return program;
+}
+
 Program open_columns() {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 4});

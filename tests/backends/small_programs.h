@@ -25,6 +25,10 @@ Program open_conv(const std::string& backend);
 // x f32[n, 5, 40] quantized at run time per row -> two linears with int8 weights -> their sum,
 // quantized per tensor -> a third -> y f32[n, 5, 24]. n from 1 to 16, lowered at 2.
 Program open_dynamic_linears(const std::string& backend);
+// x f32[n, 6, 24] (u8 with scales where `dtype` says so) -> layer_norm -> its product with itself,
+// transposed -> softmax -> times the layer norm -> gelu -> y f32[n, 6, 24]. n from 0 to 16, lowered
+// at 2.
+Program open_attention(const std::string& backend, DType dtype);
 // x f32[n, m], y f32[n, 2*k + 1] -> last = the last column of x, sum = x + x, y; on the reference.
 // n from 1 to 8, m from 2 to 9, k from 0 to 5, lowered at 2, 4, 1.
 Program open_columns();

@@ -64,6 +64,16 @@ class UnfitValues(CommandTest):
                 for _ in self.lowered(function, (torch.randn(2, 3, 8, 8),), dynamic_shapes={"inputs": (batch,)}):
                     self.assertTrue(torch.equal(self.run_file("m.octet")[0], function(none)))
 
+    def test_a_row_that_is_masked_whole(self):
+        mask = torch.tensor([[0.0, 0.0, -torch.inf], [-torch.inf] * 3, [0.0] * 3])
+        x, example = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0))
+        self.save("x.pt", (x,))
+        for row, function in enumerate((lambda x: (x + mask).softmax(-1), lambda x: (x + mask.T).softmax(0))):
+            with self.subTest(row=row):
+                self.assertTrue(function(x).isnan().any())
+                for _ in self.lowered(function, (example,)):
+                    torch.testing.assert_close(self.run_file("m.octet")[0], function(x), equal_nan=True)
+
     def test_the_greatest_of_none(self):
         batch = {0: torch.export.Dim("batch", min=0, max=8)}
         self.save("x.pt", (torch.zeros(0, 5),))

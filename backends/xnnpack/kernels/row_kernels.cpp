@@ -28,9 +28,10 @@ int32_t four_bytes(const uint8_t* from) {
                                           const int32_t* sum) {
   const RowParameters r = p.parameters[row];
   const int64_t column = block * kBlockColumns;
+  const int32_t term = p.terms == nullptr ? 0 : p.terms[row];
   float real[kBlockColumns];
   for (int64_t c = 0; c < kBlockColumns; ++c) {
-    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c]) *
+    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c] + term) *
                         (r.scale * p.scale[column + c]) +
                     p.bias[column + c];
     const float least = v < p.low ? p.low : v;
@@ -109,6 +110,7 @@ void rows_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block
 void run_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
   for (; blocks >= kTileBlocks; block += kTileBlocks, blocks -= kTileBlocks)
     rows_vnni<kTileBlocks>(p, row, rows, block);
+  for (; blocks >= 2; block += 2, blocks -= 2) rows_vnni<2>(p, row, rows, block);
   for (; blocks > 0; ++block, --blocks) rows_vnni<1>(p, row, rows, block);
 }
 #undef OCTET_VNNI
@@ -164,6 +166,58 @@ void run_avx2_pairs(const RowProductView& p, int64_t row, int64_t rows, int64_t 
 }
 #undef OCTET_AVX2
 
+// ---- the same for x86 of any kind: half a block at a time, as there are 16 registers
+
+// Bytes to 16 bits, the lower or the upper half of them.
+[[gnu::always_inline]] inline __m128i widened(__m128i bytes, bool is_upper) {
+  const __m128i sign = _mm_cmpgt_epi8(_mm_setzero_si128(), bytes);
+  return is_upper ? _mm_unpackhi_epi8(bytes, sign) : _mm_unpacklo_epi8(bytes, sign);
+}
+
+template <int64_t kRows>
+void multiply_sse2(const RowProductView& p, int64_t row, int64_t block) {
+  constexpr int64_t kPairs = 4;  // of columns, in half a block
+  const uint8_t* x = p.rows + row * p.stride;
+  int32_t sums[kRows][kBlockColumns];
+  for (int64_t half = 0; half < 2; ++half) {
+    const int8_t* w =
+        p.weights + block * p.depth * kBlockColumns + half * kGroup * kBlockColumns / 2;
+    __m128i sum[kRows][kPairs] = {};
+    for (int64_t k = 0; k < p.depth; k += kGroup, w += kGroup * kBlockColumns) {
+      __m128i four[kRows];
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < kRows; ++m)
+        four[m] = widened(_mm_set1_epi32(four_bytes(x + m * p.stride + k)), false);
+#pragma GCC unroll 8
+      for (int64_t q = 0; q < kPairs; ++q) {
+        const __m128i columns =
+            widened(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w) + q / 2), q % 2 != 0);
+#pragma GCC unroll 8
+        for (int64_t m = 0; m < kRows; ++m)
+          sum[m][q] = _mm_add_epi32(sum[m][q], _mm_madd_epi16(columns, four[m]));
+      }
+    }
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < kRows; ++m)
+#pragma GCC unroll 8
+      for (int64_t q = 0; q < kPairs; ++q) {
+        alignas(16) int32_t parts[4];
+        _mm_store_si128(reinterpret_cast<__m128i*>(parts), sum[m][q]);
+        sums[m][8 * half + 2 * q] = parts[0] + parts[1];
+        sums[m][8 * half + 2 * q + 1] = parts[2] + parts[3];
+      }
+  }
+  for (int64_t m = 0; m < kRows; ++m) finish(p, row + m, block, sums[m]);
+}
+
+void run_sse2(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
+  for (int64_t b = block; b < block + blocks; ++b) {
+    int64_t m = row;
+    for (; m + 2 <= row + rows; m += 2) multiply_sse2<2>(p, m, b);
+    for (; m < row + rows; ++m) multiply_sse2<1>(p, m, b);
+  }
+}
+
 #elif defined(__aarch64__)
 
 // ---- NEON: products of 16 bits, added in pairs
@@ -214,6 +268,7 @@ constexpr RowKernel kKernels[] = {
 #if defined(__x86_64__)
     {"AVX-512 VNNI", has_vnni, 0,    run_vnni      },
     {"AVX2",         has_avx2, -128, run_avx2_pairs},
+    {"SSE2",         always,   -128, run_sse2      },
 #elif defined(__aarch64__)
     {"NEON", always, -128, run_neon},
 #endif

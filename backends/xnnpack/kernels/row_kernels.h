@@ -1,8 +1,10 @@
 // The inner loops of our own row product, one for each kind of CPU.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "backends/xnnpack/kernels/row_product.h"
 
@@ -15,8 +17,8 @@ inline constexpr int64_t kGroup = 4;
 inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share the loads of x
 inline constexpr int64_t kTileRows = 6;    // rows that share the loads of weights
 
-// y[rows, out] = clamp((x * w - zero_point[row] * sum[column]) * scale[row] * scale[column] +
-// bias[column])
+// y[rows, out] = clamp((x * w - zero_point[row] * sum[column] + term[row]) * scale[row] *
+// scale[column] + bias[column])
 struct RowProductView {
   const uint8_t* rows;
   int64_t stride;
@@ -29,6 +31,7 @@ struct RowProductView {
   float* y;
   int64_t out;
   float low, high;
+  const int32_t* terms = nullptr;  // null: none
 };
 
 struct RowKernel {
@@ -38,6 +41,14 @@ struct RowKernel {
   // Rows [row, row + rows), blocks of columns [block, block + blocks).
   void (*run)(const RowProductView& view, int64_t row, int64_t rows, int64_t block, int64_t blocks);
 };
+
+// Constant weights, packed, and their sums; both of whole blocks.
+struct PackedColumns {
+  std::shared_ptr<int8_t[]> weights;
+  std::vector<int32_t> sums;
+};
+// from: [out, in]; depth: in rounded up to whole groups. Throws std::bad_alloc.
+PackedColumns pack_columns(const int8_t* from, int64_t out, int64_t in, int64_t depth);
 
 // The best first; plain C++, which every CPU has, last.
 std::span<const RowKernel> row_kernels();

@@ -346,4 +346,47 @@ TEST_CASE("oneDNN: a reshape of what lies in memory with gaps or in another orde
   }
 }
 
+TEST_CASE("oneDNN: what a segment cannot be compiled for is told by the name of that op",
+          "[backends][onednn]") {
+  const auto error_of_middle = [](const std::string& kind, Attributes attributes) {
+    ProgramBuilder b;
+    const std::vector<int> x{b.input("x", DType::kFloat32, {1, 4, 6, 6})};
+    const std::vector<int> first{
+        b.op("clamp", x, "first", DType::kFloat32, {1, 4, 6, 6},
+            {},
+            {{"min", 0.0}}
+            )
+    };
+    std::vector<int> inputs = first;
+    // of 5 channels, where there are 4
+    if (kind == "conv") inputs.push_back(b.constant("w", random_floats({4, 5, 1, 1})));
+    const std::vector<int> middle{
+        b.op(kind, inputs, "middle", DType::kFloat32, {1, 4, 6, 6}, {}, std::move(attributes))};
+    b.output(b.op("clamp", middle, "last", DType::kFloat32,
+                  {
+                      1, 4, 6, 6
+    },
+                  {}, {{"max", 2.0}}));
+    const Program program = with_one_segment(b.finish(), "onednn");
+    try {
+      make_backend("onednn")->compile(program, program.segments[0], 1);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no Error");
+  };
+  CHECK_THAT(error_of_middle("unary",
+                             {
+                                 {"fn", std::string("curl")}
+  }),
+             Catch::StartsWith("onednn: middle: oneDNN ") &&
+                 Catch::EndsWith(" does not take it: the function curl is unknown here; lower the "
+                                 "program again"));
+  CHECK_THAT(error_of_middle("conv", {}),
+             Catch::StartsWith("onednn: middle: oneDNN ") && Catch::Contains("could not create a"));
+  CHECK_THAT(error_of_middle("sort", {}),
+             Catch::StartsWith("onednn: middle: oneDNN ") &&
+                 Catch::EndsWith("there is no sort here; lower the program again"));
+}
+
 }  // namespace octet

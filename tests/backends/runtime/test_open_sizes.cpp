@@ -126,6 +126,27 @@ TEST_CASE("a batch of none gives outputs of none, whatever the backend has kerne
   }
 }
 
+TEST_CASE("attention over a batch of any size gives what its members give alone, and none of none",
+          "[backends][open][tanh]") {
+  for (const std::string& backend : backend_names())
+    for (DType dtype : {DType::kFloat32, DType::kUInt8}) {
+      CAPTURE(backend, name_of(dtype));
+      Session session(open_attention(backend, dtype));
+      for (int64_t count : {3, 0, 1, 7}) {
+        const std::vector<int64_t> shape = {count, 6, 24};
+        const Tensor x = dtype == DType::kUInt8 ? random_integers(dtype, shape, 3)
+                                                : random_floats(shape, -1, 1, 3);
+        const Tensor y = session.run({x})[0];
+        CHECK(y.shape() == shape);
+        for (int64_t i = 0; i < count; ++i) {
+          const Tensor alone = session.run({row(x, i)})[0], member = row(y, i);
+          for (int64_t k = 0; k < alone.numel(); ++k)
+            CHECK(alone.data<float>()[k] == Approx(member.data<float>()[k]).margin(1e-5));
+        }
+      }
+    }
+}
+
 TEST_CASE("only the last used sizes stay compiled, and results stay right", "[backends][open]") {
   Session open(open_conv("reference"), {.cached_shapes = 2}), alone(small_conv("reference"));
   for (int64_t count : {1, 2, 3, 4, 1, 4, 2, 2, 16}) {

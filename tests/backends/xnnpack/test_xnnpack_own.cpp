@@ -76,17 +76,6 @@ TEST_CASE(
                          {{"mode", std::string("nearest")}, {"scales", scales}}, is_between) == 0);
       }
     }
-  ProgramBuilder b;
-  const std::vector<int> inputs{b.input("x", kS8, {1, 2, 4, 4}, quantized(0.1f, 0))};
-  b.output(
-      b.op("upsample", inputs, "y", kS8,
-           {
-               1, 2, 6, 6
-  },
-           quantized(0.1f, 0),
-           {{"mode", std::string("nearest")}, {"scales", std::vector<double>{2.0 / 3, 2.0 / 3}}}));
-  CHECK(refusal(b.finish(), "xnnpack").value_or("") ==
-        "y: XNNPACK resizes 2-D images bilinearly only");
 }
 
 TEST_CASE("XNNPACK: softmax of bytes stays in the segment, within a step of the reference",

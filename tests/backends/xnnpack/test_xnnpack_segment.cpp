@@ -213,10 +213,14 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
   ProgramBuilder b;
   const int x = b.input("x", kS8, shape, q);
   const int f = b.input("f", DType::kFloat32, shape);
-  b.op("div", {f, f}, "div", DType::kFloat32, shape);
-  b.op("unary",
+  b.op("cumulative",
        {
            f
+  },
+       "cumulative", DType::kFloat32, shape, {}, {{"fn", std::string("sum")}});
+  b.op("unary",
+       {
+           x
   },
        "gelu", DType::kFloat32, shape, {}, {{"fn", std::string("gelu")}});
   b.op("softmax",
@@ -238,13 +242,13 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
   },
        "permute", kS8, {5, 5, 4, 1}, quantized(0.06f, 3), {{"dims", ints({2, 3, 1, 0})}});
   const std::pair<const char*, const char*> reasons[] = {
-      {"div",     "XNNPACK has no div"                                                              },
-      {"gelu",    "this XNNPACK has no float gelu"                                                  },
-      {"softmax", "XNNPACK has softmax in float32 only"                                             },
-      {"mixed",   "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
-      {"far",     "input 0's scale is 4000 times the output's, XNNPACK takes from 0.0009766 to 256" },
-      {"pool",    "input and output differ in scale or zero point"                                  },
-      {"permute", "XNNPACK does not permute, but for channels to the last place or back"            },
+      {"cumulative", "XNNPACK has no cumulative"                                                       },
+      {"gelu",       "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
+      {"softmax",    "it neither reads and writes floats nor 8-bit integers"                           },
+      {"mixed",      "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
+      {"far",        "input 0's scale is 4000 times the output's, XNNPACK takes from 0.0009766 to 256" },
+      {"pool",       "input and output differ in scale or zero point"                                  },
+      {"permute",    "XNNPACK does not permute, but for channels to the last place or back"            },
   };
   const Program program = b.finish();
   const XNNPACKSupport support;
@@ -267,7 +271,7 @@ TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that 
   CHECK_THROWS_WITH(
       XNNPACKBackend().compile(program, program.segments[0], 1),
       Catch::Contains(
-          "cannot run softmax: XNNPACK has softmax in float32 only; lower the model again"));
+          "cannot run softmax: it neither reads and writes floats nor 8-bit integers; lower"));
 }
 
 TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run",

@@ -1,0 +1,105 @@
+// See the header. The loops are those of row_kernels.h.
+#include "backends/xnnpack/kernels/byte_linear.h"
+
+#include <algorithm>
+
+#include "backends/common/byte_rounding.h"
+#include "backends/common/cpu.h"
+#include "backends/common/vectorised.h"
+#include "backends/xnnpack/kernels/byte_rows.h"
+#include "backends/xnnpack/kernels/parts.h"
+
+namespace octet::xnnpack {
+namespace {
+
+int64_t whole(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
+struct ByteLinear::Packed {
+  int64_t rows, in, out, stride;
+  int32_t x_zero;
+  PackedColumns columns;
+  std::vector<float> scale;  // these two: of whole blocks
+  std::vector<float> bias;
+  float low, high;
+  std::optional<int32_t> y_zero;
+
+  // the scratch memory: rows, their parameters, sums as floats
+  int64_t parameters() const { return whole(rows * stride, 64); }
+  int64_t results() const {
+    return parameters() + whole(rows * static_cast<int64_t>(sizeof(RowParameters)), 64);
+  }
+  int64_t end() const {
+    return results() + (y_zero ? rows * out * static_cast<int64_t>(sizeof(float)) : 0);
+  }
+};
+
+ByteLinear::ByteLinear(const ByteLinearTerms& terms) {
+  const int64_t out = terms.weights.shape()[0], in = terms.weights.shape()[1],
+                stride = whole(in, kGroup);
+  const Tensor weights = terms.weights.contiguous();
+  Packed packed = {terms.rows,  in,           out,
+                   stride,      terms.x_zero, pack_columns(weights.data<int8_t>(), out, in, stride),
+                   terms.scale, terms.bias,   terms.low,
+                   terms.high,  terms.y_zero};
+  packed.scale.resize(packed.columns.sums.size());
+  packed.bias.resize(packed.columns.sums.size());
+  packed_ = std::make_shared<const Packed>(std::move(packed));
+}
+
+size_t ByteLinear::scratch_bytes() const { return static_cast<size_t>(packed_->end()); }
+
+void ByteLinear::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+                     pthreadpool_t pool) const {
+  constexpr int64_t kMostRows = 96, kMostBlocks = 16;  // of a part, which stays in the caches
+  const Packed& p = *packed_;
+  const int8_t* x = reinterpret_cast<const int8_t*>(from[0]);
+  uint8_t* bytes = reinterpret_cast<uint8_t*>(scratch);
+  RowParameters* parameters = reinterpret_cast<RowParameters*>(scratch + p.parameters());
+  const uint8_t flip = byte_flip();
+  for_parts(pool, p.rows, rows_per_part(p.in), [&](int64_t first, int64_t last) {
+    std::fill(parameters + first, parameters + last, RowParameters{p.x_zero + flip, 1.0f});
+    run_vectorised([=, in = p.in, stride = p.stride]() __attribute__((always_inline)) {
+      for (int64_t i = first; i < last; ++i)
+        pack_row(x + i * in, bytes + i * stride, in, stride, flip);
+    });
+  });
+  float* const reals = reinterpret_cast<float*>(p.y_zero ? scratch + p.results() : to);
+  const RowProductView view = {bytes,          p.stride,
+                               parameters,     p.columns.weights.get(),
+                               p.stride,       p.columns.sums.data(),
+                               p.scale.data(), p.bias.data(),
+                               reals,          p.out,
+                               p.low,          p.high};
+  const ByteOutput output = byte_output(1, p.y_zero.value_or(0));
+  const int64_t blocks = std::ssize(p.columns.sums) / kBlockColumns,
+                row_parts = (p.rows + kMostRows - 1) / kMostRows,
+                block_parts = (blocks + kMostBlocks - 1) / kMostBlocks;
+  for_parts(pool, row_parts * block_parts, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t row = i / block_parts * kMostRows, block = i % block_parts * kMostBlocks,
+                    end = std::min(row + kMostRows, p.rows),
+                    count = std::min(kMostBlocks, blocks - block), column = block * kBlockColumns,
+                    columns = std::min(count * kBlockColumns, p.out - column);
+      best_row_kernel().run(view, row, end - row, block, count);
+      if (!p.y_zero) continue;
+      const float* sums = reals + column;
+      int8_t* y = reinterpret_cast<int8_t*>(to) + column;
+      run_vectorised([=, out = p.out]() __attribute__((always_inline)) {
+        for (int64_t r = row; r < end; ++r)
+          round_to_bytes(sums + r * out, y + r * out, columns, output);
+      });
+    }
+  });
+}
+
+bool prefers_byte_linear() {
+#ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
+  return false;  // it has them
+#else
+  return may_use(Isa::kAvx512Vnni);
+#endif
+}
+
+}  // namespace octet::xnnpack

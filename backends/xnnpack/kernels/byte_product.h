@@ -1,0 +1,35 @@
+// Products of two activations in signed bytes, exact in 32 bits, to floats or signed bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/xnnpack/kernels/float_product.h"
+
+namespace octet::xnnpack {
+
+// y = clamp(sum over k of (a - a_zero) * (b - b_zero) * scale)
+struct ByteProduct {
+  // The sums must fit 32 bits.
+  ByteProduct(MatrixBatch batch, int32_t a_zero, int32_t b_zero, float scale, float low,
+              float high);
+
+  MatrixBatch batch;
+  int32_t a_zero, b_zero;
+  float scale;      // of y; where y has bytes, in its steps
+  float low, high;  // likewise
+  // of bytes; nothing: floats
+  std::optional<int32_t> y_zero;
+  std::vector<float> ones, zeros;  // as many as there are columns in whole blocks
+  size_t scratch_bytes() const;
+};
+
+// from: a and b, each matrix in row-major order. scratch: scratch_bytes(), aligned to 64. Allocates
+// nothing. pool: null for one thread.
+void run(const ByteProduct& product, std::span<const std::byte* const> from, std::byte* to,
+         std::byte* scratch, pthreadpool_t pool);
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,74 @@
+// See the header.
+#include "backends/xnnpack/kernels/float_map.h"
+
+#include <cmath>
+
+#include "backends/common/float_functions.h"
+#include "backends/common/vectorised.h"
+#include "backends/xnnpack/kernels/parts.h"
+
+namespace octet::xnnpack {
+namespace {
+
+[[gnu::always_inline]] inline float gelu(float x) {
+  constexpr float kInverseRoot2 = 0.707106781f;
+  return 0.5f * x * (1.0f + error_function(x * kInverseRoot2));
+}
+
+[[gnu::always_inline]] inline float gelu_by_tanh(float x) {
+  constexpr float kRoot2OverPi = 0.797884561f;
+  return 0.5f * x * (1.0f + hyperbolic_tangent(kRoot2OverPi * (x + 0.044715f * x * x * x)));
+}
+
+template <typename Function>
+[[gnu::always_inline]] inline void map_floats(const float* x, float* y, int64_t count,
+                                              const Function& function) {
+  run_vectorised([=]() __attribute__((always_inline)) {
+    const float* __restrict from = x;
+    float* __restrict to = y;
+    for (int64_t i = 0; i < count; ++i) to[i] = function(from[i]);
+  });
+}
+
+#define OCTET_FLOAT_LOOP(expression)                                                        \
+  [](const float* from, float* to, int64_t count) {                                         \
+    map_floats(from, to, count,                                                             \
+               [](float x) __attribute__((always_inline)) -> float { return expression; }); \
+  }
+
+struct FloatLoopRow {
+  std::string_view fn;
+  FloatLoop loop;
+};
+
+constexpr FloatLoopRow kFloatLoops[] = {
+    {"exp",        OCTET_FLOAT_LOOP(exponential(x))       },
+    {"tanh",       OCTET_FLOAT_LOOP(hyperbolic_tangent(x))},
+    {"erf",        OCTET_FLOAT_LOOP(error_function(x))    },
+    {"gelu",       OCTET_FLOAT_LOOP(gelu(x))              },
+    {"gelu_tanh",  OCTET_FLOAT_LOOP(gelu_by_tanh(x))      },
+    {"square",     OCTET_FLOAT_LOOP(x* x)                 },
+    {"reciprocal", OCTET_FLOAT_LOOP(1.0f / x)             },
+    {"rsqrt",      OCTET_FLOAT_LOOP(1.0f / std::sqrt(x))  },
+};
+#undef OCTET_FLOAT_LOOP
+
+}  // namespace
+
+FloatLoop find_float_loop(std::string_view fn) {
+  for (const FloatLoopRow& row : kFloatLoops)
+    if (row.fn == fn) return row.loop;
+  return nullptr;
+}
+
+void run(const FloatMap& map, const std::byte* from, std::byte* to, pthreadpool_t pool) {
+  const float* x = reinterpret_cast<const float*>(from);
+  float* y = reinterpret_cast<float*>(to);
+  for_parts(pool, map.count, rows_per_part(1), [&](int64_t first, int64_t last) {
+    if (map.loop != nullptr) return map.loop(x + first, y + first, last - first);
+    for (int64_t i = first; i < last; ++i)
+      y[i] = static_cast<float>(map.function->value(double{x[i]}, map.alpha, map.threshold));
+  });
+}
+
+}  // namespace octet::xnnpack

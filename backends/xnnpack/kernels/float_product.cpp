@@ -1,0 +1,174 @@
+// See the header. Panels of b, two vectors wide, are packed, as are what is left of them; a tile of
+// rows is summed in registers over the whole depth. The vectors are the compiler's, of the width
+// that the CPU has.
+#include "backends/xnnpack/kernels/float_product.h"
+
+#include <cstring>
+
+#include "backends/common/cpu.h"
+#include "backends/xnnpack/kernels/parts.h"
+
+namespace octet::xnnpack {
+namespace {
+
+constexpr int64_t kVectors = 2;  // in the width of a panel
+
+struct PanelView {
+  const float* a;
+  int64_t a_step;  // from row to row
+  const float* panel;
+  int64_t depth;
+  float* y;
+  int64_t y_step;
+  int64_t columns;  // of this panel
+  float low, high;
+};
+
+template <int64_t kLanes>
+struct VectorOf {
+  using Type [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
+};
+
+template <int64_t kLanes, int64_t kRows>
+[[gnu::always_inline]] inline void multiply_tile(const PanelView& p, int64_t row) {
+  using Vector = typename VectorOf<kLanes>::Type;
+  constexpr int64_t kWidth = kVectors * kLanes;
+  Vector sum[kRows][kVectors] = {};
+  const float* a = p.a + row * p.a_step;
+  const float* b = p.panel;
+  for (int64_t k = 0; k < p.depth; ++k, b += kWidth) {
+    const Vector first = *reinterpret_cast<const Vector*>(b),
+                 second = *reinterpret_cast<const Vector*>(b + kLanes);
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < kRows; ++m) {
+      const float factor = a[m * p.a_step + k];
+      sum[m][0] += factor * first;
+      sum[m][1] += factor * second;
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t m = 0; m < kRows; ++m) {
+    float values[kWidth];
+    *reinterpret_cast<Vector*>(values) = sum[m][0];
+    *reinterpret_cast<Vector*>(values + kLanes) = sum[m][1];
+    for (int64_t c = 0; c < kWidth; ++c) {
+      const float least = values[c] < p.low ? p.low : values[c];
+      values[c] = least > p.high ? p.high : least;
+    }
+    float* y = p.y + (row + m) * p.y_step;
+    if (p.columns == kWidth) {
+      std::memcpy(y, values, sizeof(values));
+    } else {
+      std::memcpy(y, values, static_cast<size_t>(p.columns) * sizeof(float));
+    }
+  }
+}
+
+template <int64_t kLanes, int64_t kRows>
+[[gnu::always_inline]] inline void multiply_panel(const PanelView& p, int64_t row, int64_t last) {
+  for (; row + kRows <= last; row += kRows) multiply_tile<kLanes, kRows>(p, row);
+  for (; row + 2 <= last; row += 2) multiply_tile<kLanes, 2>(p, row);
+  if (row < last) multiply_tile<kLanes, 1>(p, row);
+}
+
+struct FloatKernel {
+  bool (*is_here)();
+  int64_t width;  // of a panel
+  // Rows [row, last).
+  void (*run)(const PanelView& view, int64_t row, int64_t last);
+};
+
+#if defined(__x86_64__)
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void panel_avx512(const PanelView& p,
+                                                                        int64_t row, int64_t last) {
+  multiply_panel<16, 8>(p, row, last);
+}
+[[gnu::target("avx2,fma")]] void panel_avx2(const PanelView& p, int64_t row, int64_t last) {
+  multiply_panel<8, 6>(p, row, last);
+}
+#endif
+void panel_plain(const PanelView& p, int64_t row, int64_t last) {
+  multiply_panel<4, 6>(p, row, last);
+}
+
+constexpr FloatKernel kFloatKernels[] = {
+#if defined(__x86_64__)
+    {[] { return may_use(Isa::kAvx512); }, kVectors * 16, panel_avx512},
+    {[] { return may_use(Isa::kAvx2); },   kVectors * 8,  panel_avx2  },
+#endif
+    {[] { return true; },                  kVectors * 4,  panel_plain },
+};
+
+const FloatKernel& best_float_kernel() {
+  static const FloatKernel& best = [&]() -> const FloatKernel& {
+    const FloatKernel* kernel = kFloatKernels;
+    while (!kernel->is_here()) ++kernel;
+    return *kernel;
+  }();
+  return best;
+}
+
+int64_t panels_of(const MatrixBatch& batch) {
+  const int64_t width = best_float_kernel().width;
+  return (batch.columns + width - 1) / width;
+}
+
+int64_t panel_floats(const MatrixBatch& batch) { return batch.depth * best_float_kernel().width; }
+
+// One panel: [depth, width], zeros behind the last column.
+void pack_panel(const MatrixBatch& batch, const float* b, int64_t panel, float* to) {
+  const int64_t width = best_float_kernel().width, first = panel * width,
+                columns = batch.columns - first < width ? batch.columns - first : width;
+  for (int64_t k = 0; k < batch.depth; ++k, to += width) {
+    std::memcpy(to, b + k * batch.columns + first, static_cast<size_t>(columns) * sizeof(float));
+    std::memset(to + columns, 0, static_cast<size_t>(width - columns) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+size_t FloatProduct::scratch_bytes() const {
+  return batch.b.size() * static_cast<size_t>(panels_of(batch) * panel_floats(batch)) *
+         sizeof(float);
+}
+
+void run(const FloatProduct& product, std::span<const std::byte* const> from, std::byte* to,
+         std::byte* scratch, pthreadpool_t pool) {
+  constexpr int64_t kRowsPerPart = 48;
+  const MatrixBatch& batch = product.batch;
+  const float *a = reinterpret_cast<const float*>(from[0]),
+              *b = reinterpret_cast<const float*>(from[1]);
+  float *y = reinterpret_cast<float*>(to), *packed = reinterpret_cast<float*>(scratch);
+  const int64_t panels = panels_of(batch), size = panel_floats(batch),
+                width = best_float_kernel().width;
+  for_parts(pool, std::ssize(batch.b) * panels, rows_per_part(size),
+            [&](int64_t first, int64_t last) {
+              for (int64_t i = first; i < last; ++i)
+                pack_panel(batch, b + batch.b[static_cast<size_t>(i / panels)], i % panels,
+                           packed + i * size);
+            });
+  const int64_t row_parts = (batch.rows + kRowsPerPart - 1) / kRowsPerPart;
+  for_parts(pool, batch.count() * row_parts, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const size_t matrix = static_cast<size_t>(i / row_parts);
+      const int64_t row = i % row_parts * kRowsPerPart,
+                    end = row + kRowsPerPart < batch.rows ? row + kRowsPerPart : batch.rows;
+      const float* panel = packed + static_cast<int64_t>(batch.b_of[matrix]) * panels * size;
+      float* out = y + static_cast<int64_t>(matrix) * batch.rows * batch.columns;
+      for (int64_t column = 0; column < batch.columns; column += width, panel += size) {
+        const PanelView view = {a + batch.a[matrix],
+                                batch.depth,
+                                panel,
+                                batch.depth,
+                                out + column,
+                                batch.columns,
+                                batch.columns - column < width ? batch.columns - column : width,
+                                product.low,
+                                product.high};
+        best_float_kernel().run(view, row, end);
+      }
+    }
+  });
+}
+
+}  // namespace octet::xnnpack

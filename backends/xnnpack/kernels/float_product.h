@@ -1,0 +1,36 @@
+// Products of two activations in floats: y = clamp(a b) for each of a batch of matrices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/xnnpack/functions.h"
+
+namespace octet::xnnpack {
+
+// Where the matrices of both factors lie, in elements; those of the result follow each other.
+struct MatrixBatch {
+  int64_t rows = 0;          // of a and of y
+  int64_t depth = 0;         // columns of a, rows of b
+  int64_t columns = 0;       // of b and of y
+  std::vector<int64_t> a;    // for each matrix of y, where that of a begins
+  std::vector<int64_t> b;    // where each matrix of b begins
+  std::vector<size_t> b_of;  // for each matrix of y, which of `b`
+  int64_t count() const { return static_cast<int64_t>(a.size()); }
+};
+
+struct FloatProduct {
+  MatrixBatch batch;
+  float low = 0;  // clamp of the result; infinite where there is none
+  float high = 0;
+  size_t scratch_bytes() const;
+};
+
+// from: a and b, each matrix in row-major order. scratch: scratch_bytes(), aligned to 64. Allocates
+// nothing. pool: null for one thread.
+void run(const FloatProduct& product, std::span<const std::byte* const> from, std::byte* to,
+         std::byte* scratch, pthreadpool_t pool);
+
+}  // namespace octet::xnnpack

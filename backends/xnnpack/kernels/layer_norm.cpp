@@ -1,0 +1,108 @@
+// See the header. Sums of bytes and of their squares are exact; those of floats are added in lanes.
+#include "backends/xnnpack/kernels/layer_norm.h"
+
+#include <cmath>
+
+#include "backends/common/byte_rounding.h"
+#include "backends/common/lanes.h"
+#include "backends/common/vectorised.h"
+#include "backends/xnnpack/kernels/parts.h"
+
+namespace octet::xnnpack {
+namespace {
+
+// y = (x - center) * inverse * weight + bias, in units of x.
+struct RowMoments {
+  float center;
+  float inverse;
+};
+
+[[gnu::always_inline]] inline RowMoments moments_of(const float* x, int64_t width, float eps,
+                                                    float) {
+  constexpr int64_t kLanes = 32;
+  const int64_t whole = width / kLanes * kLanes;
+  float sums[kLanes] = {}, squares[kLanes] = {};
+  for (int64_t i = 0; i < whole; i += kLanes)
+    for (int64_t k = 0; k < kLanes; ++k) sums[k] += x[i + k];
+  double sum = double{sum_of_lanes(sums)};
+  for (int64_t i = whole; i < width; ++i) sum += double{x[i]};
+  const float center = static_cast<float>(sum / static_cast<double>(width));
+  for (int64_t i = 0; i < whole; i += kLanes)
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const float d = x[i + k] - center;
+      squares[k] += d * d;
+    }
+  double square = double{sum_of_lanes(squares)};
+  for (int64_t i = whole; i < width; ++i) {
+    const double d = double{x[i] - center};
+    square += d * d;
+  }
+  return {center,
+          static_cast<float>(1 / std::sqrt(square / static_cast<double>(width) + double{eps}))};
+}
+
+[[gnu::always_inline]] inline RowMoments moments_of(const int8_t* x, int64_t width, float eps,
+                                                    float scale) {
+  constexpr int64_t kMostSummands = 65536;  // of squares, in 32 bits
+  double sum = 0, square = 0;
+  for (int64_t first = 0; first < width; first += kMostSummands) {
+    const int64_t last = first + kMostSummands < width ? first + kMostSummands : width;
+    int32_t part = 0, squares = 0;
+    for (int64_t i = first; i < last; ++i) {
+      part += x[i];
+      squares += int32_t{x[i]} * x[i];
+    }
+    sum += part;
+    square += squares;
+  }
+  const double count = static_cast<double>(width), center = sum / count,
+               variance = (square - sum * center) / count, step = double{scale};
+  return {static_cast<float>(center),
+          static_cast<float>(step / std::sqrt(step * step * variance + double{eps}))};
+}
+
+template <typename X>
+[[gnu::always_inline]] inline void normalize(const X* __restrict x, float* __restrict y,
+                                             const LayerNorm& norm, RowMoments m,
+                                             const ByteOutput&) {
+  const float *weight = norm.weight.data(), *bias = norm.bias.data();
+  for (int64_t i = 0, width = norm.width; i < width; ++i)
+    y[i] = (static_cast<float>(x[i]) - m.center) * m.inverse * weight[i] + bias[i];
+}
+
+template <typename X>
+[[gnu::always_inline]] inline void normalize(const X* __restrict x, int8_t* __restrict y,
+                                             const LayerNorm& norm, RowMoments m,
+                                             const ByteOutput& output) {
+  const float* __restrict weight = norm.weight.data(), * __restrict bias = norm.bias.data();
+  const ByteOutput out = output;
+  for (int64_t i = 0, width = norm.width; i < width; ++i)
+    y[i] = byte_of((static_cast<float>(x[i]) - m.center) * m.inverse * weight[i] + bias[i], out);
+}
+
+template <typename X, typename Y>
+void normalize_rows(const LayerNorm& norm, const std::byte* from, std::byte* to,
+                    pthreadpool_t pool) {
+  const float scale = norm.from ? norm.from->scale : 1;
+  const ByteOutput output =
+      norm.to ? byte_output(norm.to->scale, norm.to->zero_point) : ByteOutput{};
+  for_parts(pool, norm.rows, rows_per_part(norm.width), [&](int64_t first, int64_t last) {
+    const X* x = reinterpret_cast<const X*>(from) + first * norm.width;
+    Y* y = reinterpret_cast<Y*>(to) + first * norm.width;
+    for (int64_t row = first; row < last; ++row, x += norm.width, y += norm.width)
+      run_vectorised([&]() __attribute__((always_inline)) {
+        normalize(x, y, norm, moments_of(x, norm.width, norm.eps, scale), output);
+      });
+  });
+}
+
+}  // namespace
+
+void run(const LayerNorm& norm, const std::byte* from, std::byte* to, pthreadpool_t pool) {
+  if (norm.from && norm.to) return normalize_rows<int8_t, int8_t>(norm, from, to, pool);
+  if (norm.from) return normalize_rows<int8_t, float>(norm, from, to, pool);
+  if (norm.to) return normalize_rows<float, int8_t>(norm, from, to, pool);
+  normalize_rows<float, float>(norm, from, to, pool);
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,32 @@
+// Layer norm of rows of floats or signed bytes, to floats or signed bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/xnnpack/functions.h"
+
+namespace octet::xnnpack {
+
+// real = scale * (byte - zero_point)
+struct ByteScale {
+  float scale = 1;
+  int32_t zero_point = 0;
+};
+
+struct LayerNorm {
+  int64_t rows = 0;
+  int64_t width = 0;
+  float eps = 0;
+  std::vector<float> weight;      // [width]
+  std::vector<float> bias;        // [width]
+  std::optional<ByteScale> from;  // of bytes; nothing: floats
+  std::optional<ByteScale> to;
+};
+
+// Allocates nothing. pool: null for one thread.
+void run(const LayerNorm& norm, const std::byte* from, std::byte* to, pthreadpool_t pool);
+
+}  // namespace octet::xnnpack
