@@ -211,10 +211,21 @@ class RealModel(PageTest):
 
 class LargeProgram(PageTest):
     def test_two_thousand_ops_are_small_and_usable(self):
-        path, nodes = self.page_of(page_data.large(2000, channels=1024))
+        data = page_data.large(2000, channels=1024)
+        path, nodes = self.page_of(data)
         self.assertLess(os.path.getsize(path), 15 * MEGABYTE)
-        self.assertEqual(len(nodes["graph"]["results"]), 2000)
+        results = nodes["graph"]["results"]
+        self.assertEqual({name: result["value"] for name, result in results.items()},
+                         {node["name"]: node["errors"]["accumulated"]["sqnr_db"] for node in data["nodes"] if "errors" in node})
+        limits = [step["value"] for step in nodes["graph"]["thresholds"]]
+        self.assertEqual(limits, sorted(limits))
         page = self.open(path)
+        first = next(i for i, node in enumerate(data["nodes"]) if "weight" in node)
+        whole, short = data["nodes"][first]["weight"], page.value(f"nodes[{first}].weight")
+        self.assertEqual(short["channels"], 1024)
+        for key, pick in (("min", min), ("max", max), ("scale", max), ("sqnr_db", min)):
+            self.assertLess(len(short[key]), 1024)
+            self.assertAlmostEqual(pick(short[key]), pick(whole[key]), places=3, msg="neighbours are joined to the worst of them")
         self.assertTrue(page.value("performance.getEntriesByName('first-contentful-paint').length"))
         self.assertLess(page.value("document.querySelectorAll('#canvas g[data-id]').length"), 100, "modules are folded at first")
         self.after_layout(page, lambda: page.click("#unfold-all"))
