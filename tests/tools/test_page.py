@@ -187,6 +187,20 @@ class RealModel(PageTest):
         page.key("Escape")
         self.assertIn("Select an op", page.value("document.getElementById('detail').textContent"))
 
+    def test_every_mode_fits_the_schema(self):
+        torch.manual_seed(0)
+        self.export(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)), torch.randn(2, 64))
+        data = ["--calibration", self.save("calibration.pt", [(torch.randn(2, 64),) for _ in range(2)])]
+        for scales, channels, options in ((64, 64, data), (64, 64, ["--mode", "dynamic"]), (0, 64, ["--mode", "weight-only", "--weight-bits", "4", "--group-size", "32"]),
+                                          (1, 64, [*data, "--per-tensor"]), (64, 64, [*data, "--compat", "torchao"]), (None, None, [*data, "--reference"])):
+            with self.subTest(options=options):
+                self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", *options, "--output", self.path("q.pt2"), "--report", self.path("r.html"))
+                with open(self.path("r.html"), encoding="utf-8") as file:
+                    page = json.loads(Targets(file.read()).texts["data"])
+                VALIDATE(page)
+                weight = next((node["weight"] for node in page["nodes"] if "weight" in node), None)
+                self.assertEqual((len(weight.get("scale", [])), len(weight["sqnr_db"])) if weight else (None, None), (scales, channels))
+
     def test_training_writes_the_same_page(self):
         torch.manual_seed(0)
         net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
