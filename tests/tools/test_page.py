@@ -187,6 +187,20 @@ class RealModel(PageTest):
         page.key("Escape")
         self.assertIn("Select an op", page.value("document.getElementById('detail').textContent"))
 
+    def test_every_mode_fits_the_schema(self):
+        torch.manual_seed(0)
+        self.export(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)), torch.randn(2, 64))
+        data = ["--calibration", self.save("calibration.pt", [(torch.randn(2, 64),) for _ in range(2)])]
+        for scales, channels, options in ((64, 64, data), (64, 64, ["--mode", "dynamic"]), (0, 64, ["--mode", "weight-only", "--weight-bits", "4", "--group-size", "32"]),
+                                          (1, 64, [*data, "--per-tensor"]), (64, 64, [*data, "--compat", "torchao"]), (None, None, [*data, "--reference"])):
+            with self.subTest(options=options):
+                self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", *options, "--output", self.path("q.pt2"), "--report", self.path("r.html"))
+                with open(self.path("r.html"), encoding="utf-8") as file:
+                    page = json.loads(Targets(file.read()).texts["data"])
+                VALIDATE(page)
+                weight = next((node["weight"] for node in page["nodes"] if "weight" in node), None)
+                self.assertEqual((len(weight.get("scale", [])), len(weight["sqnr_db"])) if weight else (None, None), (scales, channels))
+
     def test_training_writes_the_same_page(self):
         torch.manual_seed(0)
         net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
@@ -211,10 +225,21 @@ class RealModel(PageTest):
 
 class LargeProgram(PageTest):
     def test_two_thousand_ops_are_small_and_usable(self):
-        path, nodes = self.page_of(page_data.large(2000, channels=1024))
+        data = page_data.large(2000, channels=1024)
+        path, nodes = self.page_of(data)
         self.assertLess(os.path.getsize(path), 15 * MEGABYTE)
-        self.assertEqual(len(nodes["graph"]["results"]), 2000)
+        results = nodes["graph"]["results"]
+        self.assertEqual({name: result["value"] for name, result in results.items()},
+                         {node["name"]: node["errors"]["accumulated"]["sqnr_db"] for node in data["nodes"] if "errors" in node})
+        limits = [step["value"] for step in nodes["graph"]["thresholds"]]
+        self.assertEqual(limits, sorted(limits))
         page = self.open(path)
+        first = next(i for i, node in enumerate(data["nodes"]) if "weight" in node)
+        whole, short = data["nodes"][first]["weight"], page.value(f"nodes[{first}].weight")
+        self.assertEqual(short["channels"], 1024)
+        for key, pick in (("min", min), ("max", max), ("scale", max), ("sqnr_db", min)):
+            self.assertLess(len(short[key]), 1024)
+            self.assertAlmostEqual(pick(short[key]), pick(whole[key]), places=3, msg="neighbours are joined to the worst of them")
         self.assertTrue(page.value("performance.getEntriesByName('first-contentful-paint').length"))
         self.assertLess(page.value("document.querySelectorAll('#canvas g[data-id]').length"), 100, "modules are folded at first")
         self.after_layout(page, lambda: page.click("#unfold-all"))

@@ -7,6 +7,7 @@
 
 #include "tools/commands/command.h"
 #include "tools/page/page.h"
+#include "tools/page/shorten.h"
 #include "tools/quantize/page_data.h"
 #include "tools/quantize/quality.h"
 #include "tools/quantize/report.h"
@@ -24,6 +25,23 @@ std::string subtitle_of(const QuantizeFlow& flow) {
 
 std::string lines_of(const nlohmann::ordered_json& json) {
   return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+// The nodes have long lists: a line each.
+std::string lines_with_nodes(const nlohmann::ordered_json& all,
+                             const nlohmann::ordered_json& nodes) {
+  std::string text = lines_of(all);
+  text.erase(text.rfind("\n}"));
+  const nlohmann::ordered_json shortened = shorten({
+      {"nodes", nodes}
+  });
+  text += ",\n \"nodes\": [";
+  const char* separator = "\n  ";
+  for (const nlohmann::ordered_json& node : shortened.at("nodes")) {
+    text += separator + node.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    separator = ",\n  ";
+  }
+  return text + "\n ]\n}\n";
 }
 
 }  // namespace
@@ -66,10 +84,9 @@ nlohmann::ordered_json ReportFile::contents(const Report& report,
 
 void ReportFile::write(const Report& report, const nlohmann::ordered_json& quality) const {
   if (path_.empty()) return;
-  nlohmann::ordered_json all = contents(report, quality);
+  const nlohmann::ordered_json all = contents(report, quality);
   if (!has_suffix(path_, ".html") && !has_suffix(path_, kModelExplorer)) {
-    all["nodes"] = nodes_;
-    write_text_file(path_, lines_of(all));
+    write_text_file(path_, lines_with_nodes(all, nodes_));
     return;
   }
   write_page_file(path_, page_data(kind_, subtitle_of(flow_), quality_rows(quality), all, nodes_));

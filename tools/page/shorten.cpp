@@ -22,7 +22,10 @@ constexpr size_t kLongestTrace = 3000;  // of one op
 constexpr size_t kLongestText = 20'000;
 
 double round_to_six(double value) {
-  return std::isfinite(value) ? std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr) : value;
+  const bool is_whole = value == std::trunc(value) && std::abs(value) < 1e15;
+  return std::isfinite(value) && !is_whole
+             ? std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr)
+             : value;
 }
 
 void round_numbers(LongJson& value) {

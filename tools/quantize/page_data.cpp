@@ -89,7 +89,8 @@ class PageNodes {
                                           [](const Value* value) { return value->is_output(); });
     if (!outputs.empty()) put_tensor(*outputs.front(), json);
     put_status(node.name(), json);
-    if (const auto macs = macs_.find(node.name()); macs != macs_.end()) json["macs"] = macs->second;
+    if (const auto macs = macs_.find(node.name()); macs != macs_.end())
+      json["macs"] = static_cast<int64_t>(macs->second);
     put_weight(node, json);
     shown_.insert(node.name());
     nodes_.push_back(std::move(json));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include "annotate/graph/qdq_nodes.h"
 #include "core/interpreter/aten_bridge.h"

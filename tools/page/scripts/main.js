@@ -18,8 +18,11 @@ function select(index, from) {
 function makeHead() {
   byId("title").textContent = data.title || "";
   byId("subtitle").textContent = [kKindNames[data.kind] || data.kind, data.subtitle].filter(isKnown).join(" · ");
-  byId("summary").append(...(data.summary || []).map(([name, text]) =>
-    make("div", {}, make("dt", {}, String(name)), make("dd", {}, String(text)))));
+  for (const [name, text] of data.summary || []) {
+    const last = byId("summary").lastElementChild;  // a row without a name goes on with the one above
+    if (!name && last) last.lastElementChild.append(make("br"), String(text));
+    else byId("summary").append(make("div", {}, make("dt", {}, String(name)), make("dd", {}, String(text))));
+  }
   byId("licenses").textContent = byId("license-texts").textContent;
   for (const name of ["help", "licenses"])
     byId(`${name}-button`).addEventListener("click", () => {

@@ -39,7 +39,8 @@ function decibelPlot(kinds) {
     ],
   });
   const names = kinds.map(({kind}) => `${{circle: "●", triangle: "▲", square: "■"}[kKindSymbols[kind]]} ${kErrorNames[kind] || kind}`);
-  const caption = `Signal to noise against the float program; larger is better. ${kinds.length > 1 ? names.join("   ") + "." : ""}` +
+  const against = kinds[0].kind === "weights" ? "float weights" : "float program";
+  const caption = `Signal to noise against the ${against}; larger is better. ${kinds.length > 1 ? names.join("   ") + "." : ""}` +
     (equal ? ` ${equal} equal, not shown.` : "");
   return figure(caption, selectable(plot));
 }
@@ -53,7 +54,7 @@ function errorPlots(panel) {
 function weightPlots(panel) {
   if (nodes.some(node => weightSqnr(node) !== null))
     panel.append(decibelPlot([{kind: "weights", value: weightSqnr}]),
-                 make("p", {}, "Of each weight its worst channel; an op's channels are among its details."));
+                 make("p", {}, "Of each weight its worst channel; the channels of an op are among its details."));
 }
 
 function latencyPlots(panel) {

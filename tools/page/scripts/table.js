@@ -66,24 +66,24 @@ const kCollator = new Intl.Collator("en", {numeric: true});
 
 // The first rows at once, the others when there is time.
 function fillTable() {
-  cancelIdleCallback(table.pending);
+  cancelIdle(table.pending);
   table.shown = sortedIndices().filter(index => graphState.matches(nodes[index]));
   tableBody.replaceChildren(...table.shown.slice(0, kFirstRows).map(rowOf));
   byId("count").textContent = table.shown.length === nodes.length ? `${nodes.length} ops`
     : `${table.shown.length} of ${nodes.length} ops`;
   byId("panel-ops").scrollTop = 0;
   markRows();
-  table.pending = requestIdleCallback(addRows);
+  table.pending = whenIdle(addRows);
 }
 
 function addRows() {
   const from = tableBody.rows.length;
   tableBody.append(...table.shown.slice(from, from + kRowsAtOnce).map(rowOf));
-  if (tableBody.rows.length < table.shown.length) table.pending = requestIdleCallback(addRows);
+  if (tableBody.rows.length < table.shown.length) table.pending = whenIdle(addRows);
 }
 
 function addAllRows() {
-  cancelIdleCallback(table.pending);
+  cancelIdle(table.pending);
   tableBody.append(...table.shown.slice(tableBody.rows.length).map(rowOf));
 }
 

@@ -70,6 +70,10 @@ function opText(target) {
   return parts[parts.length - 1];
 }
 
+// Not every browser has idle callbacks.
+const whenIdle = globalThis.requestIdleCallback ? work => requestIdleCallback(work) : work => setTimeout(work, 10);
+const cancelIdle = id => (globalThis.cancelIdleCallback || clearTimeout)(id);
+
 function saveFile(name, type, text) {
   const url = URL.createObjectURL(new Blob([text], {type}));
   const link = make("a", {href: url, download: name});
