@@ -105,7 +105,7 @@ Json graph_nodes(const Graph& graph) {
 
 Json rounding_json(const OpComparison& op) {
   Json json = {
-      {"dtype",         name_of(op.rounding->dtype)                    },
+      {"dtype",         short_name_of(op.rounding->dtype)                    },
       {"scale",         op.rounding->scale                             },
       {"zero_point",    op.rounding->zero_point                        },
       {"range",         {op.rounding->least(), op.rounding->greatest()}},
