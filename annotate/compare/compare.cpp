@@ -153,21 +153,10 @@ class Comparer {
   }
 
  private:
-  // Float user outputs of both programs, one behind the other. Called before the rows are read off,
-  // as the graph's values stay where they are.
+  // Those of both programs, one behind the other.
   void add_outputs(const Graph& reference, const Graph& subject) {
-    const auto floats_of = [](const Graph& program) {
-      std::vector<const Value*> values;
-      for (const GraphOutput& output : program.outputs()) {
-        const Value* value = output.value.value_or_null();
-        if (output.kind == OutputKind::kUserOutput && value != nullptr &&
-            value->kind() == ValueKind::kTensor &&
-            (!value->meta || is_floating_point(value->meta->dtype)))
-          values.push_back(value);
-      }
-      return values;
-    };
-    const std::vector<const Value*> wanted = floats_of(reference), found = floats_of(subject);
+    const std::vector<const Value*> wanted = float_outputs(reference),
+                                    found = float_outputs(subject);
     if (wanted.size() != found.size())
       throw Error("compare", "the programs",
                   fmt::format("give {} and {} float outputs; give programs of the same model",
@@ -184,7 +173,7 @@ class Comparer {
           compare_tensors(values[i].toTensor(), values[outputs_ + i].toTensor()));
   }
 
-  // The arguments of a kCompareTarget node.
+  // Those of a kCompareTarget node.
   void take(const Values& arguments) {
     const size_t row = static_cast<size_t>(arguments.at(0).toInt());
     OpComparison& op = comparison_.ops[row];

@@ -22,26 +22,6 @@ struct Injected {
   at::Tensor error;
 };
 
-// Float user outputs of the reference, then of the subject, as outputs of the common graph.
-std::pair<size_t, size_t> add_float_outputs(ShadowGraph& shadow, const Graph& reference,
-                                            const Graph& subject) {
-  const auto add = [&](const Graph& program) {
-    size_t count = 0;
-    for (const GraphOutput& output : program.outputs()) {
-      const Value* value = output.value.value_or_null();
-      if (output.kind != OutputKind::kUserOutput || value == nullptr ||
-          value->kind() != ValueKind::kTensor ||
-          (value->meta && !is_floating_point(value->meta->dtype)))
-        continue;
-      shadow.graph.add_output({.value = shadow.copies.at(value), .target = {}});
-      ++count;
-    }
-    return count;
-  };
-  const size_t wanted = add(reference);
-  return {wanted, add(subject)};
-}
-
 // The sum of all elements with random signs.
 at::Tensor signed_sum(const std::vector<at::Tensor>& outputs, at::Generator& random) {
   at::Tensor sum = at::zeros({}, at::kFloat);
@@ -61,8 +41,13 @@ Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subjec
                                      const BatchSource& data, const SensitivityOptions& options) {
   ShadowGraph shadow =
       make_shadow_graph(reference, subject, find_twins(reference, subject), {.gradients = true});
-  const auto [outputs, found] = add_float_outputs(shadow, reference, subject);
-  if (outputs != found || outputs == 0)
+  const std::vector<const Value*> float_values = float_outputs(reference),
+                                  found = float_outputs(subject);
+  const size_t outputs = float_values.size();
+  for (const std::vector<const Value*>* values : {&float_values, &found})
+    for (const Value* value : *values)
+      shadow.graph.add_output({.value = shadow.copies.at(value), .target = {}});
+  if (outputs != found.size() || outputs == 0)
     throw Error("compare", "the programs",
                 "give other float outputs than each other, or none; give programs of one model");
   Sensitivities result;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -37,25 +38,34 @@ bool is_own_op(const Node& node) {
   return !is_quantize(&node) && !is_any_dequantize(&node) && computes_on_floats(node);
 }
 
+// The exported program's node whose value this one gives; "" when there is none.
+std::string last_origin(const Node& node) {
+  const std::vector<std::string> names = origins_of(node);
+  return names.empty() ? "" : names.back();
+}
+
 class Matcher {
  public:
-  Matcher(const Graph& reference, const Graph& subject) : reference_(reference), subject_(subject) {
+  Matcher(const Graph& reference, const Graph& subject) {
+    for (const Node* node : reference.nodes()) originals_.emplace(last_origin(*node), node);
     for (const Node* node : subject.nodes()) {
-      names_.emplace(node->name(), node);
-      for (const std::string& name : origins_of(*node)) names_.emplace(name, node);
+      names_.insert(node->name());
+      for (std::string& name : origins_of(*node)) names_.insert(std::move(name));
     }
   }
 
-  // The nodes of the reference that `node` stands for; empty when there are none.
+  // The nodes of the reference that `node` stands for, the last one with its value; empty when
+  // there are none. What was folded in the reference already is not among them.
   std::vector<const Node*> members_of(const Node& node) const {
-    const bool has_handle = node.metadata.contains(kOriginKey);
     std::vector<const Node*> members;
-    for (const std::string& name : origins_of(node)) {
-      const Node* member = reference_.find_node(name);
-      if (member == nullptr) return {};
-      members.push_back(member);
+    const std::vector<std::string> names = origins_of(node);
+    for (const std::string& name : names) {
+      const auto original = originals_.find(name);
+      if (original != originals_.end()) members.push_back(original->second);
     }
-    if (has_handle || members.empty()) return members;
+    if (names.empty() || !originals_.contains(names.back())) return {};
+    if (node.metadata.contains(kOriginKey) || members.back()->metadata.contains(kOriginKey))
+      return members;
     if (base_op(node.target()) != base_op(members.front()->target())) return {};
     // A batch norm that was folded by who leaves no handles.
     for (const Node* norm = next_folded(*members.back()); norm != nullptr;
@@ -69,13 +79,28 @@ class Matcher {
     const std::vector<Value*> outputs = node.outputs();
     if (outputs.empty() || !outputs.front()->has_one_user()) return nullptr;
     const Node* user = outputs.front()->users().front();
-    return is_batch_norm(*user) && !names_.contains(user->name()) ? user : nullptr;
+    return is_batch_norm(*user) && !names_.contains(last_origin(*user)) ? user : nullptr;
   }
 
-  const Graph& reference_;
-  const Graph& subject_;
-  std::unordered_map<std::string, const Node*> names_;  // of the subject, and what they stand for
+  std::unordered_map<std::string, const Node*> originals_;  // of the reference, by last origin
+  std::unordered_set<std::string> names_;  // of the subject, and what its nodes stand for
 };
+
+// subject = reference / factors, when both differ from the exported program. Nothing when their
+// factors are of other shapes.
+std::optional<ChannelFactors> factors_between(const Node& reference, const Node& subject) {
+  const ChannelFactors before = channel_factors_of(reference);
+  ChannelFactors factors = channel_factors_of(subject);
+  if (before.shape.empty()) return factors;
+  if (factors.shape.empty()) {
+    factors = before;
+    for (int& exponent : factors.exponents) exponent = -exponent;
+    return factors;
+  }
+  if (factors.shape != before.shape) return std::nullopt;
+  for (size_t i = 0; i < factors.exponents.size(); ++i) factors.exponents[i] -= before.exponents[i];
+  return factors;
+}
 
 std::string type_of(const Value& value) {
   if (!value.meta) return "a value";
@@ -110,6 +135,16 @@ const Twin* Twins::find(const Value* subject) const {
   return found == by_subject_.end() ? nullptr : &pairs[found->second];
 }
 
+std::vector<const Value*> float_outputs(const Graph& graph) {
+  std::vector<const Value*> values;
+  for (const GraphOutput& output : graph.outputs()) {
+    const Value* value = output.value.value_or_null();
+    if (output.kind == OutputKind::kUserOutput && value != nullptr && is_float_tensor(*value))
+      values.push_back(value);
+  }
+  return values;
+}
+
 Twins find_twins(const Graph& reference, const Graph& subject) {
   const std::vector<Value*> wanted = reference.user_inputs(), inputs = subject.user_inputs();
   check_inputs_agree(wanted, inputs);
@@ -128,16 +163,17 @@ Twins find_twins(const Graph& reference, const Graph& subject) {
     bool has_twin = false;
     if (!members.empty()) {
       const std::vector<Value*> originals = members.back()->outputs();
+      const std::optional<ChannelFactors> factors = factors_between(*members.back(), *node);
       std::vector<std::string> names;
       for (const Node* member : members) names.push_back(member->name());
       for (size_t i = 0; i < outputs.size() && i < originals.size(); ++i) {
         const bool are_tensors =
             outputs[i]->kind() == ValueKind::kTensor && originals[i]->kind() == ValueKind::kTensor;
-        if (!are_tensors || !have_same_shape(*originals[i], *outputs[i]) ||
+        if (!are_tensors || !factors || !have_same_shape(*originals[i], *outputs[i]) ||
             is_float_tensor(*originals[i]) != is_float_tensor(*outputs[i]))
           continue;
         has_twin = true;
-        add({originals[i], outputs[i], channel_factors_of(*node), names});
+        add({originals[i], outputs[i], *factors, names});
       }
     }
     if (!has_twin && is_own_op(*node)) twins.lonely.push_back(node);

@@ -34,6 +34,9 @@ struct Twins {
   std::unordered_map<const Value*, size_t> by_subject_;
 };
 
+// The user outputs that are float tensors, in their order.
+std::vector<const Value*> float_outputs(const Graph& graph);
+
 // Bodies of control flow are one op each. Throws Error("compare", ...) when the programs take other
 // inputs, or when more than half of the ops that compute have no twin: it names the first of them.
 Twins find_twins(const Graph& reference, const Graph& subject);

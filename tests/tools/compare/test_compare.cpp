@@ -130,6 +130,20 @@ TEST_CASE("equalized programs are compared in the float program's terms", "[comp
   }
 }
 
+TEST_CASE("two quantized programs of one model have twins, folded or not", "[compare]") {
+  const std::vector<test::Subject> subjects = test::make_subjects();
+  const Graph &x86 = subjects[0].quantized, &xnnpack = subjects[1].quantized;
+  const std::vector<c10::IValue>& batch = subjects[0].batches.front();
+  const Comparison both = shadow(x86, xnnpack, once(batch));
+  CHECK(both.lonely.empty());
+  CHECK(op_named(both, "conv0").members == std::vector<std::string>{"conv0"});
+  CHECK(both.outputs.sqnr_db() > 20);
+  // the float program beside its quantized one: the batch norm has the folded convolution's value
+  const Comparison back = shadow(x86, subjects[0].reference, once(batch));
+  CHECK(op_named(back, "norm0").members == std::vector<std::string>{"conv0"});
+  for (const OpComparison& op : back.ops) CHECK(op.name != "conv0");
+}
+
 TEST_CASE("shadows take the float program's tensors", "[compare]") {
   const std::vector<test::Subject> subjects = test::make_subjects();
   const test::Subject& subject = subjects.front();
