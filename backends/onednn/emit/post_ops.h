@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/onednn/builder/segment_builder.h"
+
 namespace octet::onednn {
 
 struct Follower {
