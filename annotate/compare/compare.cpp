@@ -124,7 +124,7 @@ class Comparer {
     const Twins twins = find_twins(reference, subject);
     for (const Node* node : twins.lonely) comparison_.lonely.push_back(node->name());
     shadow_ = make_shadow_graph(reference, subject, twins, {.shadows = shadows});
-    add_outputs(reference, subject);
+    outputs_ = add_float_outputs(shadow_, reference, subject);
     for (const ShadowRow& row : shadow_.rows) {
       comparison_.ops.push_back(op_of(row));
       factors_.push_back(tensor_of(row.twin.factors));
@@ -153,20 +153,6 @@ class Comparer {
   }
 
  private:
-  // Those of both programs, one behind the other.
-  void add_outputs(const Graph& reference, const Graph& subject) {
-    const std::vector<const Value*> wanted = float_outputs(reference),
-                                    found = float_outputs(subject);
-    if (wanted.size() != found.size())
-      throw Error("compare", "the programs",
-                  fmt::format("give {} and {} float outputs; give programs of the same model",
-                              wanted.size(), found.size()));
-    for (const std::vector<const Value*>* values : {&wanted, &found})
-      for (const Value* value : *values)
-        shadow_.graph.add_output({.value = shadow_.copies.at(value), .target = {}});
-    outputs_ = wanted.size();
-  }
-
   void compare_outputs_of(const Values& values) {
     for (size_t i = 0; i < outputs_; ++i)
       comparison_.outputs.merge(

@@ -41,15 +41,9 @@ Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subjec
                                      const BatchSource& data, const SensitivityOptions& options) {
   ShadowGraph shadow =
       make_shadow_graph(reference, subject, find_twins(reference, subject), {.gradients = true});
-  const std::vector<const Value*> float_values = float_outputs(reference),
-                                  found = float_outputs(subject);
-  const size_t outputs = float_values.size();
-  for (const std::vector<const Value*>* values : {&float_values, &found})
-    for (const Value* value : *values)
-      shadow.graph.add_output({.value = shadow.copies.at(value), .target = {}});
-  if (outputs != found.size() || outputs == 0)
-    throw Error("compare", "the programs",
-                "give other float outputs than each other, or none; give programs of one model");
+  const size_t outputs = add_float_outputs(shadow, reference, subject);
+  if (outputs == 0)
+    throw Error("compare", "the programs", "give no float output, whose error could be estimated");
   Sensitivities result;
   for (const ShadowRow& row : shadow.rows) result.ops.push_back({row.twin.subject->name()});
   std::vector<Injected> injected;

@@ -6,6 +6,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "annotate/graph/aliasing.h"
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
@@ -79,15 +82,18 @@ class Builder {
  public:
   Builder(const Graph& reference, const Graph& subject, const Twins& twins,
           const ShadowOptions& options)
-      : subject_(subject), options_(options), reference_nodes_(reference.nodes()) {
+      : reference_(reference),
+        subject_(subject),
+        options_(options),
+        reference_nodes_(reference.nodes()),
+        overwritten_(overwritten_values(subject)) {
     find_rows(twins);
     add_inputs(reference, "reference.", reference_map_);
     add_inputs(subject, "subject.", subject_map_);
     for (size_t i = 0; i < reference_nodes_.size(); ++i) position_[reference_nodes_[i]] = i;
     for (const GraphInput& input : subject.inputs())
-      if (input.kind != InputKind::kUserInput) constant_.insert(input.value);
-    reference_outputs_ = mutations_of(reference);
-    subject_outputs_ = mutations_of(subject);
+      if (input.kind != InputKind::kUserInput && !overwritten_.contains(input.value))
+        constant_.insert(input.value);
   }
 
   ShadowGraph build() && {
@@ -106,10 +112,10 @@ class Builder {
       }
     }
     copy_reference_until(reference_nodes_.size());
-    add_mutations(reference_outputs_, "reference.", reference_map_);
+    add_mutations(reference_, "reference.", reference_map_);
     for (const GraphOutput& output : subject_.outputs())
       for_each_value(output.value, [&](Value* value) { in_subject(value); });
-    add_mutations(subject_outputs_, "subject.", subject_map_);
+    add_mutations(subject_, "subject.", subject_map_);
     reference_map_.merge(subject_map_);
     return {std::move(graph_), std::move(rows_), std::move(reference_map_)};
   }
@@ -291,35 +297,33 @@ class Builder {
         ->output();
   }
 
-  // Whether it is the same in each run: it reads constants and shared values alone.
+  // Whether it is the same in each run, wherever it stands: it reads constants alone, and nobody
+  // writes over what it gives.
   bool depends_on_constants(const Node& node) const {
-    const std::vector<Value*> inputs = node.inputs();
+    const std::vector<Value*> inputs = node.inputs(), outputs = node.outputs();
     return std::all_of(inputs.begin(), inputs.end(),
                        [&](const Value* input) { return constant_.contains(input); }) &&
+           std::none_of(outputs.begin(), outputs.end(),
+                        [&](const Value* output) { return overwritten_.contains(output); }) &&
            written_values(node).empty();
   }
 
-  static std::vector<GraphOutput> mutations_of(const Graph& program) {
-    std::vector<GraphOutput> outputs;
-    for (const GraphOutput& output : program.outputs())
-      if (output.kind == OutputKind::kBufferMutation ||
-          output.kind == OutputKind::kParameterMutation)
-        outputs.push_back(output);
-    return outputs;
-  }
-
-  void add_mutations(std::vector<GraphOutput>& outputs, const std::string& prefix,
-                     const ValueMap& map) {
-    for (GraphOutput& output : outputs) {
+  void add_mutations(const Graph& program, const std::string& prefix, const ValueMap& map) {
+    for (GraphOutput output : program.outputs()) {
+      if (output.kind != OutputKind::kBufferMutation &&
+          output.kind != OutputKind::kParameterMutation)
+        continue;
       output.target = prefix + output.target;
       rewrite_values(output.value, [&](Value* value) { return map.at(value); });
       graph_.add_output(std::move(output));
     }
   }
 
+  const Graph& reference_;
   const Graph& subject_;
   ShadowOptions options_;
   std::vector<Node*> reference_nodes_;
+  std::unordered_set<const Value*> overwritten_;  // of the subject
   std::unordered_map<const Node*, size_t> position_;
   size_t copied_ = 0;
   Graph graph_;
@@ -329,7 +333,6 @@ class Builder {
   std::unordered_map<const Value*, const Twin*> starts_;
   std::vector<ShadowRow> rows_;
   std::unordered_map<const Value*, size_t> row_of_;
-  std::vector<GraphOutput> reference_outputs_, subject_outputs_;
 };
 
 }  // namespace
@@ -337,6 +340,18 @@ class Builder {
 ShadowGraph make_shadow_graph(const Graph& reference, const Graph& subject, const Twins& twins,
                               const ShadowOptions& options) {
   return Builder(reference, subject, twins, options).build();
+}
+
+size_t add_float_outputs(ShadowGraph& shadow, const Graph& reference, const Graph& subject) {
+  const std::vector<const Value*> wanted = float_outputs(reference), found = float_outputs(subject);
+  if (wanted.size() != found.size())
+    throw Error("compare", "the programs",
+                fmt::format("give {} and {} float outputs; give programs of the same model",
+                            wanted.size(), found.size()));
+  for (const std::vector<const Value*>* values : {&wanted, &found})
+    for (const Value* value : *values)
+      shadow.graph.add_output({.value = shadow.copies.at(value), .target = {}});
+  return wanted.size();
 }
 
 }  // namespace octet

@@ -61,4 +61,8 @@ struct ShadowOptions {
 ShadowGraph make_shadow_graph(const Graph& reference, const Graph& subject, const Twins& twins,
                               const ShadowOptions& options = {});
 
+// The reference's float outputs and behind them the subject's become outputs of the common graph.
+// Returns how many each has. Throws Error("compare", ...) when these are not as many.
+size_t add_float_outputs(ShadowGraph& shadow, const Graph& reference, const Graph& subject);
+
 }  // namespace octet

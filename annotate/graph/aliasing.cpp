@@ -49,4 +49,20 @@ bool Writes::any_between(const Value& value, const Node* from, const Node& to) c
   });
 }
 
+std::unordered_set<const Value*> overwritten_values(const Graph& graph) {
+  std::unordered_set<const Value*> written, overwritten;
+  for (const Node* node : graph.nodes())
+    for (const Value* value : written_values(*node))
+      for (const Value* root : memory_roots({value})) written.insert(root);
+  if (written.empty()) return {};
+  const auto look_at = [&](const Value* value) {
+    for (const Value* root : memory_roots({value}))
+      if (written.contains(root)) overwritten.insert(value);
+  };
+  for (const GraphInput& input : graph.inputs()) look_at(input.value);
+  for (const Node* node : graph.nodes())
+    for (const Value* value : node->outputs()) look_at(value);
+  return overwritten;
+}
+
 }  // namespace octet

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/graph/graph.h"
 #include "core/ops/memory.h"
 
 namespace octet {
+
+// Values whose memory a node of the graph writes to, parameters and buffers among them: their
+// content depends on when one looks.
+std::unordered_set<const Value*> overwritten_values(const Graph& graph);
 
 // The in-place writes of a graph, as it was when this was made.
 class Writes {

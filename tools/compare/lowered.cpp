@@ -11,11 +11,11 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
+#include "annotate/graph/aliasing.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ops/memory.h"
 #include "lowering/program/control.h"
 #include "lowering/program/specialize.h"
 #include "lowering/program/symbols.h"
@@ -26,6 +26,13 @@ namespace {
 using Values = std::vector<c10::IValue>;
 // A tensor of the other program under its name, when it is there.
 using Sink = std::function<void(const std::string& name, const at::Tensor& tensor)>;
+
+std::vector<std::string> backends_of_ops(const Program& program) {
+  std::vector<std::string> backends(program.ops.size());
+  for (const Segment& segment : program.segments)
+    for (int op : segment.ops) backends[static_cast<size_t>(op)] = segment.backend;
+  return backends;
+}
 
 // One op of a program as a program of its own: what it reads are inputs or constants, what it gives
 // are outputs.
@@ -61,9 +68,7 @@ Program single_op(const Program& program, size_t index, const std::string& backe
 class OpByOp {
  public:
   explicit OpByOp(const Program& program) : program_(program), bound_(program) {
-    std::vector<std::string> backends(program.ops.size());
-    for (const Segment& segment : program.segments)
-      for (int op : segment.ops) backends[static_cast<size_t>(op)] = segment.backend;
+    const std::vector<std::string> backends = backends_of_ops(program);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const ProgramOp& op = program.ops[i];
       if (is_control(op)) continue;
@@ -203,23 +208,6 @@ class OpByOp {
   std::vector<size_t> missing_;  // by step: tensors that did not come yet
 };
 
-// Values whose memory an op writes to later: what waits for its op is a copy then.
-std::unordered_set<const Value*> find_overwritten(const Graph& graph) {
-  std::unordered_set<const Value*> written, overwritten;
-  for (const Node* node : graph.nodes())
-    for (const Value* value : written_values(*node))
-      for (const Value* root : memory_roots({value})) written.insert(root);
-  if (written.empty()) return {};
-  const auto look_at = [&](const Value* value) {
-    for (const Value* root : memory_roots({value}))
-      if (written.contains(root)) overwritten.insert(value);
-  };
-  for (const Value* input : graph.user_inputs()) look_at(input);
-  for (const Node* node : graph.nodes())
-    for (const Value* value : node->outputs()) look_at(value);
-  return overwritten;
-}
-
 // Integers that the lowered program moves where the graph moves their floats: "pool_q" for %pool.
 std::unordered_map<std::string, const ProgramTensor*> find_moved(const Program& program,
                                                                  const Graph& graph) {
@@ -300,9 +288,7 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& s
 class Source {
  public:
   explicit Source(const Program& program) : program_(program) {
-    std::vector<std::string> backends(program.ops.size());
-    for (const Segment& segment : program.segments)
-      for (int op : segment.ops) backends[static_cast<size_t>(op)] = segment.backend;
+    const std::vector<std::string> backends = backends_of_ops(program);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const Program part = single_op(program, i, backends[i]);
       for (int input : part.inputs) last_use_[part.tensor(input).name] = i;
@@ -382,7 +368,7 @@ LoweredComparison compare_lowered(const Graph& graph, const Program& program,
   const std::unordered_set<std::string> wanted = ops.wanted();
   LoweredComparison comparison;
   Session session(program);
-  const std::unordered_set<const Value*> overwritten = find_overwritten(graph);
+  const std::unordered_set<const Value*> overwritten = overwritten_values(graph);
   const std::unordered_map<std::string, const ProgramTensor*> moved = find_moved(program, graph);
   const auto take = [&](const Value& value, const c10::IValue& content) {
     if (!content.isTensor()) return;
