@@ -77,7 +77,8 @@ class Tuner {
     tuned.outcome = search(
         bases(), candidates, goal, options_.most_trials,
         [&](const Json& config, const std::string& label) { return make_trial(config, label); });
-    tuned.quantized = quantize(tuned.outcome.trials[tuned.outcome.best].config);
+    quantized(tuned.outcome.trials[tuned.outcome.best].config);
+    tuned.quantized = std::move(*quantized_);
     tuned.batches = evaluation_.description;
     return tuned;
   }
@@ -101,6 +102,16 @@ class Tuner {
     return fmt::format("{}; evaluated on {} {}; {} {}",
                        describe_run(options_.flow, data, EffortOptions{}), options_.evaluate,
                        options_.labels, options_.backend, options_.threads);
+  }
+
+  // Kept until the next one: the first trial is of the program that the candidates were found on,
+  // and the last one often the best.
+  const Graph& quantized(const Json& config) {
+    if (!quantized_ || quantized_config_ != config) {
+      quantized_ = quantize(config);
+      quantized_config_ = config;
+    }
+    return *quantized_;
   }
 
   Graph quantize(const Json& config) {
@@ -134,22 +145,22 @@ class Tuner {
   }
 
   std::vector<TuneCandidate> find_candidates(Estimate& estimate) {
-    const Graph quantized = quantize(Json::object());
+    const Graph& plain = quantized(Json::object());
     progress_.begin(kSensitivityStage);
     const size_t count = std::min(kSensitivityBatches, data_.size());
     const Sensitivities sensitivities = estimate_sensitivities(
-        original_, quantized, first_batches(data_, count),
+        original_, plain, first_batches(data_, count),
         {.progress = [&](size_t done) { progress_.advance(done, 2 * count); }});
     const Comparison comparison =
-        shadow(original_, quantized, first_batches(data_, count),
+        shadow(original_, plain, first_batches(data_, count),
                {.progress = [&](size_t done) { progress_.advance(count + done, 2 * count); }});
     estimate = {sensitivities.measured, sensitivities.estimated};
     std::map<std::string, WeightComparison> weights;
-    for (WeightComparison& weight : compare_weights(original_, quantized))
+    for (WeightComparison& weight : compare_weights(original_, plain))
       weights.emplace(weight.name, std::move(weight));
     std::unordered_map<std::string, double> shares;
     double all = 0;
-    for (const Product& product : find_products(quantized)) {
+    for (const Product& product : find_products(plain)) {
       shares[product.name] = product.macs;
       all += product.macs;
     }
@@ -160,13 +171,13 @@ class Tuner {
       const double gain = sensitivities.estimated > 0
                               ? sensitivities.ops[i].output_error / sensitivities.estimated
                               : 0;
-      const Value* value = quantized.find_value(op.name);
+      const Value* value = plain.find_value(op.name);
       if (value == nullptr || gain < kLeastGain) continue;
       const auto weight = weights.find(op.name);
       const Cause cause = diagnose(op, weight == weights.end() ? nullptr : &weight->second).cause;
       const auto add = [&](const std::string& label, const Json& setting, double part,
                            bool is_float, Reach reach) {
-        const Remedy remedy = find_remedy(quantized, *value, cause, setting, reach);
+        const Remedy remedy = find_remedy(plain, *value, cause, setting, reach);
         const bool is_known =
             std::any_of(candidates.begin(), candidates.end(),
                         [&](const TuneCandidate& other) { return other.config == remedy.config; });
@@ -192,24 +203,23 @@ class Tuner {
 
   Trial make_trial(const Json& config, const std::string& label) {
     if (const std::optional<Trial> known = trials_.find(config)) return *known;
-    std::optional<Graph> made;
+    const Graph* made = nullptr;
     try {
-      made = quantize(config);
+      made = &quantized(config);
     } catch (const NothingToQuantize&) {
       // the float program, which nobody asked for
       return {.label = label, .config = config, .error = HUGE_VAL, .float_share = 1};
     }
-    const Graph& quantized = *made;
-    const Quality quality = evaluate(original_, quantized, evaluation_, progress_);
+    const Quality quality = evaluate(original_, *made, evaluation_, progress_);
     Report report;
-    const Weight weight = weigh(original_, quantized, report);
+    const Weight weight = weigh(original_, *made, report);
     Trial trial{.label = label, .config = config};
     trial.sqnr_db = quality.median_db;
     trial.accuracy = quality.accuracy;
     trial.float_share = 1 - weight.int8_share;
     trial.error = options_.most_drop ? *quality.float_accuracy - *quality.accuracy
                                      : relative_of(quality.median_db);
-    if (!options_.backend.empty()) trial.latency_ms = latency_of(quantized);
+    if (!options_.backend.empty()) trial.latency_ms = latency_of(*made);
     log_line(
         fmt::format("{}: {:.1f} dB{}, {:.1f} % float{}", label, trial.sqnr_db,
                     trial.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy) : "",
@@ -247,6 +257,8 @@ class Tuner {
   Progress progress_;
   TrialFile trials_;
   Evaluation evaluation_;
+  std::optional<Graph> quantized_;  // by quantized_config_
+  Json quantized_config_;
 };
 
 void check_goals(const TuneOptions& options) {
