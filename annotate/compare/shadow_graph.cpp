@@ -165,7 +165,7 @@ class Builder {
       if (!is_callers) own.fqn = prefix + input.fqn;
       const std::string name = graph_.fresh_name(input.value->name());
       Value* value = graph_.add_input(own, name, input.value->kind(), input.value->meta);
-      copy_symbol(*input.value, *value);
+      clone_value_facts(*input.value, value);
       map[input.value] = value;
       if (is_callers) {
         callers_.push_back(value);
@@ -174,14 +174,6 @@ class Builder {
       const auto constant = program.constants.find(input.fqn);
       if (constant != program.constants.end()) graph_.constants.emplace(own.fqn, constant->second);
     }
-  }
-
-  static void copy_symbol(const Value& from, Value& to) {
-    to.symbol = from.symbol;
-    to.symbol_hint = from.symbol_hint;
-    to.symbol_hint_float = from.symbol_hint_float;
-    to.has_symbol_hint = from.has_symbol_hint;
-    to.class_fqn = from.class_fqn;
   }
 
   // The reference's nodes in front of `end`.

@@ -18,15 +18,6 @@ void clone_subgraphs(Argument& argument) {
   }
 }
 
-Value* clone_value_facts(const Value& from, Value* to) {
-  to->symbol = from.symbol;
-  to->symbol_hint = from.symbol_hint;
-  to->symbol_hint_float = from.symbol_hint_float;
-  to->has_symbol_hint = from.has_symbol_hint;
-  to->class_fqn = from.class_fqn;
-  return to;
-}
-
 std::string free_name(const Graph& graph, const std::string& name) {
   return graph.find_value(name) == nullptr ? name : graph.fresh_name(name);
 }
@@ -65,6 +56,15 @@ void clone_results(const Node& from, Node& to, Graph& graph,
 }
 
 }  // namespace
+
+Value* clone_value_facts(const Value& from, Value* to) {
+  to->symbol = from.symbol;
+  to->symbol_hint = from.symbol_hint;
+  to->symbol_hint_float = from.symbol_hint_float;
+  to->has_symbol_hint = from.has_symbol_hint;
+  to->class_fqn = from.class_fqn;
+  return to;
+}
 
 Node* copy_node(const Node& node, Graph& graph, std::unordered_map<const Value*, Value*>& map,
                 Node* before) {

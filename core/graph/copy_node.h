@@ -1,4 +1,4 @@
-// A copy of a node of one graph in another.
+// Copies of a node and of a value's facts of one graph in another.
 #pragma once
 
 #include <unordered_map>
@@ -12,5 +12,9 @@ namespace octet {
 // results. Names stay as they are where they are free.
 Node* copy_node(const Node& node, Graph& graph, std::unordered_map<const Value*, Value*>& map,
                 Node* before = nullptr);
+
+// Gives `to` what `from` knows of itself besides kind and meta: its symbol with the hint, and the
+// class of an opaque object. Returns `to`.
+Value* clone_value_facts(const Value& from, Value* to);
 
 }  // namespace octet

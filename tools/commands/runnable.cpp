@@ -14,6 +14,7 @@
 #include "lowering/program/artifact.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
+#include "tools/common/run_session.h"
 
 namespace octet {
 namespace {
@@ -84,17 +85,7 @@ class LoweredProgram : public Runnable {
   }
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
-    std::vector<Tensor> tensors;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].isTensor()) {
-        tensors.push_back(from_aten(inputs[i].toTensor()));
-      } else {
-        // an input that is no tensor was fixed when the program was lowered
-        tensors.emplace_back();
-      }
-    }
-    std::vector<c10::IValue> outputs;
-    for (const Tensor& tensor : session_.run(tensors)) outputs.emplace_back(to_aten(tensor));
+    std::vector<c10::IValue> outputs = run_session(session_, inputs);
     if (!has_printed_) print_warnings();
     return outputs;
   }

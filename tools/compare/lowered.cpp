@@ -19,6 +19,7 @@
 #include "lowering/program/control.h"
 #include "lowering/program/specialize.h"
 #include "lowering/program/symbols.h"
+#include "tools/common/run_session.h"
 
 namespace octet {
 namespace {
@@ -235,18 +236,11 @@ at::Tensor quantized(const at::Tensor& real, const ProgramTensor& tensor) {
 }
 
 Values run_whole(Session& session, const Values& batch) {
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    if (i >= session.program().inputs.size())
-      throw Error("compare", "the data",
-                  fmt::format("has {} inputs, the lowered program takes {}", batch.size(),
-                              session.program().inputs.size()));
-    const bool is_read = session.program().inputs[i] >= 0 && batch[i].isTensor();
-    inputs.push_back(is_read ? from_aten(batch[i].toTensor()) : Tensor());
-  }
-  Values outputs;
-  for (const Tensor& tensor : session.run(inputs)) outputs.emplace_back(to_aten(tensor));
-  return outputs;
+  if (batch.size() > session.program().inputs.size())
+    throw Error("compare", "the data",
+                fmt::format("has {} inputs, the lowered program takes {}", batch.size(),
+                            session.program().inputs.size()));
+  return run_session(session, batch);
 }
 
 void merge_outputs(ErrorStats& stats, const Values& wanted, const Values& found) {

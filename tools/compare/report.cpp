@@ -12,9 +12,8 @@
 #include "annotate/compare/diagnosis.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/float_ops.h"
-#include "annotate/graph/module_names.h"
-#include "annotate/graph/qdq_nodes.h"
 #include "core/base/dtype.h"
+#include "tools/common/graph_nodes.h"
 #include "tools/compare/suggestion.h"
 
 namespace octet {
@@ -41,71 +40,27 @@ Json errors_json(const ErrorStats& stats, double step) {
   return json;
 }
 
-// Where a value comes from in the float program: behind quantize and dequantize, "" for constants.
-std::string source_of(const Graph& graph, const Value* value) {
-  while (value->producer() != nullptr &&
-         (is_quantize(value->producer()) || is_any_dequantize(value->producer())) &&
-         !value->producer()->inputs().empty())
-    value = value->producer()->inputs().front();
-  if (value->producer() != nullptr) return value->producer()->name();
-  return graph.find_constant(value) != nullptr ? "" : value->name();
-}
-
-// The ops of the program as it was before q/dq ops came in, and its inputs.
-Json graph_nodes(const Graph& graph) {
-  Json nodes = Json::array();
-  const auto add_type = [](Json& json, const Value* value) {
-    if (value == nullptr || !value->meta) return;
-    json["dtype"] = short_name_of(value->meta->dtype);
-    json["shape"] = value->meta->shape();
-  };
-  for (const Value* input : graph.user_inputs()) {
-    nodes.push_back({
-        {"name",   input->name()},
-        {"target", "input"      },
-        {"status", "input"      }
-    });
-    add_type(nodes.back(), input);
-  }
+// The program's nodes, with which of its ops compute in floats.
+Json compared_nodes(const Graph& graph) {
+  std::unordered_set<std::string> in_float;
+  for (const Node* node : find_float_ops(graph)) in_float.insert(node->name());
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
-  std::unordered_set<const Node*> in_float;
-  for (const Node* node : find_float_ops(graph)) in_float.insert(node);
-  for (const Node* node : graph.nodes()) {
+  Json nodes = graph_nodes(graph);
+  for (Json& json : nodes) {
+    if (json.at("status") != "other") continue;
+    const std::string name = json.at("name").get<std::string>();
+    const Node* node = graph.find_node(name);
     const std::vector<Value*> outputs = node->outputs();
-    const bool is_shown = !outputs.empty() && outputs.front()->kind() == ValueKind::kTensor &&
-                          !constants.contains(outputs.front()) && !is_quantize(node) &&
-                          !is_any_dequantize(node) &&
-                          node->target().find("choose_qparams") == std::string::npos;
-    if (!is_shown) continue;
-    Json json = {
-        {"name",   node->name()  },
-        {"target", node->target()}
-    };
-    const std::vector<ModuleFrame> stack = module_stack(*node);
-    if (!stack.empty()) {
-      json["module"] = module_path(stack.back());
-      json["module_type"] = stack.back().type;
-    }
-    const auto trace = node->metadata.find("stack_trace");
-    if (trace != node->metadata.end()) json["stack_trace"] = trace->second;
-    json["inputs"] = Json::array();
-    for (const Value* input : node->inputs()) {
-      const std::string source = source_of(graph, input);
-      if (!source.empty() && source != node->name()) json["inputs"].push_back(source);
-    }
-    add_type(json, outputs.front());
-    json["status"] = !computes_on_floats(*node) ? "other"
-                     : in_float.contains(node)  ? "float"
-                                                : "quantized";
-    json["outputs_program"] = outputs.front()->is_output();
-    nodes.push_back(std::move(json));
+    const bool is_constant = !outputs.empty() && constants.contains(outputs.front());
+    if (!is_constant && computes_on_floats(*node))
+      json["status"] = in_float.contains(name) ? "float" : "quantized";
   }
   return nodes;
 }
 
 Json rounding_json(const OpComparison& op) {
   Json json = {
-      {"dtype",         short_name_of(op.rounding->dtype)                    },
+      {"dtype",         short_name_of(op.rounding->dtype)              },
       {"scale",         op.rounding->scale                             },
       {"zero_point",    op.rounding->zero_point                        },
       {"range",         {op.rounding->least(), op.rounding->greatest()}},
@@ -262,7 +217,7 @@ Json compare_json(const ComparisonReport& report) {
   if (report.lowered) summary.push_back({"lowered outputs", ratio_text(report.lowered->outputs)});
   for (const std::string& name : report.comparison.lonely)
     notes.push_back(fmt::format("%{} has no twin in the reference", name));
-  Json nodes = report.subject == nullptr ? Json::array() : graph_nodes(*report.subject);
+  Json nodes = report.subject == nullptr ? Json::array() : compared_nodes(*report.subject);
   std::map<std::string, const WeightComparison*> weights;
   for (const WeightComparison& weight : report.weights) weights[weight.name] = &weight;
   std::unordered_map<std::string, size_t> places;

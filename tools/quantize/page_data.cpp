@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/qdq_nodes.h"
+#include "tools/common/graph_nodes.h"
 #include "tools/quantize/products.h"
 #include "tools/quantize/weight_ranges.h"
 
@@ -16,23 +17,6 @@ namespace octet {
 namespace {
 
 using NodeJson = nlohmann::ordered_json;
-
-// Ops that only carry a tensor from floats to integers and back.
-bool is_hidden(const Node& node) {
-  const std::string& target = node.target();
-  if (!target.starts_with("quantized_decomposed.") && !target.starts_with("torchao.")) return false;
-  return target.find("quantize_") != std::string::npos ||
-         target.find("choose_qparams") != std::string::npos ||
-         target.find("convert_element_type") != std::string::npos;
-}
-
-// What a value is in the float program.
-const Value* float_value(const Value* value) {
-  while (value->producer() != nullptr && is_hidden(*value->producer()) &&
-         !value->producer()->inputs().empty())
-    value = value->producer()->inputs().front();
-  return value;
-}
 
 std::string spec_text(const NodeJson& tensor) {
   std::string text = tensor.at("spec").at("text").get<std::string>();
@@ -52,54 +36,35 @@ class PageNodes {
   }
 
   NodeJson run() {
-    for (const GraphInput& input : graph_.inputs())
-      if (input.kind == InputKind::kUserInput && input.value != nullptr) add_input(*input.value);
-    for (const Node* node : graph_.nodes())
-      if (!is_hidden(*node)) add_node(*node);
-    add_others();
-    add_output();
-    return std::move(nodes_);
+    NodeJson nodes = graph_nodes(graph_);
+    std::set<std::string> shown;
+    for (NodeJson& json : nodes) {
+      const std::string name = json.at("name").get<std::string>();
+      shown.insert(name);
+      if (json.at("status") == "input")
+        put_output(*graph_.find_value(name), json);
+      else if (json.at("status") != "output")
+        put_op(*graph_.find_node(name), json);
+    }
+    add_others(shown, nodes);
+    return nodes;
   }
 
  private:
-  void add_input(const Value& value) {
-    NodeJson json = {
-        {"name",   value.name()     },
-        {"target", "placeholder"    },
-        {"status", "input"          },
-        {"inputs", NodeJson::array()}
-    };
-    put_tensor(value, json);
-    nodes_.push_back(std::move(json));
-  }
-
-  void add_node(const Node& node) {
-    const std::vector<ModuleFrame> modules = module_stack(node);
-    NodeJson json = {
-        {"name",        node.name()                               },
-        {"target",      node.target()                             },
-        {"module",      modules.empty() ? "" : modules.back().path},
-        {"module_type", modules.empty() ? "" : modules.back().type},
-        {"inputs",      sources_of(node.inputs())                 }
-    };
-    if (const auto trace = node.metadata.find("stack_trace"); trace != node.metadata.end())
-      json["stack_trace"] = trace->second;
+  void put_op(const Node& node, NodeJson& json) const {
     const std::vector<Value*> outputs = node.outputs();
-    json["outputs_program"] = std::any_of(outputs.begin(), outputs.end(),
-                                          [](const Value* value) { return value->is_output(); });
-    if (!outputs.empty()) put_tensor(*outputs.front(), json);
+    if (!outputs.empty()) put_output(*outputs.front(), json);
     put_status(node.name(), json);
     if (const auto macs = macs_.find(node.name()); macs != macs_.end())
       json["macs"] = static_cast<int64_t>(macs->second);
     put_weight(node, json);
-    shown_.insert(node.name());
-    nodes_.push_back(std::move(json));
   }
 
-  // Ops within bodies of control flow, which the report names and this graph has not.
-  void add_others() {
+  // Ops within bodies of control flow, which the report names and this graph has not; in front of
+  // the program's output.
+  void add_others(const std::set<std::string>& shown, NodeJson& nodes) const {
     for (const auto& [name, op] : floats_) {
-      if (shown_.contains(name)) continue;
+      if (shown.contains(name)) continue;
       NodeJson json = {
           {"name",   name             },
           {"target", op->at("target") },
@@ -107,35 +72,8 @@ class PageNodes {
           {"inputs", NodeJson::array()}
       };
       put_status(name, json);
-      nodes_.push_back(std::move(json));
+      nodes.insert(nodes.end() - 1, std::move(json));
     }
-  }
-
-  void add_output() {
-    std::vector<Value*> values;
-    for (const GraphOutput& output : graph_.outputs())
-      if (output.kind == OutputKind::kUserOutput)
-        for_each_value(output.value, [&](Value* value) { values.push_back(value); });
-    nodes_.push_back({
-        {"name",   "output"          },
-        {"target", "output"          },
-        {"status", "output"          },
-        {"inputs", sources_of(values)}
-    });
-  }
-
-  // Names of nodes; constants are none.
-  NodeJson sources_of(const std::vector<Value*>& values) const {
-    NodeJson names = NodeJson::array();
-    for (const Value* input : values) {
-      const Value* value = float_value(input);
-      if (value->producer() != nullptr)
-        names.push_back(value->producer()->name());
-      else if (const GraphInput* from = graph_.find_input(value);
-               from != nullptr && from->kind == InputKind::kUserInput)
-        names.push_back(value->name());
-    }
-    return names;
   }
 
   void put_status(const std::string& name, NodeJson& json) const {
@@ -155,12 +93,8 @@ class PageNodes {
       json["tensors"].push_back({output.at("tensor"), spec_text(output)});
   }
 
-  // dtype and shape of a result, and how it is quantized.
-  void put_tensor(const Value& value, NodeJson& json) const {
-    if (value.meta) {
-      json["dtype"] = short_name_of(value.meta->dtype);
-      json["shape"] = value.meta->shape();
-    }
+  // How a result is quantized.
+  void put_output(const Value& value, NodeJson& json) const {
     NodeJson output;
     for (const Node* user : value.users()) {
       const std::optional<Quantization> quantization = find_quantization(user);
@@ -226,8 +160,6 @@ class PageNodes {
   const SeenTensors& seen_;
   std::map<std::string, const NodeJson*> quantized_, floats_;  // of the report, by node
   std::map<std::string, double> macs_;
-  std::set<std::string> shown_;
-  NodeJson nodes_ = NodeJson::array();
 };
 
 }  // namespace
