@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kLeastCost = 0.002;
 // The estimate must promise this part of the allowed error.
 constexpr double kSafety = 0.8;
+// By which factor an op's part of the estimate may be too large.
+constexpr double kMistrust = 3;
 
 class Search {
  public:
@@ -43,6 +45,7 @@ class Search {
  private:
   bool has_trials() const { return outcome_.trials.size() < most_trials_; }
   const Trial& trial(size_t index) const { return outcome_.trials[index]; }
+  bool is_enough(const Trial& made) const { return made.is_float || goal_.is_met_by(made); }
 
   // The position of the trial, which may have been made before.
   size_t attempt(const Json& config, const std::string& label) {
@@ -84,7 +87,7 @@ class Search {
       // by halves from the second time on: the estimate was too good
       const size_t step = lacking == 0 ? count : std::max(lacking + 1, (lacking + count + 1) / 2);
       const size_t made = attempt(base, first(step));
-      if (goal_.is_met_by(trial(made)))
+      if (is_enough(trial(made)))
         enough = step;
       else
         lacking = step;
@@ -105,29 +108,40 @@ class Search {
   std::vector<size_t> fewest(size_t base, size_t lacking, size_t enough) {
     while (enough - lacking > 1 && has_trials()) {
       const size_t middle = (lacking + enough) / 2;
-      (goal_.is_met_by(trial(attempt(base, first(middle)))) ? enough : lacking) = middle;
+      (is_enough(trial(attempt(base, first(middle)))) ? enough : lacking) = middle;
     }
     return first(enough);
   }
 
-  // What costs most first.
+  // What costs most first; not what the estimate puts far beyond the error that is still allowed.
   void give_back(size_t base, std::vector<size_t> taken) {
     std::vector<size_t> order = taken;
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return candidates_[a].cost > candidates_[b].cost; });
+    double error = trial(attempt(base, taken)).error;
+    double gains = 0;
+    for (size_t index : taken) gains += candidates_[index].gain;
+    const double unit = gains > 0 ? (trial(base).error - error) / gains : 0;
     for (size_t index : order) {
       if (taken.size() == 1 || candidates_[index].cost == 0 || !has_trials()) return;
+      const double loss = unit * candidates_[index].gain;
+      if (loss > kMistrust * (goal_.most_error - error)) continue;
       std::vector<size_t> fewer = taken;
       fewer.erase(std::find(fewer.begin(), fewer.end(), index));
-      if (goal_.is_met_by(trial(attempt(base, fewer)))) taken = std::move(fewer);
+      const Trial& made = trial(attempt(base, fewer));
+      if (!is_enough(made)) continue;
+      taken = std::move(fewer);
+      error = made.error;
     }
   }
 
   TuneOutcome finish() {
     const auto is_better = [&](const Trial& a, const Trial& b) {
+      if (a.is_float != b.is_float) return b.is_float;
       const bool a_met = goal_.is_met_by(a), b_met = goal_.is_met_by(b);
       if (a_met != b_met) return a_met;
       if (!a_met) return a.error < b.error;
+      if (a.latency_ms && b.latency_ms) return *a.latency_ms < *b.latency_ms;
       if (a.float_share != b.float_share) return a.float_share < b.float_share;
       return a.error < b.error;
     };
@@ -163,8 +177,9 @@ std::vector<size_t> pareto_front(const std::vector<Trial>& trials) {
   const auto cost = [](const Trial& trial) { return trial.latency_ms.value_or(trial.float_share); };
   std::vector<size_t> front;
   for (size_t i = 0; i < trials.size(); ++i) {
+    if (trials[i].is_float) continue;
     const bool is_beaten = std::any_of(trials.begin(), trials.end(), [&](const Trial& other) {
-      return other.error <= trials[i].error && cost(other) <= cost(trials[i]) &&
+      return !other.is_float && other.error <= trials[i].error && cost(other) <= cost(trials[i]) &&
              (other.error < trials[i].error || cost(other) < cost(trials[i]));
     });
     if (!is_beaten) front.push_back(i);

@@ -17,7 +17,7 @@ struct TuneCandidate {
   std::string label;              // "conv2d_7 in float"
   nlohmann::ordered_json config;  // rows of --config
   double gain = 0;                // part of the error that is expected to go, in [0, 1]
-  double cost = 0;                // part of the multiply-accumulates that becomes float
+  double cost = 0;  // part of the multiply-accumulates, or of the time, that floats add
 };
 
 // One whole evaluation.
@@ -29,6 +29,8 @@ struct Trial {
   std::optional<double> latency_ms = {};
   double sqnr_db = 0;
   std::optional<double> accuracy = {};
+  bool is_float =
+      false;  // nothing was left to quantize: it meets any goal, and nobody asked for it
 };
 
 struct TuneGoal {
@@ -42,7 +44,9 @@ struct TuneGoal {
 
 struct TuneOutcome {
   std::vector<Trial> trials;  // in the order in which they were made; none twice
-  size_t best = 0;  // of those that meet the goal the one with least float, else the nearest
+  // of those that meet the goal the fastest where all times are known, else the one with least
+  // float; the nearest where none meets it
+  size_t best = 0;
   bool is_reached = false;
 };
 
@@ -61,7 +65,7 @@ TuneOutcome search(const std::vector<Trial>& bases, const std::vector<TuneCandid
 nlohmann::ordered_json merged(nlohmann::ordered_json config, const nlohmann::ordered_json& more);
 
 // Positions of the trials that no other beats in both error and cost (latency where it was
-// measured, else float share), by falling error.
+// measured, else float share), by falling error; none that is_float.
 std::vector<size_t> pareto_front(const std::vector<Trial>& trials);
 
 }  // namespace octet

@@ -59,6 +59,7 @@ TrialFile::TrialFile(std::string file, std::string run)
       throw Error("tune", file_,
                   "belongs to a run with another model, other data or options; name another "
                   "--checkpoint or remove it");
+    costs_ = json.at("costs").get<std::map<std::string, double>>();
     for (const Json& trial : json.at("trials")) trials_.push_back(from_json(trial));
   } catch (const Json::exception&) {
     throw Error("tune", file_,
@@ -75,9 +76,19 @@ std::optional<Trial> TrialFile::find(const Json& config) const {
 
 void TrialFile::add(const Trial& trial) {
   trials_.push_back(trial);
+  write();
+}
+
+void TrialFile::keep_costs(std::map<std::string, double> costs) {
+  costs_ = std::move(costs);
+  write();
+}
+
+void TrialFile::write() const {
   if (file_.empty()) return;
   Json json = {
       {"run",    run_         },
+      {"costs",  costs_       },
       {"trials", Json::array()}
   };
   for (const Trial& each : trials_) json["trials"].push_back(to_json(each));

@@ -1,6 +1,7 @@
 // Trials that were made, on disk: a tuning that was broken off goes on with the same ones.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,11 +23,17 @@ class TrialFile {
   TrialFile(std::string file, std::string run);
 
   std::optional<Trial> find(const nlohmann::ordered_json& config) const;
-  // Writes the file anew, whole or not at all. Throws Error("outputs", file, ...).
+  // These write the file anew, whole or not at all. They throw Error("outputs", file, ...).
   void add(const Trial& trial);
+  // Costs of candidates by label, where they were measured: measured again they would be others.
+  void keep_costs(std::map<std::string, double> costs);
+  const std::map<std::string, double>& costs() const { return costs_; }  // empty: none are kept
 
  private:
+  void write() const;
+
   std::string file_, run_;
+  std::map<std::string, double> costs_;
   std::vector<Trial> trials_;
 };
 

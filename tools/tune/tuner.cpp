@@ -25,6 +25,7 @@
 #include "tools/quantize/effort_checkpoint.h"
 #include "tools/quantize/effort_options.h"
 #include "tools/quantize/products.h"
+#include "tools/tune/op_costs.h"
 #include "tools/tune/trial_file.h"
 
 namespace octet {
@@ -164,6 +165,9 @@ class Tuner {
       shares[product.name] = product.macs;
       all += product.macs;
     }
+    std::optional<OpCosts> costs;
+    if (!options_.backend.empty() && trials_.costs().empty())
+      costs.emplace(original_, plain, options_.backend, options_.threads, data_.at(0));
     std::vector<TuneCandidate> candidates;
     for (size_t i = 0; i < comparison.ops.size(); ++i) {
       OpComparison op = comparison.ops[i];
@@ -184,8 +188,10 @@ class Tuner {
         if (remedy.config.is_null() || is_known) return;
         double cost = 0;
         for (const Node* node : remedy.ops)
-          if (is_float && shares.contains(node->name())) cost += shares.at(node->name());
-        candidates.push_back({label, remedy.config, part, all > 0 ? cost / all : 0});
+          if (is_float && !costs && shares.contains(node->name()))
+            cost += shares.at(node->name()) / all;
+        if (is_float && costs) cost = costs->share_of(remedy.ops);
+        candidates.push_back({label, remedy.config, part, cost});
       };
       if (cause == Cause::kClipped)
         add("%" + op.name + " by min_max",
@@ -198,7 +204,16 @@ class Tuner {
       add("%" + op.name + " and its pattern in float", nullptr, gain, /*is_float=*/true,
           Reach::kPattern);
     }
+    if (!options_.backend.empty()) keep_costs(candidates);
     return candidates;
+  }
+
+  // Those of the first run, when this one goes on with it.
+  void keep_costs(std::vector<TuneCandidate>& candidates) {
+    std::map<std::string, double> costs = trials_.costs();
+    for (TuneCandidate& candidate : candidates)
+      candidate.cost = costs.try_emplace(candidate.label, candidate.cost).first->second;
+    if (costs != trials_.costs()) trials_.keep_costs(std::move(costs));
   }
 
   Trial make_trial(const Json& config, const std::string& label) {
@@ -207,8 +222,7 @@ class Tuner {
     try {
       made = &quantized(config);
     } catch (const NothingToQuantize&) {
-      // the float program, which nobody asked for
-      return {.label = label, .config = config, .error = HUGE_VAL, .float_share = 1};
+      return {.label = label, .config = config, .error = 0, .float_share = 1, .is_float = true};
     }
     const Quality quality = evaluate(original_, *made, evaluation_, progress_);
     Report report;

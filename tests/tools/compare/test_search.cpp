@@ -112,6 +112,23 @@ TEST_CASE("what cannot be reached gives the nearest", "[tune]") {
   CHECK(tune(other, 1, /*most_trials=*/1).trials.size() == 1);
 }
 
+TEST_CASE("a goal that the float program alone meets gives the nearest of the others", "[tune]") {
+  Model model{
+      {5,   3,   2  },
+      {0.5, 0.3, 0.2}
+  };
+  const auto make = [&](const Json& config, const std::string&) {
+    Trial trial = model.make(config);
+    trial.is_float = trial.float_share == 1;
+    return trial;
+  };
+  const TuneOutcome outcome = search(kPlain, model.candidates(), {.most_error = 1}, 25, make);
+  CHECK_FALSE(outcome.is_reached);
+  CHECK_FALSE(outcome.trials[outcome.best].is_float);
+  CHECK(outcome.trials[outcome.best].error == 2);
+  for (size_t index : pareto_front(outcome.trials)) CHECK_FALSE(outcome.trials[index].is_float);
+}
+
 TEST_CASE("latency is part of the goal", "[tune]") {
   Model model{
       {8,   1  },
