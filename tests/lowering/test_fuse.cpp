@@ -276,4 +276,20 @@ TEST_CASE("an op that is refused on integers runs in float32 where that is accep
   CHECK(program.reasons.at("conv") == "runs in float32: it is picky");
 }
 
+TEST_CASE("a float program's batch norms go into its convolutions", "[lowering][fuse]") {
+  const char* const text =
+      R"(graph(%w = param "w": f32[4,3,1,1], %g = param "g": f32[4], %b = param "b": f32[4], %m = buffer "m": f32[4], %v = buffer "v": f32[4], %x: f32[1,3,2,2]):
+  %c: f32[1,4,2,2] = aten.conv2d.default(%x, %w)
+  %n: f32[1,4,2,2] = aten.batch_norm.default(%c, %g, %b, %m, %v, False, 0.1, 1e-05, True)
+  return (RESULTS))";
+  std::string alone = text, shared = text;
+  alone.replace(alone.find("RESULTS"), 7, "%n");
+  shared.replace(shared.find("RESULTS"), 7, "%n, %c");
+  CHECK_THAT(lowered(make_graph(alone)), !Contains("batch_norm") && Contains("conv"));
+  CHECK_THAT(lowered(make_graph(shared)), Contains("batch_norm"));
+  const Graph graph = make_graph(alone);
+  lowered(graph);
+  CHECK(graph.node_count() == 2);  // lower() leaves its graph alone
+}
+
 }  // namespace octet::test_fuse

@@ -75,6 +75,17 @@ class Compare(CommandTest):
         own = after[worst["name"]]["errors"]["isolated"]["sqnr_db"]
         self.assertTrue(own == "inf" or own > before + 3, (before, own))
 
+    def test_a_float_program_lowered_as_it_is(self):
+        """Lowering folds batch norms; each op still stands beside the value that it gives."""
+        self.small_model()
+        self.octet("lower", self.path("model.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+        _, nodes, _ = self.compare(self.path("model.pt2"), self.path("m.octet"))
+        compared = {name: node["errors"]["lowering"]["sqnr_db"] for name, node in nodes.items() if (node.get("errors") or {}).get("lowering")}
+        self.assertGreater(len([name for name in compared if name.startswith("conv2d")]), 1)
+        self.assertFalse([name for name in compared if name.startswith("batch_norm")])
+        for name, ratio in compared.items():
+            self.assertTrue(ratio == "inf" or ratio > 90, (name, ratio))
+
     def test_lowered_programs(self):
         self.small_model()
         self.quantize()

@@ -20,6 +20,7 @@
 #include "lowering/program/specialize.h"
 #include "lowering/program/symbols.h"
 #include "tools/common/run_session.h"
+#include "tools/compare/fold_as_lowered.h"
 
 namespace octet {
 namespace {
@@ -356,8 +357,10 @@ LoweredComparison compare_lowered(const Program& reference, const Program& progr
   return finished(std::move(comparison), ops, session, last, batches);
 }
 
-LoweredComparison compare_lowered(const Graph& graph, const Program& program,
+LoweredComparison compare_lowered(const Graph& exported, const Program& program,
                                   const BatchSource& data) {
+  const std::unique_ptr<Graph> folded = fold_as_lowered(exported, program);
+  const Graph& graph = *folded;
   OpByOp ops(program);
   const std::unordered_set<std::string> wanted = ops.wanted();
   LoweredComparison comparison;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/module_names.h"
 #include "annotate/graph/qdq_nodes.h"
+#include "core/graph/origin.h"
 
 namespace octet {
 namespace {
@@ -42,16 +45,28 @@ const Node* before_in_pattern(const Node& op) {
   return is_part ? before : nullptr;
 }
 
+// The exported program's node that a node stands for; "" for none. Passes that split an op leave
+// several that stand for one.
+std::string origin_of(const Node& node) {
+  const std::vector<std::string> origins = origins_of(node);
+  return origins.empty() ? "" : origins.back();
+}
+
+// Settings count the exported program's ops.
 void add_setting(Json& config, const Graph& subject, const Node& node, const Json& setting) {
-  const std::string module = innermost_module(node);
+  const std::string module = innermost_module(node), origin = origin_of(node);
+  if (origin.empty()) return;
   // A module's setting covers the modules within, too.
   size_t ops = 0, calls = 0, call = 0;
+  std::unordered_set<std::string> seen;
   for (const Node* other : subject.nodes()) {
     if (!computes_on_floats(*other) || is_quantize(other) || is_any_dequantize(other)) continue;
+    const std::string theirs = origin_of(*other);
+    if (theirs.empty() || !seen.insert(theirs).second) continue;
     const std::string own = innermost_module(*other);
     if (own == module || own.starts_with(module + ".")) ++ops;
     if (own != module) continue;
-    if (other == &node) call = calls;
+    if (theirs == origin) call = calls;
     calls += other->target() == node.target() ? 1 : 0;
   }
   if (ops == 1 && !module.empty())
@@ -77,10 +92,9 @@ Remedy find_remedy(const Graph& subject, const Value& value, Cause cause, const 
   if (is_of_tensor || remedy.ops.empty())
     for (const Node* reader : readers_of(value))
       if (computes_on_floats(*reader)) remedy.ops.push_back(reader);
-  for (const Node* op : remedy.ops) {
-    if (remedy.config.is_null()) remedy.config = Json::object();
-    add_setting(remedy.config, subject, *op, setting);
-  }
+  Json config = Json::object();
+  for (const Node* op : remedy.ops) add_setting(config, subject, *op, setting);
+  if (!config.empty()) remedy.config = std::move(config);
   return remedy;
 }
 

@@ -1,0 +1,57 @@
+// What `octet compare` suggests, and `octet tune` tries, names the exported program's ops.
+#include <catch2/catch.hpp>
+
+#include "core/graph/origin.h"
+#include "core/text/text.h"
+#include "tools/compare/suggestion.h"
+
+namespace octet::test_suggestion {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A layer norm that smoothing has split: `second` and `first` stand for one op of the module.
+Graph split_norm() {
+  Graph graph = parse_graph(R"(graph(%x: f32[2,4], %g = param "g": f32[4]):
+  %first: f32[2,4] = aten.layer_norm.default(%x, [4], %g)
+  %second: f32[2,4] = aten.layer_norm.default(%x, [4], %g)
+  %a: f32[2,4] = aten.relu.default(%first)
+  %b: f32[2,4] = aten.relu.default(%second)
+  %y: f32[2,4] = aten.add.Tensor(%a, %b)
+  return (%y))");
+  for (const char* name : {"first", "second"})
+    graph.find_node(name)->metadata["nn_module_stack"] = "norm,norm,torch.nn.LayerNorm";
+  set_origins(graph);
+  graph.find_node("second")->metadata[kOriginKey] =
+      graph.find_node("first")->metadata.at(kOriginKey);
+  return graph;
+}
+
+Json suggestion(const Graph& graph, const char* name) {
+  return suggest(graph, *graph.find_value(name), Cause::kWeights);
+}
+
+}  // namespace
+
+TEST_CASE("an op that was split is one of the exported program", "[compare][suggestion]") {
+  const Graph graph = split_norm();
+  const Json whole = {
+      {"module_name", {{"norm", nullptr}}}
+  };
+  CHECK(suggestion(graph, "first") == whole);
+  CHECK(suggestion(graph, "second") == whole);
+}
+
+TEST_CASE("several ops of a module are told apart by their call", "[compare][suggestion]") {
+  const Graph graph = split_norm();
+  CHECK(suggestion(graph, "b").dump() == R"({"call_index":{"":{"aten.relu.default":{"1":null}}}})");
+}
+
+TEST_CASE("what the exported program does not have cannot be set", "[compare][suggestion]") {
+  Graph graph = split_norm();
+  forget_origin(*graph.find_node("a"));
+  CHECK(suggestion(graph, "a").is_null());
+  CHECK(suggestion(graph, "b").dump() == R"({"call_index":{"":{"aten.relu.default":{"0":null}}}})");
+}
+
+}  // namespace octet::test_suggestion
