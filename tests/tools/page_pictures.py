@@ -1,22 +1,18 @@
 #!/usr/bin/env python3
-"""The pictures of tools/page/README.md.   OCTET_BUILD=build/release page_pictures.py REPORT.html
+"""The pictures of tools/page/README.md.   page_pictures.py REPORT.html COMPARISON.html
 
-REPORT.html: what `octet quantize --report` wrote of a real model; the other picture is of the data of page_data.py.
+Of a real model: what `octet quantize --report` wrote, and what `octet compare` wrote of the float, the quantized and the lowered program.
 """
-import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 from PIL import Image
 
-import page_data
 from browser import Browser
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "page"
-PAGE_OF = os.path.join(os.environ["OCTET_BUILD"], "bin", "page_of")
 
 
 def save(page, name):
@@ -31,7 +27,7 @@ def settle(page):
     page.wait_for("new Promise(done => setTimeout(() => done(true), 300))")
 
 
-def main(report):
+def main(report, comparison):
     with tempfile.TemporaryDirectory() as folder:
         browser = Browser(os.path.join(folder, "profile"))
         try:
@@ -40,11 +36,7 @@ def main(report):
             settle(page)
             save(page, "overview.png")
 
-            data, html = os.path.join(folder, "data.json"), os.path.join(folder, "page.html")
-            with open(data, "w") as file:
-                json.dump(page_data.large(300, channels=64), file)
-            subprocess.run([PAGE_OF, data, html, os.path.join(folder, "nodes.json")], check=True)
-            page = browser.open(html, width=1360, height=860, dark=True)
+            page = browser.open(comparison, width=1360, height=860, dark=True)
             page.key("w", "w")
             settle(page)
             page.click("#tab-errors")
@@ -55,4 +47,4 @@ def main(report):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
