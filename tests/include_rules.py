@@ -33,14 +33,15 @@ ORDER = {
     "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
     "lowering": ["program", "import", "fuse", ""],
     "backends": ["common", "reference", "onednn", "xnnpack", "registry", "runtime", "torch"],
+    "tools/python": ["runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "clamp", "library", "packed", "saturation", "threads.h", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "kernels", ""],
-    "tools": ["extension.h", "common", "page", "compare", "quantize", "qat", "processes", "tune", "commands", ""],
+    "tools": ["extension.h", "common", "page", "compare", "quantize", "qat", "processes", "tune", "commands", "python", ""],
 }
 # octet_base, octet_program, the graph's own headers, and all that runs a program.
 TORCH_FREE = [
     "core/base/*", "core/graph/*.h", "core/graph/graph.cpp", "core/text/text.h", "core/pattern/pattern.*", "core/ops/op_schema.h", "core/passes/*.h",
-    "lowering/program/*", "backends/*",
+    "lowering/program/*", "backends/*", "tools/python/runtime/*",
 ]
 # The backend that is LibTorch.
 MAY_REACH_TORCH = "backends/torch/*"

@@ -16,21 +16,10 @@
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 
-namespace {
-
-// The sizes of one input or output as the interface tells them.
-struct Shapes {
-  std::vector<int64_t> shape;
-  std::vector<int64_t> least;
-  std::vector<int64_t> greatest;
-};
-
-}  // namespace
-
 struct octet_model {
   octet::Session session;
   // by tensor index; empty for all but inputs and outputs
-  std::vector<Shapes> shapes = {};
+  std::vector<octet::ShapeRange> shapes = {};
   mutable std::deque<std::string> warnings = {};  // told so far; their addresses stay
 };
 
@@ -108,41 +97,13 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) throw Error("octet", name, "is null, want an address");
 }
 
-// At the ends of all symbols' ranges; sizes that 64 bits do not hold, and negative ones, count as
-// the greatest.
-int64_t size_at(const SizeExpr& size, const SymbolValues& values) {
-  try {
-    const int64_t value = size.evaluate(values);
-    return value < 0 ? kLargestSize : value;
-  } catch (const Error&) {
-    return kLargestSize;
-  }
-}
-
-Shapes shapes_of(const Program& program, const ProgramTensor& tensor) {
-  Shapes shapes{tensor.shape, tensor.shape, tensor.shape};
-  SymbolValues low, high;
-  for (const ShapeSymbol& symbol : program.symbols) {
-    low[symbol.name] = symbol.min;
-    high[symbol.name] = symbol.max;
-  }
-  for (size_t d = 0; d < tensor.sizes.size(); ++d) {
-    if (tensor.sizes[d].is_number()) continue;
-    const int64_t a = size_at(tensor.sizes[d], low), b = size_at(tensor.sizes[d], high);
-    shapes.shape[d] = -1;
-    shapes.least[d] = std::min(a, b);
-    shapes.greatest[d] = std::max(a, b);
-  }
-  return shapes;
-}
-
 void note_shapes(octet_model& model) {
   const Program& program = model.session.program();
   model.shapes.resize(program.tensors.size());
   for (const std::vector<int>* indices : {&program.inputs, &program.outputs})
     for (int index : *indices)
       if (index >= 0)
-        model.shapes[static_cast<size_t>(index)] = shapes_of(program, program.tensor(index));
+        model.shapes[static_cast<size_t>(index)] = shape_range(program, program.tensor(index));
 }
 
 // Adds those of the present sizes.
@@ -191,13 +152,13 @@ void fill_info(const octet_model& model, const std::vector<int>& indices, size_t
   whole.name = "";
   if (const int index = indices[position]; index >= 0) {
     const ProgramTensor& tensor = model.session.bound_program().tensor(index);
-    const Shapes& shapes = model.shapes[static_cast<size_t>(index)];
+    const ShapeRange& shapes = model.shapes[static_cast<size_t>(index)];
     whole.name = model.session.program().tensor(index).name.c_str();
     whole.dtype = number_of(tensor.dtype);
     whole.rank = static_cast<int>(tensor.shape.size());
     whole.shape = shapes.shape.data();
-    whole.min_shape = shapes.least.data();
-    whole.max_shape = shapes.greatest.data();
+    whole.min_shape = shapes.min.data();
+    whole.max_shape = shapes.max.data();
     whole.bound_shape = tensor.shape.data();
     whole.bytes = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
     if (tensor.qparams && tensor.qparams->is_per_tensor()) {

@@ -17,6 +17,12 @@
 namespace octet {
 namespace {
 
+constexpr const char* kOwnNamespaces[] = {kOwnQuantizedDecomposed, kOwnTorchao};
+
+std::string_view without_prefix(std::string_view own) {
+  return own.substr(std::string_view("octet_").size());
+}
+
 Argument to_argument(const c10::IValue& value) {
   if (value.isInt()) return value.toInt();
   if (value.isDouble()) return value.toDouble();
@@ -46,7 +52,7 @@ std::string type_name(const c10::Argument& argument) {
 
 std::unique_ptr<OpSchema> read_schema(const c10::FunctionSchema& source) {
   auto schema = std::make_unique<OpSchema>();
-  schema->name = source.name();
+  schema->name = without_own_namespace(source.name());
   schema->overload = source.overload_name();
   for (const c10::Argument& argument : source.arguments()) {
     SchemaArgument row;
@@ -70,10 +76,23 @@ std::optional<c10::OperatorHandle> find_operator(std::string_view target) {
   const size_t first = target.find('.');
   const size_t last = target.rfind('.');
   if (first == std::string_view::npos || first == last) return std::nullopt;
+  const std::string_view library = target.substr(0, first);
   const std::string overload(target.substr(last + 1));
-  const std::string name =
-      fmt::format("{}::{}", target.substr(0, first), target.substr(first + 1, last - first - 1));
-  return c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
+  const auto find = [&](std::string_view name_space) {
+    return c10::Dispatcher::singleton().findSchema(
+        {fmt::format("{}::{}", name_space, target.substr(first + 1, last - first - 1)),
+         overload == "default" ? "" : overload});
+  };
+  for (const char* own : kOwnNamespaces)
+    if (library == without_prefix(own))
+      if (const std::optional<c10::OperatorHandle> op = find(own)) return op;
+  return find(library);
+}
+
+std::string without_own_namespace(std::string name) {
+  for (const char* own : kOwnNamespaces)
+    if (name.starts_with(fmt::format("{}::", own))) return std::string(without_prefix(name));
+  return name;
 }
 
 const SchemaArgument* OpSchema::find(std::string_view argument_name) const {

@@ -5,6 +5,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "core/ops/op_lookup.h"
 #include "core/ops/op_schema.h"
 
 namespace octet {
@@ -63,7 +64,7 @@ std::vector<std::string> overloads_of(std::string_view op) {
   static const std::multimap<std::string, std::string> kAll = [] {
     std::multimap<std::string, std::string> all;
     for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-      std::string base = name.name;
+      std::string base = without_own_namespace(name.name);
       if (const size_t colons = base.find("::"); colons != std::string::npos)
         base.replace(colons, 2, ".");
       all.emplace(base, base + "." + (name.overload_name.empty() ? "default" : name.overload_name));
@@ -74,6 +75,8 @@ std::vector<std::string> overloads_of(std::string_view op) {
   const auto [first, last] = kAll.equal_range(std::string(op));
   for (auto it = first; it != last; ++it) found.push_back(it->second);
   std::sort(found.begin(), found.end());
+  // Those of another library's that it has registered itself, too.
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 

@@ -4,6 +4,7 @@
 
 #include <torch/library.h>
 
+#include "core/ops/op_lookup.h"
 #include "core/ops/qdq_kernels.h"
 
 namespace octet {
@@ -100,7 +101,7 @@ void register_quantized_decomposed() {
     // Never destroyed: a Library takes its ops back, and others may still run when the program
     // ends.
     static torch::Library* const library = new torch::Library(
-        torch::Library::DEF, "quantized_decomposed", std::nullopt, __FILE__, __LINE__);
+        torch::Library::DEF, kOwnQuantizedDecomposed, std::nullopt, __FILE__, __LINE__);
     define_quantized_decomposed(*library);
   });
 }

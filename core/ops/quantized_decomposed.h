@@ -4,7 +4,8 @@
 
 namespace octet {
 
-// Registers them with the LibTorch dispatcher; later calls do nothing. Thread-safe.
+// Registers them with the LibTorch dispatcher, in a namespace of Octet's own (op_lookup.h); later
+// calls do nothing. Thread-safe.
 // find_op_schema() and Interpreter call it themselves.
 void register_quantized_decomposed();
 

@@ -4,6 +4,7 @@
 
 #include <torch/library.h>
 
+#include "core/ops/op_lookup.h"
 #include "core/ops/qdq_kernels.h"
 
 namespace octet {
@@ -47,7 +48,7 @@ void register_torchao_ops() {
     // Never destroyed: a Library takes its ops back, and others may still run when the program
     // ends.
     static torch::Library* const library =
-        new torch::Library(torch::Library::FRAGMENT, "torchao", std::nullopt, __FILE__, __LINE__);
+        new torch::Library(torch::Library::DEF, kOwnTorchao, std::nullopt, __FILE__, __LINE__);
     define_torchao(*library);
   });
 }

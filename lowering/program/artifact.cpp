@@ -144,10 +144,6 @@ void for_each_part(const std::string& header, const std::vector<Entry>& entries,
   }
 }
 
-}  // namespace
-
-namespace {
-
 void check_names(const Program& program) {
   std::set<std::string> names;
   for (const ProgramTensor& tensor : program.tensors)
@@ -155,19 +151,38 @@ void check_names(const Program& program) {
   for (const Program& body : program.bodies) check_names(body);
 }
 
-}  // namespace
-
-void save_program(const Program& program, const std::filesystem::path& path) {
-  verify(program);
-  check_names(program);
+// Calls `take` with each part of the finished file in turn.
+template <typename Take>
+void for_each_finished_part(const Program& program, const Take& take) {
   const std::vector<Entry> entries = entries_of(program);
   std::string header = make_header(program, entries);
   Checksum checksum;
   for_each_part(header, entries, [&](std::span<const std::byte> part) { checksum.add(part); });
   header.replace(find_checksum(header).value(), kChecksumDigits, checksum_digits(checksum.value()));
+  for_each_part(header, entries, take);
+}
+
+void check_before_saving(const Program& program) {
+  verify(program);
+  check_names(program);
+}
+
+}  // namespace
+
+void save_program(const Program& program, const std::filesystem::path& path) {
+  check_before_saving(program);
   OutputFile file(path, "artifact");
-  for_each_part(header, entries, [&](std::span<const std::byte> part) { file.write(part); });
+  for_each_finished_part(program, [&](std::span<const std::byte> part) { file.write(part); });
   file.commit();
+}
+
+std::string program_bytes(const Program& program) {
+  check_before_saving(program);
+  std::string bytes;
+  for_each_finished_part(program, [&](std::span<const std::byte> part) {
+    bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
+  });
+  return bytes;
 }
 
 }  // namespace octet

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "lowering/program/program.h"
 
@@ -13,6 +14,8 @@ namespace octet {
 // The file appears whole or not at all (core/base/output_file.h). Throws Error when it cannot be
 // written.
 void save_program(const Program& program, const std::filesystem::path& path);
+// The bytes of that file.
+std::string program_bytes(const Program& program);
 
 struct LoadOptions {
   // compares all bytes with the checksum in the file; without, only what is used is read

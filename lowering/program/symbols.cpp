@@ -54,6 +54,16 @@ std::vector<SymbolSource> find_sources(const Program& program) {
   return sources;
 }
 
+// Sizes that 64 bits do not hold, and negative ones, count as the greatest.
+int64_t size_at(const SizeExpr& size, const SymbolValues& values) {
+  try {
+    const int64_t value = size.evaluate(values);
+    return value < 0 ? kLargestSize : value;
+  } catch (const Error&) {
+    return kLargestSize;
+  }
+}
+
 std::string subject_of(const Program& program, size_t position) {
   return fmt::format("input {} ({})", position, input_tensor(program, position).name);
 }
@@ -222,6 +232,23 @@ std::string shape_text(const ProgramTensor& tensor, const char* separator) {
     texts.push_back(tensor.sizes.empty() ? std::to_string(tensor.shape[d])
                                          : tensor.sizes[d].to_text());
   return fmt::format("{}", fmt::join(texts, separator));
+}
+
+ShapeRange shape_range(const Program& program, const ProgramTensor& tensor) {
+  ShapeRange range{tensor.shape, tensor.shape, tensor.shape};
+  SymbolValues low, high;
+  for (const ShapeSymbol& symbol : program.symbols) {
+    low[symbol.name] = symbol.min;
+    high[symbol.name] = symbol.max;
+  }
+  for (size_t d = 0; d < tensor.sizes.size(); ++d) {
+    if (tensor.sizes[d].is_number()) continue;
+    const int64_t a = size_at(tensor.sizes[d], low), b = size_at(tensor.sizes[d], high);
+    range.shape[d] = -1;
+    range.min[d] = std::min(a, b);
+    range.max[d] = std::max(a, b);
+  }
+  return range;
 }
 
 }  // namespace octet

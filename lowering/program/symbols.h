@@ -27,6 +27,16 @@ SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const
 // Symbols that no dimension of an input decides: none is alone in it.
 std::set<std::string> undecided_symbols(const Program& program);
 
+// The sizes of an input or output as a caller is told them: -1 in `shape` for an open one, with the
+// least and the greatest that it may be (of what one symbol decides through a formula, at the ends
+// of all symbols' ranges).
+struct ShapeRange {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> min;
+  std::vector<int64_t> max;
+};
+ShapeRange shape_range(const Program& program, const ProgramTensor& tensor);
+
 // Throws InternalError unless names are unique, hints within ranges, each symbol decided by an
 // input, and formulas give the shapes and attributes at the hints.
 void verify_symbols(const Program& program);

@@ -83,5 +83,25 @@ TEST_CASE("progress without a stage says nothing", "[tools][messages]") {
         }).empty());
 }
 
+TEST_CASE("a sink takes lines and warnings as they are", "[tools][messages]") {
+  std::string told;
+  set_message_sink([&](bool is_warning, std::string_view text) {
+    told += (is_warning ? "warning " : "line ") + std::string(text) + ";";
+  });
+  set_quiet(true);
+  log_line("a\x1b");
+  log_warning("b");
+  set_quiet(false);
+  set_message_sink(nullptr);
+  CHECK(told == "line a\x1b;warning b;");
+}
+
+TEST_CASE("what checks for interrupts ends the work", "[tools][messages]") {
+  struct Stop {};
+  set_interrupt_check([] { throw Stop(); });
+  CHECK_THROWS_AS(written(false, [](Progress& progress) { progress.advance(1, 2); }), Stop);
+  set_interrupt_check(nullptr);
+}
+
 }  // namespace
 }  // namespace octet

@@ -71,6 +71,14 @@ PLAN = {
         ".venv/bin/python -m pip install": NotRun("takes hours; test_zoo.py runs the short form"),
     },
     "tools/compare/README.md": {"octet compare": Run("compare_and_tune")},
+    "tools/python/README.md": {
+        "python3 -m venv env": NotRun("installs packages"),
+        **dict.fromkeys(
+            ["import octet, torch", "q.report.show()", "prepared =", "model =", "import numpy",
+             "print(octet.inspect", "INT8 ="],
+            By("../python/test_guide.py"),
+        ),
+    },
     "tools/models/ZOO.md": {
         ".venv/bin/python tools/zoo/zoo.py": NotRun("takes hours; test_zoo.py runs the short form"),
     },

@@ -4,7 +4,11 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 
-set(OCTET_VENV ${CMAKE_SOURCE_DIR}/.venv CACHE PATH "Virtual environment with torch and oneDNN")
+set(venv ${CMAKE_SOURCE_DIR}/.venv)
+if(SKBUILD AND NOT EXISTS ${venv})  # a wheel: the environment that pip builds it in
+  execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)" OUTPUT_VARIABLE venv OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+set(OCTET_VENV ${venv} CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
 
 # Interface target with the language level, warnings and header-only {fmt} that all targets share.

@@ -14,12 +14,12 @@
 #include "core/pt2/tensor_file.h"
 #include "lowering/program/artifact.h"
 #include "tools/commands/command.h"
-#include "tools/commands/report_file.h"
 #include "tools/common/library.h"
 #include "tools/common/messages.h"
 #include "tools/compare/parts.h"
 #include "tools/compare/report.h"
 #include "tools/processes/processes.h"
+#include "tools/quantize/report_file.h"
 
 namespace octet {
 namespace {

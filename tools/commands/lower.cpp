@@ -1,6 +1,5 @@
 // octet lower: a q/dq program becomes an .octet program for one backend.
 #include <algorithm>
-#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,27 +14,10 @@
 #include "tools/commands/command.h"
 #include "tools/common/library.h"
 #include "tools/common/messages.h"
+#include "tools/common/slow_products.h"
 #include "tools/common/standard_streams.h"
 
 namespace octet {
-namespace {
-
-// Products that run on the reference, which is many times slower: a line for each reason.
-void warn_of_slow_products(const Program& program) {
-  std::map<std::string, std::vector<std::string>> ops;  // by reason
-  for (const ProgramOp& op : program.ops) {
-    const auto reason = program.reasons.find(op.name);
-    if (op.macs > 0 && reason != program.reasons.end()) ops[reason->second].push_back(op.name);
-  }
-  for (const auto& [reason, names] : ops) {
-    const std::string more = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);
-    log_warning(
-        fmt::format("{}{}: on the reference, which is slow: {}", names.front(), more, reason));
-  }
-}
-
-}  // namespace
-
 void add_lower_command(CLI::App& app) {
   struct Options {
     std::string model, backend, output, fallback = "reference";
@@ -90,7 +72,7 @@ void add_lower_command(CLI::App& app) {
     const Program program = lower(graph, *support, lower_options, report);
     save_program(program, options->output);
     if (options->explain) print_text(explain(program));
-    warn_of_slow_products(program);
+    for (const std::string& line : slow_products(program)) log_warning(line);
     for (const std::string& note : report.notes()) log_line(note);
   });
 }

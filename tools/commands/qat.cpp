@@ -19,12 +19,12 @@
 #include "core/pt2/reader.h"
 #include "core/pt2/writer.h"
 #include "tools/commands/command.h"
-#include "tools/commands/report_file.h"
 #include "tools/common/messages.h"
 #include "tools/qat/train.h"
 #include "tools/quantize/flow.h"
 #include "tools/quantize/pass_rows.h"
 #include "tools/quantize/quality.h"
+#include "tools/quantize/report_file.h"
 
 namespace octet {
 namespace {
@@ -157,13 +157,16 @@ void train_and_write(const QatOptions& options) {
   if (!options.state.empty()) load_ranges(model.prepared(), options.state);
   QatTrainer(model, float_model, options.train).run();
   ObservedGraph trained = std::move(model).finish();
-  ReportFile report_file(options.report, "qat", options.flow);
-  if (!options.report.empty()) report_file.before_convert(trained, annotations_to_json(trained));
+  const bool has_report = !options.report.empty();
+  ReportFile report_file("qat", options.flow);
+  if (has_report) report_file.before_convert(trained, annotations_to_json(trained));
   const Graph graph = convert_pt2e(std::move(trained), {.compat = options.flow.compat}, report);
-  report_file.after_convert(graph, report);
+  if (has_report) report_file.after_convert(graph, report);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report_file.write(report, quality_json({}, weigh(float_model, graph, report), seconds));
+  if (has_report)
+    report_file.write(options.report, report,
+                      quality_json({}, weigh(float_model, graph, report), seconds));
   write_pt2(graph, options.output);
   if (!report.entries().empty())
     log_line(fmt::format("float: {} ops; --report says why of each", report.entries().size()));

@@ -12,9 +12,9 @@
 #include "core/pt2/tensor_file.h"
 #include "core/pt2/writer.h"
 #include "tools/commands/command.h"
-#include "tools/commands/report_file.h"
 #include "tools/common/messages.h"
 #include "tools/compare/report.h"
+#include "tools/quantize/report_file.h"
 #include "tools/tune/trial_file.h"
 #include "tools/tune/tuner.h"
 

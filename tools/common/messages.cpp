@@ -17,6 +17,16 @@ constexpr size_t kBarWidth = 24;
 
 bool is_quiet = false;
 std::atomic<Progress*> shown = nullptr;
+std::mutex sink_mutex;
+MessageSink message_sink;
+std::function<void()> interrupt_check;
+
+bool give_to_sink(bool is_warning, std::string_view text) {
+  const std::lock_guard lock(sink_mutex);
+  if (!message_sink) return false;
+  message_sink(is_warning, text);
+  return true;
+}
 
 void write_line(std::string_view text) {
   if (Progress* progress = shown)
@@ -41,11 +51,21 @@ std::string clock_text(double seconds) {
 
 void set_quiet(bool quiet) { is_quiet = quiet; }
 
-void log_line(std::string_view text) {
-  if (!is_quiet) write_line(printable(text));
+void set_message_sink(MessageSink sink) {
+  const std::lock_guard lock(sink_mutex);
+  message_sink = std::move(sink);
 }
 
-void log_warning(std::string_view text) { write_line("warning: " + printable(text)); }
+void set_interrupt_check(std::function<void()> check) { interrupt_check = std::move(check); }
+
+void log_line(std::string_view text) {
+  if (give_to_sink(false, text) || is_quiet) return;
+  write_line(printable(text));
+}
+
+void log_warning(std::string_view text) {
+  if (!give_to_sink(true, text)) write_line("warning: " + printable(text));
+}
 
 void print_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
@@ -100,6 +120,7 @@ void Progress::begin(std::string_view stage) {
 }
 
 void Progress::advance(size_t done, size_t total) {
+  if (interrupt_check) interrupt_check();
   const std::lock_guard lock(mutex_);
   done_ = std::min(done, total);
   total_ = total;

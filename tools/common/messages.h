@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -15,6 +16,14 @@ namespace octet {
 
 // Of --quiet: from now on only warnings, errors and what goes to stdout.
 void set_quiet(bool is_quiet);
+
+// For a program with a user interface of its own, as Python is: lines and warnings go to `sink`, as
+// they are, and not to stderr; null: to stderr again. From any thread, one call at a time.
+using MessageSink = std::function<void(bool is_warning, std::string_view text)>;
+void set_message_sink(MessageSink sink);
+// Called whenever work advances, in the thread that works; what it throws ends the work. Null:
+// none.
+void set_interrupt_check(std::function<void()> check);
 
 // One line on stderr, and text on stdout, as a terminal may have it (core/base/printable.h).
 void log_line(std::string_view text);

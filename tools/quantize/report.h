@@ -1,4 +1,4 @@
-// What `octet quantize` did to each op, as JSON; tools/commands/report_file.h adds the nodes of the
+// What `octet quantize` did to each op, as JSON; tools/quantize/report_file.h adds the nodes of the
 // page.
 #pragma once
 

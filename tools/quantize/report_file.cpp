@@ -1,11 +1,11 @@
-#include "tools/commands/report_file.h"
+#include "tools/quantize/report_file.h"
 
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "tools/commands/command.h"
+#include "core/base/output_file.h"
 #include "tools/page/page.h"
 #include "tools/page/shorten.h"
 #include "tools/quantize/page_data.h"
@@ -53,28 +53,26 @@ void add_report_option(CLI::App& command, std::string& path) {
                   "page that needs no other file), F.json, or F.model-explorer.json to be laid "
                   "over the graph in Model Explorer")
       ->check([](const std::string& name) {
-        return has_suffix(name, ".json") || has_suffix(name, ".html")
+        return name.ends_with(".json") || name.ends_with(".html")
                    ? std::string()
                    : "want a name that ends in .json or .html";
       });
 }
 
 void write_page_file(const std::string& path, const nlohmann::ordered_json& data) {
-  if (has_suffix(path, ".html"))
-    write_text_file(path, page_html(data));
-  else
-    write_text_file(path,
-                    lines_of(has_suffix(path, kModelExplorer) ? model_explorer_data(data) : data));
+  const std::string text = path.ends_with(".html")          ? page_html(data)
+                           : path.ends_with(kModelExplorer) ? lines_of(model_explorer_data(data))
+                                                            : lines_of(data);
+  write_file(path, text, "output");
 }
 
 void ReportFile::before_convert(const ObservedGraph& observed, std::string annotations) {
-  if (path_.empty()) return;
   annotations_ = std::move(annotations);
   seen_ = see_tensors(observed);
 }
 
 void ReportFile::after_convert(const Graph& quantized, const Report& report) {
-  if (!path_.empty()) nodes_ = page_nodes(quantized, seen_, contents(report, nullptr));
+  nodes_ = page_nodes(quantized, seen_, contents(report, nullptr));
 }
 
 nlohmann::ordered_json ReportFile::contents(const Report& report,
@@ -82,14 +80,22 @@ nlohmann::ordered_json ReportFile::contents(const Report& report,
   return quantize_report(flow_.model, flow_.quantizer, annotations_, report, quality);
 }
 
-void ReportFile::write(const Report& report, const nlohmann::ordered_json& quality) const {
-  if (path_.empty()) return;
-  const nlohmann::ordered_json all = contents(report, quality);
-  if (!has_suffix(path_, ".html") && !has_suffix(path_, kModelExplorer)) {
-    write_text_file(path_, lines_with_nodes(all, nodes_));
-    return;
-  }
-  write_page_file(path_, page_data(kind_, subtitle_of(flow_), quality_rows(quality), all, nodes_));
+std::string ReportFile::json(const Report& report, const nlohmann::ordered_json& quality) const {
+  return lines_with_nodes(contents(report, quality), nodes_);
+}
+
+nlohmann::ordered_json ReportFile::page(const Report& report,
+                                        const nlohmann::ordered_json& quality) const {
+  return page_data(kind_, subtitle_of(flow_), quality_rows(quality), contents(report, quality),
+                   nodes_);
+}
+
+void ReportFile::write(const std::string& path, const Report& report,
+                       const nlohmann::ordered_json& quality) const {
+  if (path.ends_with(".html") || path.ends_with(kModelExplorer))
+    write_page_file(path, page(report, quality));
+  else
+    write_file(path, json(report, quality), "output");
 }
 
 }  // namespace octet

@@ -1,5 +1,5 @@
-// --report of `octet quantize` and `octet qat`: what it says is gathered before and after convert,
-// and written as what the name's ending asks for.
+// The report of `octet quantize` and `octet qat`: what it says is gathered before and after
+// convert, and written as what the file's name asks for.
 #pragma once
 
 #include <string>
@@ -25,20 +25,23 @@ void write_page_file(const std::string& path, const nlohmann::ordered_json& data
 
 class ReportFile {
  public:
-  // path: empty for none, and then nothing is gathered. kind: "quantize" or "qat".
-  ReportFile(std::string path, std::string kind, const QuantizeFlow& flow)
-      : path_(std::move(path)), kind_(std::move(kind)), flow_(flow) {}
+  // kind: "quantize" or "qat". flow must outlive it.
+  ReportFile(std::string kind, const QuantizeFlow& flow) : kind_(std::move(kind)), flow_(flow) {}
 
   void before_convert(const ObservedGraph& observed, std::string annotations);
   void after_convert(const Graph& quantized, const Report& report);
-  // quality: as quality_json() gave it; report: complete. Writes nothing without a path.
-  void write(const Report& report, const nlohmann::ordered_json& quality) const;
+  // quality: as quality_json() gave it; report: complete. path: as of write_page_file.
+  void write(const std::string& path, const Report& report,
+             const nlohmann::ordered_json& quality) const;
+  // The text of F.json, and the data of the page.
+  std::string json(const Report& report, const nlohmann::ordered_json& quality) const;
+  nlohmann::ordered_json page(const Report& report, const nlohmann::ordered_json& quality) const;
 
  private:
   nlohmann::ordered_json contents(const Report& report,
                                   const nlohmann::ordered_json& quality) const;
 
-  std::string path_, kind_;
+  std::string kind_;
   const QuantizeFlow& flow_;
   std::string annotations_;
   SeenTensors seen_;

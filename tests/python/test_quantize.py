@@ -1,0 +1,229 @@
+"""octet.quantize and octet.lower: the same bits as the command, from programs in memory."""
+
+import json
+import os
+import pickle
+import unittest
+
+import octet
+import torch
+from package_test import PackageTest, SmallNet, sqnr
+from torch import nn
+
+
+class Two(nn.Module):
+    """Two inputs, one of them by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x, *, scale):
+        return self.b(torch.relu(self.a(x)) * scale)
+
+
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 4)
+
+    def forward(self, pair, mask=None):
+        return {"scores": self.a(pair[0] + pair[1])}
+
+
+def qdq_of(inspected):
+    return [node for node in inspected["nodes"] if "quantize" in node["target"]]
+
+
+class Quantize(PackageTest):
+    def command(self, *options):
+        self.octet(
+            "quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"),
+            "--output", self.path("command.pt2"), *options,
+        )
+
+    def check_same(self, q, x):
+        """The command's file has the same nodes, numbers and weights, and gives the same bits."""
+        q.save(self.path("package.pt2"))
+        ours, theirs = self.inspect("package.pt2"), self.inspect("command.pt2")
+        self.assertGreater(len(qdq_of(ours)), 0)
+        self.assertEqual(ours, theirs)
+        one, other = (torch.export.load(self.path(name)) for name in ["package.pt2", "command.pt2"])
+        self.assertEqual(list(one.state_dict), list(other.state_dict))
+        for name, tensor in one.state_dict.items():
+            self.assertTrue(torch.equal(tensor, other.state_dict[name]), name)
+        self.assertTrue(torch.equal(one.module()(x), other.module()(x)))
+        for backend in ["onednn", "xnnpack"]:
+            octet.lower(q, backend=backend).save(self.path("package.octet"))
+            self.octet("lower", self.path("command.pt2"), "--backend", backend, "--output", self.path("command.octet"))
+            self.assertEqual(self.bytes_of("package.octet"), self.bytes_of("command.octet"))
+
+    def test_the_same_bits_as_the_command(self):
+        program, batches, x = self.small_program()
+        self.command()
+        self.check_same(octet.quantize(program, "x86", calibration=batches), x)
+
+    def test_the_same_bits_with_settings(self):
+        program, batches, x = self.small_program()
+        config = {"module_name": {"head": None}}
+        self.write_json("config.json", config)
+        self.command("--config", self.path("config.json"), "--hold-out", "1", "--reduce-range", "--fold-bn", "off")
+        q = octet.quantize(
+            program, "x86", calibration=batches, config=config, hold_out=1, reduce_range=True, fold_bn="off"
+        )
+        self.check_same(q, x)
+        self.assertIn("head", [op["module"] for op in q.report.float_ops])
+
+    def test_the_same_bits_with_accuracy_passes(self):
+        program, batches, x = self.small_program()
+        self.command("--effort", "high")
+        self.check_same(octet.quantize(program, "x86", calibration=batches, effort="high"), x)
+
+    def test_the_result_is_a_plain_exported_program(self):
+        program, batches, x = self.small_program()
+        q = octet.quantize(program, "xnnpack", calibration=batches)
+        quantized = q.exported_program()
+        self.assertIsInstance(quantized, torch.export.ExportedProgram)
+        y = quantized.module()(x)
+        self.assertGreater(sqnr(program.module()(x), y), 15)
+        again = torch.export.export(quantized.module(), (x,))
+        self.assertTrue(torch.equal(again.module()(x), y))
+        # What Octet runs differs from PyTorch's own kernels by roundings alone.
+        model = octet.lower(quantized, backend="xnnpack", threads=1)
+        self.assertGreater(sqnr(y, model(x)), 25)
+
+    def test_a_module_with_example_inputs(self):
+        torch.manual_seed(1)
+        net = SmallNet().eval()
+        x = torch.randn(1, 3, 32, 32)
+        q = octet.quantize(net, "x86", example_inputs=(x,), calibration=[x, (x,)])
+        self.assertGreater(sqnr(net(x).detach(), q.module()(x)), 15)
+        with self.assertRaisesRegex(octet.Error, "quantize: example_inputs: are missing"):
+            octet.quantize(net, "x86", calibration=[x])
+
+    def test_a_path_and_a_file_of_data(self):
+        self.small_model()
+        self.command()
+        q = octet.quantize(self.path("model.pt2"), "x86", calibration=self.path("calibration.pt"))
+        q.save(self.path("package.pt2"))
+        self.assertEqual(self.inspect("package.pt2"), self.inspect("command.pt2"))
+
+    def test_batches_by_name_and_nested(self):
+        torch.manual_seed(2)
+        x, scale = torch.randn(2, 8), torch.rand(2, 8)
+        program = torch.export.export(Two().eval(), (x,), {"scale": scale})
+        named = octet.quantize(program, "x86", calibration=[{"x": x, "scale": scale}] * 2)
+        self.assertGreater(sqnr(program.module()(x, scale=scale).detach(), named.module()(x, scale=scale)), 15)
+        program = torch.export.export(Nested().eval(), ((x, scale),))
+        nested = octet.quantize(program, "x86", calibration=[((x, scale),)])
+        self.assertEqual(list(nested.module()((x, scale))), ["scores"])
+        model = octet.lower(nested, backend="reference")
+        self.assertEqual(len(model.inputs), 2)
+        self.assertGreater(sqnr(nested.module()((x, scale))["scores"], model(x, scale)), 25)
+
+    def test_a_generator_is_read_once(self):
+        program, batches, x = self.small_program()
+        q = octet.quantize(program, "x86", calibration=(batch for batch in batches))
+        same = octet.quantize(program, "x86", calibration=batches)
+        self.assertTrue(torch.equal(q.module()(x), same.module()(x)))
+
+    def test_modes_that_need_no_data(self):
+        program, _, x = self.small_program()
+        for mode in ["dynamic", "weight-only"]:
+            with self.subTest(mode):
+                q = octet.quantize(program, "x86", mode=mode)
+                self.assertGreater(sqnr(program.module()(x), q.module()(x)), 15)
+
+    def test_quantized_inputs_and_outputs(self):
+        program, batches, x = self.small_program()
+        q = octet.quantize(program, "xnnpack", calibration=batches, quantized_io=True)
+        entry = q.quantized_io["inputs"][0]
+        integers = torch.clamp(torch.round(x / entry["scale"]) + entry["zero_point"], -128, 127).to(torch.int8)
+        model = octet.lower(q, backend="xnnpack")
+        self.assertEqual(model.inputs[0].dtype, "int8")
+        self.assertAlmostEqual(model.inputs[0].scale, entry["scale"], places=6)
+        self.assertEqual(model.inputs[0].zero_point, entry["zero_point"])
+        self.assertEqual(model(integers).dtype, torch.int8)
+
+    def test_report(self):
+        program, batches, _ = self.small_program()
+        q = octet.quantize(program, "xnnpack", calibration=batches, config={"module_name": {"head": None}})
+        self.assertEqual(q.report.float_ops[0]["module"], "head")
+        self.assertGreater(q.report.quality["int8_share"], 0.5)
+        self.assertIn("%linear", str(q.report))
+        self.assertIn("1 float", repr(q))
+        q.report.save(self.path("report.json"))
+        with open(self.path("report.json")) as file:
+            self.assertEqual(json.load(file), q.report.data)
+        q.report.save(self.path("report.html"))
+        self.assertIn(b"<html", self.bytes_of("report.html"))
+        self.assertTrue(q._repr_html_().startswith("<iframe srcdoc="))
+        with self.assertRaisesRegex(octet.Error, "output: .*report.txt: want a name that ends in .html or .json"):
+            q.report.save(self.path("report.txt"))
+
+    def test_pickles(self):
+        program, batches, x = self.small_program()
+        q = octet.quantize(program, "x86", calibration=batches)
+        twin = pickle.loads(pickle.dumps(q))
+        self.assertTrue(torch.equal(twin.module()(x), q.module()(x)))
+        self.assertEqual(twin.report.data, q.report.data)
+        self.assertEqual(octet.lower(twin, "onednn").to_bytes(), octet.lower(q, "onednn").to_bytes())
+
+    def test_torchao_beside_it(self):
+        # torchao registers ops of the same names; whichever comes first, both work.
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+        from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
+            X86InductorQuantizer,
+            get_default_x86_inductor_quantization_config,
+        )
+
+        program, batches, x = self.small_program()
+        quantizer = X86InductorQuantizer().set_global(get_default_x86_inductor_quantization_config())
+        prepared = prepare_pt2e(program.module(), quantizer)
+        for batch in batches:
+            prepared(*batch)
+        theirs = torch.export.export(convert_pt2e(prepared), (x,))
+        model = octet.lower(theirs, backend="onednn", threads=1)
+        self.assertGreater(sqnr(theirs.module()(x), model(x)), 25)
+        self.assertGreater(sqnr(program.module()(x), octet.quantize(program, "x86", calibration=batches).module()(x)), 15)
+
+    def test_inspect_explain_compare(self):
+        program, batches, x = self.small_program()
+        q = octet.quantize(program, "x86", calibration=batches)
+        model = octet.lower(q, backend="onednn")
+        self.assertIn("conv2d", str(octet.inspect(program)))
+        self.assertEqual(octet.inspect(q).data["float_ops"], 0)
+        self.assertIn("onednn", octet.explain(model))
+        self.assertIn("onednn", str(octet.inspect(model)))
+        comparison = octet.compare(program, q, batches, lowered=model)
+        self.assertGreater(len(comparison.nodes), 3)
+        q.save(self.path("q.pt2"))
+        model.save(self.path("q.octet"))
+        self.octet(
+            "compare", self.path("model.pt2"), self.path("q.pt2"), self.path("q.octet"), "--inputs",
+            self.path("calibration.pt"), "--output", self.path("command.csv"),
+        )
+        comparison.save(self.path("package.csv"))
+
+        def rows(name):  # without the measured time
+            lines = self.bytes_of(name).decode().splitlines()
+            columns = [i for i, name in enumerate(lines[0].split(",")) if "second" not in name and "ms" not in name]
+            return [[line.split(",")[i] for i in columns[:8]] for line in lines]
+
+        self.assertEqual(rows("package.csv"), rows("command.csv"))
+
+    def test_no_file_is_left_behind(self):
+        import tempfile
+
+        program, batches, x = self.small_program()
+        before = set(os.listdir(tempfile.gettempdir()))
+        q = octet.quantize(program, "x86", calibration=batches)
+        q.exported_program()
+        pickle.dumps(q)
+        octet.lower(program, "reference")(x)
+        left = {name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("octet-")}
+        self.assertEqual(left, set())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,193 @@
+"""octet.Quantizer: quantizers that Python wrote, alone and beside others."""
+
+import unittest
+
+import octet
+import torch
+from package_test import PackageTest, sqnr
+
+INT8 = octet.QuantizationSpec("int8", observer="histogram", qscheme="per_tensor_affine")
+WEIGHT = octet.QuantizationSpec(torch.int8, "per_channel_min_max", -127, 127, "per_channel_symmetric", 0)
+
+
+class Linears(octet.Quantizer):
+    def annotate(self, graph, annotations, report):
+        for node in graph.nodes:
+            if node.is_op("aten.linear"):
+                x, weight, bias = node.input("input"), node.input("weight"), node.input("bias")
+                derived = octet.DerivedQuantizationSpec([(x, node), (weight, node)], qscheme="per_channel_symmetric", ch_axis=0)
+                annotations.annotate(node, inputs={x: INT8, weight: WEIGHT, bias: derived}, output=INT8, rule="mine")
+            else:
+                report.float_op(node, "is no linear")
+        report.note("all seen")
+
+
+class Looks(octet.Quantizer):
+    """Keeps what it has seen."""
+
+    def annotate(self, graph, annotations, report):
+        self.graph, self.seen = graph, {}
+        for node in graph.nodes:
+            self.seen[node.name] = (node.target, node.module, [v.name for v in node.inputs], node.output.shape, node.output.dtype)
+            self.node = node
+        conv = graph.find_node("conv2d")
+        self.facts = {
+            "stride": conv.argument("stride"),
+            "groups": conv.argument("groups", 7),
+            "weight": (conv.input("weight").fqn, conv.input("weight").is_constant, conv.input("weight").producer),
+            "none": conv.input("nothing"),
+            "users": [user.name for user in conv.output.users],
+            "same": graph.find_value(conv.output.name) == conv.output and conv.output.producer == conv,
+            "hash": len({conv, graph.find_node("conv2d")}),
+            "output": [node.name for node in graph.nodes if node.output.is_output],
+        }
+        Linears().annotate(graph, annotations, report)
+
+
+class Raises(octet.Quantizer):
+    def __init__(self, act):
+        self.act = act
+
+    def annotate(self, graph, annotations, report):
+        linear = [node for node in graph.nodes if node.is_op("aten.linear")][0]
+        self.act(graph, annotations, linear)
+
+
+class Quantizers(PackageTest):
+    def test_its_annotations_become_the_program(self):
+        program, batches, x = self.small_program()
+        q = octet.quantize(program, Linears(), calibration=batches)
+        rules = [op["rule"] for op in q.report.data["quantized_ops"] if op["rule"]]
+        self.assertEqual(rules, ["mine"])
+        self.assertIn("all seen", q.report.data["notes"])
+        self.assertIn("is no linear", {op["reason"] for op in q.report.float_ops})
+        self.assertGreater(sqnr(program.module()(x), q.module()(x)), 25)
+        targets = [node["target"] for node in octet.inspect(q).data["nodes"]]
+        self.assertIn("quantized_decomposed.dequantize_per_channel.default", targets)
+        self.assertEqual(octet.lower(q, "reference")(x).shape, (1, 10))
+
+    def test_in_a_list_the_first_keeps_an_op(self):
+        program, batches, x = self.small_program()
+        q = octet.quantize(program, [Linears(), "xnnpack"], calibration=batches)
+        rules = {op["module"]: op["rule"] for op in q.report.data["quantized_ops"]}
+        self.assertEqual(rules["head"], "Linears: mine")
+        self.assertTrue(rules["project"].startswith("xnnpack: "), rules)
+
+    def test_settings_keep_ops_float(self):
+        program, batches, _ = self.small_program()
+        with self.assertRaisesRegex(octet.Error, 'quantizer "Linears" finds nothing to quantize'):
+            octet.quantize(program, Linears(), calibration=batches, config={"module_name": {"head": None}})
+
+    def test_what_it_sees(self):
+        program, batches, _ = self.small_program()
+        looks = Looks()
+        octet.quantize(program, looks, calibration=batches)
+        self.assertEqual(looks.seen["conv2d"][:2], ("aten.conv2d.default", "stem.0"))
+        self.assertEqual(looks.seen["conv2d"][3:], ((1, 16, 16, 16), "float32"))
+        facts = looks.facts
+        self.assertEqual((facts["stride"], facts["groups"]), ([2, 2], 7))
+        self.assertEqual(facts["weight"][1:], (True, None))
+        self.assertIsNone(facts["none"])
+        self.assertEqual((facts["same"], facts["hash"], facts["output"]), (True, 1, ["linear"]))
+        for late in (lambda: looks.node.name, lambda: looks.graph.nodes, lambda: repr(looks.node)):
+            with self.assertRaisesRegex(octet.Error, "annotate: the graph: is looked at after annotate"):
+                late()
+
+    def test_mistakes(self):
+        program, batches, _ = self.small_program()
+        spec = octet.QuantizationSpec
+
+        def fails(act, pattern, error=octet.Error):
+            with self.assertRaisesRegex(error, pattern):
+                octet.quantize(program, Raises(act), calibration=batches)
+
+        fails(lambda g, a, n: 1 / 0, "division by zero", ZeroDivisionError)
+        fails(lambda g, a, n: a.annotate(n, inputs={n.output: INT8}), "annotate: %linear: does not read %linear")
+        fails(lambda g, a, n: a.annotate(n, output=3), "annotate: a spec: got 3, want one of")
+        fails(lambda g, a, n: a.annotate(n, output=spec("int9")), 'annotate: dtype: got "int9"')
+        fails(lambda g, a, n: a.annotate(n, output=spec(qscheme="per_moon")), 'annotate: qscheme: got "per_moon"')
+        fails(lambda g, a, n: a.annotate(n, output=spec(observer="eyes")), "eyes")
+        fails(lambda g, a, n: a.annotate(n, output=spec(quant_min="a")), "annotate: QuantizationSpec.quant_min: got 'a'")
+        fails(lambda g, a, n: a.annotate(n, output=spec(quant_min=5, quant_max=-5)), "annotate: ")
+        fails(lambda g, a, n: a.annotate(n, output=octet.SharedQuantizationSpec(n)), "annotate: a shared or derived spec: got ")
+        fails(lambda g, a, n: a.annotate(n, output=octet.DerivedQuantizationSpec([n.output], "none such")), "none such")
+        with self.assertRaises(NotImplementedError):
+            octet.quantize(program, octet.Quantizer(), calibration=batches)
+        with self.assertRaisesRegex(octet.Error, "quantizer: type: want a name"):
+            octet.quantize(program, Linears, calibration=batches)
+
+    def test_fixed_and_shared(self):
+        program, batches, _ = self.small_program()
+
+        def annotate(graph, annotations, linear):
+            fixed = octet.FixedQParamsQuantizationSpec("uint8", 1 / 16, 128)
+            x = linear.input("input")
+            annotations.annotate(linear, inputs={x: fixed}, output=octet.SharedQuantizationSpec((x, linear)))
+
+        q = octet.quantize(program, Raises(annotate), calibration=batches)
+        scales = [n["args"]["scale"] for n in octet.inspect(q).data["nodes"] if ".quantize_per_tensor" in n["target"]]
+        self.assertEqual(scales, [1 / 16, 1 / 16])
+
+
+class FromTorchao(PackageTest):
+    def scales(self, program):
+        return sorted(n["args"]["scale"] for n in octet.inspect(program).data["nodes"] if ".quantize_per_tensor" in n["target"])
+
+    def test_a_quantizer_of_torchao_s(self):
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+        from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
+            X86InductorQuantizer,
+            get_default_x86_inductor_quantization_config,
+        )
+
+        def quantizer():
+            return X86InductorQuantizer().set_global(get_default_x86_inductor_quantization_config())
+
+        program, batches, x = self.small_program()
+        prepared = prepare_pt2e(program.module(), quantizer())
+        for batch in batches:
+            prepared(*batch)
+        theirs = torch.export.export(convert_pt2e(prepared), (x,))
+        ours = octet.quantize(program, quantizer(), calibration=batches, compat="torchao")
+        self.assertEqual(self.scales(ours), self.scales(theirs))
+        self.assertGreater(len(self.scales(ours)), 3)
+        self.assertGreater(sqnr(theirs.module()(x), ours.module()(x)), 40)
+        self.assertIn("X86InductorQuantizer", {op["rule"] for op in ours.report.data["quantized_ops"]})
+        with self.assertRaisesRegex(octet.Error, "quantizer: X86InductorQuantizer: annotates a program in memory"):
+            octet.quantize(self.path("model.pt2"), quantizer(), calibration=batches)
+
+    def test_a_subclass_with_shared_and_fixed_specs(self):
+        from torchao.quantization.pt2e import MinMaxObserver
+        from torchao.quantization.pt2e.quantizer import (
+            FixedQParamsQuantizationSpec,
+            QuantizationAnnotation,
+            QuantizationSpec,
+            Quantizer,
+            SharedQuantizationSpec,
+        )
+
+        class Theirs(Quantizer):
+            def annotate(self, model):
+                for node in model.graph.nodes:
+                    if node.target != torch.ops.aten.linear.default:
+                        continue
+                    x, weight = node.args[:2]
+                    fixed = FixedQParamsQuantizationSpec(torch.uint8, 1 / 16, 128, 0, 255, torch.per_tensor_affine)
+                    plain = QuantizationSpec(torch.int8, MinMaxObserver.with_args(eps=0.5), -127, 127, torch.per_tensor_symmetric)
+                    node.meta["quantization_annotation"] = QuantizationAnnotation(
+                        input_qspec_map={x: fixed, weight: plain}, output_qspec=SharedQuantizationSpec((x, node)), _annotated=True
+                    )
+                return model
+
+            def validate(self, model):
+                pass
+
+        program, batches, _ = self.small_program()
+        q = octet.quantize(program, Theirs(), calibration=batches, compat="torchao")
+        self.assertEqual(self.scales(q), [1 / 16, 1 / 16])
+        dequantized = [n["args"]["scale"] for n in octet.inspect(q).data["nodes"] if "dequantize_per_tensor" in n["target"]]
+        self.assertIn(0.5, dequantized)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,78 @@
+"""octet.qat and octet.tune beside the command."""
+
+import json
+import pickle
+import unittest
+import warnings
+
+import octet
+import torch
+from package_test import PackageTest
+from torch import nn
+
+
+class Search(PackageTest):
+    def trained(self):
+        torch.manual_seed(3)
+        net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)).train()
+        program = torch.export.export(net, (torch.randn(4, 8),))
+        torch.export.save(program, self.path("model.pt2"))
+        batches = [(torch.randn(4, 8), torch.randint(3, (4,))) for _ in range(8)]
+        self.save("train.pt", batches)
+        return program, batches
+
+    def test_training_gives_the_command_s_bits(self):
+        program, batches = self.trained()
+        q = octet.qat(program, "xnnpack", train=batches, validation=batches[:2], epochs=2, lr=0.05, seed=4)
+        self.save("validation.pt", batches[:2])
+        self.octet(
+            "qat", self.path("model.pt2"), "--quantizer", "xnnpack", "--train", self.path("train.pt"), "--validation",
+            self.path("validation.pt"), "--epochs", "2", "--lr", "0.05", "--seed", "4", "--output", self.path("command.pt2"),
+        )
+        x = batches[0][0]
+        self.assertTrue(torch.equal(q.module()(x), torch.export.load(self.path("command.pt2")).module()(x)))
+        self.assertIn("quantized", repr(q))
+
+    def test_training_refuses(self):
+        program, batches = self.trained()
+        for settings, start in [
+            ({"loss": "l1"}, 'train: loss: got "l1", want one of'),
+            ({"epochs": 0}, "train: epochs: is 0"),
+            ({"checkpoint_every": 3}, "train: checkpoint_every: goes with checkpoint"),
+        ]:
+            with self.assertRaises(octet.Error) as caught:
+                octet.qat(program, "xnnpack", train=batches, **settings)
+            self.assertTrue(str(caught.exception).startswith(start), caught.exception)
+        with self.assertRaisesRegex(octet.Error, "train: "):
+            octet.qat(program, "xnnpack", train=[(x,) for x, _ in batches])
+
+    def test_tuning_gives_the_command_s_trials(self):
+        program, batches, x = self.small_program()
+        tuned = octet.tune(program, "xnnpack", calibration=batches, min_sqnr=30, trials=6)
+        self.octet(
+            "tune", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--min-sqnr",
+            "30", "--trials", "6", "--output", self.path("command.pt2"), "--config", self.path("config.json"),
+            code=0 if tuned.reached else 1,
+        )
+        with open(self.path("config.json")) as file:
+            self.assertEqual(json.load(file), tuned.config)
+        expected = torch.export.load(self.path("command.pt2")).module()(x)
+        self.assertTrue(torch.equal(tuned.module()(x), expected))
+        twin = pickle.loads(pickle.dumps(tuned))
+        self.assertTrue(torch.equal(twin.module()(x), expected))
+        self.assertEqual(twin.trials, tuned.trials)
+        self.assertEqual(octet.lower(tuned, "xnnpack")(x).shape, expected.shape)
+
+    def test_a_goal_out_of_reach_is_a_warning(self):
+        program, batches, _ = self.small_program()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tuned = octet.tune(program, "xnnpack", calibration=batches, min_sqnr=900, trials=2)
+        self.assertFalse(tuned.reached)
+        self.assertTrue(any("the goal is not reached in" in str(warning.message) for warning in caught))
+        with self.assertRaisesRegex(octet.Error, "tune: "):
+            octet.tune(program, "xnnpack", calibration=batches)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,63 @@
+"""PT2E quantization of exported PyTorch programs, lowered to oneDNN and XNNPACK.
+
+    import octet
+    q = octet.quantize(exported_program, "x86", calibration=batches)
+    model = octet.lower(q, backend="onednn")
+    scores = model(image)
+"""
+
+from octet._torch_version import check as _check_torch
+
+_check_torch()
+
+# isort: split
+# torch first: it loads the LibTorch that octet._octet is linked to, and defines the ops that
+# quantized programs call.
+import torch.ao.quantization.fx._decomposed  # noqa: F401
+from octet_runtime._error import Error
+
+from octet._compare import Comparison, compare
+from octet._inspect import inspect
+from octet._lower import explain, load, lower
+from octet._octet import Model, TensorInfo, backends, quantizers
+from octet._quantize import Quantized, quantize
+from octet._quantizer import (
+    DerivedQuantizationSpec,
+    FixedQParamsQuantizationSpec,
+    QuantizationSpec,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+from octet._report import Report
+from octet._search import Tuned, qat, tune
+from octet._steps import Prepared, calibrate, convert, prepare
+
+__version__ = "0.1.0"
+__all__ = [
+    "Comparison",
+    "DerivedQuantizationSpec",
+    "Error",
+    "FixedQParamsQuantizationSpec",
+    "Model",
+    "Prepared",
+    "QuantizationSpec",
+    "Quantized",
+    "Quantizer",
+    "Report",
+    "SharedQuantizationSpec",
+    "TensorInfo",
+    "Tuned",
+    "backends",
+    "calibrate",
+    "compare",
+    "convert",
+    "explain",
+    "inspect",
+    "load",
+    "lower",
+    "prepare",
+    "qat",
+    "quantize",
+    "quantizers",
+    "tune",
+]

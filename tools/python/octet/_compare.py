@@ -1,0 +1,54 @@
+"""octet.compare: two programs op by op."""
+
+from octet import _octet
+from octet._files import Folder
+from octet._lower import graph_of
+from octet._messages import told
+from octet._pages import Page
+
+
+class Comparison(Page):
+    """How far each op is from the float program's, and why."""
+
+    @property
+    def nodes(self) -> list[dict]:
+        """An entry for each op: its errors, rank, cause and what to try."""
+        return self.data["nodes"]
+
+    def show(self, top: int = 20) -> None:
+        """Prints the ops with the largest errors, worst first."""
+        print("\n".join(_octet.compare_table(self._text, top)))
+
+    def csv(self) -> str:
+        """A line for each op."""
+        return _octet.compare_csv(self._text)
+
+    def _texts(self):
+        return {**super()._texts(), ".csv": self.csv}
+
+    def __repr__(self):
+        return f"octet.Comparison({len(self.nodes)} ops)"
+
+
+def compare(
+    reference, quantized, inputs, *, lowered=None, example_inputs=None, progress: bool | None = None
+) -> Comparison:
+    """Tells op by op how far a quantized program is from its float program.
+
+    reference: the float program, as quantize() takes it. quantized: what quantize() gave, an
+    ExportedProgram or a .pt2; or what lower() gave, which is then compared with the reference.
+    inputs: batches, as the calibration of quantize(). lowered: what lower() made of `quantized`.
+
+    Raises Error when the programs do not belong together.
+    """
+    with Folder() as folder, told(folder.names, progress):
+        path, program = folder.program(reference, example_inputs, "reference.pt2")
+        graph = _octet.Graph.read(path)
+        subject = None
+        if isinstance(quantized, _octet.Model):
+            lowered = quantized
+        else:
+            subject = graph_of(folder, quantized, file="quantized.pt2")
+        data = folder.data(inputs, program, "inputs.pt", "inputs")
+        text = _octet.compare(graph, subject, lowered, data, "quantized", "beside the float program")
+    return Comparison(text, text)

@@ -1,0 +1,80 @@
+"""Programs, data and settings on their way to the compiled part: files in a folder that goes."""
+
+import json
+import os
+import pathlib
+import tempfile
+
+import torch
+from octet_runtime._error import Error
+from torch.export import ExportedProgram
+
+from octet import _data
+
+
+class Folder:
+    """A temporary folder, and what its files are to be called in messages."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="octet-")
+        self.names = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._folder.cleanup()
+
+    def path(self, file: str, name: str) -> str:
+        path = os.path.join(self._folder.name, file)
+        self.names[path] = name
+        return path
+
+    def program(self, model, example_inputs=None, file="model.pt2"):
+        """(path of a .pt2, the ExportedProgram or None for a path)."""
+        if isinstance(model, (str, os.PathLike)):
+            return os.fspath(model), None
+        program = exported(model, example_inputs)
+        path = self.path(file, "the program")
+        torch.export.save(program, path)
+        return path, program
+
+    def data(self, batches, program, file: str, name: str) -> str:
+        """A DATA.pt of the batches, or the path that was given."""
+        if isinstance(batches, (str, os.PathLike)):
+            return os.fspath(batches)
+        path = self.path(file, name)
+        torch.save(_data.flat_batches(batches, program, name), path)
+        return path
+
+    def json(self, value, file: str, name: str) -> str:
+        """A JSON file of a dict, or the path that was given."""
+        if isinstance(value, (str, os.PathLike)):
+            return os.fspath(value)
+        path = self.path(file, name)
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise Error("quantize", name, f"is no JSON: {error}") from None
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+        return path
+
+
+def exported(model, example_inputs=None) -> ExportedProgram:
+    """Of a module: what torch.export.export gives for the example inputs, in eval mode as it is."""
+    if isinstance(model, ExportedProgram):
+        if example_inputs is not None:
+            raise Error("quantize", "example_inputs", "go with a module, got an ExportedProgram")
+        return model
+    if not isinstance(model, torch.nn.Module):
+        raise Error(
+            "quantize",
+            "model",
+            f"got {type(model).__name__}, want an ExportedProgram, a torch.nn.Module with "
+            "example_inputs, or the path of a .pt2",
+        )
+    if example_inputs is None:
+        raise Error("quantize", "example_inputs", "are missing; a module is exported with them")
+    args, kwargs = _data.call_of(example_inputs)
+    with torch.no_grad():
+        return torch.export.export(model, args, kwargs)

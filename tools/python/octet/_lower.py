@@ -1,0 +1,56 @@
+"""octet.lower and octet.load: programs that a backend runs."""
+
+import logging
+import warnings
+
+from octet import _octet
+from octet._files import Folder
+from octet._messages import told
+from octet._quantize import Quantized
+
+load = _octet.load
+
+
+def graph_of(folder: Folder, program, example_inputs=None, file="program.pt2"):
+    """The graph of a Quantized, an ExportedProgram, a module, or the path of a .pt2."""
+    if isinstance(program, Quantized):
+        return program._graph
+    path, _ = folder.program(program, example_inputs, file)
+    return _octet.Graph.read(path)
+
+
+def lower(
+    program,
+    backend: str,
+    *,
+    threads: int | None = None,
+    fallback: str = "reference",
+    example_inputs=None,
+) -> "_octet.Model":
+    """Compiles a program for a backend, quantized or float: the same as `octet lower`.
+
+    program: what quantize() gave, an ExportedProgram (torchao's converted ones, too), a module with
+        example_inputs, or the path of a .pt2.
+    backend: "onednn", "xnnpack" or "reference" (octet.backends()).
+    threads: 1 to 1024; None: all CPUs that this process may use.
+    fallback: what runs the ops that the backend refuses: "reference"; "torch" (the reference, and
+        LibTorch for ops that it lacks); "none" (they are an error).
+
+    Raises Error for ops that nothing runs.
+    """
+    with Folder() as folder, told(folder.names):
+        graph = graph_of(folder, program, example_inputs)
+        model, notes, slow = _octet.lower(graph, backend, fallback, threads)
+    for line in slow:
+        warnings.warn(line, stacklevel=2)
+    for line in notes:
+        logging.getLogger("octet").info(line)
+    return model
+
+
+def explain(model: "_octet.Model") -> str:
+    """A line for each op of a lowered program: backend, kind, shapes, and why it does not run on
+    the backend that was wanted; a summary at the end."""
+    return _octet.explain(model)
+
+

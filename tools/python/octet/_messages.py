@@ -1,0 +1,52 @@
+"""What the compiled part says: warnings become Python's, remarks go to the logger "octet"."""
+
+import contextlib
+import logging
+import re
+import sys
+import threading
+import warnings
+
+from octet import _octet
+from octet_runtime._error import Error
+
+_LOCK = threading.RLock()
+_OPTION = re.compile(r"--([a-z][a-z-]*[a-z])")
+
+
+def as_python(text: str) -> str:
+    """The names of the command's options as those of arguments: "--fold-bn" -> "fold_bn"."""
+    return _OPTION.sub(lambda match: match[1].replace("-", "_"), text)
+
+
+@contextlib.contextmanager
+def told(names: dict[str, str], progress: bool | None = False, depth: int = 5):
+    """Around a call of the compiled part.
+
+    names: what errors and warnings are to call the temporary files that it gets. progress: whether
+    a bar is drawn on stderr; None: when that is a terminal. depth: of the caller that warnings
+    point to. One at a time: other threads wait.
+    """
+    with _LOCK:
+        yield from _told(names, progress, depth)
+
+
+def _told(names, progress, depth):
+    def renamed(text):
+        for path, name in names.items():
+            text = text.replace(path, name)
+        return as_python(text)
+
+    _octet.set_quiet(not (sys.stderr.isatty() if progress is None else progress))
+    try:
+        yield
+    except Error as error:
+        parts = (error.stage, renamed(error.subject), renamed(error.message))
+        raise type(error)(*parts) from None
+    finally:
+        _octet.set_quantizers({})
+        for is_warning, text in _octet.take_messages():
+            if is_warning:
+                warnings.warn(renamed(text), stacklevel=depth)
+            else:
+                logging.getLogger("octet").info(renamed(text))

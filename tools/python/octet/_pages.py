@@ -1,0 +1,49 @@
+"""What can be looked at as a page, as JSON, and in a notebook."""
+
+import html
+import json
+import os
+
+from octet_runtime._error import Error
+
+
+class Page:
+    def __init__(self, text: str, page: str):
+        self._text, self._page = text, page
+
+    @property
+    def data(self) -> dict:
+        """Everything, as the command's --report and --output write it to F.json."""
+        return json.loads(self._text)
+
+    def html(self) -> str:
+        """One page that needs no other file."""
+        from octet import _octet
+
+        return _octet.page_html(self._page)
+
+    def _texts(self):
+        return {".html": self.html, ".json": lambda: self._text}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a file of the form that its name asks for: F.html or F.json.
+
+        Raises Error for other names, and when it cannot be written.
+        """
+        path = os.fspath(path)
+        for ending, text in self._texts().items():
+            if path.endswith(ending):
+                break
+        else:
+            endings = " or ".join(self._texts())
+            raise Error("output", path, f"want a name that ends in {endings}")
+        contents = text()
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(contents)
+        except OSError as error:
+            raise Error("output", path, f"cannot be written ({error.strerror})") from None
+
+    def _repr_html_(self):
+        page = html.escape(self.html(), quote=True)
+        return f'<iframe srcdoc="{page}" width="100%" height="720" style="border:0"></iframe>'

@@ -1,0 +1,245 @@
+"""octet.quantize: a float program becomes a quantized one."""
+
+import json
+import os
+import tempfile
+
+import torch
+from octet_runtime._error import Error
+from torch.export import ExportedProgram
+
+from octet import _octet
+from octet._files import Folder
+from octet._messages import told
+from octet._quantizer import Quantizer
+from octet._report import Report
+from octet._torchao import FromTorchao, is_torchao
+
+
+class Quantized:
+    """A quantized program: a graph with quantize and dequantize ops, and its report.
+
+    Pickling takes the .pt2 and the report along.
+    """
+
+    def __init__(self, graph: "_octet.Graph", report: Report, io: str = ""):
+        self._graph, self._report, self._io = graph, report, io
+
+    @classmethod
+    def _of(cls, outcome):
+        return cls(
+            outcome.graph, Report(outcome.report, outcome.page, outcome.lines), outcome.io
+        )
+
+    @property
+    def report(self) -> Report:
+        """What was quantized how, and what it cost."""
+        return self._report
+
+    @property
+    def quantized_io(self) -> dict | None:
+        """With quantized_io: scale, zero point and dtype of each input and output that is an
+        integer tensor now; None otherwise."""
+        return json.loads(self._io) if self._io else None
+
+    def exported_program(self) -> ExportedProgram:
+        """The program as torch.export.load gives it: runs, is exported and compiled as others.
+
+        Raises Error when it calls ops of torchao (scales at run time, weights in groups), and
+        torchao is not installed.
+        """
+        if "torchao" in self._graph.libraries():
+            try:
+                import torchao  # noqa: F401
+            except ImportError:
+                raise Error(
+                    "pt2", "the program", "calls ops of torchao, which is not installed; install it"
+                ) from None
+        with tempfile.TemporaryDirectory(prefix="octet-") as folder:
+            path = os.path.join(folder, "quantized.pt2")
+            self._graph.write(path)
+            return torch.export.load(path)
+
+    def module(self) -> torch.nn.Module:
+        """exported_program().module(): takes and gives what the float model does."""
+        return self.exported_program().module()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the .pt2, whole or not at all: `octet lower` and torch.export.load take it.
+
+        Raises Error when it cannot be written.
+        """
+        self._graph.write(path)
+
+    def __reduce__(self):
+        with tempfile.TemporaryDirectory(prefix="octet-") as folder:
+            path = os.path.join(folder, "quantized.pt2")
+            self._graph.write(path)
+            with open(path, "rb") as file:
+                return _restore, (file.read(), self._report, self._io)
+
+    def __repr__(self):
+        return f"octet.Quantized({self._report!r})"
+
+    def _repr_html_(self):
+        return self._report._repr_html_()
+
+
+def _restore(pt2: bytes, report: Report, io: str) -> Quantized:
+    with tempfile.TemporaryDirectory(prefix="octet-") as folder:
+        path = os.path.join(folder, "quantized.pt2")
+        with open(path, "wb") as file:
+            file.write(pt2)
+        return Quantized(_octet.Graph.read(path), report, io)
+
+
+CHOICES = {
+    "mode": ["static", "dynamic", "weight-only"],
+    "fold_bn": ["auto", "off"],
+    "training_mode": ["error", "ok"],
+    "compat": [None, "torchao"],
+    "effort": ["none", "default", "high"],
+}
+
+
+def check_choices(settings):
+    for name, choices in CHOICES.items():
+        if name in settings and settings[name] not in choices:
+            words = ", ".join("None" if choice is None else f'"{choice}"' for choice in choices)
+            raise Error("quantize", name, f'got "{settings[name]}", want one of {words}')
+
+
+def settings_of(folder: Folder, model, quantizer, example_inputs, config, **settings):
+    """(the settings for the compiled part, the ExportedProgram or None)."""
+    check_choices(settings)
+    path, program = folder.program(model, example_inputs)
+    settings["model"] = path
+    settings["quantizer"] = _named(folder, quantizer, program)
+    if config is not None:
+        settings["config"] = folder.json(config, "config.json", "config")
+    return settings, program
+
+
+def _named(folder, quantizer, program):
+    """The name by which the compiled part knows a quantizer, or several in a list."""
+    parts = quantizer if isinstance(quantizer, (list, tuple)) else [quantizer]
+    names, own = [], {}
+    for index, part in enumerate(parts):
+        if is_torchao(part) and program is None:
+            raise Error(
+                "quantizer",
+                type(part).__name__,
+                "annotates a program in memory, got a path; give torch.export.load(path)",
+            )
+        if isinstance(part, Quantizer) or is_torchao(part):
+            name = type(part).__name__
+            part = FromTorchao(part, program) if is_torchao(part) else part
+            if own.setdefault(name, part) is not part:
+                raise Error("quantizer", name, "stands twice in the list")
+            names.append(name)
+        elif isinstance(part, dict):
+            names.append(folder.json(part, f"quantizer{index}.json", "the quantizer"))
+        elif isinstance(part, (str, os.PathLike)):
+            names.append(os.fspath(part))
+        else:
+            raise Error(
+                "quantizer",
+                type(part).__name__,
+                "want a name, a JSON file or its contents, an octet.Quantizer, one of torchao's, or a "
+                "list of them",
+            )
+    _octet.set_quantizers(own)
+    return ",".join(names)
+
+
+def quantize(
+    model,
+    quantizer,
+    *,
+    calibration=None,
+    example_inputs=None,
+    mode: str = "static",
+    config: dict | str | os.PathLike | None = None,
+    evaluate=None,
+    labels=None,
+    hold_out: int | None = None,
+    state: str | os.PathLike | None = None,
+    effort: str = "default",
+    passes: list[str] | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    per_tensor: bool = False,
+    weight_bits: int | None = None,
+    group_size: int | None = None,
+    reduce_range: bool = False,
+    fold_bn: str = "auto",
+    training_mode: str = "error",
+    compat: str | None = None,
+    quantized_io: bool = False,
+    quantized_inputs: list[int] | None = None,
+    quantized_outputs: list[int] | None = None,
+    reference: bool = False,
+    progress: bool | None = None,
+) -> Quantized:
+    """Quantizes a program, to the same bits as `octet quantize`.
+
+    model: an ExportedProgram, a torch.nn.Module (with example_inputs), or the path of a .pt2.
+    quantizer: "x86", "xnnpack", ... (octet.quantizers()), the path of a JSON file, its contents as
+        a dict, an octet.Quantizer, one of torchao's Quantizers as it is, or a list of such.
+    calibration: an iterable of batches, each a tuple of the program's inputs, a dict of named ones
+        or the only input; or the path of a file that torch.save wrote of such a list. Static
+        quantization needs it.
+    evaluate, labels: data like it on which outputs are compared with the float program's, and the
+        class of each of its samples; else calibration batches are held out (hold_out).
+    mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
+    config: settings by op, module and name, on top of the quantizer's: a dict or a JSON file.
+    effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint keeps what was done.
+    weight_bits, group_size, per_tensor, reduce_range: how weights and activations are stored.
+    quantized_io: inputs and outputs are integer tensors where the program quantizes them;
+        quantized_inputs and quantized_outputs: those of these indices alone.
+    compat: "torchao" for its choices to the letter.
+    progress: whether a bar is drawn on stderr; None: when that is a terminal.
+
+    Raises Error for what cannot be quantized, KeyboardInterrupt on Ctrl-C, at the next batch.
+    """
+    with Folder() as folder, told(folder.names, progress):
+        settings, program = settings_of(
+            folder,
+            model,
+            quantizer,
+            example_inputs,
+            config,
+            mode=mode,
+            hold_out=hold_out,
+            effort=effort,
+            passes=passes,
+            checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+            state=None if state is None else os.fspath(state),
+            per_tensor=per_tensor,
+            weight_bits=weight_bits,
+            group_size=group_size,
+            reduce_range=reduce_range,
+            fold_bn=fold_bn,
+            training_mode=training_mode,
+            compat=compat,
+            quantized_io=quantized_io,
+            quantized_inputs=quantized_inputs,
+            quantized_outputs=quantized_outputs,
+            reference=reference,
+        )
+        if calibration is not None:
+            settings["calibration"] = folder.data(
+                calibration, program, "calibration.pt", "calibration"
+            )
+        if evaluate is not None:
+            settings["evaluate"] = folder.data(evaluate, program, "evaluate.pt", "evaluate")
+        if labels is not None:
+            settings["labels"] = _labels(folder, labels)
+        return Quantized._of(_octet.quantize(settings))
+
+
+def _labels(folder, labels):
+    if isinstance(labels, (str, os.PathLike)):
+        return os.fspath(labels)
+    path = folder.path("labels.pt", "labels")
+    torch.save(torch.as_tensor(labels), path)
+    return path

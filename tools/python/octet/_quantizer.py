@@ -1,0 +1,84 @@
+"""octet.Quantizer and its specs: quantizers of one's own, in Python."""
+
+import dataclasses
+
+from octet._octet import AnnotationReport, Annotations, GraphView
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantizationSpec:
+    """A tensor is observed, and gets scale and zero point from what was seen.
+
+    dtype: "int8", "uint8", ... or a torch.dtype. observer: "histogram", "min_max",
+    "per_channel_min_max", ... quant_min, quant_max: both or neither. qscheme: "per_tensor_affine",
+    "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric". ch_axis: the dimension of
+    channels. is_dynamic: the scale is found at run time. eps: the least scale.
+    """
+
+    dtype: object = "int8"
+    observer: str | None = None
+    quant_min: int | None = None
+    quant_max: int | None = None
+    qscheme: str | None = None
+    ch_axis: int | None = None
+    is_dynamic: bool = False
+    eps: float | None = None
+    bins: int | None = None
+    averaging_constant: float | None = None
+    percentile: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedQuantizationSpec:
+    """A tensor has the scale of another: of a value, or of what a node reads: (value, node)."""
+
+    edge_or_node: object
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedQParamsQuantizationSpec:
+    """Scale and zero point are known: of a sigmoid, 1/256 and 0."""
+
+    dtype: object
+    scale: float
+    zero_point: int
+    quant_min: int | None = None
+    quant_max: int | None = None
+    qscheme: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class DerivedQuantizationSpec:
+    """Scale and zero point follow from others: those of an int32 bias are
+    derive="product_of_scales" of the input's and the weight's.
+
+    derived_from: values, or pairs (value, node that reads it).
+    """
+
+    derived_from: list
+    derive: str = "product_of_scales"
+    dtype: object = "int32"
+    quant_min: int | None = None
+    quant_max: int | None = None
+    qscheme: str | None = None
+    ch_axis: int | None = None
+
+
+class Quantizer:
+    """Decides which tensors become integers: subclass it, and give an object to quantize().
+
+    In lists ([Mine(), "xnnpack"]) the first that annotates an op keeps it.
+    """
+
+    #: Whether numbers in additions and products become tensors before, so that they are quantized.
+    scalars_to_constants = True
+
+    def annotate(
+        self, graph: GraphView, annotations: Annotations, report: AnnotationReport
+    ) -> None:
+        """Annotates nodes with specs. Asked for the program, and for each body of its branches and
+        loops; what it sees of them is gone afterwards.
+
+        What it raises ends quantize().
+        """
+        raise NotImplementedError(f"{type(self).__name__}.annotate")

@@ -1,0 +1,45 @@
+"""What a quantized program's report holds."""
+
+from octet._pages import Page
+
+
+class Report(Page):
+    """What was quantized how, what stayed float and why, and how near the outputs are.
+
+    In a notebook it shows itself as a page.
+    """
+
+    def __init__(self, text: str, page: str, lines: list[str]):
+        super().__init__(text, page)
+        self._lines = list(lines)
+
+    @property
+    def float_ops(self) -> list[dict]:
+        """The ops that stayed float: "node", "target", "module", "stage", "reason"."""
+        return self.data["float_ops"]
+
+    @property
+    def quality(self) -> dict:
+        """Figures: "median_sqnr_db", "worst_sqnr_db", "same_top1", "int8_share", "bytes", ...;
+        None for what was not measured."""
+        return self.data["quality"]
+
+    def show(self) -> None:
+        """Prints the figures, and what stayed float."""
+        print(self)
+
+    def __str__(self):
+        lines = list(self._lines)
+        ops = self.float_ops
+        if ops:
+            lines.append(f"float: {len(ops)} ops")
+            lines += [f"  %{op['node']} ({op['target']}): {op['reason']}" for op in ops[:8]]
+            if len(ops) > 8:
+                lines.append(f"  and {len(ops) - 8} more; float_ops has them all")
+        lines += [f"note: {note}" for note in self.data["notes"]]
+        return "\n".join(lines)
+
+    def __repr__(self):
+        summary = self.data["summary"]
+        counts = f"{summary['quantized_ops']} ops quantized, {summary['float_ops']} float"
+        return f"octet.Report({counts})"

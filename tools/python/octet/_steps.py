@@ -1,0 +1,81 @@
+"""prepare, calibrate and convert, one after another."""
+
+import json
+import os
+
+from octet import _octet
+from octet._files import Folder
+from octet._messages import told
+from octet._quantize import Quantized, settings_of
+
+
+class Prepared:
+    """A program with observers: calibrate() it, then convert() it once."""
+
+    def __init__(self, prepared: "_octet.Prepared", program, names):
+        self._prepared, self._program, self._names = prepared, program, names
+
+    @property
+    def annotations(self) -> dict:
+        """What the quantizer wants of each op, and what observers know so far: as
+        `octet quantize --dump-annotations` writes it."""
+        return json.loads(self._prepared.annotations())
+
+
+def prepare(
+    model,
+    quantizer,
+    *,
+    example_inputs=None,
+    mode: str = "static",
+    config: dict | str | os.PathLike | None = None,
+    per_tensor: bool = False,
+    weight_bits: int | None = None,
+    group_size: int | None = None,
+    reduce_range: bool = False,
+    fold_bn: str = "auto",
+    training_mode: str = "error",
+    compat: str | None = None,
+) -> Prepared:
+    """Annotates a program and puts observers in. Arguments: as those of quantize().
+
+    Raises Error when the quantizer finds nothing to quantize.
+    """
+    with Folder() as folder, told(folder.names):
+        settings, program = settings_of(
+            folder,
+            model,
+            quantizer,
+            example_inputs,
+            config,
+            mode=mode,
+            per_tensor=per_tensor,
+            weight_bits=weight_bits,
+            group_size=group_size,
+            reduce_range=reduce_range,
+            fold_bn=fold_bn,
+            training_mode=training_mode,
+            compat=compat,
+        )
+        return Prepared(_octet.prepare(settings), program, folder.names)
+
+
+def calibrate(prepared: Prepared, batches, *, progress: bool | None = None) -> int:
+    """Runs batches through the observers; may be called several times. Returns their number.
+
+    batches: as the calibration of quantize(). Raises Error for batches that do not fit and for
+    values that are no finite numbers.
+    """
+    with Folder() as folder, told(folder.names, progress):
+        folder.names |= prepared._names
+        data = folder.data(batches, prepared._program, "calibration.pt", "batches")
+        return prepared._prepared.calibrate(data)
+
+
+def convert(prepared: Prepared) -> Quantized:
+    """Puts quantize and dequantize ops in the place of the observers, once.
+
+    Raises Error when static quantization saw no data.
+    """
+    with told(prepared._names):
+        return Quantized._of(prepared._prepared.convert())

@@ -1,0 +1,17 @@
+"""Runs .octet files, on oneDNN, XNNPACK and portable kernels; needs numpy alone.
+
+    import numpy, octet_runtime
+    model = octet_runtime.load("model.octet", threads=2)
+    scores = model(numpy.zeros((1, 3, 224, 224), numpy.float32))
+"""
+
+from octet_runtime._libraries import open_carried
+
+open_carried()
+
+# isort: split
+from octet_runtime._error import Error
+from octet_runtime._runtime import Model, TensorInfo, backends, load
+
+__version__ = "0.1.0"
+__all__ = ["Error", "Model", "TensorInfo", "backends", "load"]

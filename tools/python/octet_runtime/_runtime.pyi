@@ -1,0 +1,131 @@
+"""Runs .octet files: the compiled part of octet_runtime."""
+
+import os
+import pathlib
+from typing import Any
+
+
+class TensorInfo:
+    """What an input or output of a Model is."""
+
+    @property
+    def name(self) -> str:
+        """As the exported program named it."""
+
+    @property
+    def dtype(self) -> str:
+        """"float32", "int8", ..."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """None for a size that is open."""
+
+    @property
+    def min_shape(self) -> tuple[int, ...]:
+        """The least that each size may be."""
+
+    @property
+    def max_shape(self) -> tuple[int, ...]:
+        """The greatest that each size may be."""
+
+    @property
+    def scale(self) -> float | None:
+        """
+        Of quantized integers: real = scale * (integer - zero_point); None otherwise.
+        """
+
+    @property
+    def zero_point(self) -> int | None: ...
+
+    def __repr__(self) -> str: ...
+
+class Model:
+    """
+    A lowered program, compiled for this machine: call it with its inputs.
+
+    Calls from several threads take turns; duplicate() gives each thread its own. Pickling takes the
+    program and its options along; states start anew. In a forked process (a DataLoader's worker) it
+    runs with one thread.
+    """
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """
+        Runs the program once.
+
+        inputs: numpy arrays, torch tensors on the CPU or what has DLPack, of the dtypes and shapes in
+        `inputs`; by position, or by name. They are not copied when their elements lie row by row.
+        Returns the output, or a tuple of several: torch tensors when an input is one, else numpy arrays.
+        Raises Error on a wrong count, dtype or shape; nothing is converted.
+        """
+
+    def kernels(self, *inputs: Any, runs: int = 20, **named: Any) -> list[dict[str, Any]]:
+        """
+        Runs the program some times more and tells for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well than it could).
+        """
+
+    def reset_states(self) -> None:
+        """
+        Buffers that the program writes become what they were before the first call.
+        """
+
+    def duplicate(self) -> Model:
+        """
+        Another one of the same program, for another thread; weights are shared.
+        """
+
+    def save(self, path: str | os.PathLike) -> None:
+        """
+        Writes the .octet file, whole or not at all. Raises Error when it cannot.
+        """
+
+    def to_bytes(self) -> bytes:
+        """The bytes of that file."""
+
+    @staticmethod
+    def from_bytes(bytes: bytes, *, threads: int | None = None) -> Model:
+        """The program of a file's bytes. Raises Error when they are damaged."""
+
+    def __getstate__(self) -> tuple[bytes, int, int, int, int, pathlib.Path]: ...
+
+    def __setstate__(self, arg: tuple[bytes, int, int, int, int, str | os.PathLike], /) -> None: ...
+
+    @property
+    def backend(self) -> str:
+        """That it was lowered for."""
+
+    @property
+    def inputs(self) -> list[TensorInfo | None]:
+        """A TensorInfo each; None for what the program does not read."""
+
+    @property
+    def outputs(self) -> list[TensorInfo | None]: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def warnings(self) -> list[str]:
+        """
+        What this machine does less well than the program was made for; of a program with open sizes known after the first call.
+        """
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, cache_folder: str | os.PathLike | None = None, verify: bool = True) -> Model:
+    """
+    The program of an .octet file.
+
+    path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
+    threads: 1 to 1024; None: all CPUs that this process may use.
+    memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
+    loop_limit: how often a loop may run its body in one call; 0: without limit.
+    cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
+    cache_folder: where packed weights are kept for the next start (oneDNN).
+    verify: compares all bytes with the checksum in the file.
+    Raises Error when the file is missing, damaged or of a backend that is not here.
+    """
+
+def backends() -> list[str]:
+    """The names of the backends that are here."""

@@ -1,0 +1,356 @@
+// What Python sees of a Model.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "core/base/error.h"
+#include "lowering/program/artifact.h"
+#include "lowering/program/symbols.h"
+#include "tools/python/runtime/arrays.h"
+#include "tools/python/runtime/model.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace octet::python {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+// One input or output.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  ShapeRange shape;
+  std::optional<TensorQParams> qparams;
+};
+
+nb::tuple tuple_of(const std::vector<int64_t>& sizes) {
+  nb::list list;
+  for (const int64_t size : sizes)
+    if (size < 0)
+      list.append(nb::none());
+    else
+      list.append(size);
+  return nb::tuple(list);
+}
+
+std::string to_text(const TensorInfo& info) {
+  std::vector<std::string> sizes;
+  for (size_t d = 0; d < info.shape.shape.size(); ++d)
+    sizes.push_back(info.shape.shape[d] >= 0
+                        ? std::to_string(info.shape.shape[d])
+                        : fmt::format("{}..{}", info.shape.min[d], info.shape.max[d]));
+  return fmt::format("{}: {}[{}]", info.name, name_of(info.dtype), fmt::join(sizes, ", "));
+}
+
+std::optional<TensorInfo> info_of(const Program& program, int index) {
+  if (index < 0) return std::nullopt;
+  const ProgramTensor& tensor = program.tensor(index);
+  return TensorInfo{tensor.name, tensor.dtype, shape_range(program, tensor), tensor.qparams};
+}
+
+std::vector<std::optional<TensorInfo>> infos_of(const Program& program,
+                                                const std::vector<int>& indices) {
+  std::vector<std::optional<TensorInfo>> infos;
+  for (const int index : indices) infos.push_back(info_of(program, index));
+  return infos;
+}
+
+std::string list_text(const std::vector<std::optional<TensorInfo>>& infos) {
+  std::vector<std::string> texts;
+  for (const std::optional<TensorInfo>& info : infos) texts.push_back(info ? to_text(*info) : "-");
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string to_text(const Model& model) {
+  const Program& program = model.program();
+  return fmt::format("octet.Model({}: ({}) -> ({}), threads={})", program.backend,
+                     list_text(infos_of(program, program.inputs)),
+                     list_text(infos_of(program, program.outputs)), model.options().threads);
+}
+
+std::string subject_of(const Program& program, const char* side, const std::vector<int>& indices,
+                       size_t position) {
+  const int index = indices[position];
+  return index < 0 ? fmt::format("{} {}", side, position)
+                   : fmt::format("{} {} ({})", side, position, program.tensor(index).name);
+}
+
+// By position, then by name; what stands for -1 may be anything or missing.
+std::vector<nb::object> arrange(const Program& program, const nb::args& positional,
+                                const nb::kwargs& named) {
+  std::vector<nb::object> given(program.inputs.size());
+  if (positional.size() > given.size())
+    throw Error("session", "inputs",
+                fmt::format("got {}, want {}", positional.size(), given.size()));
+  for (size_t i = 0; i < positional.size(); ++i) given[i] = nb::borrow(positional[i]);
+  for (const auto& [key, value] : named) {
+    const std::string name = nb::cast<std::string>(key);
+    const auto has_name = [&](int index) {
+      return index >= 0 && program.tensor(index).name == name;
+    };
+    const auto found = std::find_if(program.inputs.begin(), program.inputs.end(), has_name);
+    if (found == program.inputs.end())
+      throw Error("session", name,
+                  fmt::format("is no input, want one of ({})",
+                              list_text(infos_of(program, program.inputs))));
+    nb::object& place = given[static_cast<size_t>(found - program.inputs.begin())];
+    if (place.is_valid()) throw Error("session", name, "is given twice; leave one out");
+    place = nb::borrow(value);
+  }
+  return given;
+}
+
+struct Arranged {
+  std::vector<Tensor> tensors;
+  Framework framework = Framework::kNumpy;
+};
+
+Arranged tensors_of(const Program& program, const nb::args& positional, const nb::kwargs& named) {
+  Arranged arranged;
+  const std::vector<nb::object> given = arrange(program, positional, named);
+  for (size_t i = 0; i < given.size(); ++i) {
+    arranged.tensors.emplace_back();
+    if (program.inputs[i] < 0) continue;
+    const std::string subject = subject_of(program, "input", program.inputs, i);
+    if (!given[i].is_valid())
+      throw Error(
+          "session", subject,
+          fmt::format("is missing, want {} inputs; give it by position or by name", given.size()));
+    arranged.tensors.back() = tensor_of(given[i], subject);
+    if (framework_of(given[i]) == Framework::kTorch) arranged.framework = Framework::kTorch;
+  }
+  return arranged;
+}
+
+nb::object call(Model& model, const nb::args& positional, const nb::kwargs& named) {
+  model.enter_process();
+  const Program& program = model.program();
+  const Arranged inputs = tensors_of(program, positional, named);
+  std::vector<Tensor> outputs;
+  {
+    const nb::gil_scoped_release release;
+    outputs = model.run(inputs.tensors);
+  }
+  nb::list arrays;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    arrays.append(
+        array_of(outputs[i], inputs.framework, subject_of(program, "output", program.outputs, i)));
+  if (outputs.size() == 1) return arrays[0];
+  return nb::tuple(arrays);
+}
+
+nb::list time_kernels(Model& model, const nb::args& positional, int runs, const nb::kwargs& named) {
+  model.enter_process();
+  const Arranged inputs = tensors_of(model.program(), positional, named);
+  std::vector<KernelReport> kernels;
+  {
+    const nb::gil_scoped_release release;
+    kernels = model.time_kernels(inputs.tensors, runs);
+  }
+  nb::list rows;
+  for (const KernelReport& kernel : kernels) {
+    nb::dict row;
+    row["ops"] = kernel.ops;
+    row["what"] = kernel.what;
+    row["kernel"] = kernel.kernel;
+    row["layout"] = kernel.layout;
+    row["post_ops"] = kernel.post_ops;
+    row["seconds"] = kernel.seconds;
+    row["note"] = kernel.note;
+    rows.append(row);
+  }
+  return rows;
+}
+
+nb::bytes bytes_of(const Model& model) {
+  std::string bytes;
+  {
+    const nb::gil_scoped_release release;
+    bytes = program_bytes(model.program());
+  }
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+SessionOptions options_of(std::optional<int> threads, size_t memory_limit, size_t loop_limit,
+                          size_t cached_shapes, const std::optional<std::filesystem::path>& cache) {
+  if (threads && (*threads < 1 || *threads > kMostThreads))
+    throw Error("session", "threads",
+                fmt::format("is {}, want 1 to {}, or None for all CPUs", *threads, kMostThreads));
+  if (cached_shapes == 0) throw Error("session", "cached_shapes", "is 0, want at least 1");
+  return {.threads = threads.value_or(0),
+          .memory_limit = memory_limit,
+          .loop_limit = loop_limit,
+          .cached_shapes = cached_shapes,
+          .cache_folder = cache.value_or("")};
+}
+
+using State = std::tuple<nb::bytes, int, size_t, size_t, size_t, std::filesystem::path>;
+
+constexpr const char* kModelDoc =
+    R"(A lowered program, compiled for this machine: call it with its inputs.
+
+Calls from several threads take turns; duplicate() gives each thread its own. Pickling takes the
+program and its options along; states start anew. In a forked process (a DataLoader's worker) it
+runs with one thread.)";
+
+constexpr const char* kLoadDoc = R"(The program of an .octet file.
+
+path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
+threads: 1 to 1024; None: all CPUs that this process may use.
+memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
+loop_limit: how often a loop may run its body in one call; 0: without limit.
+cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
+cache_folder: where packed weights are kept for the next start (oneDNN).
+verify: compares all bytes with the checksum in the file.
+Raises Error when the file is missing, damaged or of a backend that is not here.)";
+
+constexpr const char* kCallDoc = R"(Runs the program once.
+
+inputs: numpy arrays, torch tensors on the CPU or what has DLPack, of the dtypes and shapes in
+`inputs`; by position, or by name. They are not copied when their elements lie row by row.
+Returns the output, or a tuple of several: torch tensors when an input is one, else numpy arrays.
+Raises Error on a wrong count, dtype or shape; nothing is converted.)";
+
+void bind_tensor_info(nb::module_& module) {
+  nb::class_<TensorInfo>(module, "TensorInfo", "What an input or output of a Model is.")
+      .def_ro("name", &TensorInfo::name, "As the exported program named it.")
+      .def_prop_ro(
+          "dtype", [](const TensorInfo& info) { return std::string(name_of(info.dtype)); },
+          "\"float32\", \"int8\", ...")
+      .def_prop_ro(
+          "shape", [](const TensorInfo& info) { return tuple_of(info.shape.shape); },
+          nb::sig("def shape(self) -> tuple[int | None, ...]"), "None for a size that is open.")
+      .def_prop_ro(
+          "min_shape", [](const TensorInfo& info) { return tuple_of(info.shape.min); },
+          nb::sig("def min_shape(self) -> tuple[int, ...]"), "The least that each size may be.")
+      .def_prop_ro(
+          "max_shape", [](const TensorInfo& info) { return tuple_of(info.shape.max); },
+          nb::sig("def max_shape(self) -> tuple[int, ...]"), "The greatest that each size may be.")
+      .def_prop_ro(
+          "scale",
+          [](const TensorInfo& info) {
+            return info.qparams && info.qparams->is_per_tensor()
+                       ? std::optional(info.qparams->scale.front())
+                       : std::nullopt;
+          },
+          "Of quantized integers: real = scale * (integer - zero_point); None otherwise.")
+      .def_prop_ro("zero_point",
+                   [](const TensorInfo& info) {
+                     return info.qparams && info.qparams->is_per_tensor()
+                                ? std::optional(info.qparams->zero_point.front())
+                                : std::nullopt;
+                   })
+      .def("__repr__", [](const TensorInfo& info) { return to_text(info); });
+}
+
+State state_of(const Model& model) {
+  const SessionOptions& options = model.options();
+  return {bytes_of(model),    options.threads,       options.memory_limit,
+          options.loop_limit, options.cached_shapes, options.cache_folder};
+}
+
+void bind_calls(nb::class_<Model>& type) {
+  type.def("__call__", call, "inputs"_a, "named"_a, kCallDoc,
+           nb::sig("def __call__(self, *inputs: typing.Any, **named: typing.Any) -> typing.Any"))
+      .def("kernels", time_kernels, "inputs"_a, nb::kw_only(), "runs"_a = 20, "named"_a,
+           nb::sig("def kernels(self, *inputs: typing.Any, runs: int = 20, **named: typing.Any) "
+                   "-> list[dict[str, typing.Any]]"),
+           "Runs the program some times more and tells for each call of a kernel: ops, what, "
+           "kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well "
+           "than it could).")
+      .def(
+          "reset_states",
+          [](Model& model) {
+            model.enter_process();
+            const nb::gil_scoped_release release;
+            model.reset_states();
+          },
+          "Buffers that the program writes become what they were before the first call.")
+      .def(
+          "duplicate",
+          [](Model& model) {
+            model.enter_process();
+            const nb::gil_scoped_release release;
+            return model.duplicate();
+          },
+          "Another one of the same program, for another thread; weights are shared.");
+}
+
+void bind_files(nb::class_<Model>& type) {
+  type.def(
+          "save",
+          [](const Model& model, const std::filesystem::path& path) {
+            const nb::gil_scoped_release release;
+            save_program(model.program(), path);
+          },
+          "path"_a, "Writes the .octet file, whole or not at all. Raises Error when it cannot.")
+      .def("to_bytes", bytes_of, "The bytes of that file.")
+      .def_static(
+          "from_bytes",
+          [](const nb::bytes& bytes, std::optional<int> threads) {
+            const std::string_view view(bytes.c_str(), bytes.size());
+            const SessionOptions options = options_of(threads, 0, 0, 4, std::nullopt);
+            const nb::gil_scoped_release release;
+            return std::make_unique<Model>(view, options);
+          },
+          "bytes"_a, nb::kw_only(), "threads"_a = nb::none(),
+          "The program of a file's bytes. Raises Error when they are damaged.")
+      .def("__getstate__", state_of)
+      .def("__setstate__", [](Model& model, const State& state) {
+        const auto& [bytes, threads, memory_limit, loop_limit, cached_shapes, cache] = state;
+        new (&model) Model(std::string_view(bytes.c_str(), bytes.size()),
+                           {threads, memory_limit, loop_limit, cached_shapes, cache});
+      });
+}
+
+}  // namespace
+
+void bind_model(nb::module_& module) {
+  bind_tensor_info(module);
+  nb::class_<Model> type(module, "Model", kModelDoc);
+  bind_calls(type);
+  bind_files(type);
+  type.def_prop_ro(
+          "backend", [](const Model& model) { return model.program().backend; },
+          "That it was lowered for.")
+      .def_prop_ro(
+          "inputs",
+          [](const Model& model) { return infos_of(model.program(), model.program().inputs); },
+          "A TensorInfo each; None for what the program does not read.")
+      .def_prop_ro(
+          "outputs",
+          [](const Model& model) { return infos_of(model.program(), model.program().outputs); })
+      .def_prop_ro("threads", [](const Model& model) { return model.options().threads; })
+      .def_prop_ro(
+          "warnings",
+          [](Model& model) {
+            model.enter_process();
+            const nb::gil_scoped_release release;
+            return model.warnings();
+          },
+          "What this machine does less well than the program was made for; of a program with open "
+          "sizes known after the first call.")
+      .def("__str__", [](const Model& model) { return octet::to_text(model.program()); })
+      .def("__repr__", [](const Model& model) { return to_text(model); });
+  module.def(
+      "load",
+      [](const std::filesystem::path& path, std::optional<int> threads, size_t memory_limit,
+         size_t loop_limit, size_t cached_shapes, std::optional<std::filesystem::path> cache_folder,
+         bool verify) {
+        const SessionOptions options =
+            options_of(threads, memory_limit, loop_limit, cached_shapes, cache_folder);
+        const nb::gil_scoped_release release;
+        return std::make_unique<Model>(load_program(path, {.verifies_checksum = verify}), options);
+      },
+      "path"_a, nb::kw_only(), "threads"_a = nb::none(), "memory_limit"_a = 0, "loop_limit"_a = 0,
+      "cached_shapes"_a = 4, "cache_folder"_a = nb::none(), "verify"_a = true, kLoadDoc);
+}
+
+}  // namespace octet::python

@@ -1,0 +1,65 @@
+// octet.Model: a lowered program that Python calls. Free of torch.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "backends/runtime/session.h"
+#include "lowering/program/program.h"
+
+namespace octet::python {
+
+// A program with a session of it. Calls from several threads take turns.
+class Model {
+ public:
+  // threads of the options: 0 for all CPUs that this process may use.
+  Model(Program program, SessionOptions options);
+  // Of a file's bytes, which are copied.
+  Model(std::string_view bytes, SessionOptions options);
+  ~Model();
+
+  // REQUIRED in front of all that follows, with the GIL: in a process that was forked off, the
+  // session is made anew, with one thread: those of the parent's pools are not there.
+  void enter_process();
+
+  // As given.
+  const Program& program() const { return program_; }
+  const SessionOptions& options() const { return options_; }
+
+  // As Session has them, one at a time. None needs the GIL.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+  void reset_states();
+  std::unique_ptr<Model> duplicate();
+  std::vector<std::string> warnings();
+  std::vector<KernelReport> time_kernels(const std::vector<Tensor>& inputs, int runs);
+
+ private:
+  struct Live {
+    Session session;
+    std::mutex mutex;
+  };
+  Model(const Model& other, Session session);
+  Model(const Tensor& bytes, SessionOptions options);
+  template <typename Action>
+  auto with_session(const Action& action);
+  void leave_to_parent();
+
+  Tensor bytes_;  // what constants are views of, when the program came from memory
+  Program program_;
+  SessionOptions options_;
+  pid_t process_;
+  std::unique_ptr<Live> live_;
+  bool was_forked_ = false;
+};
+
+// Model and TensorInfo.
+void bind_model(nanobind::module_& module);
+
+}  // namespace octet::python

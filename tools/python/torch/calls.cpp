@@ -1,0 +1,56 @@
+#include "tools/python/torch/calls.h"
+
+#include <string>
+#include <vector>
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "tools/common/messages.h"
+
+namespace nb = nanobind;
+
+namespace octet::python {
+namespace {
+
+// What flows have said since Python asked last.
+struct Messages {
+  std::mutex mutex;
+  std::vector<std::pair<bool, std::string>> lines;
+};
+
+Messages& messages() {
+  static Messages all;
+  return all;
+}
+
+void check_signals() {
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw Interrupted{std::make_exception_ptr(nb::python_error())};
+}
+
+}  // namespace
+
+std::mutex& flow_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+void connect_messages(nb::module_& module) {
+  set_message_sink([](bool is_warning, std::string_view text) {
+    const std::lock_guard lock(messages().mutex);
+    messages().lines.emplace_back(is_warning, text);
+  });
+  set_interrupt_check(check_signals);
+  module.def(
+      "take_messages",
+      [] {
+        const std::lock_guard lock(messages().mutex);
+        return std::exchange(messages().lines, {});
+      },
+      "(is a warning, text) of what was said since the last call.");
+  module.def("set_quiet", set_quiet, nb::arg("quiet"), "Whether no progress is drawn on stderr.");
+}
+
+}  // namespace octet::python

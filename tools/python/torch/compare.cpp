@@ -1,0 +1,85 @@
+#include "tools/python/torch/compare.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "annotate/compare/compare.h"
+#include "annotate/compare/weights.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/common/messages.h"
+#include "tools/compare/report.h"
+#include "tools/python/runtime/model.h"
+#include "tools/python/torch/calls.h"
+#include "tools/python/torch/graph.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace octet::python {
+namespace {
+
+constexpr const char* kStage = "compare";
+
+// The batches of a DATA.pt.
+BatchSource batches_of(const std::string& data) {
+  auto reader = std::make_shared<BatchReader>(data);
+  return [reader]() -> std::optional<std::vector<c10::IValue>> {
+    if (reader->done()) return std::nullopt;
+    return reader->next();
+  };
+}
+
+// subject: null when only a lowered program is compared; model: null for none.
+std::string compare_programs(const Graph& reference, const Graph* subject, const Model* model,
+                             const std::string& data, std::string title, std::string subtitle) {
+  ComparisonReport report{.title = std::move(title), .subtitle = std::move(subtitle)};
+  Progress progress({{kStage}});
+  progress.begin(kStage);
+  const size_t count = BatchReader(data).size();
+  if (subject != nullptr) {
+    report.subject = subject;
+    report.comparison = shadow(
+        reference, *subject, batches_of(data),
+        {.histograms = true, .progress = [&](size_t done) { progress.advance(done, count); }});
+    report.weights = compare_weights(reference, *subject);
+  }
+  if (model != nullptr)
+    report.lowered = compare_lowered(subject != nullptr ? *subject : reference, model->program(),
+                                     batches_of(data));
+  return compare_json(report).dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void bind_compare(nb::module_& module) {
+  module.def(
+      "compare",
+      [](const GraphHandle& reference, const GraphHandle* subject, const Model* model,
+         const std::string& data, const std::string& title, const std::string& subtitle) {
+        return without_gil([&] {
+          return compare_programs(*reference.graph,
+                                  subject == nullptr ? nullptr : subject->graph.get(), model, data,
+                                  title, subtitle);
+        });
+      },
+      "reference"_a, "subject"_a.none(), "model"_a.none(), "data"_a, "title"_a, "subtitle"_a);
+  module.def(
+      "compare_table",
+      [](const std::string& json, size_t top) {
+        return compare_table(nlohmann::ordered_json::parse(json), top);
+      },
+      "json"_a, "top"_a);
+  module.def(
+      "compare_csv",
+      [](const std::string& json) { return compare_csv(nlohmann::ordered_json::parse(json)); },
+      "json"_a);
+}
+
+}  // namespace octet::python

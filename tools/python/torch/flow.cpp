@@ -1,0 +1,146 @@
+#include "tools/python/torch/flow.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "annotate/accuracy/accuracy_passes.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observed/annotation_json.h"
+#include "annotate/observed/observer_state_file.h"
+#include "core/base/error.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/common/messages.h"
+#include "tools/page/page.h"
+#include "tools/python/torch/calls.h"
+#include "tools/python/torch/graph.h"
+#include "tools/python/torch/settings.h"
+#include "tools/quantize/quantize.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace octet::python {
+namespace {
+
+QuantizeRequest request_of(const nb::dict& settings) {
+  QuantizeRequest request;
+  request.flow = flow_of(settings);
+  take(settings, "effort", request.effort.effort);
+  take(settings, "passes", request.effort.passes);
+  take(settings, "checkpoint", request.effort.checkpoint);
+  take(settings, "calibration", request.calibration);
+  take(settings, "state", request.state);
+  take(settings, "evaluate", request.evaluate);
+  take(settings, "labels", request.labels);
+  take(settings, "hold_out", request.hold_out);
+  take(settings, "quantized_io", request.quantized_io);
+  take(settings, "quantized_inputs", request.quantized_inputs);
+  take(settings, "quantized_outputs", request.quantized_outputs);
+  take(settings, "reference", request.reference);
+  take(settings, "drop_example_inputs", request.drops_example_inputs);
+  request.wants_pages = true;
+  return request;
+}
+
+Outcome quantize(const nb::dict& settings) {
+  const QuantizeRequest request = request_of(settings);
+  return without_gil([&] {
+    QuantizeResult result = quantize_model(request);
+    Outcome outcome;
+    outcome.report = result.pages->json(result.report, result.figures);
+    outcome.page = text_of(result.pages->page(result.report, result.figures));
+    outcome.lines = quality_lines(result.figures);
+    if (const std::string low = low_share(result.weight); !low.empty()) log_warning(low);
+    if (request.has_quantized_io()) outcome.io = to_json_text(result.io);
+    outcome.graph = handle_of(std::move(result.graph));
+    return outcome;
+  });
+}
+
+// The observed graph between prepare and convert.
+struct Prepared {
+  QuantizeFlow flow;
+  Report report;
+  std::optional<Graph> original;
+  std::optional<ObservedGraph> observed;  // none: converted
+  bool has_data = false;
+
+  ObservedGraph& graph() {
+    if (!observed) throw Error("convert", flow.model, "is converted already; call prepare() again");
+    return *observed;
+  }
+};
+
+std::unique_ptr<Prepared> prepare(const nb::dict& settings) {
+  auto prepared = std::make_unique<Prepared>();
+  prepared->flow = flow_of(settings);
+  return without_gil([&] {
+    prepared->original = read_model(prepared->flow);
+    prepared->observed =
+        prepare_model(std::move(*clone(*prepared->original)), prepared->flow, prepared->report);
+    return std::move(prepared);
+  });
+}
+
+size_t calibrate_prepared(Prepared& prepared, const std::string& data) {
+  ObservedGraph& observed = prepared.graph();
+  return without_gil([&] {
+    Progress progress({{std::string(kCalibrateStage)}});
+    const size_t batches = calibrate_from_file(observed, data, prepared.flow.recorded, progress);
+    prepared.has_data = true;
+    return batches;
+  });
+}
+
+Outcome convert_prepared(Prepared& prepared) {
+  ObservedGraph& observed = prepared.graph();
+  return without_gil([&] {
+    if (!prepared.has_data) observe_constants(observed);
+    if (!prepared.has_data && needs_calibration(observed))
+      throw Error("convert", prepared.flow.model, "was not calibrated; call calibrate() before");
+    ReportFile pages("quantize", prepared.flow);
+    pages.before_convert(observed, annotations_to_json(observed));
+    ObservedGraph taken = std::move(observed);
+    prepared.observed.reset();
+    Graph graph = convert_pt2e(std::move(taken), {.compat = prepared.flow.compat}, prepared.report);
+    pages.after_convert(graph, prepared.report);
+    const nlohmann::ordered_json figures =
+        quality_json({}, weigh(*prepared.original, graph, prepared.report), 0);
+    Outcome outcome;
+    outcome.report = pages.json(prepared.report, figures);
+    outcome.page = text_of(pages.page(prepared.report, figures));
+    outcome.lines = quality_lines(figures);
+    outcome.graph = handle_of(std::move(graph));
+    return outcome;
+  });
+}
+
+}  // namespace
+
+void bind_flow(nb::module_& module) {
+  nb::class_<Outcome>(module, "Outcome")
+      .def_ro("graph", &Outcome::graph)
+      .def_ro("report", &Outcome::report)
+      .def_ro("page", &Outcome::page)
+      .def_ro("lines", &Outcome::lines)
+      .def_ro("io", &Outcome::io);
+  module.def("quantize", quantize, "settings"_a);
+  nb::class_<Prepared>(module, "Prepared")
+      .def("calibrate", calibrate_prepared, "data"_a)
+      .def("convert", convert_prepared)
+      .def("annotations", [](Prepared& prepared) { return annotations_to_json(prepared.graph()); });
+  module.def("prepare", prepare, "settings"_a);
+  module.def(
+      "page_html",
+      [](const std::string& page) { return page_html(nlohmann::ordered_json::parse(page)); },
+      "page"_a);
+}
+
+}  // namespace octet::python

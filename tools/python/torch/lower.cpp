@@ -1,0 +1,74 @@
+#include "tools/python/torch/lower.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "backends/registry.h"
+#include "core/base/error.h"
+#include "core/base/report.h"
+#include "lowering/lower.h"
+#include "tools/common/slow_products.h"
+#include "tools/python/runtime/model.h"
+#include "tools/python/torch/calls.h"
+#include "tools/python/torch/graph.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace octet::python {
+namespace {
+
+Fallback fallback_of(const std::string& name) {
+  if (name == "reference") return Fallback::kReference;
+  if (name == "torch") return Fallback::kTorch;
+  if (name == "none") return Fallback::kNone;
+  throw Error("lower", "fallback",
+              fmt::format("got \"{}\", want \"reference\", \"torch\" or \"none\"", name));
+}
+
+struct Lowered {
+  std::unique_ptr<Model> model;
+  std::vector<std::string> notes, warnings;
+};
+
+Lowered lower_graph(const GraphHandle& graph, const std::string& backend,
+                    const std::string& fallback, std::optional<int> threads) {
+  if (threads && (*threads < 1 || *threads > 1024))
+    throw Error("lower", "threads",
+                fmt::format("is {}, want 1 to 1024, or None for all CPUs", *threads));
+  const LowerOptions options{.fallback = fallback_of(fallback)};
+  return without_gil([&] {
+    Report report;
+    Program program = lower(*graph.graph, *make_support(backend), options, report);
+    Lowered lowered;
+    lowered.warnings = slow_products(program);
+    lowered.notes = report.notes();
+    lowered.model =
+        std::make_unique<Model>(std::move(program), SessionOptions{.threads = threads.value_or(0)});
+    return lowered;
+  });
+}
+
+}  // namespace
+
+void bind_lower(nb::module_& module) {
+  module.def(
+      "lower",
+      [](const GraphHandle& graph, const std::string& backend, const std::string& fallback,
+         std::optional<int> threads) {
+        Lowered lowered = lower_graph(graph, backend, fallback, threads);
+        return nb::make_tuple(nb::cast(std::move(lowered.model)), lowered.notes, lowered.warnings);
+      },
+      "graph"_a, "backend"_a, "fallback"_a, "threads"_a.none());
+  module.def("explain", [](const Model& model) { return explain(model.program()); }, "model"_a);
+}
+
+}  // namespace octet::python
