@@ -20,6 +20,7 @@
 #include "tools/commands/report_file.h"
 #include "tools/common/messages.h"
 #include "tools/common/standard_streams.h"
+#include "tools/processes/peers.h"
 #include "tools/quantize/data_checks.h"
 #include "tools/quantize/effort_options.h"
 #include "tools/quantize/flow.h"
@@ -127,16 +128,16 @@ std::vector<Progress::Stage> stages_of(const QuantizeOptions& options, const Bat
 }
 
 void fill_observers(ObservedGraph& observed, const QuantizeOptions& options, const Batches& batches,
-                    bool smooths, Progress& progress, Report& report) {
+                    bool smooths, Progress& progress, Report& report, Peers* peers) {
   if (options.effort.is_asked_for() || smooths) {
     calibrate_with_effort(observed, {options.calibration, batches.all - batches.held_out},
-                          options.effort, options.flow, progress, report);
+                          options.effort, options.flow, progress, report, peers);
     return;
   }
   if (!options.flow.config.empty()) read_pass_rows(options.flow.config, {});
   if (!options.calibration.empty()) {
     calibrate_from_file(observed, options.calibration, options.flow.recorded, progress,
-                        DataPart{.held_out = batches.held_out});
+                        DataPart{.held_out = batches.held_out, .peers = peers});
   } else if (!options.state.empty()) {
     const StateFit fit = options.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
     for (const std::string& note : load_observer_states(observed, split_paths(options.state), fit))
@@ -184,20 +185,22 @@ Batches look_at_data(const QuantizeOptions& options) {
 
 // What the same calibration gives without the accuracy passes.
 Graph quantize_plainly(const Graph& original, const QuantizeOptions& options,
-                       const Batches& batches, Progress& progress) {
+                       const Batches& batches, Progress& progress, Peers* peers) {
   Report ignored;
   ObservedGraph observed = prepare_model(std::move(*clone(original)), options.flow, ignored);
   calibrate_from_file(observed, options.calibration, "", progress,
-                      DataPart{.held_out = batches.held_out});
+                      DataPart{.held_out = batches.held_out, .peers = peers});
   return convert_pt2e(std::move(observed), {}, ignored);
 }
 
 // Outputs that cannot be compared are an error where the comparison is asked for, else a note.
 std::optional<Quality> measure(const Graph& original, const Graph& quantized,
                                const QuantizeOptions& options, const Evaluation& evaluation,
-                               Progress& progress, Report& report) {
+                               Progress& progress, Report& report, Peers* peers) {
   try {
-    return evaluate(original, quantized, evaluation, progress);
+    return evaluate(original, quantized, evaluation, progress, peers);
+  } catch (const OtherFailed&) {
+    throw;
   } catch (const std::exception& error) {
     if (!options.evaluate.empty() || !options.labels.empty()) throw;
     report.note(
@@ -218,7 +221,6 @@ void log_example_inputs(const Graph& graph) {
 
 void check_options(const QuantizeOptions& options) {
   if (options.has_quantized_io()) check_free_standard_output("--quantized-io");
-  check_effort_options(options.effort, !options.calibration.empty(), options.flow.is_compat());
   check_outputs(options);
   if (!options.labels.empty() && options.evaluate.empty() && options.calibration.empty())
     throw Error("quantize", "--labels",
@@ -230,8 +232,10 @@ void check_options(const QuantizeOptions& options) {
         "goes with --calibration and the default effort alone; leave out the other options");
 }
 
-void quantize(const QuantizeOptions& options) {
-  check_options(options);
+void quantize(const QuantizeOptions& options, Processes& processes) {
+  ProcessPeers all(processes);
+  Peers* const peers = all.get();
+  if (processes.rank() == 0) check_options(options);
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   const Batches batches = look_at_data(options);
   const std::optional<Evaluation> evaluation = evaluation_of(options, batches);
@@ -245,18 +249,20 @@ void quantize(const QuantizeOptions& options) {
   Measured measured;
   if (evaluation && options.effort.is_asked_for()) {
     Report ignored;
-    measured.before = measure(original, quantize_plainly(original, options, batches, progress),
-                              options, *evaluation, progress, ignored);
+    measured.before =
+        measure(original, quantize_plainly(original, options, batches, progress, peers), options,
+                *evaluation, progress, ignored, peers);
   }
   if (batches.all > 0 && !needs_calibration(observed))
     log_warning(
         "--calibration: nothing is observed in this mode; the data serves to compare outputs "
         "alone");
-  fill_observers(observed, options, batches, smooths, progress, report);
+  fill_observers(observed, options, batches, smooths, progress, report, peers);
   std::string annotations;  // before convert uses the observers up
   if (!options.report.empty() || !options.dump_annotations.empty())
     annotations = annotations_to_json(observed);
-  if (!options.dump_annotations.empty()) write_text_file(options.dump_annotations, annotations);
+  if (!options.dump_annotations.empty() && processes.rank() == 0)
+    write_text_file(options.dump_annotations, annotations);
   ReportFile report_file(options.report, "quantize", options.flow);
   report_file.before_convert(observed, std::move(annotations));
   ConvertOptions convert_options;
@@ -267,7 +273,8 @@ void quantize(const QuantizeOptions& options) {
   if (options.drops_example_inputs) drop_example_inputs(converted);
   const Weight weight = weigh(original, converted, report);
   if (evaluation)
-    measured.now = measure(original, converted, options, *evaluation, progress, report);
+    measured.now = measure(original, converted, options, *evaluation, progress, report, peers);
+  if (processes.rank() != 0) return;
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const nlohmann::ordered_json figures = quality_json(measured, weight, seconds);
@@ -289,7 +296,8 @@ void add_quantize_command(CLI::App& app) {
   auto options = std::make_shared<QuantizeOptions>();
   CLI::App* command = app.add_subcommand(
       "quantize",
-      "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes");
+      "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes; mpirun "
+      "shares the data among processes");
   add_flow_options(*command, options->flow);
   add_training_mode_option(*command, options->flow);
   accept_standard_output(
@@ -348,7 +356,15 @@ void add_quantize_command(CLI::App& app) {
   };
   add_list("--quantized-inputs", options->quantized_inputs, "inputs");
   add_list("--quantized-outputs", options->quantized_outputs, "outputs");
-  command->callback([options] { quantize(*options); });
+  command->callback([options] {
+    check_effort_options(options->effort, !options->calibration.empty(), options->flow.is_compat());
+    Processes processes;
+    if (processes.rank() != 0) set_silent();
+    processes.gather([&] {
+      quantize(*options, processes);
+      return std::string();
+    });
+  });
 }
 
 }  // namespace octet

@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kRedraw{200};
 constexpr size_t kBarWidth = 24;
 
 bool is_quiet = false;
+bool is_silent = false;
 std::atomic<Progress*> shown = nullptr;
 
 void write_line(std::string_view text) {
@@ -41,11 +42,15 @@ std::string clock_text(double seconds) {
 
 void set_quiet(bool quiet) { is_quiet = quiet; }
 
+void set_silent() { is_quiet = is_silent = true; }
+
 void log_line(std::string_view text) {
   if (!is_quiet) write_line(printable(text));
 }
 
-void log_warning(std::string_view text) { write_line("warning: " + printable(text)); }
+void log_warning(std::string_view text) {
+  if (!is_silent) write_line("warning: " + printable(text));
+}
 
 void print_text(std::string_view text) { fmt::print("{}", printable(text)); }
 

@@ -15,6 +15,8 @@ namespace octet {
 
 // Of --quiet: from now on only warnings, errors and what goes to stdout.
 void set_quiet(bool is_quiet);
+// From now on nothing at all on stderr but how the process ends: of processes beside the first.
+void set_silent();
 
 // One line on stderr, and text on stdout, as a terminal may have it (core/base/printable.h).
 void log_line(std::string_view text);

@@ -18,8 +18,9 @@ nlohmann::ordered_json to_json(const Trial& trial);
 class TrialFile {
  public:
   // file: empty for none. run: what the trials depend on. Throws Error("tune", file, ...) when the
-  // file is damaged, no such file of trials, or of another run.
-  TrialFile(std::string file, std::string run);
+  // file is damaged, no such file of trials, or of another run. writes: false for processes beside
+  // the first.
+  TrialFile(std::string file, std::string run, bool writes = true);
 
   std::optional<Trial> find(const nlohmann::ordered_json& config) const;
   // Writes the file anew, whole or not at all. Throws Error("outputs", file, ...).
@@ -27,6 +28,7 @@ class TrialFile {
 
  private:
   std::string file_, run_;
+  bool writes_;
   std::vector<Trial> trials_;
 };
 
