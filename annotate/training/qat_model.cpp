@@ -45,8 +45,8 @@ std::map<std::string, Handler> QatModel::with_points(std::map<std::string, Handl
   const ObservedGraph* observed = prepared_.get();
   if (parts != nullptr) {
     check_parts(*observed);
-    handlers["aten.batch_norm"] = [parts](const Node& node,
-                                          const std::vector<c10::IValue>& arguments) {
+    handlers["aten.batch_norm.default"] = [parts](const Node& node,
+                                                  const std::vector<c10::IValue>& arguments) {
       return run_shared_batch_norm(node, arguments, *parts);
     };
     const std::set<std::string> shared = points_of_batch(observed->graph);

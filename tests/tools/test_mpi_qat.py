@@ -1,5 +1,6 @@
 """Training in several processes: the steps of one process, whatever the number; what ends it, and what goes on from a checkpoint."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from test_mpi import ENVIRONMENT, has_mpi, mpirun, mpirun_command
 from test_qat import labelled
 from torch import nn
 
-PREFIXES = ("octet: ", "epoch ", "continued ", "warning: ")
+PREFIXES = ("octet: ", "continued ", "warning: ", *(f"epoch {i}/" for i in range(1, 9)))
 
 
 def children(process):
@@ -51,7 +52,7 @@ class MpiQat(CommandTest):
         return torch.export.load(self.path(name)).module()
 
     def losses(self, lines):
-        return [float(line.split("loss ")[1].split(",")[0]) for line in lines if line.startswith("epoch ")]
+        return [float(line.split("loss ")[1].split(",")[0]) for line in lines if re.match("epoch [0-9]+/[0-9]+: ", line)]
 
     def check_as_one(self, count, *more, least=30, **files):
         """`count` processes get where one does: the same losses, and outputs within what roundings that fall the other way cost."""
@@ -64,7 +65,7 @@ class MpiQat(CommandTest):
             got = self.program("q.pt2")(x)
         self.assertEqual(len(self.losses(one)), 2, one)
         for own, shared in zip(self.losses(one), self.losses(together), strict=True):
-            self.assertAlmostEqual(own, shared, delta=0.01 * own)
+            self.assertAlmostEqual(own, shared, delta=0.002 * own)
         self.assertGreater(sqnr(want, got), least, f"{count} processes {more}")
 
     def test_any_number_of_processes_takes_the_steps_of_one(self):
