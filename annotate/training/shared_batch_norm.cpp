@@ -62,6 +62,13 @@ at::Tensor per_channel(const at::Tensor& values, const at::Tensor& like) {
   return values.to(like.scalar_type()).view(shape);
 }
 
+// slope * x + offset, in one pass.
+at::Tensor scaled(const at::Tensor& x, const at::Tensor& slope, const at::Tensor& offset) {
+  const at::Tensor zeros = at::zeros({slope.numel()}, x.options());
+  return std::get<0>(at::native_batch_norm(x, slope.to(x.scalar_type()), offset.to(x.scalar_type()),
+                                           zeros, at::ones_like(zeros), false, 0, 0));
+}
+
 class SharedBatchNorm : public torch::autograd::Function<SharedBatchNorm> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gamma,
@@ -81,20 +88,24 @@ class SharedBatchNorm : public torch::autograd::Function<SharedBatchNorm> {
     const at::Tensor &x = saved[0], &gamma = saved[1], &mean = saved[2], &variance = saved[3];
     const double eps = context->saved_data["eps"].toDouble();
     BatchParts& parts = *reinterpret_cast<BatchParts*>(context->saved_data["parts"].toInt());
-    // with statistics that are given: dx without what the statistics add
-    auto [dx, of_gamma, of_beta] = at::native_batch_norm_backward(
-        gradients[0], x, gamma, mean, variance, {}, {}, false, eps, {true, true, true});
+    const at::Tensor& dy = gradients[0];
+    const auto [none, of_gamma, of_beta] = at::native_batch_norm_backward(
+        dy, x, gamma, mean, variance, {}, {}, false, eps, {false, true, true});
     at::Tensor sums = at::cat({of_beta, of_gamma}).to(at::kDouble);
     parts.sum(span_of(sums));
+    const int64_t channels = mean.numel();
+    sums /= context->saved_data["count"].toDouble();
+    const at::Tensor invstd = (variance.to(at::kDouble) + eps).rsqrt();
+    const at::Tensor weight = gamma.defined() ? gamma.to(at::kDouble) * invstd : invstd;
+    at::Tensor dx;
     if (parts.part().counts) {
-      const int64_t channels = mean.numel();
-      sums /= context->saved_data["count"].toDouble();
-      const at::Tensor invstd = (variance.to(at::kDouble) + eps).rsqrt();
-      const at::Tensor weight = gamma.defined() ? gamma.to(at::kDouble) * invstd : invstd;
+      // dx = weight * dy + slope * x + offset
       const at::Tensor slope = -weight * invstd * sums.narrow(0, channels, channels);
       const at::Tensor offset =
           -weight * sums.narrow(0, 0, channels) - slope * mean.to(at::kDouble);
-      dx.addcmul_(x, per_channel(slope, x)).add_(per_channel(offset, x));
+      dx = scaled(x, slope, offset).addcmul_(dy, per_channel(weight, dy));
+    } else {
+      dx = dy * per_channel(weight, dy);
     }
     return {dx,
             gamma.defined() ? of_gamma : Variable(),
