@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/bench/qat_processes.py build/release/bin/octet [--processes 2] [--rounds 3] [--epochs 4] [--steps 10]
 
-One process and several take turns. A step is what lies between two lines of progress, the first epoch left out: by the clock, and as processor time of the process that takes most
+One process and several take turns. A step is what lies between two lines of progress, the first and the last epoch left out: by the clock, and as processor time of the process that takes most
 (what a step would take on a machine that does nothing else, the waiting for others included). Prints the medians and their ratio.
 """
 import argparse
@@ -35,7 +35,7 @@ def run(octet, folder, count, options):
     for line in process.stderr:
         if line.startswith("epoch ") and ": loss" in line:
             marks.append((time.monotonic(), [processor_time(rank) * 1e-9 for rank in ranks_of(process.pid, count)]))
-            if len(marks) == options.epochs:
+            if len(marks) == options.epochs - 1:  # behind the last one processes end
                 break
     for line in process.stderr:
         sent = line.strip() if "in a step each gives" in line else sent
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("octet")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=5, help="at least 3; the first and the last are not counted")
     parser.add_argument("--steps", type=int, default=10)
     options = parser.parse_args()
     torch.manual_seed(0)
